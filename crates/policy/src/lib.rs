@@ -1,0 +1,22 @@
+//! Decides what Kubernetes nodes and users may do.
+//!
+//! Everything here is a pure function of its arguments and of indexes that the caller feeds: there is no clock, no
+//! I/O, no async runtime, no TLS and no Kubernetes client in this crate, and there never will be. A decision takes
+//! references, returns a value, allocates nothing, never waits and never logs.
+//!
+//! The rules are numbered (`NA-`, `NR-`, `MP-`, `KA-`, `AC-`, `AB-`, `RB-`, `WH-`); each function names the ones that
+//! it implements. Where we differ from Kubernetes on purpose the code says `DIVERGES:` and `docs/compatibility.md`
+//! lists it.
+
+pub mod decision;
+pub mod features;
+pub mod identity;
+pub mod objects;
+pub mod request;
+pub mod rules;
+pub mod selector;
+
+pub use decision::{Authorizer, Decision, Reason};
+pub use features::FeatureGates;
+pub use identity::NodeIdentity;
+pub use request::{Attributes, ResourceRequest, User};

@@ -1,0 +1,175 @@
+//! Kinds of the core group other than pods.
+
+use serde::Deserialize;
+
+use super::decode::{Present, Text, or_default};
+use super::meta::{Metadata, MetadataOnly, NamespacedReference};
+
+/// A node: only who it is. What NodeRestriction compares is read there, from the whole object.
+pub type Node<'a> = MetadataOnly<'a>;
+
+/// A service account: only who it is.
+pub type ServiceAccount<'a> = MetadataOnly<'a>;
+
+/// A claim on storage.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct PersistentVolumeClaim<'a> {
+    /// The metadata.
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub metadata: Metadata<'a>,
+    /// What is claimed.
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub spec: PersistentVolumeClaimSpec<'a>,
+}
+
+/// What a claim asks for.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PersistentVolumeClaimSpec<'a> {
+    /// The volume that the claim is bound to, or empty.
+    #[serde(borrow)]
+    pub volume_name: Text<'a>,
+}
+
+/// A piece of storage.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct PersistentVolume<'a> {
+    /// The metadata.
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub metadata: Metadata<'a>,
+    /// What it is.
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub spec: PersistentVolumeSpec<'a>,
+}
+
+/// What a volume is: its claim, and the sources that matter here.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PersistentVolumeSpec<'a> {
+    /// The claim that the volume is (or will be) bound to.
+    #[serde(borrow)]
+    pub claim_ref: Option<NamespacedReference<'a>>,
+    /// An AWS disk.
+    pub aws_elastic_block_store: Option<Present>,
+    /// An Azure disk.
+    pub azure_disk: Option<Present>,
+    /// An Azure file share.
+    #[serde(borrow)]
+    pub azure_file: Option<AzureFileVolume<'a>>,
+    /// A Ceph file system.
+    #[serde(borrow)]
+    pub cephfs: Option<VolumeSecretRef<'a>>,
+    /// An OpenStack disk.
+    #[serde(borrow)]
+    pub cinder: Option<VolumeSecretRef<'a>>,
+    /// A CSI volume.
+    #[serde(borrow)]
+    pub csi: Option<CsiPersistentVolume<'a>>,
+    /// A volume by an external script.
+    #[serde(borrow)]
+    pub flex_volume: Option<VolumeSecretRef<'a>>,
+    /// A Google disk.
+    pub gce_persistent_disk: Option<Present>,
+    /// An iSCSI disk.
+    #[serde(borrow)]
+    pub iscsi: Option<VolumeSecretRef<'a>>,
+    /// A Portworx volume.
+    pub portworx_volume: Option<Present>,
+    /// A Ceph block device.
+    #[serde(borrow)]
+    pub rbd: Option<VolumeSecretRef<'a>>,
+    /// A ScaleIO volume.
+    #[serde(borrow, rename = "scaleIO")]
+    pub scale_io: Option<VolumeSecretRef<'a>>,
+    /// A StorageOS volume.
+    #[serde(borrow)]
+    pub storageos: Option<VolumeSecretRef<'a>>,
+    /// A vSphere disk.
+    pub vsphere_volume: Option<Present>,
+}
+
+/// An Azure file share as a persistent volume.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct AzureFileVolume<'a> {
+    /// The secret's name.
+    #[serde(borrow)]
+    pub secret_name: Text<'a>,
+    /// The secret's namespace; the claim's when absent or empty.
+    #[serde(borrow)]
+    pub secret_namespace: Text<'a>,
+}
+
+/// A persistent volume source that names a secret by `secretRef`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VolumeSecretRef<'a> {
+    /// The secret.
+    #[serde(borrow)]
+    pub secret_ref: Option<NamespacedReference<'a>>,
+}
+
+/// A CSI volume. The two references that only controllers use are left out on purpose (NA-63).
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CsiPersistentVolume<'a> {
+    /// The driver's name.
+    #[serde(borrow)]
+    pub driver: Text<'a>,
+    /// The secret used when publishing to a pod.
+    #[serde(borrow)]
+    pub node_publish_secret_ref: Option<NamespacedReference<'a>>,
+    /// The secret used when staging on the node.
+    #[serde(borrow)]
+    pub node_stage_secret_ref: Option<NamespacedReference<'a>>,
+    /// The secret used when growing on the node.
+    #[serde(borrow)]
+    pub node_expand_secret_ref: Option<NamespacedReference<'a>>,
+}
+
+impl<'a> PersistentVolume<'a> {
+    /// Visits namespace and name of every secret that kubelets use for this volume (NA-63). Exactly one source is
+    /// examined; empty names are left out; nothing is visited without a claim.
+    pub fn each_secret<'p>(&'p self, mut visit: impl FnMut(&'p str, &'p str)) {
+        let spec = &self.spec;
+        let Some(claim) = &spec.claim_ref else { return };
+        let claim_namespace: &'p str = &claim.namespace;
+        let mut named = |namespace: &'p str, name: &'p str| {
+            if !name.is_empty() {
+                visit(namespace, name);
+            }
+        };
+        let or_claim = |namespace: &'p str| if namespace.is_empty() { claim_namespace } else { namespace };
+        // For each source: its secret, and whether an empty namespace means the claim's.
+        type Source<'p, 'a> = (&'p Option<VolumeSecretRef<'a>>, bool);
+        let before_csi: [Source<'p, 'a>; 7] = [
+            (&spec.cephfs, true),
+            (&spec.cinder, false),
+            (&spec.flex_volume, true),
+            (&spec.rbd, true),
+            (&spec.scale_io, true),
+            (&spec.iscsi, true),
+            (&spec.storageos, false),
+        ];
+        if let Some(azure) = &spec.azure_file {
+            named(or_claim(&azure.secret_namespace), &azure.secret_name);
+        } else if let Some((source, default)) =
+            before_csi.iter().find_map(|(source, default)| source.as_ref().map(|s| (s, *default)))
+        {
+            if let Some(secret) = &source.secret_ref {
+                let namespace: &'p str = &secret.namespace;
+                named(if default { or_claim(namespace) } else { namespace }, &secret.name);
+            }
+        } else if let Some(csi) = &spec.csi {
+            for secret in
+                [&csi.node_publish_secret_ref, &csi.node_stage_secret_ref, &csi.node_expand_secret_ref]
+                    .into_iter()
+                    .flatten()
+            {
+                named(&secret.namespace, &secret.name);
+            }
+        }
+    }
+}

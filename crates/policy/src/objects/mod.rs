@@ -1,0 +1,172 @@
+//! Trimmed views of the Kubernetes kinds that decisions look at, one file per API group.
+//!
+//! A view holds the fields that some rule reads and nothing else: unknown fields are passed over while parsing, and
+//! `null` is the same as absent, as Kubernetes decodes it. Views never judge: an object that would not pass
+//! validation decodes all the same.
+
+pub mod certificates;
+pub mod core;
+pub mod decode;
+pub mod meta;
+pub mod pod;
+pub mod rbac;
+pub mod resource;
+pub mod storage;
+
+/// An object of a kind that plays a part in decisions.
+#[derive(Clone, Debug)]
+pub enum Object<'a> {
+    /// A ClusterRole.
+    ClusterRole(rbac::Role),
+    /// A ClusterRoleBinding.
+    ClusterRoleBinding(rbac::Binding),
+    /// A CSIDriver.
+    CsiDriver(storage::CsiDriver<'a>),
+    /// A Node.
+    Node(core::Node<'a>),
+    /// A PersistentVolume.
+    PersistentVolume(Box<core::PersistentVolume<'a>>),
+    /// A PersistentVolumeClaim.
+    PersistentVolumeClaim(core::PersistentVolumeClaim<'a>),
+    /// A Pod.
+    Pod(Box<pod::Pod<'a>>),
+    /// A PodCertificateRequest.
+    PodCertificateRequest(certificates::PodCertificateRequest<'a>),
+    /// A ResourceSlice.
+    ResourceSlice(resource::ResourceSlice<'a>),
+    /// A Role.
+    Role(rbac::Role),
+    /// A RoleBinding.
+    RoleBinding(rbac::Binding),
+    /// A ServiceAccount.
+    ServiceAccount(core::ServiceAccount<'a>),
+    /// A VolumeAttachment.
+    VolumeAttachment(storage::VolumeAttachment<'a>),
+}
+
+/// The kinds that play a part in decisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// ClusterRole.
+    ClusterRole,
+    /// ClusterRoleBinding.
+    ClusterRoleBinding,
+    /// CSIDriver.
+    CsiDriver,
+    /// Node.
+    Node,
+    /// PersistentVolume.
+    PersistentVolume,
+    /// PersistentVolumeClaim.
+    PersistentVolumeClaim,
+    /// Pod.
+    Pod,
+    /// PodCertificateRequest.
+    PodCertificateRequest,
+    /// ResourceSlice.
+    ResourceSlice,
+    /// Role.
+    Role,
+    /// RoleBinding.
+    RoleBinding,
+    /// ServiceAccount.
+    ServiceAccount,
+    /// VolumeAttachment.
+    VolumeAttachment,
+}
+
+impl Kind {
+    /// The kind of an object by its `apiVersion` and `kind`, or nothing when that kind plays no part. All versions
+    /// of a group are taken: the fields read here are the same in each.
+    pub fn of(api_version: &str, kind: &str) -> Option<Self> {
+        let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+        Some(match (group, kind) {
+            ("", "Node") => Self::Node,
+            ("", "PersistentVolume") => Self::PersistentVolume,
+            ("", "PersistentVolumeClaim") => Self::PersistentVolumeClaim,
+            ("", "Pod") => Self::Pod,
+            ("", "ServiceAccount") => Self::ServiceAccount,
+            ("certificates.k8s.io", "PodCertificateRequest") => Self::PodCertificateRequest,
+            ("rbac.authorization.k8s.io", "ClusterRole") => Self::ClusterRole,
+            ("rbac.authorization.k8s.io", "ClusterRoleBinding") => Self::ClusterRoleBinding,
+            ("rbac.authorization.k8s.io", "Role") => Self::Role,
+            ("rbac.authorization.k8s.io", "RoleBinding") => Self::RoleBinding,
+            ("resource.k8s.io", "ResourceSlice") => Self::ResourceSlice,
+            ("storage.k8s.io", "CSIDriver") => Self::CsiDriver,
+            ("storage.k8s.io", "VolumeAttachment") => Self::VolumeAttachment,
+            _ => return None,
+        })
+    }
+
+    /// Whether objects of this kind live in a namespace.
+    pub fn is_namespaced(self) -> bool {
+        matches!(
+            self,
+            Self::PersistentVolumeClaim
+                | Self::Pod
+                | Self::PodCertificateRequest
+                | Self::Role
+                | Self::RoleBinding
+                | Self::ServiceAccount
+        )
+    }
+}
+
+impl<'a> Object<'a> {
+    /// Decodes one object of a known kind from JSON.
+    ///
+    /// # Errors
+    /// The text is not JSON, or a field that is read has a value of another type.
+    pub fn parse(kind: Kind, json: &'a str) -> Result<Self, serde_json::Error> {
+        Ok(match kind {
+            Kind::ClusterRole => Self::ClusterRole(serde_json::from_str(json)?),
+            Kind::ClusterRoleBinding => Self::ClusterRoleBinding(serde_json::from_str(json)?),
+            Kind::CsiDriver => Self::CsiDriver(serde_json::from_str(json)?),
+            Kind::Node => Self::Node(serde_json::from_str(json)?),
+            Kind::PersistentVolume => Self::PersistentVolume(serde_json::from_str(json)?),
+            Kind::PersistentVolumeClaim => Self::PersistentVolumeClaim(serde_json::from_str(json)?),
+            Kind::Pod => Self::Pod(serde_json::from_str(json)?),
+            Kind::PodCertificateRequest => Self::PodCertificateRequest(serde_json::from_str(json)?),
+            Kind::ResourceSlice => Self::ResourceSlice(serde_json::from_str(json)?),
+            Kind::Role => Self::Role(serde_json::from_str(json)?),
+            Kind::RoleBinding => Self::RoleBinding(serde_json::from_str(json)?),
+            Kind::ServiceAccount => Self::ServiceAccount(serde_json::from_str(json)?),
+            Kind::VolumeAttachment => Self::VolumeAttachment(serde_json::from_str(json)?),
+        })
+    }
+
+    /// The object's kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::ClusterRole(_) => Kind::ClusterRole,
+            Self::ClusterRoleBinding(_) => Kind::ClusterRoleBinding,
+            Self::CsiDriver(_) => Kind::CsiDriver,
+            Self::Node(_) => Kind::Node,
+            Self::PersistentVolume(_) => Kind::PersistentVolume,
+            Self::PersistentVolumeClaim(_) => Kind::PersistentVolumeClaim,
+            Self::Pod(_) => Kind::Pod,
+            Self::PodCertificateRequest(_) => Kind::PodCertificateRequest,
+            Self::ResourceSlice(_) => Kind::ResourceSlice,
+            Self::Role(_) => Kind::Role,
+            Self::RoleBinding(_) => Kind::RoleBinding,
+            Self::ServiceAccount(_) => Kind::ServiceAccount,
+            Self::VolumeAttachment(_) => Kind::VolumeAttachment,
+        }
+    }
+
+    /// The object's namespace (empty for cluster-scoped objects) and name.
+    pub fn key(&self) -> (&str, &str) {
+        match self {
+            Self::ClusterRole(o) | Self::Role(o) => (&o.metadata.namespace, &o.metadata.name),
+            Self::ClusterRoleBinding(o) | Self::RoleBinding(o) => (&o.metadata.namespace, &o.metadata.name),
+            Self::CsiDriver(o) => (&o.metadata.namespace, &o.metadata.name),
+            Self::Node(o) | Self::ServiceAccount(o) => (&o.metadata.namespace, &o.metadata.name),
+            Self::PersistentVolume(o) => (&o.metadata.namespace, &o.metadata.name),
+            Self::PersistentVolumeClaim(o) => (&o.metadata.namespace, &o.metadata.name),
+            Self::Pod(o) => (&o.metadata.namespace, &o.metadata.name),
+            Self::PodCertificateRequest(o) => (&o.metadata.namespace, &o.metadata.name),
+            Self::ResourceSlice(o) => (&o.metadata.namespace, &o.metadata.name),
+            Self::VolumeAttachment(o) => (&o.metadata.namespace, &o.metadata.name),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Kinds of `rbac.authorization.k8s.io`. Owned: these live as long as they are in force.
+
+use serde::{Deserialize, Serialize};
+
+use super::decode::{List, StringMap, or_default};
+
+/// The group of all RBAC kinds.
+pub const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+
+/// One rule of a role: what it allows (RB-10 to RB-18).
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PolicyRule {
+    /// The verbs, `*` for all.
+    #[serde(deserialize_with = "strings")]
+    pub verbs: Vec<String>,
+    /// The API groups, `*` for all, empty text for the core group.
+    #[serde(deserialize_with = "strings", skip_serializing_if = "Vec::is_empty")]
+    pub api_groups: Vec<String>,
+    /// The resources, each with its subresource if it has one.
+    #[serde(deserialize_with = "strings", skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<String>,
+    /// The object names; empty for any.
+    #[serde(deserialize_with = "strings", skip_serializing_if = "Vec::is_empty")]
+    pub resource_names: Vec<String>,
+    /// The URL paths, with an optional trailing `*`.
+    #[serde(rename = "nonResourceURLs", deserialize_with = "strings", skip_serializing_if = "Vec::is_empty")]
+    pub non_resource_urls: Vec<String>,
+}
+
+/// Object metadata, owned.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct OwnedMetadata {
+    /// The object's name.
+    #[serde(deserialize_with = "or_default")]
+    pub name: String,
+    /// The namespace, empty for cluster-scoped objects.
+    #[serde(deserialize_with = "or_default")]
+    pub namespace: String,
+    /// The labels, in the order of the document.
+    #[serde(deserialize_with = "owned_map")]
+    pub labels: Vec<(String, String)>,
+    /// The annotations, in the order of the document.
+    #[serde(deserialize_with = "owned_map")]
+    pub annotations: Vec<(String, String)>,
+}
+
+/// A Role or a ClusterRole; a Role has a namespace and no aggregation rule.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Role {
+    /// The metadata.
+    #[serde(deserialize_with = "or_default")]
+    pub metadata: OwnedMetadata,
+    /// What it allows.
+    #[serde(deserialize_with = "list")]
+    pub rules: Vec<PolicyRule>,
+    /// Where a ClusterRole takes its rules from (RB-79).
+    pub aggregation_rule: Option<AggregationRule>,
+}
+
+/// Which ClusterRoles an aggregated ClusterRole collects.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct AggregationRule {
+    /// A ClusterRole that any of these selects is collected.
+    #[serde(deserialize_with = "list")]
+    pub cluster_role_selectors: Vec<LabelSelector>,
+}
+
+/// A label selector object.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LabelSelector {
+    /// Labels that must have exactly these values.
+    #[serde(deserialize_with = "owned_map")]
+    pub match_labels: Vec<(String, String)>,
+    /// Further requirements.
+    #[serde(deserialize_with = "list")]
+    pub match_expressions: Vec<LabelSelectorRequirement>,
+}
+
+/// One requirement of a label selector object.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct LabelSelectorRequirement {
+    /// The label key.
+    #[serde(deserialize_with = "or_default")]
+    pub key: String,
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
+    #[serde(deserialize_with = "or_default")]
+    pub operator: String,
+    /// The values, for `In` and `NotIn`.
+    #[serde(deserialize_with = "strings")]
+    pub values: Vec<String>,
+}
+
+/// A RoleBinding or a ClusterRoleBinding; a ClusterRoleBinding has no namespace.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Binding {
+    /// The metadata.
+    #[serde(deserialize_with = "or_default")]
+    pub metadata: OwnedMetadata,
+    /// Who gets the role.
+    #[serde(deserialize_with = "list")]
+    pub subjects: Vec<Subject>,
+    /// The role.
+    #[serde(deserialize_with = "or_default")]
+    pub role_ref: RoleRef,
+}
+
+/// Who gets a role (RB-20 to RB-23).
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Subject {
+    /// `User`, `Group` or `ServiceAccount`; others match nobody.
+    #[serde(deserialize_with = "or_default")]
+    pub kind: String,
+    /// The group of the kind; plays no part in matching.
+    #[serde(deserialize_with = "or_default")]
+    pub api_group: String,
+    /// The name.
+    #[serde(deserialize_with = "or_default")]
+    pub name: String,
+    /// The namespace, for service accounts.
+    #[serde(deserialize_with = "or_default")]
+    pub namespace: String,
+}
+
+/// Which role a binding grants (RB-32).
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RoleRef {
+    /// The group of the kind; plays no part in resolution.
+    #[serde(deserialize_with = "or_default")]
+    pub api_group: String,
+    /// `Role` or `ClusterRole`; others are an error when resolved.
+    #[serde(deserialize_with = "or_default")]
+    pub kind: String,
+    /// The name.
+    #[serde(deserialize_with = "or_default")]
+    pub name: String,
+}
+
+fn list<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(d: D) -> Result<Vec<T>, D::Error> {
+    List::<T>::deserialize(d).map(|list| list.0)
+}
+
+fn strings<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
+    list(d)
+}
+
+fn owned_map<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<(String, String)>, D::Error> {
+    let map = StringMap::deserialize(d)?;
+    Ok(map.0.into_iter().map(|(k, v)| (k.0.into_owned(), v.0.into_owned())).collect())
+}

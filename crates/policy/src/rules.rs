@@ -1,0 +1,78 @@
+//! Rule listing: what a user may do, as lists of rules (AC-59, WH-92). For display; never for enforcement (WH-93).
+
+use serde::{Deserialize, Serialize};
+
+/// The rules of one user in one namespace.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RuleListing {
+    /// What the user may do to resources. Unmerged, duplicates included.
+    pub resource_rules: Vec<ResourceRule>,
+    /// What the user may do to URL paths. Unmerged, duplicates included.
+    pub non_resource_rules: Vec<NonResourceRule>,
+    /// Whether the user may be able to do more than is listed.
+    pub incomplete: bool,
+    /// What went wrong while listing, each message once, in order. Not part of the JSON form: see
+    /// [`RuleListing::evaluation_error`].
+    #[serde(skip)]
+    pub errors: Vec<String>,
+}
+
+/// One rule over resources.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ResourceRule {
+    /// The verbs, `*` for all.
+    pub verbs: Vec<String>,
+    /// The API groups, `*` for all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub api_groups: Vec<String>,
+    /// The resources, `*` for all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<String>,
+    /// The object names; empty for any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resource_names: Vec<String>,
+}
+
+/// One rule over URL paths.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NonResourceRule {
+    /// The verbs, `*` for all.
+    pub verbs: Vec<String>,
+    /// The paths, with an optional trailing `*`.
+    #[serde(rename = "nonResourceURLs", skip_serializing_if = "Vec::is_empty")]
+    pub non_resource_urls: Vec<String>,
+}
+
+impl RuleListing {
+    /// Appends what a later authorizer lists (AC-59).
+    pub fn append(&mut self, other: Self) {
+        self.resource_rules.extend(other.resource_rules);
+        self.non_resource_rules.extend(other.non_resource_rules);
+        self.incomplete |= other.incomplete;
+        self.errors.extend(other.errors);
+    }
+
+    /// The errors as one text, or nothing when there are none (AC-52).
+    pub fn evaluation_error(&self) -> Option<String> {
+        aggregate(&self.errors)
+    }
+}
+
+/// Joins error messages as Kubernetes does (AC-52): one stands alone, several are bracketed, repetitions are
+/// dropped, the order is kept.
+pub fn aggregate<S: AsRef<str>>(messages: &[S]) -> Option<String> {
+    let mut distinct: Vec<&str> = Vec::with_capacity(messages.len());
+    for message in messages.iter().map(AsRef::as_ref) {
+        if !distinct.contains(&message) {
+            distinct.push(message);
+        }
+    }
+    match distinct.as_slice() {
+        [] => None,
+        [one] => Some((*one).to_owned()),
+        several => Some(format!("[{}]", several.join(", "))),
+    }
+}

@@ -1,0 +1,9 @@
+//! Test support: recordings, builders, started servers. Never part of the product.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up must stop at once and say where"
+)]
+
+pub mod recorded;
