@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use crate::identity::NodeIdentity;
 use crate::request::Attributes;
 
 /// The answer of one authorizer (AC-50).
@@ -40,6 +41,8 @@ pub enum Reason {
     /// Nothing to say.
     #[default]
     None,
+    /// The node has no path to the object (NA-66).
+    NodeUnrelated,
     /// A fixed sentence.
     Text(&'static str),
 }
@@ -65,9 +68,12 @@ pub struct RenderedReason<'a> {
 
 impl fmt::Display for RenderedReason<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let _ = self.attributes;
         match self.reason {
             Reason::None => Ok(()),
+            Reason::NodeUnrelated => {
+                let node = NodeIdentity::of(self.attributes.user).map_or("", NodeIdentity::name);
+                write!(f, "no relationship found between node '{node}' and this object")
+            }
             Reason::Text(text) => f.write_str(text),
         }
     }

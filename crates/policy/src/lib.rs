@@ -10,7 +10,9 @@
 
 pub mod decision;
 pub mod features;
+pub mod graph;
 pub mod identity;
+pub mod node;
 pub mod objects;
 pub mod request;
 pub mod rules;

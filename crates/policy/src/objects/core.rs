@@ -72,6 +72,9 @@ pub struct PersistentVolumeSpec<'a> {
     pub flex_volume: Option<VolumeSecretRef<'a>>,
     /// A Google disk.
     pub gce_persistent_disk: Option<Present>,
+    /// A Gluster file system.
+    #[serde(borrow)]
+    pub glusterfs: Option<GlusterfsPersistentVolume<'a>>,
     /// An iSCSI disk.
     #[serde(borrow)]
     pub iscsi: Option<VolumeSecretRef<'a>>,
@@ -100,6 +103,18 @@ pub struct AzureFileVolume<'a> {
     /// The secret's namespace; the claim's when absent or empty.
     #[serde(borrow)]
     pub secret_namespace: Text<'a>,
+}
+
+/// A Gluster file system as a persistent volume.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct GlusterfsPersistentVolume<'a> {
+    /// The Endpoints object that lists the servers.
+    #[serde(borrow)]
+    pub endpoints: Text<'a>,
+    /// Its namespace; the claim's when absent or empty.
+    #[serde(borrow)]
+    pub endpoints_namespace: Text<'a>,
 }
 
 /// A persistent volume source that names a secret by `secretRef`.
@@ -170,6 +185,15 @@ impl<'a> PersistentVolume<'a> {
             {
                 named(&secret.namespace, &secret.name);
             }
+        }
+    }
+    /// Visits namespace and name of the Endpoints object that the volume names, if it has a claim.
+    pub fn each_endpoints<'p>(&'p self, mut visit: impl FnMut(&'p str, &'p str)) {
+        if let (Some(claim), Some(source)) = (&self.spec.claim_ref, &self.spec.glusterfs)
+            && !source.endpoints.is_empty()
+        {
+            let namespace = &source.endpoints_namespace;
+            visit(if namespace.is_empty() { &claim.namespace } else { namespace }, &source.endpoints);
         }
     }
 }

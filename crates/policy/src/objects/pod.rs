@@ -436,6 +436,13 @@ impl<'a> Pod<'a> {
         format!("{}-{}", &*self.metadata.name, &*volume.name)
     }
 
+    /// Visits the name of every Endpoints object that a volume of the pod names.
+    pub fn each_endpoints<'p>(&'p self, mut visit: impl FnMut(&'p str)) {
+        for volume in self.spec.volumes.iter().filter_map(|v| v.glusterfs.as_ref()) {
+            visit(&volume.endpoints);
+        }
+    }
+
     /// Visits the name of every ResourceClaim of the pod, whether named, made from a template, or made for extended
     /// resources (NA-62).
     pub fn each_resource_claim<'p>(&'p self, mut visit: impl FnMut(&'p str)) {

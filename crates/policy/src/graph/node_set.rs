@@ -1,0 +1,306 @@
+//! Which nodes reach one object, and through how many references each.
+//!
+//! Nearly every object is reached from one node, so one `(node, count)` lies in the vertex itself; more lie beside it,
+//! sorted while they are few and in a map when they are many.
+//!
+//! INVARIANT: a count is never zero; an entry goes when its last reference goes. (NA-107: nothing outlives its
+//! references.)
+
+use hashbrown::HashMap;
+
+use super::nodes::NodeId;
+
+/// Above this many nodes the counts move into a map; below half of it they move back.
+const MANY: usize = 512;
+
+/// The part of the counts that lies in a vertex: eight bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NodeSet {
+    /// The one node, or the place of the counts beside when `count` is [`BESIDE`].
+    node: u32,
+    /// How many references, zero for the empty set.
+    count: u32,
+}
+
+const BESIDE: u32 = u32::MAX;
+
+/// The counts of a set of two or more nodes.
+#[derive(Clone, Debug)]
+pub(super) enum Counts {
+    /// Sorted by node.
+    Few(Vec<(NodeId, u32)>),
+    /// More than [`MANY`] (or not yet fewer than half of it).
+    Many(HashMap<NodeId, u32>),
+}
+
+/// The counts of all sets of a shard that hold two or more nodes.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    slots: Vec<Counts>,
+    free: Vec<u32>,
+}
+
+impl NodeSet {
+    pub(super) const EMPTY: Self = Self { node: 0, count: 0 };
+
+    /// Whether the node is in the set.
+    pub(super) fn contains(self, node: NodeId, beside: &Beside) -> bool {
+        match self.count {
+            0 => false,
+            BESIDE => beside.counts(self.node).is_some_and(|counts| counts.contains(node)),
+            _ => self.node == node.0,
+        }
+    }
+
+    /// Adds one reference from a node; true when it is the node's first.
+    pub(super) fn add(&mut self, node: NodeId, beside: &mut Beside) -> bool {
+        match self.count {
+            0 => {
+                *self = Self { node: node.0, count: 1 };
+                true
+            }
+            BESIDE => beside.counts_mut(self.node).is_some_and(|counts| counts.add(node)),
+            // One below the mark, so that a count is never taken for it.
+            _ if self.node == node.0 && self.count < BESIDE - 1 => {
+                self.count += 1;
+                false
+            }
+            _ => {
+                let mut counts = Counts::Few(vec![(NodeId(self.node), self.count)]);
+                let first = counts.add(node);
+                if let Some(place) = beside.keep(counts) {
+                    *self = Self { node: place, count: BESIDE };
+                }
+                first
+            }
+        }
+    }
+
+    /// Takes one reference from a node away; true when it was the node's last.
+    pub(super) fn take(&mut self, node: NodeId, beside: &mut Beside) -> bool {
+        match self.count {
+            0 => false,
+            BESIDE => {
+                let place = self.node;
+                let Some(counts) = beside.counts_mut(place) else { return false };
+                let last = counts.take(node);
+                match counts.only() {
+                    Some(Only::One(node, count)) => {
+                        beside.drop_slot(place);
+                        *self = Self { node: node.0, count };
+                    }
+                    Some(Only::Nothing) => {
+                        beside.drop_slot(place);
+                        *self = Self::EMPTY;
+                    }
+                    None => {}
+                }
+                last
+            }
+            1 if self.node == node.0 => {
+                *self = Self::EMPTY;
+                true
+            }
+            _ if self.node == node.0 => {
+                self.count -= 1;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// The nodes of the set, each once, in no particular order.
+    pub(super) fn nodes(self, beside: &Beside) -> Vec<NodeId> {
+        match self.count {
+            0 => Vec::new(),
+            BESIDE => beside.counts(self.node).map(Counts::nodes).unwrap_or_default(),
+            _ => vec![NodeId(self.node)],
+        }
+    }
+
+    /// Gives back what lies beside; the set is empty afterwards.
+    pub(super) fn clear(&mut self, beside: &mut Beside) {
+        if self.count == BESIDE {
+            beside.drop_slot(self.node);
+        }
+        *self = Self::EMPTY;
+    }
+}
+
+enum Only {
+    Nothing,
+    One(NodeId, u32),
+}
+
+impl Counts {
+    fn contains(&self, node: NodeId) -> bool {
+        match self {
+            Self::Few(counts) => counts.binary_search_by_key(&node, |(n, _)| *n).is_ok(),
+            Self::Many(counts) => counts.contains_key(&node),
+        }
+    }
+
+    fn add(&mut self, node: NodeId) -> bool {
+        let first = match self {
+            Self::Few(counts) => match counts.binary_search_by_key(&node, |(n, _)| *n) {
+                Ok(at) => {
+                    if let Some((_, count)) = counts.get_mut(at) {
+                        *count = count.saturating_add(1);
+                    }
+                    false
+                }
+                Err(at) => {
+                    if counts.len() == counts.capacity() {
+                        // Many such lists stand side by side: growing by a quarter keeps the slack small.
+                        counts.reserve_exact(counts.len() / 4 + 1);
+                    }
+                    counts.insert(at, (node, 1));
+                    true
+                }
+            },
+            Self::Many(counts) => {
+                let count = counts.entry(node).or_insert(0);
+                *count = count.saturating_add(1);
+                *count == 1
+            }
+        };
+        if let Self::Few(counts) = self
+            && counts.len() > MANY
+        {
+            *self = Self::Many(counts.drain(..).collect());
+        }
+        first
+    }
+
+    fn take(&mut self, node: NodeId) -> bool {
+        match self {
+            Self::Few(counts) => {
+                let Ok(at) = counts.binary_search_by_key(&node, |(n, _)| *n) else { return false };
+                let Some((_, count)) = counts.get_mut(at) else { return false };
+                *count -= 1;
+                if *count > 0 {
+                    return false;
+                }
+                counts.remove(at);
+                if counts.capacity() > 8 && counts.len() < counts.capacity() / 2 {
+                    counts.shrink_to(counts.len() + counts.len() / 4);
+                }
+                true
+            }
+            Self::Many(counts) => {
+                let Some(count) = counts.get_mut(&node) else { return false };
+                *count -= 1;
+                if *count > 0 {
+                    return false;
+                }
+                counts.remove(&node);
+                if counts.len() < MANY / 2 {
+                    let mut few: Vec<_> = counts.iter().map(|(n, c)| (*n, *c)).collect();
+                    few.sort_unstable();
+                    *self = Self::Few(few);
+                }
+                true
+            }
+        }
+    }
+
+    fn only(&self) -> Option<Only> {
+        match self {
+            Self::Few(counts) => match counts.as_slice() {
+                [] => Some(Only::Nothing),
+                [(node, count)] if *count < BESIDE => Some(Only::One(*node, *count)),
+                _ => None,
+            },
+            Self::Many(_) => None,
+        }
+    }
+
+    fn nodes(&self) -> Vec<NodeId> {
+        match self {
+            Self::Few(counts) => counts.iter().map(|(n, _)| *n).collect(),
+            Self::Many(counts) => counts.keys().copied().collect(),
+        }
+    }
+}
+
+impl Beside {
+    fn counts(&self, place: u32) -> Option<&Counts> {
+        self.slots.get(place as usize)
+    }
+
+    fn counts_mut(&mut self, place: u32) -> Option<&mut Counts> {
+        self.slots.get_mut(place as usize)
+    }
+
+    /// Nothing when there is no place left, which is more sets than a shard has vertices.
+    fn keep(&mut self, counts: Counts) -> Option<u32> {
+        if let Some(place) = self.free.pop() {
+            *self.counts_mut(place)? = counts;
+            return Some(place);
+        }
+        let place = u32::try_from(self.slots.len()).ok()?;
+        self.slots.push(counts);
+        Some(place)
+    }
+
+    fn drop_slot(&mut self, place: u32) {
+        if let Some(slot) = self.slots.get_mut(place as usize) {
+            *slot = Counts::Few(Vec::new());
+            self.free.push(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn counts_equal_a_plain_map(steps in prop::collection::vec((any::<bool>(), 0_u32..700), 0..3000)) {
+            let mut beside = Beside::default();
+            let mut set = NodeSet::EMPTY;
+            let mut model: BTreeMap<u32, u32> = BTreeMap::new();
+            for (add, node) in steps {
+                if add || model.len() < 100 {
+                    let first = !model.contains_key(&node);
+                    *model.entry(node).or_default() += 1;
+                    prop_assert_eq!(set.add(NodeId(node), &mut beside), first);
+                } else {
+                    let last = model.get(&node) == Some(&1);
+                    if let Some(count) = model.get_mut(&node) {
+                        *count -= 1;
+                    }
+                    model.retain(|_, count| *count > 0);
+                    prop_assert_eq!(set.take(NodeId(node), &mut beside), last);
+                }
+                prop_assert_eq!(set.contains(NodeId(node), &beside), model.contains_key(&node));
+            }
+            let mut nodes: Vec<u32> = set.nodes(&beside).into_iter().map(|n| n.0).collect();
+            nodes.sort_unstable();
+            prop_assert_eq!(nodes, model.keys().copied().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_set_grows_into_a_map_and_back_without_losing_a_node() {
+        let mut beside = Beside::default();
+        let mut set = NodeSet::EMPTY;
+        for node in 0..2000 {
+            assert!(set.add(NodeId(node), &mut beside));
+            assert!(!set.add(NodeId(node), &mut beside));
+        }
+        for node in 0..2000 {
+            assert!(!set.take(NodeId(node), &mut beside));
+            assert!(set.contains(NodeId(node), &beside));
+            assert!(set.take(NodeId(node), &mut beside));
+            assert!(!set.contains(NodeId(node), &beside));
+        }
+        assert_eq!(set, NodeSet::EMPTY);
+        assert_eq!(beside.free.len(), beside.slots.len());
+    }
+}

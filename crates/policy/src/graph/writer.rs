@@ -1,0 +1,761 @@
+//! Changes to the graph. One writer at a time; readers go on.
+//!
+//! For every object that was applied the writer remembers what it refers to, so that a change is a difference: what is
+//! new is added before what is old is taken away (NA-41).
+
+use std::collections::HashSet;
+use std::sync::{MutexGuard, PoisonError};
+
+use super::nodes::NodeId;
+use super::shard::Key;
+use super::{Graph, SHARDS, VertexError, VertexId, VertexKind};
+use crate::objects::certificates::PodCertificateRequest;
+use crate::objects::core::PersistentVolume;
+use crate::objects::pod::Pod;
+use crate::objects::resource::ResourceSlice;
+use crate::objects::storage::VolumeAttachment;
+use crate::objects::{Kind, Object};
+
+/// What the writer knows of a vertex beside what readers need.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    /// How many objects refer to the vertex, plus one while its own object exists.
+    holders: u32,
+    /// Where more is remembered: for a pod and a volume the place of its references, for a claim its volumes.
+    links: u32,
+}
+
+const NO_LINKS: u32 = u32::MAX;
+/// In the links of a claim: not a volume but a place in `Writer::claims`.
+const SEVERAL: u32 = 1 << 31;
+
+/// What a volume connects.
+#[derive(Debug, Default)]
+struct VolumeLinks {
+    claim: Option<VertexId>,
+    /// The secrets and endpoints of its source, each once.
+    targets: Ids,
+}
+
+/// A short list of vertices; one of them needs no memory of its own.
+#[derive(Debug)]
+enum Ids {
+    One(VertexId),
+    /// Any other number, also none: an empty box takes no memory.
+    Several(Box<[VertexId]>),
+}
+
+impl Default for Ids {
+    fn default() -> Self {
+        Self::Several(Box::default())
+    }
+}
+
+impl Ids {
+    fn of(ids: &[VertexId]) -> Self {
+        match ids {
+            [one] => Self::One(*one),
+            _ => Self::Several(ids.into()),
+        }
+    }
+
+    fn as_slice(&self) -> &[VertexId] {
+        match self {
+            Self::One(id) => std::slice::from_ref(id),
+            Self::Several(ids) => ids,
+        }
+    }
+}
+
+/// Places that are used again.
+#[derive(Debug)]
+struct Slab<T> {
+    slots: Vec<T>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T: Default> Slab<T> {
+    fn keep(&mut self, item: T) -> u32 {
+        if let Some(place) = self.free.pop()
+            && let Some(slot) = self.slots.get_mut(place as usize)
+        {
+            *slot = item;
+            return place;
+        }
+        if self.slots.len() == self.slots.capacity() {
+            self.slots.reserve_exact((self.slots.len() / 8).max(64));
+        }
+        self.slots.push(item);
+        // At most one slot a vertex, and those are fewer than 2^30.
+        u32::try_from(self.slots.len() - 1).unwrap_or(NO_LINKS)
+    }
+
+    fn peek(&self, place: u32) -> Option<&T> {
+        self.slots.get(place as usize)
+    }
+
+    fn peek_mut(&mut self, place: u32) -> Option<&mut T> {
+        self.slots.get_mut(place as usize)
+    }
+
+    fn release(&mut self, place: u32) -> T {
+        match self.slots.get_mut(place as usize) {
+            Some(slot) => {
+                self.free.push(place);
+                std::mem::take(slot)
+            }
+            None => T::default(),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Writer {
+    held: [Vec<Held>; SHARDS],
+    pods: Slab<Ids>,
+    volumes: Slab<VolumeLinks>,
+    claims: Slab<Vec<VertexId>>,
+    /// Used again and again for collecting references.
+    scratch: Vec<VertexId>,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self {
+            held: std::array::from_fn(|_| Vec::new()),
+            pods: Slab::default(),
+            volumes: Slab::default(),
+            claims: Slab::default(),
+            scratch: Vec::new(),
+        }
+    }
+}
+
+/// A listing of all objects of one kind that is under way. Objects that are not applied before it is finished are
+/// taken out then: never before, so the graph is never half empty.
+#[derive(Debug)]
+pub struct Relist {
+    vertex: Option<VertexKind>,
+    kind: Kind,
+    seen: HashSet<(String, String)>,
+}
+
+impl Relist {
+    /// Begins a listing of one kind.
+    pub fn of(kind: Kind) -> Self {
+        Self { vertex: vertex_of(kind), kind, seen: HashSet::new() }
+    }
+
+    /// Notes that the listing has an object, whether or not it could be applied.
+    pub fn saw(&mut self, namespace: &str, name: &str) {
+        let namespace = if self.kind.is_namespaced() { namespace } else { "" };
+        self.seen.insert((namespace.to_owned(), name.to_owned()));
+    }
+}
+
+fn vertex_of(kind: Kind) -> Option<VertexKind> {
+    Some(match kind {
+        Kind::PersistentVolume => VertexKind::PersistentVolume,
+        Kind::Pod => VertexKind::Pod,
+        Kind::PodCertificateRequest => VertexKind::PodCertificateRequest,
+        Kind::ResourceSlice => VertexKind::ResourceSlice,
+        Kind::VolumeAttachment => VertexKind::VolumeAttachment,
+        _ => return None,
+    })
+}
+
+impl Graph {
+    /// Takes the present form of an object in, whether it is new or changed. Kinds that do not feed the graph are
+    /// ignored (NA-38).
+    ///
+    /// # Errors
+    /// A name that is too long, or a graph that is full. Then the object is not in the graph, also not in its old
+    /// form: what cannot be read grants nothing.
+    pub fn apply(&self, object: &Object<'_>) -> Result<(), VertexError> {
+        match object {
+            Object::PersistentVolume(volume) => self.apply_volume(volume),
+            Object::Pod(pod) => self.apply_pod(pod),
+            Object::PodCertificateRequest(request) => self.apply_pod_certificate_request(request),
+            Object::ResourceSlice(slice) => self.apply_resource_slice(slice),
+            Object::VolumeAttachment(attachment) => self.apply_volume_attachment(attachment),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes an object out. Kinds that do not feed the graph, and objects that are not there, are ignored.
+    pub fn delete(&self, kind: Kind, namespace: &str, name: &str) {
+        let Some(vertex) = vertex_of(kind) else { return };
+        let namespace = if kind.is_namespaced() { namespace } else { "" };
+        Change::of(self).delete(&Key { kind: vertex, namespace, name });
+    }
+
+    /// Takes a pod in (NA-44, NA-56 to NA-62). An unbound pod is not in the graph (NA-43), and a pod that was bound
+    /// and no longer is leaves it.
+    ///
+    /// # Errors
+    /// As [`Graph::apply`].
+    pub fn apply_pod(&self, pod: &Pod<'_>) -> Result<(), VertexError> {
+        Change::of(self).apply_pod(pod)
+    }
+
+    /// Takes a volume in (NA-50, NA-63). A volume without a claim connects nothing.
+    ///
+    /// # Errors
+    /// As [`Graph::apply`].
+    pub fn apply_volume(&self, volume: &PersistentVolume<'_>) -> Result<(), VertexError> {
+        Change::of(self).apply_volume(volume)
+    }
+
+    /// Takes a volume attachment in (NA-52).
+    ///
+    /// # Errors
+    /// As [`Graph::apply`].
+    pub fn apply_volume_attachment(&self, attachment: &VolumeAttachment<'_>) -> Result<(), VertexError> {
+        let key = cluster_key(VertexKind::VolumeAttachment, &attachment.metadata.name);
+        Change::of(self).apply_direct(&key, &attachment.spec.node_name)
+    }
+
+    /// Takes a resource slice in (NA-53). A slice that is not tied to one node is in reach of none.
+    ///
+    /// # Errors
+    /// As [`Graph::apply`].
+    pub fn apply_resource_slice(&self, slice: &ResourceSlice<'_>) -> Result<(), VertexError> {
+        let key = cluster_key(VertexKind::ResourceSlice, &slice.metadata.name);
+        Change::of(self).apply_direct(&key, &slice.spec.node_name)
+    }
+
+    /// Takes a pod certificate request in (NA-55).
+    ///
+    /// # Errors
+    /// As [`Graph::apply`].
+    pub fn apply_pod_certificate_request(
+        &self,
+        request: &PodCertificateRequest<'_>,
+    ) -> Result<(), VertexError> {
+        let key = Key {
+            kind: VertexKind::PodCertificateRequest,
+            namespace: &request.metadata.namespace,
+            name: &request.metadata.name,
+        };
+        Change::of(self).apply_direct(&key, &request.spec.node_name)
+    }
+
+    /// Ends a listing: takes out every object of its kind that it did not have, and notes that the kind has been
+    /// listed.
+    pub fn finish_relist(&self, relist: &Relist) {
+        if let Some(kind) = relist.vertex {
+            let mut change = Change::of(self);
+            for (namespace, name) in change.keys_of(kind) {
+                if !relist.seen.contains(&(namespace.clone(), name.clone())) {
+                    change.delete(&Key { kind, namespace: &namespace, name: &name });
+                }
+            }
+        }
+        self.mark_listed(relist.kind);
+    }
+
+    /// What a pod refers to, by the place its vertex remembers. For explaining.
+    pub(super) fn with_writer<T>(&self, read: impl FnOnce(&Links<'_>) -> T) -> T {
+        let change = Change::of(self);
+        read(&Links { change: &change })
+    }
+}
+
+fn cluster_key(kind: VertexKind, name: &str) -> Key<'_> {
+    Key { kind, namespace: "", name }
+}
+
+/// The graph with its writer held: the only thing that changes either.
+struct Change<'g> {
+    graph: &'g Graph,
+    writer: MutexGuard<'g, Writer>,
+}
+
+impl<'g> Change<'g> {
+    fn of(graph: &'g Graph) -> Self {
+        Self { graph, writer: graph.writer.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    fn apply_pod(&mut self, pod: &Pod<'_>) -> Result<(), VertexError> {
+        let namespace: &str = &pod.metadata.namespace;
+        let key = Key { kind: VertexKind::Pod, namespace, name: &pod.metadata.name };
+        if pod.spec.node_name.is_empty() {
+            self.delete(&key);
+            return Ok(());
+        }
+        let mut targets = std::mem::take(&mut self.writer.scratch);
+        targets.clear();
+        let done = self.pod_targets(pod, &mut targets).and_then(|()| {
+            targets.sort_unstable();
+            targets.dedup();
+            self.connect_pod(&key, &pod.spec.node_name, &targets)
+        });
+        // A failure on the way may leave vertices that nothing holds.
+        if done.is_err() {
+            self.delete(&key);
+            targets.iter().for_each(|id| self.drop_if_unheld(*id));
+        }
+        self.writer.scratch = targets;
+        done
+    }
+
+    /// The vertices that a pod refers to, made when need be, repetitions included.
+    fn pod_targets(&mut self, pod: &Pod<'_>, targets: &mut Vec<VertexId>) -> Result<(), VertexError> {
+        if pod.is_mirror() {
+            return Ok(()); // NA-57
+        }
+        let namespace: &str = &pod.metadata.namespace;
+        let mut result = Ok(());
+        let mut refer = |kind, name: &str| {
+            if result.is_ok() && !name.is_empty() {
+                match self.find_or_make(&Key { kind, namespace, name }) {
+                    Ok(id) => targets.push(id),
+                    Err(error) => result = Err(error),
+                }
+            }
+        };
+        refer(VertexKind::ServiceAccount, pod.service_account()); // NA-58
+        pod.each_secret(|name| refer(VertexKind::Secret, name));
+        pod.each_config_map(|name| refer(VertexKind::ConfigMap, name));
+        pod.each_claim(|name| refer(VertexKind::PersistentVolumeClaim, name));
+        pod.each_resource_claim(|name| refer(VertexKind::ResourceClaim, name));
+        pod.each_endpoints(|name| refer(VertexKind::Endpoints, name));
+        result
+    }
+
+    fn connect_pod(&mut self, key: &Key<'_>, node: &str, targets: &[VertexId]) -> Result<(), VertexError> {
+        let pod = self.find_or_make(key)?;
+        let Some(node_id) = self.graph.nodes.hold(node) else {
+            return Err(VertexError::Full);
+        };
+        let old_node = self.nodes(pod).first().copied();
+        let place = self.links(pod);
+        if place != NO_LINKS {
+            let same = self.writer.pods.peek(place).is_some_and(|old| old.as_slice() == targets);
+            if same && old_node == Some(node_id) {
+                self.graph.nodes.release(node_id);
+                return Ok(());
+            }
+        }
+        // The new references first, then the old ones (NA-41).
+        for target in targets {
+            self.hold(*target);
+            self.add(*target, node_id);
+        }
+        if old_node != Some(node_id) {
+            self.add_direct(pod, node_id);
+        }
+        let new = Ids::of(targets);
+        if place == NO_LINKS {
+            let place = self.writer.pods.keep(new);
+            self.set_links(pod, place);
+            self.hold(pod);
+            return Ok(());
+        }
+        let old =
+            self.writer.pods.peek_mut(place).map(|slot| std::mem::replace(slot, new)).unwrap_or_default();
+        if let Some(old_node) = old_node {
+            self.disconnect_pod(&old, old_node);
+            if old_node != node_id {
+                self.take_direct(pod, old_node);
+            }
+            // The new node is held already; when it is the old one this takes the second hold back.
+            self.graph.nodes.release(old_node);
+        }
+        Ok(())
+    }
+
+    fn disconnect_pod(&mut self, targets: &Ids, node: NodeId) {
+        for target in targets.as_slice() {
+            self.take(*target, node);
+            self.release(*target);
+        }
+    }
+
+    fn apply_direct(&mut self, key: &Key<'_>, node: &str) -> Result<(), VertexError> {
+        if node.is_empty() {
+            self.delete(key);
+            return Ok(());
+        }
+        let id = self.find_or_make(key)?;
+        let Some(node_id) = self.graph.nodes.hold(node) else {
+            self.delete(key);
+            self.drop_if_unheld(id);
+            return Err(VertexError::Full);
+        };
+        match self.nodes(id).first().copied() {
+            None => {
+                self.add_direct(id, node_id);
+                self.hold(id);
+            }
+            Some(old) if old == node_id => self.graph.nodes.release(old),
+            Some(old) => {
+                self.add_direct(id, node_id);
+                self.take_direct(id, old);
+                self.graph.nodes.release(old);
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_volume(&mut self, volume: &PersistentVolume<'_>) -> Result<(), VertexError> {
+        let key = cluster_key(VertexKind::PersistentVolume, &volume.metadata.name);
+        let Some(claim) = &volume.spec.claim_ref else {
+            self.delete(&key);
+            return Ok(());
+        };
+        let claim =
+            Key { kind: VertexKind::PersistentVolumeClaim, namespace: &claim.namespace, name: &claim.name };
+        let mut targets = Vec::new();
+        let mut failure = None;
+        let mut refer = |kind, namespace: &str, name: &str| {
+            match self.find_or_make(&Key { kind, namespace, name }) {
+                Ok(id) => targets.push(id),
+                Err(error) => failure = Some(error),
+            };
+        };
+        volume.each_secret(|namespace, name| refer(VertexKind::Secret, namespace, name));
+        volume.each_endpoints(|namespace, name| refer(VertexKind::Endpoints, namespace, name));
+        targets.sort_unstable();
+        targets.dedup();
+        let done = match failure {
+            Some(error) => Err(error),
+            None => self.connect_volume(&key, &claim, &targets),
+        };
+        if done.is_err() {
+            self.delete(&key);
+            targets.iter().for_each(|id| self.drop_if_unheld(*id));
+        }
+        done
+    }
+
+    fn connect_volume(
+        &mut self,
+        key: &Key<'_>,
+        claim: &Key<'_>,
+        targets: &[VertexId],
+    ) -> Result<(), VertexError> {
+        let volume = self.find_or_make(key)?;
+        let claim = match self.find_or_make(claim) {
+            Ok(claim) => claim,
+            Err(error) => {
+                self.drop_if_unheld(volume);
+                return Err(error);
+            }
+        };
+        let place = self.links(volume);
+        let old = self.writer.volumes.peek(place).filter(|_| place != NO_LINKS);
+        if old.is_some_and(|old| old.claim == Some(claim) && old.targets.as_slice() == targets) {
+            return Ok(());
+        }
+        self.hold(claim);
+        for target in targets {
+            self.hold(*target);
+        }
+        for node in self.nodes(claim) {
+            self.add_direct(volume, node);
+            for target in targets {
+                self.add_direct(*target, node);
+            }
+        }
+        self.link_claim(claim, volume);
+        let new = VolumeLinks { claim: Some(claim), targets: Ids::of(targets) };
+        if place == NO_LINKS {
+            let place = self.writer.volumes.keep(new);
+            self.set_links(volume, place);
+            self.hold(volume);
+            return Ok(());
+        }
+        let old = self.writer.volumes.peek_mut(place).map(|slot| std::mem::replace(slot, new));
+        if let Some(old) = old {
+            self.disconnect_volume(volume, &old);
+        }
+        Ok(())
+    }
+
+    fn disconnect_volume(&mut self, volume: VertexId, links: &VolumeLinks) {
+        let Some(claim) = links.claim else { return };
+        self.unlink_claim(claim, volume);
+        for node in self.nodes(claim) {
+            self.take_direct(volume, node);
+            for target in links.targets.as_slice() {
+                self.take_direct(*target, node);
+            }
+        }
+        for target in links.targets.as_slice() {
+            self.release(*target);
+        }
+        self.release(claim);
+    }
+
+    fn delete(&mut self, key: &Key<'_>) {
+        let Some(id) = self.find(key) else { return };
+        let place = self.links(id);
+        match key.kind {
+            VertexKind::Pod if place != NO_LINKS => {
+                let targets = self.writer.pods.release(place);
+                self.set_links(id, NO_LINKS);
+                if let Some(node) = self.nodes(id).first().copied() {
+                    self.disconnect_pod(&targets, node);
+                    self.take_direct(id, node);
+                    self.graph.nodes.release(node);
+                }
+                self.release(id);
+            }
+            VertexKind::PersistentVolume if place != NO_LINKS => {
+                let links = self.writer.volumes.release(place);
+                self.set_links(id, NO_LINKS);
+                self.disconnect_volume(id, &links);
+                self.release(id);
+            }
+            VertexKind::VolumeAttachment | VertexKind::ResourceSlice | VertexKind::PodCertificateRequest => {
+                if let Some(node) = self.nodes(id).first().copied() {
+                    self.take_direct(id, node);
+                    self.graph.nodes.release(node);
+                    self.release(id);
+                }
+            }
+            _ => self.drop_if_unheld(id),
+        }
+    }
+
+    /// One reference more from a node to a vertex that pods refer to; a claim passes it on.
+    fn add(&mut self, id: VertexId, node: NodeId) {
+        if self.add_direct(id, node) {
+            self.each_volume(id, |change, volume, targets| {
+                change.add_direct(volume, node);
+                for target in targets {
+                    change.add_direct(*target, node);
+                }
+            });
+        }
+    }
+
+    /// One reference less; a claim passes it on.
+    fn take(&mut self, id: VertexId, node: NodeId) {
+        if self.take_direct(id, node) {
+            self.each_volume(id, |change, volume, targets| {
+                change.take_direct(volume, node);
+                for target in targets {
+                    change.take_direct(*target, node);
+                }
+            });
+        }
+    }
+
+    /// Visits the volumes of a claim with what they connect.
+    ///
+    /// INVARIANT: of the vertices that pods refer to only claims have links, so others have no volumes.
+    fn each_volume(&mut self, claim: VertexId, mut visit: impl FnMut(&mut Self, VertexId, &[VertexId])) {
+        for volume in self.volumes_of(claim).as_slice() {
+            let place = self.links(*volume);
+            // Taken out for the visit and put back: the visit changes other vertices, never these links.
+            let Some(links) = self.writer.volumes.peek_mut(place).map(std::mem::take) else { continue };
+            visit(self, *volume, links.targets.as_slice());
+            if let Some(slot) = self.writer.volumes.peek_mut(place) {
+                *slot = links;
+            }
+        }
+    }
+
+    fn volumes_of(&self, id: VertexId) -> Ids {
+        let links = self.links(id);
+        if links == NO_LINKS {
+            return Ids::default();
+        }
+        if links & SEVERAL == 0 {
+            return Ids::One(VertexId(links));
+        }
+        self.writer.claims.peek(links & !SEVERAL).map(|v| Ids::of(v)).unwrap_or_default()
+    }
+
+    fn link_claim(&mut self, claim: VertexId, volume: VertexId) {
+        let links = self.links(claim);
+        if links == NO_LINKS {
+            self.set_links(claim, volume.0);
+        } else if links & SEVERAL == 0 {
+            let place = self.writer.claims.keep(vec![VertexId(links), volume]);
+            self.set_links(claim, place | SEVERAL);
+        } else if let Some(volumes) = self.writer.claims.peek_mut(links & !SEVERAL) {
+            volumes.push(volume);
+        }
+    }
+
+    fn unlink_claim(&mut self, claim: VertexId, volume: VertexId) {
+        let links = self.links(claim);
+        if links == volume.0 {
+            self.set_links(claim, NO_LINKS);
+        } else if links != NO_LINKS && links & SEVERAL != 0 {
+            let place = links & !SEVERAL;
+            let Some(volumes) = self.writer.claims.peek_mut(place) else { return };
+            // Once only: while a volume changes its secrets it stands here twice.
+            if let Some(at) = volumes.iter().position(|v| *v == volume) {
+                volumes.swap_remove(at);
+            }
+            if let [only] = volumes.as_slice() {
+                let only = *only;
+                self.writer.claims.release(place);
+                self.set_links(claim, only.0);
+            }
+        }
+    }
+
+    fn read<T>(&self, id: VertexId, read: impl FnOnce(&super::Shard, u32) -> T) -> T {
+        let shard = self.graph.shard_at(id.shard()).read().unwrap_or_else(PoisonError::into_inner);
+        read(&shard, id.index())
+    }
+
+    fn write<T>(&self, id: VertexId, write: impl FnOnce(&mut super::Shard, u32) -> T) -> T {
+        let mut shard = self.graph.shard_at(id.shard()).write().unwrap_or_else(PoisonError::into_inner);
+        write(&mut shard, id.index())
+    }
+
+    fn add_direct(&mut self, id: VertexId, node: NodeId) -> bool {
+        self.write(id, |shard, index| shard.add(index, node))
+    }
+
+    fn take_direct(&mut self, id: VertexId, node: NodeId) -> bool {
+        self.write(id, |shard, index| shard.take(index, node))
+    }
+
+    fn nodes(&self, id: VertexId) -> Vec<NodeId> {
+        self.read(id, |shard, index| shard.nodes(index))
+    }
+
+    fn find(&self, key: &Key<'_>) -> Option<VertexId> {
+        let hash = key.hash(&self.graph.hasher);
+        let number = Graph::shard_number(hash);
+        let shard = self.graph.shard_at(number).read().unwrap_or_else(PoisonError::into_inner);
+        shard.find(hash, key).map(|index| VertexId::new(number, index))
+    }
+
+    fn find_or_make(&mut self, key: &Key<'_>) -> Result<VertexId, VertexError> {
+        let hash = key.hash(&self.graph.hasher);
+        let number = Graph::shard_number(hash);
+        // Only this writer changes the table, so what is found under the lock for reading stays true.
+        let found =
+            self.graph.shard_at(number).read().unwrap_or_else(PoisonError::into_inner).find(hash, key);
+        if let Some(index) = found {
+            return Ok(VertexId::new(number, index));
+        }
+        let index = self.graph.shard_at(number).write().unwrap_or_else(PoisonError::into_inner).insert(
+            hash,
+            key,
+            &self.graph.hasher,
+        )?;
+        let Some(held) = self.writer.held.get_mut(number as usize) else { return Err(VertexError::Full) };
+        let fresh = Held { holders: 0, links: NO_LINKS };
+        match held.get_mut(index as usize) {
+            Some(slot) => *slot = fresh,
+            None => {
+                if held.len() == held.capacity() {
+                    held.reserve_exact((held.len() / 8).max(64));
+                }
+                held.push(fresh);
+            }
+        }
+        Ok(VertexId::new(number, index))
+    }
+
+    fn held(&mut self, id: VertexId) -> Option<&mut Held> {
+        self.writer.held.get_mut(id.shard() as usize)?.get_mut(id.index() as usize)
+    }
+
+    fn links(&self, id: VertexId) -> u32 {
+        self.writer
+            .held
+            .get(id.shard() as usize)
+            .and_then(|held| held.get(id.index() as usize))
+            .map_or(NO_LINKS, |held| held.links)
+    }
+
+    fn set_links(&mut self, id: VertexId, links: u32) {
+        if let Some(held) = self.held(id) {
+            held.links = links;
+        }
+    }
+
+    fn hold(&mut self, id: VertexId) {
+        if let Some(held) = self.held(id) {
+            held.holders = held.holders.saturating_add(1);
+        }
+    }
+
+    fn release(&mut self, id: VertexId) {
+        if let Some(held) = self.held(id) {
+            held.holders = held.holders.saturating_sub(1);
+        }
+        self.drop_if_unheld(id);
+    }
+
+    fn drop_if_unheld(&mut self, id: VertexId) {
+        if self.held(id).is_some_and(|held| held.holders == 0) {
+            let graph = self.graph;
+            self.write(id, |shard, index| shard.remove(index, &graph.hasher));
+        }
+    }
+
+    fn keys_of(&self, kind: VertexKind) -> Vec<(String, String)> {
+        let mut keys = Vec::new();
+        for shard in &self.graph.shards {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            keys.extend(
+                shard.of_kind(kind).filter_map(|index| shard.key(index)).map(|(_, ns, name)| (ns, name)),
+            );
+        }
+        keys
+    }
+}
+
+/// What the writer remembers, for explaining.
+pub(super) struct Links<'c> {
+    change: &'c Change<'c>,
+}
+
+impl Links<'_> {
+    pub(super) fn find(&self, key: &Key<'_>) -> Option<VertexId> {
+        self.change.find(key)
+    }
+
+    pub(super) fn key(&self, id: VertexId) -> Option<(VertexKind, String, String)> {
+        self.change.read(id, |shard, index| shard.key(index))
+    }
+
+    pub(super) fn nodes(&self, id: VertexId) -> Vec<NodeId> {
+        self.change.nodes(id)
+    }
+
+    pub(super) fn is_on(&self, id: VertexId, node: NodeId) -> bool {
+        self.change.read(id, |shard, index| shard.contains(index, node))
+    }
+
+    /// All vertices of a kind.
+    pub(super) fn of_kind(&self, kind: VertexKind) -> Vec<VertexId> {
+        let shards = self.change.graph.shards.iter().zip(0_u32..);
+        shards
+            .flat_map(|(shard, number)| {
+                let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+                shard.of_kind(kind).map(|index| VertexId::new(number, index)).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// Whether a pod refers to a vertex.
+    pub(super) fn pod_refers_to(&self, pod: VertexId, target: VertexId) -> bool {
+        let links = self.change.writer.pods.peek(self.change.links(pod));
+        links.is_some_and(|targets| targets.as_slice().contains(&target))
+    }
+
+    /// The claim of a volume, and whether the volume's source names a vertex.
+    pub(super) fn volume(&self, volume: VertexId, target: VertexId) -> Option<(VertexId, bool)> {
+        let links = self.change.writer.volumes.peek(self.change.links(volume))?;
+        Some((links.claim?, links.targets.as_slice().contains(&target)))
+    }
+}
