@@ -73,6 +73,20 @@ pub enum VertexKind {
 }
 
 impl VertexKind {
+    const ALL: [Self; 11] = [
+        Self::ConfigMap,
+        Self::Endpoints,
+        Self::PersistentVolume,
+        Self::PersistentVolumeClaim,
+        Self::Pod,
+        Self::PodCertificateRequest,
+        Self::ResourceClaim,
+        Self::ResourceSlice,
+        Self::Secret,
+        Self::ServiceAccount,
+        Self::VolumeAttachment,
+    ];
+
     /// The resource, as in a URL.
     pub fn resource(self) -> &'static str {
         match self {
@@ -206,8 +220,8 @@ impl Graph {
     }
 
     fn shard_number(hash: u64) -> u32 {
-        // Neither the lowest bits nor the highest seven: the hash table uses those.
-        (hash >> 40) as u32 % SHARDS as u32
+        // The lower half; the upper half finds the slot within the shard.
+        hash as u32 % SHARDS as u32
     }
 
     fn shard(&self, hash: u64) -> &RwLock<Shard> {

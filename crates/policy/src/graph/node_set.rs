@@ -43,6 +43,16 @@ pub(super) struct Beside {
 impl NodeSet {
     pub(super) const EMPTY: Self = Self { node: 0, count: 0 };
 
+    /// The set as two words, to be kept in a record.
+    pub(super) fn words(self) -> (u32, u32) {
+        (self.node, self.count)
+    }
+
+    /// The set that [`NodeSet::words`] gave. All zeros are the empty set.
+    pub(super) fn from_words(node: u32, count: u32) -> Self {
+        Self { node, count }
+    }
+
     /// Whether the node is in the set.
     pub(super) fn contains(self, node: NodeId, beside: &Beside) -> bool {
         match self.count {
@@ -107,6 +117,11 @@ impl NodeSet {
             }
             _ => false,
         }
+    }
+
+    /// The node of a set that holds just one, as those of pods do.
+    pub(super) fn only(self) -> Option<NodeId> {
+        (self.count != 0 && self.count != BESIDE).then_some(NodeId(self.node))
     }
 
     /// The nodes of the set, each once, in no particular order.

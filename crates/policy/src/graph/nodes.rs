@@ -16,8 +16,6 @@ pub(super) struct NodeId(pub(super) u32);
 struct Entry {
     name: Arc<str>,
     id: NodeId,
-    /// How many pods, attachments, slices and requests are on the node.
-    holders: u32,
 }
 
 const SHARDS: usize = 16;
@@ -34,7 +32,14 @@ pub(super) struct Nodes {
 #[derive(Debug, Default)]
 struct Numbers {
     next: u32,
-    names: HashMap<NodeId, Arc<str>>,
+    nodes: HashMap<NodeId, Number>,
+}
+
+#[derive(Debug)]
+struct Number {
+    name: Arc<str>,
+    /// How many pods, attachments, slices and requests are on the node.
+    holders: u32,
 }
 
 impl Nodes {
@@ -65,37 +70,41 @@ impl Nodes {
 
     /// The node of this name, made when need be, with one holder more. Nothing when the numbers are used up.
     pub(super) fn hold(&self, name: &str) -> Option<NodeId> {
-        let hash = self.hasher.hash_one(name);
-        let mut table = self.shard(hash).write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = table.find_mut(hash, |e| *e.name == *name) {
-            entry.holders = entry.holders.checked_add(1)?;
-            return Some(entry.id);
+        let mut numbers = self.numbers();
+        if let Some(id) = self.find(name) {
+            let number = numbers.nodes.get_mut(&id)?;
+            number.holders = number.holders.checked_add(1)?;
+            return Some(id);
         }
         let name: Arc<str> = name.into();
-        let mut numbers = self.numbers();
         let id = NodeId(numbers.next);
         numbers.next = numbers.next.checked_add(1)?;
-        numbers.names.insert(id, Arc::clone(&name));
-        table.insert_unique(hash, Entry { name, id, holders: 1 }, |e| self.hasher.hash_one(&*e.name));
+        numbers.nodes.insert(id, Number { name: Arc::clone(&name), holders: 1 });
+        let hash = self.hasher.hash_one(&*name);
+        let mut table = self.shard(hash).write().unwrap_or_else(PoisonError::into_inner);
+        table.insert_unique(hash, Entry { name, id }, |e| self.hasher.hash_one(&*e.name));
         Some(id)
     }
 
     /// One holder less; the node goes with its last.
     pub(super) fn release(&self, id: NodeId) {
-        let Some(name) = self.numbers().names.get(&id).cloned() else { return };
+        let mut numbers = self.numbers();
+        let Some(number) = numbers.nodes.get_mut(&id) else { return };
+        number.holders -= 1;
+        if number.holders > 0 {
+            return;
+        }
+        let Some(Number { name, .. }) = numbers.nodes.remove(&id) else { return };
         let hash = self.hasher.hash_one(&*name);
         let mut table = self.shard(hash).write().unwrap_or_else(PoisonError::into_inner);
-        let Ok(mut entry) = table.find_entry(hash, |e| e.id == id) else { return };
-        entry.get_mut().holders -= 1;
-        if entry.get().holders == 0 {
+        if let Ok(entry) = table.find_entry(hash, |e| e.id == id) {
             entry.remove();
-            self.numbers().names.remove(&id);
         }
     }
 
     /// The name of a node.
     pub(super) fn name(&self, id: NodeId) -> Option<Arc<str>> {
-        self.numbers().names.get(&id).cloned()
+        self.numbers().nodes.get(&id).map(|number| Arc::clone(&number.name))
     }
 
     /// How many nodes something is bound to.

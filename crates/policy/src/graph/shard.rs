@@ -1,11 +1,13 @@
-//! One part of the vertex table: keys, and the nodes that reach each vertex. Plain data without locks.
+//! One part of the vertex table: for each key, which nodes reach it. Plain data without locks.
 //!
-//! A vertex takes sixteen bytes, a hash slot and its name. Names lie one after another in one buffer, which is
-//! compacted when more than half of it is garbage.
+//! A decision over a large cluster waits for memory and for nothing else, so a probe touches two places: a slot of the
+//! table, which holds the hash, and the vertex itself, where the key and the node lie side by side. Vertices are
+//! records of a few dozen bytes in one buffer; a record's place never changes while it lives, so it serves as the
+//! vertex's number, and the place of a removed record goes to the next one of the same size.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::{DefaultHashBuilder, HashMap};
 
 use super::VertexKind;
 use super::node_set::{Beside, NodeSet};
@@ -21,38 +23,13 @@ pub(super) struct Key<'a> {
 
 impl Key<'_> {
     pub(super) fn hash(&self, hasher: &DefaultHashBuilder) -> u64 {
-        hash_parts(hasher, self.kind, self.namespace.as_bytes(), self.name.as_bytes())
+        let mut state = hasher.build_hasher();
+        // The length of the namespace keeps "a" + "bc" apart from "ab" + "c".
+        (((self.namespace.len() as u64) << 8) | self.kind as u64).hash(&mut state);
+        state.write(self.namespace.as_bytes());
+        state.write(self.name.as_bytes());
+        state.finish()
     }
-}
-
-fn hash_parts(hasher: &DefaultHashBuilder, kind: VertexKind, namespace: &[u8], name: &[u8]) -> u64 {
-    let mut state = hasher.build_hasher();
-    // The length of the namespace keeps "a" + "bc" apart from "ab" + "c".
-    (((namespace.len() as u64) << 8) | kind as u64).hash(&mut state);
-    state.write(namespace);
-    state.write(name);
-    state.finish()
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Vertex {
-    name_at: u32,
-    /// Namespace and name together, in bytes.
-    name_length: u16,
-    namespace_length: u8,
-    kind: VertexKind,
-    nodes: NodeSet,
-}
-
-/// See the module.
-#[derive(Debug, Default)]
-pub(super) struct Shard {
-    table: HashTable<u32>,
-    vertices: Vec<Vertex>,
-    free: Vec<u32>,
-    names: Vec<u8>,
-    garbage: usize,
-    beside: Beside,
 }
 
 /// A vertex that the table cannot hold.
@@ -66,31 +43,52 @@ pub enum VertexError {
     NameTooLong,
 }
 
-/// Garbage below this is not worth compacting, in bytes.
-const LITTLE_GARBAGE: usize = 4096;
+/// No links; see [`Shard::links`].
+pub(super) const NO_LINKS: u32 = u32::MAX;
+
+// The fields of a record, in bytes from its start. The key is the namespace and the name, one after the other.
+const NAME_LENGTH: usize = 0;
+const NAMESPACE_LENGTH: usize = 2;
+const KIND: usize = 3;
+const NODE: usize = 4;
+const COUNT: usize = 8;
+const HOLDERS: usize = 12;
+const LINKS: usize = 16;
+const KEY: usize = 20;
+
+/// Records begin at multiples of this many bytes; a vertex's number counts them.
+const UNIT: usize = 4;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    /// Zero for an empty slot, else the hash's upper half and one more than the vertex's number. Linear probing.
+    slots: Vec<u64>,
+    live: usize,
+    records: Vec<u8>,
+    /// The places of removed records, by size in units.
+    free: HashMap<usize, Vec<u32>>,
+    beside: Beside,
+}
 
 impl Shard {
-    /// The place of a vertex.
+    /// The number of a vertex.
     pub(super) fn find(&self, hash: u64, key: &Key<'_>) -> Option<u32> {
-        self.table.find(hash, |index| self.is_at(*index, key)).copied()
-    }
-
-    fn is_at(&self, index: u32, key: &Key<'_>) -> bool {
-        let Some(vertex) = self.vertices.get(index as usize) else { return false };
-        if vertex.kind != key.kind
-            || usize::from(vertex.namespace_length) != key.namespace.len()
-            || usize::from(vertex.name_length) != key.namespace.len() + key.name.len()
-        {
-            return false;
+        let mark = mark_of(hash);
+        let mut at = self.home(mark);
+        loop {
+            let slot = *self.slots.get(at)?;
+            if slot == 0 {
+                return None;
+            }
+            if slot >> 32 == mark {
+                let index = index_of(slot);
+                if self.has_key(index, key) {
+                    return Some(index);
+                }
+            }
+            at = self.after(at);
         }
-        let (namespace, name) = self.parts(vertex);
-        name == key.name.as_bytes() && namespace == key.namespace.as_bytes()
-    }
-
-    fn parts(&self, vertex: &Vertex) -> (&[u8], &[u8]) {
-        let at = vertex.name_at as usize;
-        let whole = self.names.get(at..at + usize::from(vertex.name_length)).unwrap_or_default();
-        whole.split_at_checked(usize::from(vertex.namespace_length)).unwrap_or_default()
     }
 
     /// Whether a node reaches the vertex of this key. The whole of a decision.
@@ -99,124 +97,332 @@ impl Shard {
     }
 
     pub(super) fn contains(&self, index: u32, node: NodeId) -> bool {
-        self.vertices.get(index as usize).is_some_and(|v| v.nodes.contains(node, &self.beside))
+        self.node_set(index).contains(node, &self.beside)
     }
 
     /// Makes a vertex. The caller has found that there is none of this key.
-    pub(super) fn insert(
-        &mut self,
-        hash: u64,
-        key: &Key<'_>,
-        hasher: &DefaultHashBuilder,
-    ) -> Result<u32, VertexError> {
+    pub(super) fn insert(&mut self, hash: u64, key: &Key<'_>) -> Result<u32, VertexError> {
         let namespace_length = u8::try_from(key.namespace.len()).map_err(|_| VertexError::NameTooLong)?;
         let name_length =
             u16::try_from(key.namespace.len() + key.name.len()).map_err(|_| VertexError::NameTooLong)?;
-        if self.garbage > LITTLE_GARBAGE && self.garbage > self.names.len() / 2 {
-            self.compact_names();
-        }
-        let name_at = u32::try_from(self.names.len()).map_err(|_| VertexError::Full)?;
-        let next = u32::try_from(self.vertices.len()).map_err(|_| VertexError::Full)?;
-        if next >= super::VertexId::MAX_INDEX && self.free.is_empty() {
-            return Err(VertexError::Full);
-        }
-        let vertex = Vertex { name_at, name_length, namespace_length, kind: key.kind, nodes: NodeSet::EMPTY };
-        grow(&mut self.names, usize::from(name_length));
-        self.names.extend_from_slice(key.namespace.as_bytes());
-        self.names.extend_from_slice(key.name.as_bytes());
-        let index = match self.free.pop() {
-            Some(index) => {
-                if let Some(slot) = self.vertices.get_mut(index as usize) {
-                    *slot = vertex;
-                }
-                index
-            }
-            None => {
-                grow(&mut self.vertices, 1);
-                self.vertices.push(vertex);
-                next
-            }
+        let size = (KEY + usize::from(name_length)).div_ceil(UNIT);
+        self.make_room();
+        let index = match self.free.get_mut(&size).and_then(Vec::pop) {
+            Some(index) => index,
+            None => self.append(size)?,
         };
-        let Self { table, vertices, names, .. } = self;
-        table.insert_unique(hash, index, |other| hash_of(*other, vertices, names, hasher));
+        let record = self.record_mut(index);
+        let mut fields = [0; KEY];
+        let (lengths, _) = fields.split_at_mut(NODE);
+        let [low, high] = name_length.to_le_bytes();
+        lengths.copy_from_slice(&[low, high, namespace_length, key.kind as u8]);
+        for (to, from) in
+            record.iter_mut().zip(fields.iter().chain(key.namespace.as_bytes()).chain(key.name.as_bytes()))
+        {
+            *to = *from;
+        }
+        self.set_word(index, LINKS, NO_LINKS);
+        self.place(mark_of(hash) << 32 | (u64::from(index) + 1));
+        self.live += 1;
         Ok(index)
     }
 
     /// Removes a vertex; its place will be used again.
     pub(super) fn remove(&mut self, index: u32, hasher: &DefaultHashBuilder) {
-        let hash = hash_of(index, &self.vertices, &self.names, hasher);
-        let Ok(entry) = self.table.find_entry(hash, |other| *other == index) else { return };
-        entry.remove();
-        self.free.push(index);
-        if let Some(vertex) = self.vertices.get_mut(index as usize) {
-            vertex.nodes.clear(&mut self.beside);
-            self.garbage += usize::from(vertex.name_length);
+        if let Some(hash) = self.with_key(index, |key| key.hash(hasher)) {
+            self.remove_marked(index, mark_of(hash));
         }
+    }
+
+    fn remove_marked(&mut self, index: u32, mark: u64) {
+        let slot = mark << 32 | (u64::from(index) + 1);
+        let mut hole = self.home(mark);
+        loop {
+            match self.slots.get(hole) {
+                Some(found) if *found == slot => break,
+                Some(0) | None => return,
+                Some(_) => hole = self.after(hole),
+            }
+        }
+        let mut nodes = self.node_set(index);
+        nodes.clear(&mut self.beside);
+        self.set_node_set(index, nodes);
+        let size = (KEY + self.name_length(index)).div_ceil(UNIT);
+        self.free.entry(size).or_default().push(index);
+        self.live -= 1;
+        self.close(hole);
     }
 
     /// One reference more from a node; true when it is the node's first.
     pub(super) fn add(&mut self, index: u32, node: NodeId) -> bool {
-        self.vertices.get_mut(index as usize).is_some_and(|v| v.nodes.add(node, &mut self.beside))
+        let mut nodes = self.node_set(index);
+        let first = nodes.add(node, &mut self.beside);
+        self.set_node_set(index, nodes);
+        first
     }
 
     /// One reference less from a node; true when it was the node's last.
     pub(super) fn take(&mut self, index: u32, node: NodeId) -> bool {
-        self.vertices.get_mut(index as usize).is_some_and(|v| v.nodes.take(node, &mut self.beside))
+        let mut nodes = self.node_set(index);
+        let last = nodes.take(node, &mut self.beside);
+        self.set_node_set(index, nodes);
+        last
     }
 
     /// The nodes that reach a vertex.
     pub(super) fn nodes(&self, index: u32) -> Vec<NodeId> {
-        self.vertices.get(index as usize).map(|v| v.nodes.nodes(&self.beside)).unwrap_or_default()
+        self.node_set(index).nodes(&self.beside)
+    }
+
+    /// The node of a vertex that just one reaches.
+    pub(super) fn only_node(&self, index: u32) -> Option<NodeId> {
+        self.node_set(index).only()
+    }
+
+    /// One holder more: an object that refers to the vertex, or the vertex's own object.
+    pub(super) fn hold(&mut self, index: u32) {
+        self.set_word(index, HOLDERS, self.word(index, HOLDERS).saturating_add(1));
+    }
+
+    /// One holder less. The vertex stays until [`Shard::remove_if_unheld`].
+    pub(super) fn unhold(&mut self, index: u32) {
+        self.set_word(index, HOLDERS, self.word(index, HOLDERS).saturating_sub(1));
+    }
+
+    /// Removes a vertex that nothing holds.
+    pub(super) fn remove_if_unheld(&mut self, index: u32, hasher: &DefaultHashBuilder) {
+        if self.word(index, HOLDERS) == 0 {
+            self.remove(index, hasher);
+        }
+    }
+
+    /// What the writer noted at a vertex, or [`NO_LINKS`].
+    pub(super) fn links(&self, index: u32) -> u32 {
+        self.word(index, LINKS)
+    }
+
+    /// Notes something for the writer.
+    pub(super) fn set_links(&mut self, index: u32, links: u32) {
+        self.set_word(index, LINKS, links);
     }
 
     /// Kind, namespace and name of a vertex.
     pub(super) fn key(&self, index: u32) -> Option<(VertexKind, String, String)> {
-        let vertex = self.vertices.get(index as usize)?;
-        let (namespace, name) = self.parts(vertex);
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Some((vertex.kind, text(namespace), text(name)))
+        self.with_key(index, |key| (key.kind, key.namespace.to_owned(), key.name.to_owned()))
     }
 
-    /// The places of all vertices of a kind.
+    /// The numbers of all vertices of a kind.
     pub(super) fn of_kind(&self, kind: VertexKind) -> impl Iterator<Item = u32> + '_ {
-        self.table
+        self.slots
             .iter()
-            .copied()
-            .filter(move |index| self.vertices.get(*index as usize).is_some_and(|v| v.kind == kind))
+            .filter(|slot| **slot != 0)
+            .map(|slot| index_of(*slot))
+            .filter(move |index| self.byte(*index, KIND) == Some(kind as u8))
     }
 
     /// How many vertices there are.
     pub(super) fn len(&self) -> usize {
-        self.table.len()
+        self.live
     }
 
-    fn compact_names(&mut self) {
-        let mut names = Vec::with_capacity(self.names.len() - self.garbage);
-        for index in &self.table {
-            let Some(vertex) = self.vertices.get_mut(*index as usize) else { continue };
-            let at = vertex.name_at as usize;
-            let name = self.names.get(at..at + usize::from(vertex.name_length)).unwrap_or_default();
-            // The new buffer is shorter than the old one, whose every offset fitted.
-            vertex.name_at = u32::try_from(names.len()).unwrap_or(u32::MAX);
-            names.extend_from_slice(name);
+    // The table.
+
+    /// Where a hash belongs. The upper half of the hash, spread over any number of slots.
+    fn home(&self, mark: u64) -> usize {
+        ((mark * self.slots.len() as u64) >> 32) as usize
+    }
+
+    fn after(&self, at: usize) -> usize {
+        if at + 1 >= self.slots.len() { 0 } else { at + 1 }
+    }
+
+    /// Puts a slot where it belongs. There is room.
+    fn place(&mut self, slot: u64) {
+        let mut at = self.home(slot >> 32);
+        while self.slots.get(at).is_some_and(|taken| *taken != 0) {
+            at = self.after(at);
         }
-        self.names = names;
-        self.garbage = 0;
+        if let Some(free) = self.slots.get_mut(at) {
+            *free = slot;
+        }
+    }
+
+    /// Empties a slot, and moves later ones up so that none is cut off from where it belongs.
+    fn close(&mut self, mut hole: usize) {
+        let mut at = hole;
+        loop {
+            at = self.after(at);
+            let slot = self.slots.get(at).copied().unwrap_or(0);
+            if slot == 0 {
+                break;
+            }
+            let home = self.home(slot >> 32);
+            // Between the hole and here, going round: then it must not move before its home.
+            let stays = if hole <= at { hole < home && home <= at } else { hole < home || home <= at };
+            if !stays {
+                if let Some(free) = self.slots.get_mut(hole) {
+                    *free = slot;
+                }
+                hole = at;
+            }
+        }
+        if let Some(freed) = self.slots.get_mut(hole) {
+            *freed = 0;
+        }
+    }
+
+    /// Grows the table by a quarter when it would be more than five sixths full. Doubling would leave half of it
+    /// empty, in all shards at the same time.
+    fn make_room(&mut self) {
+        if (self.live + 1) * 6 <= self.slots.len() * 5 {
+            return;
+        }
+        let larger = vec![0; (self.slots.len() + self.slots.len() / 4).max(64)];
+        for slot in std::mem::replace(&mut self.slots, larger) {
+            if slot != 0 {
+                self.place(slot);
+            }
+        }
+    }
+
+    // The records.
+
+    fn append(&mut self, size: usize) -> Result<u32, VertexError> {
+        let at = self.records.len();
+        let index = u32::try_from(at / UNIT).map_err(|_| VertexError::Full)?;
+        if index >= super::VertexId::MAX_INDEX {
+            return Err(VertexError::Full);
+        }
+        let bytes = size * UNIT;
+        if self.records.capacity() - at < bytes {
+            self.records.reserve_exact(bytes.max(at / 8).max(256));
+        }
+        self.records.resize(at + bytes, 0);
+        Ok(index)
+    }
+
+    fn record(&self, index: u32) -> &[u8] {
+        self.records.get(index as usize * UNIT..).unwrap_or_default()
+    }
+
+    fn record_mut(&mut self, index: u32) -> &mut [u8] {
+        self.records.get_mut(index as usize * UNIT..).unwrap_or_default()
+    }
+
+    fn byte(&self, index: u32, field: usize) -> Option<u8> {
+        self.record(index).get(field).copied()
+    }
+
+    fn word(&self, index: u32, field: usize) -> u32 {
+        let bytes = self.record(index).get(field..).and_then(|rest| rest.first_chunk());
+        bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    }
+
+    fn set_word(&mut self, index: u32, field: usize, word: u32) {
+        if let Some(bytes) = self.record_mut(index).get_mut(field..).and_then(|rest| rest.first_chunk_mut()) {
+            *bytes = word.to_le_bytes();
+        }
+    }
+
+    fn name_length(&self, index: u32) -> usize {
+        let bytes = self.record(index).get(NAME_LENGTH..).and_then(|rest| rest.first_chunk());
+        bytes.map_or(0, |bytes| usize::from(u16::from_le_bytes(*bytes)))
+    }
+
+    fn node_set(&self, index: u32) -> NodeSet {
+        NodeSet::from_words(self.word(index, NODE), self.word(index, COUNT))
+    }
+
+    fn set_node_set(&mut self, index: u32, nodes: NodeSet) {
+        let (node, count) = nodes.words();
+        self.set_word(index, NODE, node);
+        self.set_word(index, COUNT, count);
+    }
+
+    fn has_key(&self, index: u32, key: &Key<'_>) -> bool {
+        let record = self.record(index);
+        let Some([low, high, namespace_length, kind]) = record.first_chunk() else { return false };
+        let length = key.namespace.len() + key.name.len();
+        usize::from(u16::from_le_bytes([*low, *high])) == length
+            && usize::from(*namespace_length) == key.namespace.len()
+            && *kind == key.kind as u8
+            && record.get(KEY..KEY + length).and_then(|bytes| bytes.split_at_checked(key.namespace.len()))
+                == Some((key.namespace.as_bytes(), key.name.as_bytes()))
+    }
+
+    fn with_key<T>(&self, index: u32, read: impl FnOnce(&Key<'_>) -> T) -> Option<T> {
+        let record = self.record(index);
+        let kind = VertexKind::ALL.into_iter().find(|kind| Some(*kind as u8) == record.get(KIND).copied())?;
+        let bytes = record.get(KEY..KEY + self.name_length(index))?;
+        let (namespace, name) = bytes.split_at_checked(usize::from(*record.get(NAMESPACE_LENGTH)?))?;
+        let (namespace, name) = (str::from_utf8(namespace).ok()?, str::from_utf8(name).ok()?);
+        Some(read(&Key { kind, namespace, name }))
     }
 }
 
-fn hash_of(index: u32, vertices: &[Vertex], names: &[u8], hasher: &DefaultHashBuilder) -> u64 {
-    let Some(vertex) = vertices.get(index as usize) else { return 0 };
-    let at = vertex.name_at as usize;
-    let whole = names.get(at..at + usize::from(vertex.name_length)).unwrap_or_default();
-    let (namespace, name) = whole.split_at_checked(usize::from(vertex.namespace_length)).unwrap_or_default();
-    hash_parts(hasher, vertex.kind, namespace, name)
+/// The part of a hash that is kept. The shard is chosen by the lower half.
+fn mark_of(hash: u64) -> u64 {
+    hash >> 32
 }
 
-/// Makes room for `more`, growing by an eighth: sixty-four of these grow side by side, and doubling would leave half
-/// of them empty.
-fn grow<T>(items: &mut Vec<T>, more: usize) {
-    if items.capacity() - items.len() < more {
-        items.reserve_exact(more.max(items.len() / 8).max(64));
+fn index_of(slot: u64) -> u32 {
+    // The lower half; it is at least one.
+    (slot as u32).wrapping_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const KIND: VertexKind = VertexKind::Secret;
+
+    proptest! {
+        #[test]
+        fn the_table_equals_a_plain_map(
+            steps in prop::collection::vec((any::<bool>(), "[ab]{0,1}", "[a-c]{0,4}"), 0..1500),
+            narrow in any::<bool>(),
+        ) {
+            let hasher = DefaultHashBuilder::default();
+            // Narrow: all marks fall on three values, so that probing, closing and wrapping round are put to the test.
+            let hash = |key: &Key<'_>| {
+                let hash = key.hash(&hasher);
+                if narrow { ((hash % 3) * 0x7fff_ffff) << 32 } else { hash }
+            };
+            let mut shard = Shard::default();
+            let mut model: BTreeMap<(String, String), u32> = BTreeMap::new();
+            for (insert, namespace, name) in steps {
+                let key = Key { kind: KIND, namespace: &namespace, name: &name };
+                let found = shard.find(hash(&key), &key);
+                prop_assert_eq!(found, model.get(&(namespace.clone(), name.clone())).copied());
+                match found {
+                    None if insert => {
+                        let index = shard.insert(hash(&key), &key).unwrap();
+                        prop_assert!(!model.values().any(|other| *other == index));
+                        model.insert((namespace, name), index);
+                    }
+                    Some(index) if !insert => {
+                        if narrow {
+                            shard.remove_marked(index, mark_of(hash(&key)));
+                        } else {
+                            shard.remove(index, &hasher);
+                        }
+                        model.remove(&(namespace, name));
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(shard.len(), model.len());
+            }
+            for ((namespace, name), index) in &model {
+                let key = Key { kind: KIND, namespace, name };
+                prop_assert_eq!(shard.find(hash(&key), &key), Some(*index));
+                prop_assert_eq!(shard.key(*index), Some((KIND, namespace.clone(), name.clone())));
+            }
+            prop_assert_eq!(shard.of_kind(KIND).count(), model.len());
+            prop_assert_eq!(shard.of_kind(VertexKind::Pod).count(), 0);
+        }
     }
 }

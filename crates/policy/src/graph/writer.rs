@@ -8,7 +8,8 @@ use std::sync::{MutexGuard, PoisonError};
 
 use super::nodes::NodeId;
 use super::shard::Key;
-use super::{Graph, SHARDS, VertexError, VertexId, VertexKind};
+use super::shard::NO_LINKS;
+use super::{Graph, VertexError, VertexId, VertexKind};
 use crate::objects::certificates::PodCertificateRequest;
 use crate::objects::core::PersistentVolume;
 use crate::objects::pod::Pod;
@@ -16,16 +17,6 @@ use crate::objects::resource::ResourceSlice;
 use crate::objects::storage::VolumeAttachment;
 use crate::objects::{Kind, Object};
 
-/// What the writer knows of a vertex beside what readers need.
-#[derive(Clone, Copy, Debug)]
-struct Held {
-    /// How many objects refer to the vertex, plus one while its own object exists.
-    holders: u32,
-    /// Where more is remembered: for a pod and a volume the place of its references, for a claim its volumes.
-    links: u32,
-}
-
-const NO_LINKS: u32 = u32::MAX;
 /// In the links of a claim: not a volume but a place in `Writer::claims`.
 const SEVERAL: u32 = 1 << 31;
 
@@ -116,26 +107,16 @@ impl<T: Default> Slab<T> {
 }
 
 /// See the module.
-#[derive(Debug)]
+///
+/// The links of a vertex hold, for a pod and a volume, the place of their references here, and for a claim its one
+/// volume or the place of several.
+#[derive(Debug, Default)]
 pub(super) struct Writer {
-    held: [Vec<Held>; SHARDS],
     pods: Slab<Ids>,
     volumes: Slab<VolumeLinks>,
     claims: Slab<Vec<VertexId>>,
     /// Used again and again for collecting references.
     scratch: Vec<VertexId>,
-}
-
-impl Default for Writer {
-    fn default() -> Self {
-        Self {
-            held: std::array::from_fn(|_| Vec::new()),
-            pods: Slab::default(),
-            volumes: Slab::default(),
-            claims: Slab::default(),
-            scratch: Vec::new(),
-        }
-    }
 }
 
 /// A listing of all objects of one kind that is under way. Objects that are not applied before it is finished are
@@ -335,7 +316,7 @@ impl<'g> Change<'g> {
         let Some(node_id) = self.graph.nodes.hold(node) else {
             return Err(VertexError::Full);
         };
-        let old_node = self.nodes(pod).first().copied();
+        let old_node = self.only_node(pod);
         let place = self.links(pod);
         if place != NO_LINKS {
             let same = self.writer.pods.peek(place).is_some_and(|old| old.as_slice() == targets);
@@ -346,8 +327,7 @@ impl<'g> Change<'g> {
         }
         // The new references first, then the old ones (NA-41).
         for target in targets {
-            self.hold(*target);
-            self.add(*target, node_id);
+            self.attach(*target, node_id);
         }
         if old_node != Some(node_id) {
             self.add_direct(pod, node_id);
@@ -374,8 +354,7 @@ impl<'g> Change<'g> {
 
     fn disconnect_pod(&mut self, targets: &Ids, node: NodeId) {
         for target in targets.as_slice() {
-            self.take(*target, node);
-            self.release(*target);
+            self.detach(*target, node);
         }
     }
 
@@ -390,7 +369,7 @@ impl<'g> Change<'g> {
             self.drop_if_unheld(id);
             return Err(VertexError::Full);
         };
-        match self.nodes(id).first().copied() {
+        match self.only_node(id) {
             None => {
                 self.add_direct(id, node_id);
                 self.hold(id);
@@ -502,7 +481,7 @@ impl<'g> Change<'g> {
             VertexKind::Pod if place != NO_LINKS => {
                 let targets = self.writer.pods.release(place);
                 self.set_links(id, NO_LINKS);
-                if let Some(node) = self.nodes(id).first().copied() {
+                if let Some(node) = self.only_node(id) {
                     self.disconnect_pod(&targets, node);
                     self.take_direct(id, node);
                     self.graph.nodes.release(node);
@@ -516,7 +495,7 @@ impl<'g> Change<'g> {
                 self.release(id);
             }
             VertexKind::VolumeAttachment | VertexKind::ResourceSlice | VertexKind::PodCertificateRequest => {
-                if let Some(node) = self.nodes(id).first().copied() {
+                if let Some(node) = self.only_node(id) {
                     self.take_direct(id, node);
                     self.graph.nodes.release(node);
                     self.release(id);
@@ -526,10 +505,14 @@ impl<'g> Change<'g> {
         }
     }
 
-    /// One reference more from a node to a vertex that pods refer to; a claim passes it on.
-    fn add(&mut self, id: VertexId, node: NodeId) {
-        if self.add_direct(id, node) {
-            self.each_volume(id, |change, volume, targets| {
+    /// One reference more from a pod on a node; a claim passes it on.
+    fn attach(&mut self, id: VertexId, node: NodeId) {
+        let (first, links) = self.write(id, |shard, index| {
+            shard.hold(index);
+            (shard.add(index, node), shard.links(index))
+        });
+        if first {
+            self.each_volume(links, |change, volume, targets| {
                 change.add_direct(volume, node);
                 for target in targets {
                     change.add_direct(*target, node);
@@ -539,9 +522,17 @@ impl<'g> Change<'g> {
     }
 
     /// One reference less; a claim passes it on.
-    fn take(&mut self, id: VertexId, node: NodeId) {
-        if self.take_direct(id, node) {
-            self.each_volume(id, |change, volume, targets| {
+    fn detach(&mut self, id: VertexId, node: NodeId) {
+        let graph = self.graph;
+        let (last, links) = self.write(id, |shard, index| {
+            let (last, links) = (shard.take(index, node), shard.links(index));
+            shard.unhold(index);
+            // A claim with volumes is held by them.
+            shard.remove_if_unheld(index, &graph.hasher);
+            (last, links)
+        });
+        if last {
+            self.each_volume(links, |change, volume, targets| {
                 change.take_direct(volume, node);
                 for target in targets {
                     change.take_direct(*target, node);
@@ -553,8 +544,8 @@ impl<'g> Change<'g> {
     /// Visits the volumes of a claim with what they connect.
     ///
     /// INVARIANT: of the vertices that pods refer to only claims have links, so others have no volumes.
-    fn each_volume(&mut self, claim: VertexId, mut visit: impl FnMut(&mut Self, VertexId, &[VertexId])) {
-        for volume in self.volumes_of(claim).as_slice() {
+    fn each_volume(&mut self, claim_links: u32, mut visit: impl FnMut(&mut Self, VertexId, &[VertexId])) {
+        for volume in self.volumes_of(claim_links).as_slice() {
             let place = self.links(*volume);
             // Taken out for the visit and put back: the visit changes other vertices, never these links.
             let Some(links) = self.writer.volumes.peek_mut(place).map(std::mem::take) else { continue };
@@ -565,8 +556,7 @@ impl<'g> Change<'g> {
         }
     }
 
-    fn volumes_of(&self, id: VertexId) -> Ids {
-        let links = self.links(id);
+    fn volumes_of(&self, links: u32) -> Ids {
         if links == NO_LINKS {
             return Ids::default();
         }
@@ -625,6 +615,10 @@ impl<'g> Change<'g> {
         self.write(id, |shard, index| shard.take(index, node))
     }
 
+    fn only_node(&self, id: VertexId) -> Option<NodeId> {
+        self.read(id, |shard, index| shard.only_node(index))
+    }
+
     fn nodes(&self, id: VertexId) -> Vec<NodeId> {
         self.read(id, |shard, index| shard.nodes(index))
     }
@@ -636,70 +630,40 @@ impl<'g> Change<'g> {
         shard.find(hash, key).map(|index| VertexId::new(number, index))
     }
 
-    fn find_or_make(&mut self, key: &Key<'_>) -> Result<VertexId, VertexError> {
+    fn find_or_make(&self, key: &Key<'_>) -> Result<VertexId, VertexError> {
         let hash = key.hash(&self.graph.hasher);
         let number = Graph::shard_number(hash);
-        // Only this writer changes the table, so what is found under the lock for reading stays true.
-        let found =
-            self.graph.shard_at(number).read().unwrap_or_else(PoisonError::into_inner).find(hash, key);
-        if let Some(index) = found {
+        let mut shard = self.graph.shard_at(number).write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = shard.find(hash, key) {
             return Ok(VertexId::new(number, index));
         }
-        let index = self.graph.shard_at(number).write().unwrap_or_else(PoisonError::into_inner).insert(
-            hash,
-            key,
-            &self.graph.hasher,
-        )?;
-        let Some(held) = self.writer.held.get_mut(number as usize) else { return Err(VertexError::Full) };
-        let fresh = Held { holders: 0, links: NO_LINKS };
-        match held.get_mut(index as usize) {
-            Some(slot) => *slot = fresh,
-            None => {
-                if held.len() == held.capacity() {
-                    held.reserve_exact((held.len() / 8).max(64));
-                }
-                held.push(fresh);
-            }
-        }
+        let index = shard.insert(hash, key)?;
         Ok(VertexId::new(number, index))
     }
 
-    fn held(&mut self, id: VertexId) -> Option<&mut Held> {
-        self.writer.held.get_mut(id.shard() as usize)?.get_mut(id.index() as usize)
-    }
-
     fn links(&self, id: VertexId) -> u32 {
-        self.writer
-            .held
-            .get(id.shard() as usize)
-            .and_then(|held| held.get(id.index() as usize))
-            .map_or(NO_LINKS, |held| held.links)
+        self.read(id, |shard, index| shard.links(index))
     }
 
     fn set_links(&mut self, id: VertexId, links: u32) {
-        if let Some(held) = self.held(id) {
-            held.links = links;
-        }
+        self.write(id, |shard, index| shard.set_links(index, links));
     }
 
     fn hold(&mut self, id: VertexId) {
-        if let Some(held) = self.held(id) {
-            held.holders = held.holders.saturating_add(1);
-        }
+        self.write(id, |shard, index| shard.hold(index));
     }
 
     fn release(&mut self, id: VertexId) {
-        if let Some(held) = self.held(id) {
-            held.holders = held.holders.saturating_sub(1);
-        }
-        self.drop_if_unheld(id);
+        let graph = self.graph;
+        self.write(id, |shard, index| {
+            shard.unhold(index);
+            shard.remove_if_unheld(index, &graph.hasher);
+        });
     }
 
     fn drop_if_unheld(&mut self, id: VertexId) {
-        if self.held(id).is_some_and(|held| held.holders == 0) {
-            let graph = self.graph;
-            self.write(id, |shard, index| shard.remove(index, &graph.hasher));
-        }
+        let graph = self.graph;
+        self.write(id, |shard, index| shard.remove_if_unheld(index, &graph.hasher));
     }
 
     fn keys_of(&self, kind: VertexKind) -> Vec<(String, String)> {

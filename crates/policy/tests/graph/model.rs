@@ -95,7 +95,7 @@ fn volume_names_secret(volume: &Value, namespace: &str, name: &str) -> bool {
     let claim_namespace = text(volume, "/spec/claimRef/namespace");
     let is =
         |in_namespace: &str, secret: &str| !secret.is_empty() && secret == name && in_namespace == namespace;
-    let or_claim = |namespace| if namespace == "" { claim_namespace } else { namespace };
+    let or_claim = |namespace| if str::is_empty(namespace) { claim_namespace } else { namespace };
     let azure = "/spec/azureFile";
     if is(
         or_claim(text(volume, &format!("{azure}/secretNamespace"))),

@@ -1,0 +1,4 @@
+//! Measuring decisions: made-up clusters, and what the measuring needs.
+
+pub mod histogram;
+pub mod synthetic;

@@ -1,0 +1,3 @@
+//! The command line of Portcullis: one file per command under `command`.
+
+pub mod bench;
