@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use crate::rbac::RbacReason;
 use crate::request::Attributes;
 
 /// The answer of one authorizer (AC-50).
@@ -40,6 +41,8 @@ pub enum Reason {
     /// Nothing to say.
     #[default]
     None,
+    /// What RBAC granted, or could not look up (RB-36, RB-37).
+    Rbac(RbacReason),
     /// A fixed sentence.
     Text(&'static str),
 }
@@ -65,9 +68,9 @@ pub struct RenderedReason<'a> {
 
 impl fmt::Display for RenderedReason<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let _ = self.attributes;
         match self.reason {
             Reason::None => Ok(()),
+            Reason::Rbac(reason) => reason.write(f, self.attributes),
             Reason::Text(text) => f.write_str(text),
         }
     }

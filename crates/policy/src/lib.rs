@@ -12,6 +12,7 @@ pub mod decision;
 pub mod features;
 pub mod identity;
 pub mod objects;
+pub mod rbac;
 pub mod request;
 pub mod rules;
 pub mod selector;
