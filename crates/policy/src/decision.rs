@@ -5,6 +5,7 @@
 use std::fmt;
 
 use crate::identity::NodeIdentity;
+use crate::rbac::RbacReason;
 use crate::request::Attributes;
 
 /// The answer of one authorizer (AC-50).
@@ -43,6 +44,8 @@ pub enum Reason {
     None,
     /// The node has no path to the object (NA-66).
     NodeUnrelated,
+    /// What RBAC granted, or could not look up (RB-36, RB-37).
+    Rbac(RbacReason),
     /// A fixed sentence.
     Text(&'static str),
 }
@@ -74,6 +77,7 @@ impl fmt::Display for RenderedReason<'_> {
                 let node = NodeIdentity::of(self.attributes.user).map_or("", NodeIdentity::name);
                 write!(f, "no relationship found between node '{node}' and this object")
             }
+            Reason::Rbac(reason) => reason.write(f, self.attributes),
             Reason::Text(text) => f.write_str(text),
         }
     }

@@ -14,6 +14,7 @@ pub mod graph;
 pub mod identity;
 pub mod node;
 pub mod objects;
+pub mod rbac;
 pub mod request;
 pub mod rules;
 pub mod selector;

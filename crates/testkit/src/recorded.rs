@@ -35,3 +35,17 @@ pub fn lines(name: &str) -> Vec<Value> {
     assert!(!lines.is_empty(), "{name} holds no line");
     lines
 }
+
+/// The folder of reference data beside the repository, found by walking up from it: nothing where it is not kept.
+///
+/// # Panics
+/// In CI, where it must be there.
+pub fn shared_folder() -> Option<PathBuf> {
+    let found =
+        repository().ancestors().map(|up| up.join("shared")).find(|folder| folder.join("data/rbac").is_dir());
+    assert!(
+        found.is_some() || std::env::var_os("CI").is_none(),
+        "the reference data is not there: CI needs a folder shared/data/rbac beside the repository"
+    );
+    found
+}

@@ -1,6 +1,6 @@
 //! Kinds of `rbac.authorization.k8s.io`. Owned: these live as long as they are in force.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::decode::{List, StringMap, or_default};
 
@@ -29,39 +29,40 @@ pub struct PolicyRule {
 }
 
 /// Object metadata, owned.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OwnedMetadata {
     /// The object's name.
     #[serde(deserialize_with = "or_default")]
     pub name: String,
     /// The namespace, empty for cluster-scoped objects.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The labels, in the order of the document.
-    #[serde(deserialize_with = "owned_map")]
+    #[serde(deserialize_with = "owned_map", serialize_with = "map", skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<(String, String)>,
     /// The annotations, in the order of the document.
-    #[serde(deserialize_with = "owned_map")]
+    #[serde(deserialize_with = "owned_map", serialize_with = "map", skip_serializing_if = "Vec::is_empty")]
     pub annotations: Vec<(String, String)>,
 }
 
 /// A Role or a ClusterRole; a Role has a namespace and no aggregation rule.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Role {
     /// The metadata.
     #[serde(deserialize_with = "or_default")]
     pub metadata: OwnedMetadata,
-    /// What it allows.
-    #[serde(deserialize_with = "list")]
+    /// What it allows. An empty list is written as `null` (RB-2).
+    #[serde(deserialize_with = "list", serialize_with = "null_if_empty")]
     pub rules: Vec<PolicyRule>,
     /// Where a ClusterRole takes its rules from (RB-79).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregation_rule: Option<AggregationRule>,
 }
 
 /// Which ClusterRoles an aggregated ClusterRole collects.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AggregationRule {
     /// A ClusterRole that any of these selects is collected.
@@ -70,19 +71,19 @@ pub struct AggregationRule {
 }
 
 /// A label selector object.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LabelSelector {
     /// Labels that must have exactly these values.
-    #[serde(deserialize_with = "owned_map")]
+    #[serde(deserialize_with = "owned_map", serialize_with = "map", skip_serializing_if = "Vec::is_empty")]
     pub match_labels: Vec<(String, String)>,
     /// Further requirements.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<LabelSelectorRequirement>,
 }
 
 /// One requirement of a label selector object.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default)]
 pub struct LabelSelectorRequirement {
     /// The label key.
@@ -92,19 +93,19 @@ pub struct LabelSelectorRequirement {
     #[serde(deserialize_with = "or_default")]
     pub operator: String,
     /// The values, for `In` and `NotIn`.
-    #[serde(deserialize_with = "strings")]
+    #[serde(deserialize_with = "strings", skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
 }
 
 /// A RoleBinding or a ClusterRoleBinding; a ClusterRoleBinding has no namespace.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Binding {
     /// The metadata.
     #[serde(deserialize_with = "or_default")]
     pub metadata: OwnedMetadata,
     /// Who gets the role.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub subjects: Vec<Subject>,
     /// The role.
     #[serde(deserialize_with = "or_default")]
@@ -112,25 +113,25 @@ pub struct Binding {
 }
 
 /// Who gets a role (RB-20 to RB-23).
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Subject {
     /// `User`, `Group` or `ServiceAccount`; others match nobody.
     #[serde(deserialize_with = "or_default")]
     pub kind: String,
     /// The group of the kind; plays no part in matching.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub api_group: String,
     /// The name.
     #[serde(deserialize_with = "or_default")]
     pub name: String,
     /// The namespace, for service accounts.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub namespace: String,
 }
 
 /// Which role a binding grants (RB-32).
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct RoleRef {
     /// The group of the kind; plays no part in resolution.
@@ -142,6 +143,28 @@ pub struct RoleRef {
     /// The name.
     #[serde(deserialize_with = "or_default")]
     pub name: String,
+}
+
+impl Binding {
+    /// Fills in the API groups that a client may leave out (RB-1).
+    pub fn set_defaults(&mut self) {
+        if self.role_ref.api_group.is_empty() {
+            self.role_ref.api_group = RBAC_GROUP.to_owned();
+        }
+        for subject in &mut self.subjects {
+            if subject.api_group.is_empty() && matches!(subject.kind.as_str(), "User" | "Group") {
+                subject.api_group = RBAC_GROUP.to_owned();
+            }
+        }
+    }
+}
+
+fn map<S: Serializer>(entries: &[(String, String)], s: S) -> Result<S::Ok, S::Error> {
+    s.collect_map(entries.iter().map(|(k, v)| (k, v)))
+}
+
+fn null_if_empty<S: Serializer>(rules: &[PolicyRule], s: S) -> Result<S::Ok, S::Error> {
+    if rules.is_empty() { s.serialize_none() } else { rules.serialize(s) }
 }
 
 fn list<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(d: D) -> Result<Vec<T>, D::Error> {

@@ -1,0 +1,74 @@
+//! Roles in `kube-system` and `kube-public` (RB-85, RB-87) and their bindings (RB-86).
+
+use super::row::Who::{Account, User};
+use super::row::{CORE, EVENTS, READ, RoleRow, Row, allow, role};
+
+/// A role in a namespace, and the name of its binding.
+pub(super) struct NamespacedRow {
+    pub(super) namespace: &'static str,
+    /// The binding's name; empty if it is the role's.
+    pub(super) binding: &'static str,
+    pub(super) role: RoleRow,
+}
+
+const LEADER_LOCKING: &[Row] = &[
+    allow("get list watch create update", "coordination.k8s.io", "leases"),
+    allow("get list watch create update", "coordination.k8s.io", "leasecandidates"),
+];
+
+/// By namespace and name.
+pub(super) static NAMESPACED_ROLES: &[NamespacedRow] = &[
+    in_namespace(
+        "kube-public",
+        role(
+            "system:controller:bootstrap-signer",
+            &[
+                allow(READ, CORE, "configmaps"),
+                allow("update", CORE, "configmaps").only("cluster-info"),
+                EVENTS,
+            ],
+        )
+        .bound_to(&[Account("bootstrap-signer")]),
+    ),
+    NamespacedRow {
+        namespace: "kube-system",
+        binding: "system::extension-apiserver-authentication-reader",
+        role: role(
+            "extension-apiserver-authentication-reader",
+            &[allow(READ, CORE, "configmaps").only("extension-apiserver-authentication")],
+        )
+        .bound_to(&[User("system:kube-controller-manager"), User("system:kube-scheduler")]),
+    },
+    in_namespace(
+        "kube-system",
+        role("system::leader-locking-kube-controller-manager", LEADER_LOCKING).bound_to(&[
+            User("system:kube-controller-manager"),
+            Account("kube-controller-manager"),
+            Account("leader-election-controller"),
+        ]),
+    ),
+    in_namespace(
+        "kube-system",
+        role("system::leader-locking-kube-scheduler", LEADER_LOCKING)
+            .bound_to(&[User("system:kube-scheduler"), Account("kube-scheduler")]),
+    ),
+    in_namespace(
+        "kube-system",
+        role("system:controller:bootstrap-signer", &[allow(READ, CORE, "secrets")])
+            .bound_to(&[Account("bootstrap-signer")]),
+    ),
+    in_namespace(
+        "kube-system",
+        role("system:controller:cloud-provider", &[allow("get list watch create", CORE, "configmaps")])
+            .bound_to(&[Account("cloud-provider")]),
+    ),
+    in_namespace(
+        "kube-system",
+        role("system:controller:token-cleaner", &[allow("get list watch delete", CORE, "secrets"), EVENTS])
+            .bound_to(&[Account("token-cleaner")]),
+    ),
+];
+
+const fn in_namespace(namespace: &'static str, role: RoleRow) -> NamespacedRow {
+    NamespacedRow { namespace, binding: "", role }
+}

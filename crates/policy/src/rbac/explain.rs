@@ -1,0 +1,216 @@
+//! Why a request is allowed, or what it would take. Explaining may walk the whole index; deciding may not.
+
+use std::fmt;
+
+use super::bound::Bound;
+use super::escalation::describe;
+use super::index::RbacIndex;
+use super::matching::{
+    group_matches, name_matches, resource_matches, rule_allows, url_matches, verb_matches,
+};
+use crate::objects::rbac::{PolicyRule, Role, Subject};
+use crate::request::Attributes;
+use crate::rules;
+
+/// How many near misses are worth showing.
+const NEAREST: usize = 5;
+
+/// What RBAC says about a request, with its grounds. Prints as lines of text.
+#[derive(Clone, Debug)]
+pub enum Explanation<'a> {
+    /// A rule allows it.
+    Granted(Granted<'a>),
+    /// The user is the super-user, who is allowed everything (RB-125).
+    SuperUser,
+    /// Nothing allows it.
+    Refused(Refused<'a>),
+}
+
+/// The rule that allows a request, and how the user comes by it.
+#[derive(Clone, Copy, Debug)]
+pub struct Granted<'a> {
+    /// The binding.
+    pub binding: &'a Bound,
+    /// The subject of the binding that means the user.
+    pub subject: &'a Subject,
+    /// The role.
+    pub role: &'a Role,
+    /// The place of the rule in the role, from 0.
+    pub rule_index: usize,
+    /// The rule.
+    pub rule: &'a PolicyRule,
+}
+
+/// Why nothing allows a request.
+#[derive(Clone, Debug)]
+pub struct Refused<'a> {
+    /// The rules of the user that come nearest, nearest first; a few at most.
+    pub misses: Vec<Miss<'a>>,
+    /// Roles of the user's bindings that could not be found, each once.
+    pub unresolved: Vec<String>,
+    /// The smallest rule that would allow the request.
+    pub needed: PolicyRule,
+    /// The namespace where a RoleBinding would do; empty if it takes a ClusterRoleBinding.
+    pub namespace: String,
+}
+
+/// A rule that the user has, and why it does not allow the request.
+#[derive(Clone, Debug)]
+pub struct Miss<'a> {
+    /// The rule, its role and its binding.
+    pub held: Granted<'a>,
+    /// What does not fit; never empty.
+    pub failed: Vec<Factor>,
+}
+
+/// What a rule and a request can differ in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factor {
+    /// The API group.
+    ApiGroup,
+    /// The object's name.
+    Name,
+    /// The binding is a RoleBinding of another namespace, or the request takes a ClusterRoleBinding (RB-34, RB-35).
+    Namespace,
+    /// The resource or subresource.
+    Resource,
+    /// The URL path.
+    Url,
+    /// The verb.
+    Verb,
+}
+
+impl RbacIndex {
+    /// Explains the decision on a request.
+    pub fn explain<'a>(&'a self, attributes: &'a Attributes<'a>) -> Explanation<'a> {
+        let user = attributes.user;
+        if self.is_super_user(user) {
+            return Explanation::SuperUser;
+        }
+        let namespace = attributes.resource.map_or("", |request| request.namespace);
+        let (mut misses, mut unresolved) = (Vec::new(), Vec::new());
+        let is_nobody = user.name.is_empty() && user.groups.is_empty();
+        for (bound, role) in self.grants(user, namespace).filter(|_| !is_nobody) {
+            let Some(role) = role else {
+                unresolved.push(bound.resolution_error());
+                continue;
+            };
+            for held in rules_of(bound, role, attributes) {
+                if rule_allows(held.rule, attributes) {
+                    return Explanation::Granted(held);
+                }
+                misses.push(Miss { failed: failed(held.rule, attributes), held });
+            }
+        }
+        for (bound, role) in self.grants_elsewhere(user, namespace).filter(|_| !is_nobody) {
+            for held in role.into_iter().flat_map(|role| rules_of(bound, role, attributes)) {
+                let failed = [vec![Factor::Namespace], failed(held.rule, attributes)].concat();
+                misses.push(Miss { held, failed });
+            }
+        }
+        // A rule that fits neither resource nor group, or not the path, has nothing to do with the request.
+        misses.retain(|miss| miss.failed.len() <= 2 && !miss.failed.contains(&Factor::Url));
+        misses.sort_by_key(|miss| miss.failed.len());
+        misses.truncate(NEAREST);
+        unresolved.sort_unstable();
+        unresolved.dedup();
+        Explanation::Refused(Refused {
+            misses,
+            unresolved,
+            needed: needed(attributes),
+            namespace: namespace.to_owned(),
+        })
+    }
+}
+
+fn rules_of<'a>(
+    binding: &'a Bound,
+    role: &'a Role,
+    attributes: &Attributes<'_>,
+) -> impl Iterator<Item = Granted<'a>> {
+    binding.first_subject(attributes.user).into_iter().flat_map(move |subject| {
+        let rules = role.rules.iter().enumerate();
+        rules.map(move |(rule_index, rule)| Granted { binding, subject, role, rule_index, rule })
+    })
+}
+
+fn failed(rule: &PolicyRule, attributes: &Attributes<'_>) -> Vec<Factor> {
+    let factors = match &attributes.resource {
+        Some(request) => vec![
+            (Factor::Verb, verb_matches(rule, attributes.verb)),
+            (Factor::ApiGroup, group_matches(rule, request)),
+            (Factor::Resource, resource_matches(rule, request)),
+            (Factor::Name, name_matches(rule, request)),
+        ],
+        None => vec![
+            (Factor::Verb, verb_matches(rule, attributes.verb)),
+            (Factor::Url, url_matches(rule, attributes.path)),
+        ],
+    };
+    factors.into_iter().filter(|(_, fits)| !fits).map(|(factor, _)| factor).collect()
+}
+
+fn needed(attributes: &Attributes<'_>) -> PolicyRule {
+    let one = |text: &str| vec![text.to_owned()];
+    let rule = PolicyRule { verbs: one(attributes.verb), ..PolicyRule::default() };
+    match &attributes.resource {
+        Some(request) => PolicyRule {
+            api_groups: one(request.group),
+            resources: match request.subresource {
+                "" => one(request.resource),
+                subresource => vec![format!("{}/{subresource}", request.resource)],
+            },
+            resource_names: if request.name.is_empty() { Vec::new() } else { one(request.name) },
+            ..rule
+        },
+        None => PolicyRule { non_resource_urls: one(attributes.path), ..rule },
+    }
+}
+
+impl fmt::Display for Explanation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granted(granted) => write!(f, "allowed by {granted}"),
+            Self::SuperUser => f.write_str("allowed: the user is the RBAC super-user"),
+            Self::Refused(refused) => refused.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Granted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { binding, subject, rule_index, rule, .. } = self;
+        write!(f, "{}\n  rule {rule_index}: {}", binding.describe(subject), describe(rule))
+    }
+}
+
+impl fmt::Display for Refused<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no rule of the user or of the user's groups allows this")?;
+        for Miss { held, failed } in &self.misses {
+            let factors: Vec<&str> = failed.iter().map(|factor| factor.as_str()).collect();
+            write!(f, "\nnear miss, other {}: {held}", factors.join(" and "))?;
+        }
+        if let Some(errors) = rules::aggregate(&self.unresolved) {
+            write!(f, "\nnot found: {errors}")?;
+        }
+        write!(f, "\nneeded: {}", describe(&self.needed))?;
+        match self.namespace.as_str() {
+            "" => f.write_str(" by a ClusterRoleBinding"),
+            namespace => write!(f, " by a RoleBinding in namespace {namespace} or by a ClusterRoleBinding"),
+        }
+    }
+}
+
+impl Factor {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::ApiGroup => "API group",
+            Self::Name => "name",
+            Self::Namespace => "namespace",
+            Self::Resource => "resource",
+            Self::Url => "path",
+            Self::Verb => "verb",
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! The subject index: the roles and bindings in force, found by who asks.
+//!
+//! A decision looks only at the bindings of the user and of the user's groups, so its cost does not grow with the
+//! number of bindings. A change costs what the changed object itself is worth: its subjects, and for a role that
+//! comes or goes the bindings that name it; never the size of the index.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+use smallvec::SmallVec;
+
+use super::bound::{Bound, SubjectKey};
+use super::matching::rule_allows;
+use super::reason::{RbacReason, Unresolved, Why};
+use crate::decision::{Authorizer, Decision, Reason};
+use crate::objects::Object;
+use crate::objects::rbac::{Binding, Role, RoleRef};
+use crate::request::{Attributes, User};
+
+/// The roles and bindings in force.
+#[derive(Debug, Default)]
+pub struct RbacIndex {
+    roles: Roles,
+    cluster: Scope,
+    namespaces: HashMap<Box<str>, Scope>,
+    super_user: Option<Box<str>>,
+}
+
+/// Something per subject. Service accounts are users (RB-21).
+#[derive(Clone, Debug)]
+pub(super) struct BySubject<T> {
+    users: HashMap<Box<str>, T>,
+    groups: HashMap<Box<str>, T>,
+}
+
+/// The bindings of one namespace, or the ClusterRoleBindings.
+#[derive(Debug, Default)]
+struct Scope {
+    bindings: HashMap<Box<str>, Grant>,
+    grants: BySubject<SmallVec<[Grant; 1]>>,
+    /// Shared with the reasons given out; copied when it changes while one of them is still held.
+    unresolved: Arc<Unresolved>,
+}
+
+/// A binding and where its role is kept.
+#[derive(Clone, Debug)]
+pub(super) struct Grant {
+    pub(super) bound: Arc<Bound>,
+    /// Nothing when the reference can never be resolved.
+    role: Option<RoleId>,
+}
+
+/// The place of a role; stays the same while bindings name the role, whether it exists or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RoleId(u32);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum RoleKey {
+    ClusterRole(Box<str>),
+    Role(Box<str>, Box<str>),
+}
+
+#[derive(Debug, Default)]
+struct Roles {
+    slots: Vec<Slot>,
+    by_key: HashMap<RoleKey, RoleId>,
+    free: Vec<RoleId>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    role: Option<Arc<Role>>,
+    bound_by: HashSet<ByAddress>,
+}
+
+/// A binding that is itself only: two of equal content differ.
+#[derive(Clone, Debug)]
+struct ByAddress(Arc<Bound>);
+
+impl PartialEq for ByAddress {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for ByAddress {}
+
+impl Hash for ByAddress {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
+impl RbacIndex {
+    /// The same index with a user who is allowed everything (RB-125). An empty name is none.
+    #[must_use]
+    pub fn with_super_user(mut self, name: &str) -> Self {
+        self.super_user = (!name.is_empty()).then(|| name.into());
+        self
+    }
+
+    /// Whether this user is the one allowed everything (RB-125).
+    pub fn is_super_user(&self, user: &User) -> bool {
+        self.super_user.as_deref().is_some_and(|name| name == user.name)
+    }
+
+    /// Takes in a Role, in place of one of the same namespace and name.
+    pub fn apply_role(&mut self, role: Role) {
+        let key = RoleKey::role(&role.metadata.namespace, &role.metadata.name);
+        self.set_role(key, Some(role));
+    }
+
+    /// Takes in a ClusterRole, in place of one of the same name.
+    pub fn apply_cluster_role(&mut self, role: Role) {
+        self.set_role(RoleKey::cluster_role(&role.metadata.name), Some(role));
+    }
+
+    /// Forgets a Role.
+    pub fn delete_role(&mut self, namespace: &str, name: &str) {
+        self.set_role(RoleKey::role(namespace, name), None);
+    }
+
+    /// Forgets a ClusterRole.
+    pub fn delete_cluster_role(&mut self, name: &str) {
+        self.set_role(RoleKey::cluster_role(name), None);
+    }
+
+    /// Takes in a RoleBinding, in place of one of the same namespace and name.
+    pub fn apply_binding(&mut self, binding: Binding) {
+        self.delete_binding(&binding.metadata.namespace, &binding.metadata.name);
+        self.bind(Bound::namespaced(binding));
+    }
+
+    /// Takes in a ClusterRoleBinding, in place of one of the same name.
+    pub fn apply_cluster_role_binding(&mut self, binding: Binding) {
+        self.delete_cluster_role_binding(&binding.metadata.name);
+        self.bind(Bound::cluster_wide(binding));
+    }
+
+    /// Forgets a RoleBinding.
+    pub fn delete_binding(&mut self, namespace: &str, name: &str) {
+        let Some(scope) = self.namespaces.get_mut(namespace) else { return };
+        scope.unbind(name, &mut self.roles);
+        if scope.bindings.is_empty() {
+            self.namespaces.remove(namespace);
+        }
+    }
+
+    /// Forgets a ClusterRoleBinding.
+    pub fn delete_cluster_role_binding(&mut self, name: &str) {
+        self.cluster.unbind(name, &mut self.roles);
+    }
+
+    /// Takes in an object of an RBAC kind; others are left alone. Returns whether it was one.
+    pub fn apply(&mut self, object: Object<'_>) -> bool {
+        match object {
+            Object::ClusterRole(role) => self.apply_cluster_role(role),
+            Object::ClusterRoleBinding(binding) => self.apply_cluster_role_binding(binding),
+            Object::Role(role) => self.apply_role(role),
+            Object::RoleBinding(binding) => self.apply_binding(binding),
+            _ => return false,
+        }
+        true
+    }
+
+    /// All bindings in force, in no order.
+    pub fn bindings(&self) -> impl Iterator<Item = &Bound> {
+        self.scopes().flat_map(|scope| scope.bindings.values()).map(|grant| &*grant.bound)
+    }
+
+    /// The role that a binding grants, if there is one (RB-32).
+    pub fn role_of(&self, bound: &Bound) -> Option<&Role> {
+        self.resolve(bound.role_ref(), (!bound.is_cluster_wide()).then(|| bound.namespace()))
+    }
+
+    /// The role that a reference from a binding names (RB-32). `namespace` is the RoleBinding's, or nothing for a
+    /// ClusterRoleBinding: no Role can be found from there.
+    pub fn resolve(&self, role_ref: &RoleRef, namespace: Option<&str>) -> Option<&Role> {
+        self.roles.find(&RoleKey::of(role_ref, namespace)?)
+    }
+
+    /// The bindings that may serve a user's requests: all ClusterRoleBindings of the user, then the RoleBindings in
+    /// the namespace (RB-30, RB-40). A binding that means the user twice comes twice.
+    pub(super) fn grants<'a>(
+        &'a self,
+        user: &User,
+        namespace: &str,
+    ) -> impl Iterator<Item = (&'a Arc<Bound>, Option<&'a Role>)> {
+        [Some(&self.cluster), self.namespace(namespace)]
+            .into_iter()
+            .flatten()
+            .flat_map(|scope| self.grants_in(scope, user))
+    }
+
+    /// The user's RoleBindings in all namespaces but one. Walks all namespaces: for explaining only.
+    pub(super) fn grants_elsewhere<'a>(
+        &'a self,
+        user: &User,
+        namespace: &str,
+    ) -> impl Iterator<Item = (&'a Arc<Bound>, Option<&'a Role>)> {
+        self.namespaces
+            .iter()
+            .filter(move |(name, _)| &***name != namespace)
+            .flat_map(|(_, scope)| self.grants_in(scope, user))
+    }
+
+    fn grants_in<'a>(
+        &'a self,
+        scope: &'a Scope,
+        user: &User,
+    ) -> impl Iterator<Item = (&'a Arc<Bound>, Option<&'a Role>)> {
+        scope.grants.of(user).flatten().map(|grant| (&grant.bound, self.roles.of(grant)))
+    }
+
+    /// The bindings of a namespace. A request without one is served by ClusterRoleBindings only (RB-34, RB-35).
+    fn namespace(&self, namespace: &str) -> Option<&Scope> {
+        if namespace.is_empty() { None } else { self.namespaces.get(namespace) }
+    }
+
+    fn scopes(&self) -> impl Iterator<Item = &Scope> {
+        std::iter::once(&self.cluster).chain(self.namespaces.values())
+    }
+
+    fn set_role(&mut self, key: RoleKey, role: Option<Role>) {
+        let Some((slot, id)) = self.roles.slot_of(&key, role.is_some()) else { return };
+        let was_there = slot.role.is_some();
+        slot.role = role.map(|role| Arc::new(without_metadata(role)));
+        let is_there = slot.role.is_some();
+        if was_there != is_there {
+            for ByAddress(bound) in &slot.bound_by {
+                let scope = if bound.is_cluster_wide() {
+                    Some(&mut self.cluster)
+                } else {
+                    self.namespaces.get_mut(bound.namespace())
+                };
+                if let Some(scope) = scope {
+                    scope.note_resolution(bound, is_there);
+                }
+            }
+        }
+        self.roles.release_if_unused(&key, id);
+    }
+
+    fn bind(&mut self, bound: Bound) {
+        let bound = Arc::new(bound);
+        let role = RoleKey::of(bound.role_ref(), (!bound.is_cluster_wide()).then(|| bound.namespace()))
+            .and_then(|key| {
+                let (slot, id) = self.roles.slot_of(&key, true)?;
+                slot.bound_by.insert(ByAddress(Arc::clone(&bound)));
+                Some(id)
+            });
+        let grant = Grant { bound, role };
+        let is_resolved = self.roles.of(&grant).is_some();
+        let scope = if grant.bound.is_cluster_wide() {
+            &mut self.cluster
+        } else {
+            self.namespaces.entry(grant.bound.namespace().into()).or_default()
+        };
+        for key in grant.bound.keys() {
+            scope.grants.entry(&key).push(grant.clone());
+        }
+        if !is_resolved {
+            scope.note_resolution(&grant.bound, false);
+        }
+        scope.bindings.insert(grant.bound.name().into(), grant);
+    }
+
+    /// Decides by the bindings of one scope: the first that grants, or whether a role was missing on the way.
+    fn decide<'a>(&'a self, scope: &'a Scope, attributes: &Attributes<'_>) -> Result<&'a Arc<Bound>, bool> {
+        let mut missing = false;
+        for grant in scope.grants.of(attributes.user).flatten() {
+            match self.roles.of(grant) {
+                Some(role) if role.rules.iter().any(|rule| rule_allows(rule, attributes)) => {
+                    return Ok(&grant.bound);
+                }
+                Some(_) => {}
+                None => missing = true,
+            }
+        }
+        Err(missing)
+    }
+}
+
+impl Authorizer for RbacIndex {
+    /// RB-30 to RB-39, RB-125. The order of a user's bindings is that of the index (RB-31).
+    fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
+        let user = attributes.user;
+        // RB-24: nobody is nobody, even if a binding names the empty user.
+        if user.name.is_empty() && user.groups.is_empty() {
+            return Decision::NO_OPINION;
+        }
+        if self.is_super_user(user) {
+            return Decision::Allow(Reason::None);
+        }
+        let granted = |bound| Decision::Allow(Reason::Rbac(RbacReason(Why::Granted(Arc::clone(bound)))));
+        let unresolved = |scope: &Scope| Some(Arc::clone(&scope.unresolved));
+        let cluster = match self.decide(&self.cluster, attributes) {
+            Ok(bound) => return granted(bound),
+            Err(missing) => missing.then_some(&self.cluster).and_then(unresolved),
+        };
+        let mut namespaced = None;
+        if let Some(scope) = attributes.resource.and_then(|request| self.namespace(request.namespace)) {
+            match self.decide(scope, attributes) {
+                Ok(bound) => return granted(bound),
+                Err(missing) => namespaced = missing.then_some(scope).and_then(unresolved),
+            }
+        }
+        if cluster.is_none() && namespaced.is_none() {
+            return Decision::NO_OPINION;
+        }
+        Decision::NoOpinion(Reason::Rbac(RbacReason(Why::Unresolved { cluster, namespaced })))
+    }
+}
+
+impl Scope {
+    fn unbind(&mut self, name: &str, roles: &mut Roles) {
+        let Some(grant) = self.bindings.remove(name) else { return };
+        let is_this = |other: &Arc<Bound>| Arc::ptr_eq(other, &grant.bound);
+        for key in grant.bound.keys() {
+            self.grants.remove_from(&key, |grants| {
+                if let Some(place) = grants.iter().position(|g| is_this(&g.bound)) {
+                    grants.swap_remove(place);
+                }
+                grants.is_empty()
+            });
+        }
+        if roles.of(&grant).is_none() {
+            self.note_resolution(&grant.bound, true);
+        }
+        roles.unbind(grant);
+    }
+
+    /// Remembers that the role of a binding is missing, or no longer is.
+    fn note_resolution(&mut self, bound: &Arc<Bound>, is_resolved: bool) {
+        let unresolved = Arc::make_mut(&mut self.unresolved);
+        for key in bound.keys() {
+            if !is_resolved {
+                unresolved.entry(&key).push(Arc::clone(bound));
+                continue;
+            }
+            unresolved.remove_from(&key, |bindings| {
+                if let Some(place) = bindings.iter().position(|b| Arc::ptr_eq(b, bound)) {
+                    bindings.swap_remove(place);
+                }
+                bindings.is_empty()
+            });
+        }
+    }
+}
+
+impl Roles {
+    fn of(&self, grant: &Grant) -> Option<&Role> {
+        self.slots.get(grant.role?.0 as usize)?.role.as_deref()
+    }
+
+    fn find(&self, key: &RoleKey) -> Option<&Role> {
+        self.slots.get(self.by_key.get(key)?.0 as usize)?.role.as_deref()
+    }
+
+    /// The slot of a role; made if it is not there and `make` says so.
+    fn slot_of(&mut self, key: &RoleKey, make: bool) -> Option<(&mut Slot, RoleId)> {
+        let id = match self.by_key.get(key) {
+            Some(&id) => id,
+            None if make => {
+                let id = match self.free.pop() {
+                    Some(id) => id,
+                    None => {
+                        // More roles than ids: the role stays unknown, and so grants nothing.
+                        let id = RoleId(u32::try_from(self.slots.len()).ok()?);
+                        self.slots.push(Slot::default());
+                        id
+                    }
+                };
+                self.by_key.insert(key.clone(), id);
+                id
+            }
+            None => return None,
+        };
+        self.slots.get_mut(id.0 as usize).map(|slot| (slot, id))
+    }
+
+    fn release_if_unused(&mut self, key: &RoleKey, id: RoleId) {
+        let is_unused = |slot: &mut Slot| slot.role.is_none() && slot.bound_by.is_empty();
+        if self.slots.get_mut(id.0 as usize).is_some_and(is_unused) && self.by_key.remove(key).is_some() {
+            self.free.push(id);
+        }
+    }
+
+    fn unbind(&mut self, grant: Grant) {
+        let bound = grant.bound;
+        let namespace = (!bound.is_cluster_wide()).then(|| bound.namespace());
+        let (Some(id), Some(key)) = (grant.role, RoleKey::of(bound.role_ref(), namespace)) else { return };
+        if let Some(slot) = self.slots.get_mut(id.0 as usize) {
+            slot.bound_by.remove(&ByAddress(Arc::clone(&bound)));
+        }
+        self.release_if_unused(&key, id);
+    }
+}
+
+impl RoleKey {
+    fn role(namespace: &str, name: &str) -> Self {
+        Self::Role(namespace.into(), name.into())
+    }
+
+    fn cluster_role(name: &str) -> Self {
+        Self::ClusterRole(name.into())
+    }
+
+    /// RB-32: `apiGroup` is not looked at; nothing for what can never be found.
+    fn of(role_ref: &RoleRef, namespace: Option<&str>) -> Option<Self> {
+        match role_ref.kind.as_str() {
+            "ClusterRole" => Some(Self::cluster_role(&role_ref.name)),
+            "Role" => Some(Self::role(namespace?, &role_ref.name)),
+            _ => None,
+        }
+    }
+}
+
+impl<T> Default for BySubject<T> {
+    fn default() -> Self {
+        Self { users: HashMap::new(), groups: HashMap::new() }
+    }
+}
+
+impl<T> BySubject<T> {
+    /// What there is for the user, then for each of the user's groups.
+    pub(super) fn of<'a>(&'a self, user: &User) -> impl Iterator<Item = &'a T> {
+        let groups = user.groups.iter().filter_map(|group| self.groups.get(group.as_str()));
+        self.users.get(user.name.as_str()).into_iter().chain(groups)
+    }
+
+    fn entry(&mut self, key: &SubjectKey) -> &mut T
+    where
+        T: Default,
+    {
+        match key {
+            SubjectKey::User(name) => self.users.entry(name.as_str().into()).or_default(),
+            SubjectKey::Group(name) => self.groups.entry(name.as_str().into()).or_default(),
+        }
+    }
+
+    /// Changes what there is for a subject, and drops it when `remove` says that it is empty now.
+    fn remove_from(&mut self, key: &SubjectKey, remove: impl FnOnce(&mut T) -> bool) {
+        let (map, name) = match key {
+            SubjectKey::User(name) => (&mut self.users, name.as_str()),
+            SubjectKey::Group(name) => (&mut self.groups, name.as_str()),
+        };
+        if map.get_mut(name).is_some_and(remove) {
+            map.remove(name);
+        }
+    }
+}
+
+/// What decisions need of a role: annotations can be as large as the role itself.
+fn without_metadata(mut role: Role) -> Role {
+    role.metadata.labels = Vec::new();
+    role.metadata.annotations = Vec::new();
+    role
+}

@@ -1,0 +1,184 @@
+//! Does a rule allow a request? Does a subject mean a user? Nothing here looks anything up.
+
+use crate::objects::rbac::{PolicyRule, Subject};
+use crate::request::{Attributes, ResourceRequest, User};
+
+/// What matches everything, where it is understood at all.
+pub(super) const ALL: &str = "*";
+
+/// The prefix of the user names of service accounts.
+const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
+
+/// Whether a rule allows a request (RB-10 to RB-18). A rule serves resource requests or paths, never both at once:
+/// its other half is not looked at (RB-16, RB-18).
+pub fn rule_allows(rule: &PolicyRule, attributes: &Attributes<'_>) -> bool {
+    if !verb_matches(rule, attributes.verb) {
+        return false;
+    }
+    match &attributes.resource {
+        Some(request) => {
+            group_matches(rule, request) && resource_matches(rule, request) && name_matches(rule, request)
+        }
+        None => url_matches(rule, attributes.path),
+    }
+}
+
+/// RB-10: `*` or exactly the verb.
+pub(super) fn verb_matches(rule: &PolicyRule, verb: &str) -> bool {
+    rule.verbs.iter().any(|v| v == ALL || v == verb)
+}
+
+/// RB-11: `*` or exactly the group; the version plays no part.
+pub(super) fn group_matches(rule: &PolicyRule, request: &ResourceRequest<'_>) -> bool {
+    rule.api_groups.iter().any(|g| g == ALL || g == request.group)
+}
+
+/// RB-12, RB-13: `*`, the resource with its subresource, or `*/` and the subresource.
+pub(super) fn resource_matches(rule: &PolicyRule, request: &ResourceRequest<'_>) -> bool {
+    rule.resources.iter().any(|entry| {
+        if entry == ALL {
+            return true;
+        }
+        if request.subresource.is_empty() {
+            return entry == request.resource;
+        }
+        let is_this = |resource| joined_by(entry, resource, '/', request.subresource);
+        is_this(request.resource) || is_this(ALL)
+    })
+}
+
+/// RB-14, RB-15: no names at all, or the request's name literally; a request without a name has the empty one.
+pub(super) fn name_matches(rule: &PolicyRule, request: &ResourceRequest<'_>) -> bool {
+    rule.resource_names.is_empty() || rule.resource_names.iter().any(|n| n == request.name)
+}
+
+/// RB-17: `*`, exactly the path, or a prefix of it followed by `*`.
+pub(super) fn url_matches(rule: &PolicyRule, path: &str) -> bool {
+    rule.non_resource_urls.iter().any(|entry| url_covers(entry, path))
+}
+
+/// Whether a URL entry takes in a path, or all that another entry stands for (RB-17, RB-66).
+pub(super) fn url_covers(entry: &str, path: &str) -> bool {
+    entry == path || (entry.ends_with('*') && path.starts_with(entry.trim_end_matches('*')))
+}
+
+/// Whether a subject of a binding means this user (RB-20 to RB-23). `binding_namespace` is empty for a
+/// ClusterRoleBinding.
+pub(super) fn subject_matches(subject: &Subject, binding_namespace: &str, user: &User) -> bool {
+    match subject.kind.as_str() {
+        "User" => subject.name == user.name,
+        "Group" => user.in_group(&subject.name),
+        "ServiceAccount" => {
+            let namespace = effective_namespace(subject, binding_namespace);
+            !namespace.is_empty()
+                && user
+                    .name
+                    .strip_prefix(SERVICE_ACCOUNT_PREFIX)
+                    .is_some_and(|account| joined_by(account, namespace, ':', &subject.name))
+        }
+        _ => false,
+    }
+}
+
+/// The namespace of a service account: its own, else the binding's (RB-21).
+pub(super) fn effective_namespace<'a>(subject: &'a Subject, binding_namespace: &'a str) -> &'a str {
+    if subject.namespace.is_empty() { binding_namespace } else { &subject.namespace }
+}
+
+/// The user name that a ServiceAccount subject stands for, or nothing when it has no namespace (RB-21).
+pub(super) fn service_account_user(subject: &Subject, binding_namespace: &str) -> Option<String> {
+    let namespace = effective_namespace(subject, binding_namespace);
+    (!namespace.is_empty()).then(|| format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{}", subject.name))
+}
+
+/// Whether `text` is `left`, the separator and `right`, without putting them together.
+fn joined_by(text: &str, left: &str, separator: char, right: &str) -> bool {
+    text.strip_prefix(left).and_then(|rest| rest.strip_prefix(separator)) == Some(right)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(resource: &str) -> PolicyRule {
+        PolicyRule {
+            verbs: vec!["get".into()],
+            api_groups: vec![String::new()],
+            resources: vec![resource.into()],
+            ..PolicyRule::default()
+        }
+    }
+
+    fn allows(rule: &PolicyRule, resource: &str, subresource: &str, name: &str) -> bool {
+        let user = User::default();
+        let resource = ResourceRequest { resource, subresource, name, ..ResourceRequest::default() };
+        rule_allows(rule, &Attributes { user: &user, verb: "get", path: "", resource: Some(resource) })
+    }
+
+    #[test]
+    fn a_star_covers_subresources_and_literals_do_not_rb_12_rb_13() {
+        assert!(allows(&rule("*"), "pods", "", ""));
+        assert!(allows(&rule("*"), "pods", "log", ""));
+        assert!(!allows(&rule("pods"), "pods", "log", ""));
+        assert!(!allows(&rule("pods/*"), "pods", "log", ""));
+        assert!(!allows(&rule("*/*"), "pods", "log", ""));
+        assert!(allows(&rule("*/scale"), "deployments", "scale", ""));
+        assert!(!allows(&rule("*/scale"), "deployments", "", ""));
+        assert!(allows(&rule("pods/log"), "pods", "log", ""));
+        assert!(allows(&rule("pods/log"), "pods/log", "", ""));
+        assert!(!allows(&rule("pods/log"), "pods", "logs", ""));
+    }
+
+    #[test]
+    fn names_are_literal_and_an_absent_name_is_the_empty_one_rb_14_rb_15() {
+        let named = |names: &[&str]| PolicyRule {
+            resource_names: names.iter().map(|&n| n.to_owned()).collect(),
+            ..rule("pods")
+        };
+        assert!(allows(&named(&["a", "b"]), "pods", "", "b"));
+        assert!(!allows(&named(&["a"]), "pods", "", ""));
+        assert!(allows(&named(&["a", ""]), "pods", "", ""));
+        assert!(!allows(&named(&["*"]), "pods", "", "a"));
+        assert!(allows(&named(&[]), "pods", "", "a"));
+    }
+
+    #[test]
+    fn urls_match_exactly_or_by_prefix_rb_17() {
+        let get = |entry: &str, path: &str| {
+            let rule = PolicyRule {
+                verbs: vec!["get".into()],
+                non_resource_urls: vec![entry.into()],
+                resources: vec!["*".into()],
+                api_groups: vec!["*".into()],
+                ..PolicyRule::default()
+            };
+            let user = User::default();
+            rule_allows(&rule, &Attributes { user: &user, verb: "get", path, resource: None })
+        };
+        assert!(get("*", "/x"));
+        assert!(get("/healthz", "/healthz"));
+        assert!(!get("/healthz", "/healthz/"));
+        assert!(!get("/healthz/*", "/healthz"));
+        assert!(get("/healthz/*", "/healthz/"));
+        assert!(get("/healthz*", "/healthz"));
+        assert!(get("/healthz*", "/healthz/etcd"));
+        assert!(get("/a**", "/abc"));
+        assert!(!get("/a*c", "/abc"));
+    }
+
+    #[test]
+    fn service_accounts_match_by_user_name_alone_rb_21_rb_22() {
+        let account = |namespace: &str| Subject {
+            kind: "ServiceAccount".into(),
+            name: "sa".into(),
+            namespace: namespace.into(),
+            ..Subject::default()
+        };
+        let user = User::new("system:serviceaccount:ns:sa", ["x"]);
+        assert!(subject_matches(&account("ns"), "", &user));
+        assert!(subject_matches(&account(""), "ns", &user));
+        assert!(!subject_matches(&account("other"), "ns", &user));
+        assert!(!subject_matches(&account(""), "", &user));
+        assert!(!subject_matches(&account(""), "", &User::new("system:serviceaccount::sa", ["x"])));
+    }
+}
