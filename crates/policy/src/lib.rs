@@ -11,10 +11,13 @@
 pub mod decision;
 pub mod features;
 pub mod identity;
+pub mod kubelet_api;
 pub mod objects;
 pub mod request;
+pub mod request_info;
 pub mod rules;
 pub mod selector;
+pub mod target;
 
 pub use decision::{Authorizer, Decision, Reason};
 pub use features::FeatureGates;
