@@ -12,12 +12,15 @@ pub mod decision;
 pub mod features;
 pub mod graph;
 pub mod identity;
+pub mod kubelet_api;
 pub mod node;
 pub mod objects;
 pub mod rbac;
 pub mod request;
+pub mod request_info;
 pub mod rules;
 pub mod selector;
+pub mod target;
 
 pub use decision::{Authorizer, Decision, Reason};
 pub use features::FeatureGates;
