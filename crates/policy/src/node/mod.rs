@@ -9,12 +9,11 @@ mod static_rules;
 use std::sync::Arc;
 
 pub use self::explain::NodeExplanation;
-use self::static_rules::Row;
-pub use self::static_rules::rules as static_rules;
 use crate::decision::{Authorizer, Decision, Reason};
 use crate::features::{Feature, FeatureGates};
 use crate::graph::{Graph, VertexKind};
 use crate::identity::NodeIdentity;
+use crate::objects::rbac::PolicyRule;
 use crate::request::{Attributes, ResourceRequest, User};
 use crate::rules::RuleListing;
 use crate::selector::FieldOperator;
@@ -35,8 +34,8 @@ const fn no(reason: &'static str) -> Decision {
 pub struct NodeAuthorizer {
     graph: Arc<Graph>,
     gates: FeatureGates,
-    /// The rows of the static list that no branch shadows, for the gates in force (NA-14).
-    static_rows: Vec<Row>,
+    /// The rules of the static list that no branch shadows, for the gates in force (NA-14).
+    static_rules: Vec<PolicyRule>,
 }
 
 /// The resources that have a branch of their own (section 9 of the rules).
@@ -89,9 +88,9 @@ struct Ask<'a> {
 impl NodeAuthorizer {
     /// An authorizer over a graph, for the gates in force.
     pub fn new(graph: Arc<Graph>, gates: FeatureGates) -> Self {
-        let static_rows =
+        let static_rules =
             static_rules::live(gates, |group, resource| Branch::of(group, resource, gates).is_some());
-        Self { graph, gates, static_rows }
+        Self { graph, gates, static_rules }
     }
 
     /// The graph that decisions are made over.
@@ -127,7 +126,7 @@ impl NodeAuthorizer {
     }
 
     fn static_list(&self, ask: Ask<'_>) -> Decision {
-        if self.static_rows.iter().any(|row| row.covers(ask.verb, ask.request)) {
+        if self.static_rules.iter().any(|rule| static_rules::covers(rule, ask.verb, ask.request)) {
             ALLOW
         } else {
             Decision::NO_OPINION
