@@ -13,6 +13,7 @@ pub mod features;
 pub mod identity;
 pub mod objects;
 pub mod request;
+pub mod restriction;
 pub mod rules;
 pub mod selector;
 
