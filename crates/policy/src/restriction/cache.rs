@@ -251,3 +251,97 @@ impl<T: Clone> Namespaced<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn object(kind: Kind, namespace: &str, name: &str, version: u8) -> String {
+        let namespace = if kind.is_namespaced() { namespace } else { "" };
+        format!(
+            r#"{{"metadata":{{"namespace":"{namespace}","name":"{name}","uid":"{version}"}},"spec":{{
+                "nodeName":"n{version}","volumeName":"v{version}","csi":{{"driver":"d{version}"}},
+                "tokenRequests":[{{"audience":"a{version}"}}],
+                "volumes":[{{"name":"x","csi":{{"driver":"d{version}"}}}}]}}}}"#
+        )
+    }
+
+    /// All that a cache answers about the names of these tests.
+    fn answers(cache: &ObjectCache) -> String {
+        let mut answers = String::new();
+        for name in ["a", "b"] {
+            answers +=
+                &format!("{:?} {:?} {:?}", cache.node(name), cache.volume(name), cache.csi_driver(name));
+            for namespace in ["s", "t"] {
+                let pod = cache.pod(namespace, name);
+                let claim = cache.claim(namespace, name);
+                answers += &format!("{pod:?} {claim:?} {:?}", cache.service_account(namespace, name));
+            }
+        }
+        answers
+    }
+
+    const KINDS: [Kind; 7] = [
+        Kind::CsiDriver,
+        Kind::Node,
+        Kind::PersistentVolume,
+        Kind::PersistentVolumeClaim,
+        Kind::Pod,
+        Kind::ServiceAccount,
+        Kind::VolumeAttachment,
+    ];
+
+    proptest! {
+        #[test]
+        fn a_cache_knows_exactly_what_was_not_deleted_nr_8(
+            events in prop::collection::vec(
+                (0..KINDS.len(), prop_oneof![Just("s"), Just("t")], prop_oneof![Just("a"), Just("b")],
+                 prop::option::weighted(0.7, 0..3_u8)),
+                0..40,
+            )
+        ) {
+            let mut cache = ObjectCache::default();
+            let mut expected = std::collections::BTreeMap::new();
+            for (kind, namespace, name, version) in events {
+                let kind = KINDS[kind];
+                let namespace = if kind.is_namespaced() { namespace } else { "" };
+                match version {
+                    Some(version) => {
+                        cache.apply(&Object::parse(kind, &object(kind, namespace, name, version)).unwrap());
+                        expected.insert((kind, namespace, name), version);
+                    }
+                    None => {
+                        cache.delete(kind, namespace, name);
+                        expected.remove(&(kind, namespace, name));
+                    }
+                }
+            }
+            let mut rebuilt = ObjectCache::default();
+            for ((kind, namespace, name), version) in &expected {
+                rebuilt.apply(&Object::parse(*kind, &object(*kind, namespace, name, *version)).unwrap());
+                let known = match kind {
+                    Kind::Pod => rebuilt.pod(namespace, name).is_some_and(|pod| pod.uid == *version.to_string()),
+                    Kind::Node => rebuilt.node(name).is_some_and(|uid| uid == *version.to_string()),
+                    _ => true,
+                };
+                prop_assert!(known);
+            }
+            prop_assert_eq!(answers(&cache), answers(&rebuilt));
+        }
+    }
+
+    #[test]
+    fn names_of_nodes_that_are_gone_do_not_pile_up() {
+        let mut names = Names::default();
+        let kept: Vec<_> = (0..500).map(|i| names.intern(&format!("kept-{i}"))).collect();
+        for i in 0..100_000 {
+            names.intern(&format!("gone-{i}"));
+        }
+        assert!(names.known.len() <= 2 * Names::FEW, "{}", names.known.len());
+        for (i, name) in kept.iter().enumerate() {
+            assert!(Arc::ptr_eq(name, &names.intern(&format!("kept-{i}"))));
+        }
+    }
+}
