@@ -18,6 +18,7 @@ pub mod objects;
 pub mod rbac;
 pub mod request;
 pub mod request_info;
+pub mod restriction;
 pub mod rules;
 pub mod selector;
 pub mod target;

@@ -40,3 +40,24 @@ pub struct PodCertificateRequestSpec<'a> {
     #[serde(borrow, rename = "serviceAccountUID")]
     pub service_account_uid: Text<'a>,
 }
+
+/// A request for a certificate.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct CertificateSigningRequest<'a> {
+    /// What is asked for, and of whom.
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub spec: CertificateSigningRequestSpec<'a>,
+}
+
+/// What certificate is asked for, and of whom.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CertificateSigningRequestSpec<'a> {
+    /// The PKCS#10 request: PEM, in base64.
+    #[serde(borrow)]
+    pub request: Text<'a>,
+    /// Who shall sign.
+    #[serde(borrow)]
+    pub signer_name: Text<'a>,
+}

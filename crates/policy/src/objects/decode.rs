@@ -1,7 +1,7 @@
 //! Field types that decode as Kubernetes decodes: `null` is the same as absent, text is borrowed where it can be,
 //! and unknown fields are passed over without building anything.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -16,6 +16,12 @@ impl Deref for Text<'_> {
     type Target = str;
 
     fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Text<'_> {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }
@@ -144,9 +150,9 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for List<T> {
 pub struct StringMap<'a>(pub Vec<(Text<'a>, Text<'a>)>);
 
 impl StringMap<'_> {
-    /// The value of a key.
+    /// The value of a key. Where a document repeats a key the last one counts, as in Kubernetes.
     pub fn find(&self, key: &str) -> Option<&str> {
-        self.0.iter().find(|(k, _)| k == key).map(|(_, v)| &**v)
+        self.0.iter().rfind(|(k, _)| k == key).map(|(_, v)| &**v)
     }
 
     /// Whether the key is there, whatever its value.

@@ -4,11 +4,15 @@
 //! `null` is the same as absent, as Kubernetes decodes it. Views never judge: an object that would not pass
 //! validation decodes all the same.
 
+pub mod authentication;
 pub mod certificates;
+pub mod coordination;
 pub mod core;
 pub mod decode;
+pub mod events;
 pub mod meta;
 pub mod pod;
+pub mod policy;
 pub mod rbac;
 pub mod resource;
 pub mod storage;

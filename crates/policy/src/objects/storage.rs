@@ -3,7 +3,10 @@
 use serde::Deserialize;
 
 use super::decode::{List, Text, or_default};
-use super::meta::Metadata;
+use super::meta::{Metadata, MetadataOnly};
+
+/// The storage drivers of a node: only whose they are.
+pub type CsiNode<'a> = MetadataOnly<'a>;
 
 /// A volume attached to a node.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]

@@ -1,0 +1,54 @@
+//! CertificateSigningRequests (NR-96 to NR-101): a node asks the kubelet signers only for certificates in its own
+//! name.
+
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+use super::body::GroupKind;
+use super::{AdmissionRequest, NodeRestriction, Operation, Rejection};
+use crate::features::Feature;
+use crate::identity::NODE_USER_PREFIX;
+use crate::objects::certificates::CertificateSigningRequest;
+
+const CERTIFICATE_SIGNING_REQUEST: GroupKind =
+    GroupKind::new("certificates.k8s.io", "CertificateSigningRequest");
+
+/// The signers whose certificates name a node (NR-98).
+const KUBELET_SIGNERS: [&str; 2] =
+    ["kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"];
+
+/// Byte fields as the API server reads them: padded, and unused bits of the last character may be set.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
+);
+
+impl NodeRestriction<'_> {
+    pub(super) fn admit_certificate_request(
+        &self,
+        me: &str,
+        request: &AdmissionRequest<'_>,
+    ) -> Result<(), Rejection> {
+        if self.gates.is_on(Feature::AllowInsecureKubeletCertificateSigningRequests)
+            || request.operation != Operation::Create
+        {
+            return Ok(());
+        }
+        let spec = request.body::<CertificateSigningRequest<'_>>(CERTIFICATE_SIGNING_REQUEST)?.spec;
+        if !KUBELET_SIGNERS.contains(&&*spec.signer_name) {
+            return Ok(());
+        }
+        let pem = BASE64
+            .decode(spec.request.replace(['\r', '\n'], ""))
+            .map_err(|e| request.forbidden(format_args!("spec.request is not base64: {e}")))?;
+        let common_name = (self.read_common_name)(&pem)
+            .map_err(|e| request.forbidden(format_args!("spec.request cannot be read: {e}")))?;
+        if common_name.strip_prefix(NODE_USER_PREFIX) != Some(me) {
+            return Err(request.forbidden(format_args!("the common name must be {NODE_USER_PREFIX}{me}")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! What NodeRestriction may ask about other objects (NR-8), and the few facts that it gets.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What is known of the cluster. Answers come from memory, never from a live read, and may lag (NR-8).
+pub trait Lookup {
+    /// A pod.
+    fn pod(&self, namespace: &str, name: &str) -> Option<Arc<PodFacts>>;
+    /// The unique id of a node.
+    fn node(&self, name: &str) -> Option<Uid>;
+    /// The unique id of a service account.
+    fn service_account(&self, namespace: &str, name: &str) -> Option<Uid>;
+    /// A claim on storage.
+    fn claim(&self, namespace: &str, name: &str) -> Option<ClaimFacts>;
+    /// A persistent volume.
+    fn volume(&self, name: &str) -> Option<VolumeFacts>;
+    /// A CSI driver.
+    fn csi_driver(&self, name: &str) -> Option<Arc<CsiDriverFacts>>;
+}
+
+/// What rules read of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodFacts {
+    /// The pod's unique id.
+    pub uid: Uid,
+    /// The node that it is bound to, or empty.
+    pub node_name: Arc<str>,
+    /// Its service account, or empty.
+    pub service_account: Arc<str>,
+    /// Whether it is a mirror pod (MP-1).
+    pub is_mirror: bool,
+    /// Through what its volumes ask for tokens (NR-67, NR-68). Without order: that of the volumes changes nothing.
+    pub token_sources: Box<[TokenSource]>,
+}
+
+/// One way in which a volume of a pod asks for tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenSource {
+    /// A projected token for this audience; empty means the API server (NR-67).
+    Audience(Arc<str>),
+    /// Whatever driver serves this claim (NR-68, 1 and 2).
+    Claim(Box<str>),
+    /// This driver (NR-68, 3 and 4).
+    Driver(Arc<str>),
+}
+
+/// What rules read of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimFacts {
+    /// The volume that the claim is bound to, or empty.
+    pub volume_name: Arc<str>,
+}
+
+/// What rules read of a persistent volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeFacts {
+    /// The CSI driver that serves the volume (NR-69), if any does.
+    pub driver: Option<Arc<str>>,
+}
+
+/// What rules read of a CSI driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsiDriverFacts {
+    /// The audiences of the tokens that the driver gets (NR-71).
+    pub audiences: Box<[Box<str>]>,
+}
+
+/// The unique id of an object. Compared byte for byte with text; the usual form takes 16 bytes, not 36 on the heap.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Uid(Form);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Form {
+    /// A UUID that was written in lower case with hyphens: exactly one text has this value.
+    Uuid([u8; 16]),
+    Other(Box<str>),
+}
+
+impl From<&str> for Uid {
+    fn from(text: &str) -> Self {
+        Self(uuid(text).map_or_else(|| Form::Other(text.into()), Form::Uuid))
+    }
+}
+
+impl PartialEq<str> for Uid {
+    fn eq(&self, text: &str) -> bool {
+        match &self.0 {
+            Form::Uuid(bytes) => uuid(text).as_ref() == Some(bytes),
+            Form::Other(other) => &**other == text,
+        }
+    }
+}
+
+impl fmt::Debug for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Form::Uuid(bytes) => write!(f, "{:032x}", u128::from_be_bytes(*bytes)),
+            Form::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+/// The value of a UUID in its usual form, and of nothing else.
+fn uuid(text: &str) -> Option<[u8; 16]> {
+    if text.len() != 36 {
+        return None;
+    }
+    let mut value = 0_u128;
+    for (at, byte) in text.bytes().enumerate() {
+        let digit = match (at, byte) {
+            (8 | 13 | 18 | 23, b'-') => continue,
+            (8 | 13 | 18 | 23, _) => return None,
+            (_, b'0'..=b'9') => byte - b'0',
+            (_, b'a'..=b'f') => byte - b'a' + 10,
+            _ => return None,
+        };
+        value = value << 4 | u128::from(digit);
+    }
+    Some(value.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_uid_equals_its_own_text_and_no_other(
+            a in "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9A-Fa-f-]{35,37}|.{0,5}",
+            b in "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9A-Fa-f-]{35,37}|.{0,5}",
+        ) {
+            let uid = Uid::from(a.as_str());
+            prop_assert!(uid == *a);
+            prop_assert_eq!(uid == *b, a == b);
+            prop_assert_eq!(uid == *a.to_uppercase(), a == a.to_uppercase());
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Nodes (NR-35 to NR-45): a node writes its own Node object, but neither moves itself into another trust zone nor
+//! binds its life to other objects.
+
+use serde::Deserialize;
+
+use super::body::GroupKind;
+use super::labels::may_change;
+use super::semantic::{Instant, Map};
+use super::{AdmissionRequest, Operation, Rejection};
+use crate::objects::decode::{List, Text, or_default};
+use crate::objects::meta::OwnerReference;
+
+const NODE: GroupKind = GroupKind::new("", "Node");
+
+/// The parts of a Node that are compared. Equality is semantic.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Node<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    metadata: Metadata<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    spec: Spec<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    labels: Map<'a, Text<'a>>,
+    #[serde(borrow)]
+    owner_references: List<OwnerReference<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec<'a> {
+    #[serde(borrow)]
+    config_source: Option<ConfigSource<'a>>,
+    #[serde(borrow)]
+    taints: List<Taint<'a>>,
+}
+
+#[derive(Default, Deserialize, PartialEq)]
+#[serde(default, rename_all = "camelCase")]
+struct ConfigSource<'a> {
+    #[serde(borrow)]
+    config_map: Option<ConfigMapSource<'a>>,
+}
+
+#[derive(Default, Deserialize, PartialEq)]
+#[serde(default, rename_all = "camelCase")]
+struct ConfigMapSource<'a> {
+    #[serde(borrow)]
+    namespace: Text<'a>,
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(borrow)]
+    uid: Text<'a>,
+    #[serde(borrow)]
+    resource_version: Text<'a>,
+    #[serde(borrow)]
+    kubelet_config_key: Text<'a>,
+}
+
+#[derive(Default, Deserialize, PartialEq)]
+#[serde(default, rename_all = "camelCase")]
+struct Taint<'a> {
+    #[serde(borrow)]
+    key: Text<'a>,
+    #[serde(borrow)]
+    value: Text<'a>,
+    #[serde(borrow)]
+    effect: Text<'a>,
+    time_added: Option<Instant>,
+}
+
+/// Every subresource is treated alike; deleting oneself passes here (NR-35, NR-36).
+pub(super) fn admit(me: &str, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+    if request.name != me {
+        return Err(request.forbidden(format_args!("node {me:?} may write only the Node that is itself")));
+    }
+    match request.operation {
+        Operation::Create => create(request),
+        Operation::Update => update(request),
+        Operation::Delete | Operation::Connect => Ok(()),
+    }
+}
+
+/// NR-37 to NR-39.
+fn create(request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+    let node: Node<'_> = request.body(NODE)?;
+    if node.spec.config_source.is_some() {
+        return Err(request.forbidden("a node may not register with spec.configSource"));
+    }
+    refuse_labels(request, &Map::default(), &node.metadata.labels)
+}
+
+/// NR-40 to NR-44, in this order. Everything else is free (NR-45).
+fn update(request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+    let node: Node<'_> = request.body(NODE)?;
+    let stored: Node<'_> = request.stored(NODE)?;
+    if node.spec.config_source.is_some() && node.spec.config_source != stored.spec.config_source {
+        return Err(request.forbidden("a node may not set or change its spec.configSource"));
+    }
+    if node.spec.taints != stored.spec.taints {
+        return Err(request.forbidden("a node may not change its spec.taints"));
+    }
+    if node.metadata.owner_references != stored.metadata.owner_references {
+        return Err(request.forbidden("a node may not change its metadata.ownerReferences"));
+    }
+    refuse_labels(request, &stored.metadata.labels, &node.metadata.labels)
+}
+
+/// Refuses labels that are added, removed or changed without being the node's to change (NR-38, NR-43).
+fn refuse_labels(
+    request: &AdmissionRequest<'_>,
+    before: &Map<'_, Text<'_>>,
+    after: &Map<'_, Text<'_>>,
+) -> Result<(), Rejection> {
+    let mut refused: Vec<&str> =
+        before.keys().chain(after.keys()).filter(|key| before.get(key) != after.get(key)).collect();
+    refused.retain(|key| !may_change(key));
+    if refused.is_empty() {
+        return Ok(());
+    }
+    refused.sort_unstable();
+    refused.dedup();
+    Err(request.forbidden(format_args!("a node may not change these labels: {}", refused.join(", "))))
+}

@@ -1,0 +1,142 @@
+//! Pods (NR-11 to NR-34): a node makes the mirrors of its own static pods, reports on pods bound to it, and removes
+//! them.
+
+use super::body::GroupKind;
+use super::pod_references::api_reference;
+use super::semantic::Map;
+use super::{AdmissionRequest, NodeRestriction, Operation, Rejection};
+use crate::objects::decode::Text;
+use crate::objects::meta::OwnerReference;
+use crate::objects::pod::{Pod, PodStatus};
+use crate::objects::policy::Eviction;
+
+const POD: GroupKind = GroupKind::new("", "Pod");
+const EVICTION: GroupKind = GroupKind::new("policy", "Eviction");
+
+impl NodeRestriction<'_> {
+    /// NR-11, NR-12, NR-27, NR-32.
+    pub(super) fn admit_pod(&self, me: &str, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+        match (request.subresource, request.operation) {
+            ("", Operation::Create) => self.create_pod(me, request),
+            ("", Operation::Delete) => self.require_own_pod(me, request, request.name),
+            ("status", Operation::Update) => update_status(me, request),
+            ("eviction", Operation::Create) => self.evict(me, request),
+            ("", _) => Err(request.forbidden("a node may not change a pod, only its status")),
+            ("status", _) => Err(request.forbidden("a node may only update the status of a pod")),
+            ("eviction", _) => Err(request.forbidden("a node may only create evictions")),
+            (subresource, _) => Err(request.forbidden(format_args!(
+                "of a pod's subresources a node may write status and eviction, not {subresource:?}"
+            ))),
+        }
+    }
+
+    /// NR-14 to NR-23, in this order.
+    fn create_pod(&self, me: &str, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+        let pod: Pod<'_> = request.body(POD)?;
+        if !pod.is_mirror() {
+            return Err(request.forbidden("a node may create only mirror pods"));
+        }
+        if pod.spec.node_name != me {
+            return Err(request.forbidden(format_args!("spec.nodeName must be {me:?}")));
+        }
+        let owner = require_owner(me, request, &pod)?;
+        let uid = self.lookup.node(me).ok_or_else(|| Rejection::not_found("node", me))?;
+        if uid != *owner.uid {
+            return Err(request.forbidden("the uid of the owner reference is not that of the Node"));
+        }
+        match api_reference(&pod) {
+            Some(reference) => {
+                Err(request.forbidden(format_args!("a mirror pod may not refer to objects: {reference}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// NR-33, NR-34.
+    fn evict(&self, me: &str, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+        let eviction: Eviction<'_> = request.body(EVICTION)?;
+        let name = if request.name.is_empty() { &*eviction.metadata.name } else { request.name };
+        if name.is_empty() {
+            return Err(request.forbidden("neither the path nor metadata.name of the eviction names a pod"));
+        }
+        self.require_own_pod(me, request, name)
+    }
+
+    /// The pod is known and bound to the node, mirror or not (NR-13, NR-34).
+    fn require_own_pod(&self, me: &str, request: &AdmissionRequest<'_>, name: &str) -> Result<(), Rejection> {
+        let pod =
+            self.lookup.pod(request.namespace, name).ok_or_else(|| Rejection::not_found("pod", name))?;
+        if *pod.node_name != *me {
+            return Err(request.forbidden(format_args!("the pod is not bound to node {me:?}")));
+        }
+        Ok(())
+    }
+}
+
+/// The one owner of a mirror pod is the node itself (NR-17 to NR-20). References are counted, not compared (NR-24).
+fn require_owner<'p, 'a>(
+    me: &str,
+    request: &AdmissionRequest<'_>,
+    pod: &'p Pod<'a>,
+) -> Result<&'p OwnerReference<'a>, Rejection> {
+    let owner = match &*pod.metadata.owner_references {
+        [owner] => owner,
+        [] => return Err(request.forbidden("a mirror pod must have its Node as owner; it has no owner")),
+        _ => return Err(request.forbidden("a mirror pod must have its Node as only owner; it has several")),
+    };
+    if owner.api_version != "v1" || owner.kind != "Node" || owner.name != me {
+        return Err(request.forbidden(format_args!("the owner of a mirror pod must be v1 Node {me:?}")));
+    }
+    if owner.controller != Some(true) {
+        return Err(request.forbidden("the owner reference of a mirror pod must set controller"));
+    }
+    if owner.block_owner_deletion == Some(true) {
+        return Err(request.forbidden("the owner reference of a mirror pod must not set blockOwnerDeletion"));
+    }
+    Ok(owner)
+}
+
+/// NR-27 to NR-31.
+fn update_status(me: &str, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+    let pod: StatusView<'_> = request.body(POD)?;
+    let stored: StatusView<'_> = request.stored(POD)?;
+    if stored.spec.node_name != me {
+        return Err(request.forbidden(format_args!("the pod is not bound to node {me:?}")));
+    }
+    if pod.metadata.labels != stored.metadata.labels {
+        return Err(request.forbidden("a node may not change a pod's labels"));
+    }
+    if pod.status.resource_claim_statuses != stored.status.resource_claim_statuses {
+        return Err(request.forbidden("a node may not change status.resourceClaimStatuses"));
+    }
+    if pod.status.extended_resource_claim_status != stored.status.extended_resource_claim_status {
+        return Err(request.forbidden("a node may not change status.extendedResourceClaimStatus"));
+    }
+    Ok(())
+}
+
+/// The parts of a pod that a status update is judged by.
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct StatusView<'a> {
+    #[serde(borrow, deserialize_with = "crate::objects::decode::or_default")]
+    metadata: Labels<'a>,
+    #[serde(borrow, deserialize_with = "crate::objects::decode::or_default")]
+    spec: Binding<'a>,
+    #[serde(borrow, deserialize_with = "crate::objects::decode::or_default")]
+    status: PodStatus<'a>,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct Labels<'a> {
+    #[serde(borrow)]
+    labels: Map<'a, Text<'a>>,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Binding<'a> {
+    #[serde(borrow)]
+    node_name: Text<'a>,
+}

@@ -1,0 +1,82 @@
+//! A refused write, shaped as the Status that the client gets (NR-6).
+
+use std::fmt;
+
+use super::AdmissionRequest;
+use crate::objects::meta::MetadataOnly;
+
+/// Why a write was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Rejection {
+    /// The HTTP status code: 403, 404 or 500.
+    pub code: u16,
+    /// The machine-readable reason. Empty for 500, as Kubernetes writes the unknown reason.
+    pub reason: &'static str,
+    /// The reason for people. No program may depend on its words.
+    pub message: String,
+    /// What was refused or missing; nothing for 500.
+    pub details: Option<RejectionDetails>,
+}
+
+/// What a rejection speaks of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RejectionDetails {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The resource (403), or the singular lower-case kind (404).
+    pub kind: String,
+    /// The object's name; may be empty for 404.
+    pub name: String,
+}
+
+impl Rejection {
+    /// 404: a core object that the rule needs is not known.
+    pub(super) fn not_found(kind: &str, name: &str) -> Self {
+        Self {
+            code: 404,
+            reason: "NotFound",
+            message: format!("{kind} \"{name}\" not found"),
+            details: Some(RejectionDetails {
+                group: String::new(),
+                kind: kind.to_owned(),
+                name: name.to_owned(),
+            }),
+        }
+    }
+
+    /// 500: what was submitted and what is known disagree, perhaps only for a moment; trying again may help.
+    pub(super) fn internal(message: impl fmt::Display) -> Self {
+        Self { code: 500, reason: "", message: message.to_string(), details: None }
+    }
+}
+
+impl AdmissionRequest<'_> {
+    /// 403 for this request. Names the request's object, else the body's, else the body's name prefix.
+    pub(super) fn forbidden(&self, why: impl fmt::Display) -> Rejection {
+        let name = self.name_for_people();
+        let dot = if self.group.is_empty() { "" } else { "." };
+        Rejection {
+            code: 403,
+            reason: "Forbidden",
+            message: format!("{}{dot}{} \"{name}\" is forbidden: {why}", self.resource, self.group),
+            details: Some(RejectionDetails {
+                group: self.group.to_owned(),
+                kind: self.resource.to_owned(),
+                name,
+            }),
+        }
+    }
+
+    fn name_for_people(&self) -> String {
+        if !self.name.is_empty() {
+            return self.name.to_owned();
+        }
+        let body = self.object.and_then(|text| serde_json::from_str::<MetadataOnly<'_>>(text).ok());
+        let metadata = body.map(|b| b.metadata).unwrap_or_default();
+        [metadata.name, metadata.generate_name]
+            .into_iter()
+            .find(|name| !name.is_empty())
+            .map_or_else(|| "Unknown".to_owned(), |name| name.0.into_owned())
+    }
+}
