@@ -11,6 +11,7 @@
 pub mod decision;
 pub mod features;
 pub mod identity;
+pub mod json;
 pub mod objects;
 pub mod request;
 pub mod rules;
