@@ -171,7 +171,10 @@ fn path_before(text: &str, offset: usize) -> String {
     let value = read.iter().rev().take_while(|byte| number(byte)).count().max(1);
     let mut cut = String::from_utf8_lossy(read.get(..read.len().saturating_sub(value)).unwrap_or_default())
         .into_owned();
-    cut.push('!');
+    // What is no value still stands in the value's place; of an array or object only the end has to be missing.
+    if !read.ends_with(b"]") && !read.ends_with(b"}") {
+        cut.push('!');
+    }
     let mut checker = Checker::default();
     let _ = checker.run(&cut);
     checker.path()

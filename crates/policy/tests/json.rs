@@ -105,6 +105,9 @@ fn a_field_of_another_type_is_named_with_its_path_and_line() {
         (r#"{"spec":{"volumes":"none"}}"#, "spec.volumes"),
         (r#"{"metadata":{"labels":{"a.b/c":1}}}"#, r#"metadata.labels["a.b/c"]"#),
         (r#"{"metadata":{"labels":{"n1":"a","n2":22}}}"#, "metadata.labels.n2"),
+        (r#"{"spec":{"nodeName":[]}}"#, "spec.nodeName"),
+        (r#"{"spec":{"nodeName":{}}}"#, "spec.nodeName"),
+        (r#"{"spec":{"volumes":{}}}"#, "spec.volumes"),
         (r#"{"spec":"x1"}"#, "spec"),
         (r#"{"spec":17}"#, "spec"),
     ];

@@ -7,3 +7,4 @@
 )]
 
 pub mod recorded;
+pub mod scratch;
