@@ -14,6 +14,7 @@ pub mod graph;
 pub mod identity;
 pub mod kubelet_api;
 pub mod node;
+pub mod json;
 pub mod objects;
 pub mod rbac;
 pub mod request;

@@ -1,9 +1,12 @@
 //! Test support: recordings, builders, started servers. Never part of the product.
 #![allow(
     clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
     reason = "a test that cannot be set up must stop at once and say where"
 )]
 
+pub mod mutate;
 pub mod recorded;
+pub mod scratch;

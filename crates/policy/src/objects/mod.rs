@@ -102,6 +102,25 @@ impl Kind {
         })
     }
 
+    /// The kind's name as Kubernetes spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClusterRole => "ClusterRole",
+            Self::ClusterRoleBinding => "ClusterRoleBinding",
+            Self::CsiDriver => "CSIDriver",
+            Self::Node => "Node",
+            Self::PersistentVolume => "PersistentVolume",
+            Self::PersistentVolumeClaim => "PersistentVolumeClaim",
+            Self::Pod => "Pod",
+            Self::PodCertificateRequest => "PodCertificateRequest",
+            Self::ResourceSlice => "ResourceSlice",
+            Self::Role => "Role",
+            Self::RoleBinding => "RoleBinding",
+            Self::ServiceAccount => "ServiceAccount",
+            Self::VolumeAttachment => "VolumeAttachment",
+        }
+    }
+
     /// Whether objects of this kind live in a namespace.
     pub fn is_namespaced(self) -> bool {
         matches!(
@@ -113,6 +132,12 @@ impl Kind {
                 | Self::RoleBinding
                 | Self::ServiceAccount
         )
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -1,0 +1,358 @@
+//! A strict check of JSON that comes from outside, before anything is decided by it.
+//!
+//! Decoding into views passes over what it does not know and takes the last of two equal keys in some places and none
+//! in others, so two readers of one text could see two different objects. This check runs first and refuses what could
+//! be read in two ways (a key given twice), what could exhaust the stack (deep nesting), what follows the value, and
+//! what is not JSON at all; each error says where. It never judges meaning, and how long a text may be is the caller's
+//! to bound.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+
+use hashbrown::HashSet;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+
+use crate::objects::decode::Text;
+
+/// How many arrays and objects may lie within each other.
+pub const MAX_DEPTH: usize = 64;
+
+/// Objects with more keys than this get a hash set to find repetitions; the others are compared pair by pair.
+const FEW_KEYS: usize = 16;
+
+/// What is wrong with a JSON text, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct JsonError {
+    /// How many bytes were read up to the fault.
+    pub offset: usize,
+    /// The line of the fault, from 1.
+    pub line: usize,
+    /// The column of the fault in bytes, from 1; 0 is the end of the line before.
+    pub column: usize,
+    /// The field at fault, such as `items[3].spec.nodeName`; empty for the text as a whole.
+    pub path: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: ", self.line, self.column)?;
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.reason)
+    }
+}
+
+impl JsonError {
+    /// An error at a place in a text.
+    pub fn at(text: &str, offset: usize, path: impl Into<String>, reason: impl Into<String>) -> Self {
+        let (line, column) = position(text.as_bytes(), offset);
+        Self { offset, line, column, path: path.into(), reason: reason.into() }
+    }
+
+    /// The error of decoding `text` into a type, with the path of the field that did not fit.
+    pub fn of_decoding(text: &str, error: &serde_json::Error) -> Self {
+        let offset = offset_of(text, error);
+        Self::at(text, offset, path_before(text, offset), reason_of(error))
+    }
+
+    /// The same error seen from a text that holds the checked one from `start` on, in the field `path`.
+    #[must_use]
+    pub fn within(self, outer: &str, start: usize, path: &str) -> Self {
+        let path = match self.path.chars().next() {
+            None => path.to_owned(),
+            Some('[') => format!("{path}{}", self.path),
+            Some(_) if path.is_empty() => self.path,
+            Some(_) => format!("{path}.{}", self.path),
+        };
+        Self::at(outer, start.saturating_add(self.offset), path, self.reason)
+    }
+}
+
+/// The `apiVersion` and `kind` of an object; nothing where the field is absent or no string.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypeMeta<'a> {
+    /// The group and version.
+    pub api_version: Option<Cow<'a, str>>,
+    /// The kind.
+    pub kind: Option<Cow<'a, str>>,
+}
+
+/// Checks one JSON value from outside.
+///
+/// # Errors
+/// The text is not exactly one JSON value, an object in it has a key twice, or it nests deeper than [`MAX_DEPTH`].
+pub fn check(text: &str) -> Result<(), JsonError> {
+    type_meta(text).map(|_| ())
+}
+
+/// Checks one JSON value from outside, given as bytes, and returns it as text.
+///
+/// # Errors
+/// As [`check`]; also when the bytes are not UTF-8.
+pub fn check_bytes(bytes: &[u8]) -> Result<&str, JsonError> {
+    let text = utf8(bytes)?;
+    check(text).map(|()| text)
+}
+
+/// Checks one JSON value from outside, and picks its `apiVersion` and `kind` on the way.
+///
+/// # Errors
+/// As [`check`].
+pub fn type_meta(text: &str) -> Result<TypeMeta<'_>, JsonError> {
+    let mut checker = Checker::default();
+    match checker.run(text) {
+        Ok(()) => Ok(checker.found),
+        Err(error) => Err(JsonError::at(text, offset_of(text, &error), checker.path(), reason_of(&error))),
+    }
+}
+
+/// The text that the bytes are.
+///
+/// # Errors
+/// The bytes are not UTF-8; the position is that of the first bad byte.
+pub fn utf8(bytes: &[u8]) -> Result<&str, JsonError> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let offset = error.valid_up_to().saturating_add(1);
+        let (line, column) = position(bytes, offset);
+        let reason = match bytes {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "not UTF-8 but UTF-16: save the file as UTF-8".to_owned(),
+            _ => {
+                let byte = bytes.get(error.valid_up_to()).copied().unwrap_or_default();
+                format!("not UTF-8: byte 0x{byte:02x}")
+            }
+        };
+        JsonError { offset, line, column, path: String::new(), reason }
+    })
+}
+
+/// Writes a key after a path: `.name`, or `["a/b"]` where the key is not plain.
+pub fn push_key(path: &mut String, key: &str) {
+    let plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if !plain {
+        let _ = write!(path, "[{key:?}]");
+        return;
+    }
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(key);
+}
+
+/// Line and column after `offset` bytes.
+fn position(bytes: &[u8], offset: usize) -> (usize, usize) {
+    let read = bytes.get(..offset).unwrap_or(bytes);
+    let line = read.iter().filter(|byte| **byte == b'\n').count();
+    let column = read.iter().rev().take_while(|byte| **byte != b'\n').count();
+    (line.saturating_add(1), column)
+}
+
+/// How many bytes were read when the error arose.
+fn offset_of(text: &str, error: &serde_json::Error) -> usize {
+    let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    before.saturating_add(error.column()).min(text.len())
+}
+
+/// The error's text without the position, which is told apart.
+fn reason_of(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let position = format!(" at line {} column {}", error.line(), error.column());
+    text.strip_suffix(&position).map(str::to_owned).unwrap_or(text)
+}
+
+/// The path of the value that a reader had just read, or was reading, after `offset` bytes of `text`.
+///
+/// The text is cut within that value, so that it cannot be complete, and the check tells where it stopped.
+fn path_before(text: &str, offset: usize) -> String {
+    let read = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
+    let number = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E');
+    let value = read.iter().rev().take_while(|byte| number(byte)).count().max(1);
+    let mut cut = String::from_utf8_lossy(read.get(..read.len().saturating_sub(value)).unwrap_or_default())
+        .into_owned();
+    // What is no value still stands in the value's place; of an array or object only the end has to be missing.
+    if !read.ends_with(b"]") && !read.ends_with(b"}") {
+        cut.push('!');
+    }
+    let mut checker = Checker::default();
+    let _ = checker.run(&cut);
+    checker.path()
+}
+
+/// One step of a path.
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// What one check carries along.
+#[derive(Default)]
+struct Checker<'a> {
+    /// The keys of the objects that are open, outermost first.
+    keys: Vec<Cow<'a, str>>,
+    /// How many arrays and objects are open.
+    depth: usize,
+    /// The way to the fault, innermost step first; filled only while failing.
+    steps: Vec<Step>,
+    /// The outermost object's type.
+    found: TypeMeta<'a>,
+    /// The string just read, when it was asked for.
+    text: Option<Cow<'a, str>>,
+    /// Whether the string that comes next is asked for.
+    wanted: bool,
+}
+
+impl<'a> Checker<'a> {
+    fn run(&mut self, text: &'a str) -> Result<(), serde_json::Error> {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        Value { checker: self, index: None }.deserialize(&mut deserializer)?;
+        deserializer.end()
+    }
+
+    fn path(&self) -> String {
+        let mut path = String::new();
+        for step in self.steps.iter().rev() {
+            match step {
+                Step::Key(key) => push_key(&mut path, key),
+                Step::Index(index) => {
+                    let _ = write!(path, "[{index}]");
+                }
+            }
+        }
+        path
+    }
+
+    fn open<E: serde::de::Error>(&mut self) -> Result<(), E> {
+        self.wanted = false;
+        self.depth = self.depth.saturating_add(1);
+        if self.depth > MAX_DEPTH {
+            return Err(E::custom(format_args!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+    }
+}
+
+/// Reads any value and keeps nothing of it.
+struct Value<'c, 'a> {
+    checker: &'c mut Checker<'a>,
+    /// The place in the array that the value is an element of.
+    index: Option<usize>,
+}
+
+impl<'a> DeserializeSeed<'a> for Value<'_, 'a> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<(), D::Error> {
+        let Self { checker, index } = self;
+        let result = deserializer.deserialize_any(AnyValue { checker: &mut *checker });
+        if let (Err(_), Some(index)) = (&result, index) {
+            checker.steps.push(Step::Index(index));
+        }
+        result
+    }
+}
+
+struct AnyValue<'c, 'a> {
+    checker: &'c mut Checker<'a>,
+}
+
+impl<'a> Visitor<'a> for AnyValue<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'a str) -> Result<(), E> {
+        if self.checker.wanted {
+            self.checker.text = Some(Cow::Borrowed(text));
+        }
+        Ok(())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        if self.checker.wanted {
+            self.checker.text = Some(Cow::Owned(text.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut seq: A) -> Result<(), A::Error> {
+        self.checker.open()?;
+        let mut index = 0usize;
+        while seq.next_element_seed(Value { checker: &mut *self.checker, index: Some(index) })?.is_some() {
+            index = index.saturating_add(1);
+        }
+        self.checker.close();
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+        let checker = self.checker;
+        checker.open()?;
+        let outermost = checker.depth == 1;
+        let first = checker.keys.len();
+        let mut many: HashSet<Cow<'a, str>> = HashSet::new();
+        while let Some(Text(key)) = map.next_key::<Text<'a>>()? {
+            let own = checker.keys.get(first..).unwrap_or_default();
+            let repeated = if own.len() < FEW_KEYS {
+                own.contains(&key)
+            } else {
+                if many.is_empty() {
+                    many.extend(own.iter().cloned());
+                }
+                !many.insert(key.clone())
+            };
+            if repeated {
+                let error = A::Error::custom("the key is given twice");
+                checker.steps.push(Step::Key(key.into_owned()));
+                return Err(error);
+            }
+            checker.wanted = outermost && matches!(&*key, "apiVersion" | "kind");
+            let wanted = checker.wanted;
+            let place = checker.keys.len();
+            checker.keys.push(key);
+            if let Err(error) = map.next_value_seed(Value { checker: &mut *checker, index: None }) {
+                let key = checker.keys.get(place).cloned().unwrap_or_default();
+                checker.steps.push(Step::Key(key.into_owned()));
+                return Err(error);
+            }
+            if wanted {
+                checker.wanted = false;
+                let text = checker.text.take();
+                match checker.keys.get(place).map(AsRef::as_ref) {
+                    Some("kind") => checker.found.kind = text,
+                    _ => checker.found.api_version = text,
+                }
+            }
+        }
+        checker.keys.truncate(first);
+        checker.close();
+        Ok(())
+    }
+}

@@ -1,0 +1,3 @@
+//! Listens: the API endpoint, the webhooks and the kubelet guard, and what they start from.
+
+pub mod state;

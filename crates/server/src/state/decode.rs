@@ -1,0 +1,112 @@
+//! Decodes one object of a file, strictly.
+
+use std::borrow::Cow;
+
+use portcullis_policy::json::{self, JsonError};
+use portcullis_policy::objects::{Kind, Object};
+
+use super::split::{ItemType, Piece, Pieces, start_of};
+
+/// What an object of a file turned out to be.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are objects, and each is handed on at once")]
+pub(super) enum Decoded<'t> {
+    /// An object that plays a part.
+    Object(Object<'t>),
+    /// An object of a kind that plays none.
+    Ignored {
+        /// Its group and version.
+        api_version: Cow<'t, str>,
+        /// Its kind.
+        kind: Cow<'t, str>,
+    },
+}
+
+/// Checks and decodes one piece of `text`.
+///
+/// # Errors
+/// The piece is not strict JSON, not an object with a type, of a type that no state holds, or not decodable as its
+/// kind; it has no name; or it has no namespace where its kind has one, or one where its kind has none.
+pub(super) fn decode<'t>(
+    text: &str,
+    pieces: &'t Pieces<'t>,
+    piece: Piece<'t>,
+) -> Result<Decoded<'t>, JsonError> {
+    decode_alone(piece.text, item_type(pieces, piece)).map_err(|error| place(text, piece, error))
+}
+
+/// An error at the beginning of a piece.
+pub(super) fn fault(text: &str, piece: Piece<'_>, path: &str, reason: impl Into<String>) -> JsonError {
+    place(text, piece, JsonError::at(piece.text, 1, path, reason))
+}
+
+fn place(text: &str, piece: Piece<'_>, error: JsonError) -> JsonError {
+    let path = piece.item.map(|item| format!("items[{}]", item.index)).unwrap_or_default();
+    error.within(text, start_of(text, piece.text), &path)
+}
+
+fn item_type<'t>(pieces: &'t Pieces<'t>, piece: Piece<'t>) -> Option<&'t ItemType> {
+    pieces.lists.get(usize::try_from(piece.item?.list).ok()?)?.as_ref()
+}
+
+fn decode_alone<'t>(json: &'t str, list: Option<&'t ItemType>) -> Result<Decoded<'t>, JsonError> {
+    let fault = |path: &str, reason: String| JsonError::at(json, 1, path, reason);
+    if !json.starts_with('{') {
+        json::check(json)?;
+        return Err(fault("", "not an object: a state holds Kubernetes objects".to_owned()));
+    }
+    let found = json::type_meta(json)?;
+    let api_version = type_field("apiVersion", found.api_version, list.map(|l| l.api_version.as_str()))
+        .map_err(|reason| fault("apiVersion", reason))?;
+    let kind = type_field("kind", found.kind, list.map(|l| l.kind.as_str()))
+        .map_err(|reason| fault("kind", reason))?;
+    if let Some(reason) = misplaced(&api_version, &kind) {
+        return Err(fault("kind", reason.to_owned()));
+    }
+    let Some(known) = Kind::of(&api_version, &kind) else {
+        return Ok(Decoded::Ignored { api_version, kind });
+    };
+    let object = Object::parse(known, json).map_err(|error| JsonError::of_decoding(json, &error))?;
+    let (namespace, name) = object.key();
+    if name.is_empty() {
+        return Err(fault("metadata.name", format!("is missing: every {kind} has a name")));
+    }
+    match (known.is_namespaced(), namespace.is_empty()) {
+        (true, true) => {
+            let reason = format!("is missing: a {kind} lives in a namespace, and kubectl get prints it");
+            Err(fault("metadata.namespace", reason))
+        }
+        (false, false) => {
+            Err(fault("metadata.namespace", format!("a {kind} lives in no namespace: remove the field")))
+        }
+        _ => Ok(Decoded::Object(object)),
+    }
+}
+
+/// What an object says of its type, or else what its list says; both must agree.
+fn type_field<'t>(
+    field: &str,
+    own: Option<Cow<'t, str>>,
+    list: Option<&'t str>,
+) -> Result<Cow<'t, str>, String> {
+    match (own.filter(|own| !own.is_empty()), list) {
+        (Some(own), Some(list)) if own != list => {
+            Err(format!("the {field} {own:?} does not fit the list, whose items are {list:?}"))
+        }
+        (Some(own), _) => Ok(own),
+        (None, Some(list)) => Ok(Cow::Borrowed(list)),
+        (None, None) => Err("is missing or no text: every object says its apiVersion and kind".to_owned()),
+    }
+}
+
+/// Why objects of a type can never be part of a state, if so.
+fn misplaced(api_version: &str, kind: &str) -> Option<&'static str> {
+    match (api_version, kind) {
+        ("v1", "Status") => Some("a Status is the answer to a failed request, not an object: ask again"),
+        ("v1", "List") => Some("a list within a list: give its items alone"),
+        (version, "Table") if version.starts_with("meta.k8s.io/") => {
+            Some("a Table is for people: use the output format json or yaml")
+        }
+        _ => None,
+    }
+}

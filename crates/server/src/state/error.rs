@@ -1,0 +1,48 @@
+//! What is wrong with a state file, where, and what to do about it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use portcullis_policy::json::JsonError;
+
+/// A state that could not be loaded: the first fault met, in the order of the files.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct StateError {
+    /// The file or directory.
+    pub file: PathBuf,
+    /// The line, from 1; nothing when the file as a whole is at fault.
+    pub line: Option<usize>,
+    /// The field, such as `items[3].spec.nodeName`; empty when none is to blame.
+    pub field: String,
+    /// What is wrong, and what to do.
+    pub reason: String,
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, "{line}:")?;
+        }
+        if !self.field.is_empty() {
+            write!(f, " {}:", self.field)?;
+        }
+        write!(f, " {}", self.reason)
+    }
+}
+
+impl StateError {
+    /// A fault of a file or directory as a whole.
+    pub(super) fn whole(file: &Path, reason: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line: None, field: String::new(), reason: reason.into() }
+    }
+
+    /// A fault at a place in a file.
+    pub(super) fn of(file: &Path, error: JsonError) -> Self {
+        let reason = match error.reason.strip_prefix("EOF while") {
+            Some(rest) => format!("the file ends while{rest}: it is cut short, write it again"),
+            None => error.reason,
+        };
+        Self { file: file.to_owned(), line: Some(error.line), field: error.path, reason }
+    }
+}

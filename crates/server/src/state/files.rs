@@ -1,0 +1,153 @@
+//! Finds and reads the files of a state. Never writes, never changes the order that names give.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use portcullis_policy::json;
+
+use super::error::StateError;
+
+/// The largest file that is read, in bytes.
+pub const MAX_FILE_BYTES: u64 = 2 << 30;
+
+/// The largest YAML file that is read, in bytes: YAML costs many times its size while it is read.
+pub const MAX_YAML_BYTES: u64 = 256 << 20;
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// JSON: one value, several in a row, or one a line.
+    Json,
+    /// YAML: any number of documents.
+    Yaml,
+}
+
+impl Format {
+    /// The format that a file's name promises.
+    fn of_name(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "json" => Some(Self::Json),
+            "yaml" | "yml" => Some(Self::Yaml),
+            _ => None,
+        }
+    }
+
+    /// The format that a text looks like, for files whose name says nothing.
+    fn of_text(text: &str) -> Self {
+        if text.trim_start().starts_with(['{', '[']) { Self::Json } else { Self::Yaml }
+    }
+}
+
+/// The files that the paths mean, in reading order: a file is itself, a directory is every `.json`, `.yaml` and `.yml`
+/// file below it in the order of names.
+///
+/// Links are followed, except back to a directory that is being read. Names that begin with two dots are passed over:
+/// a mounted volume keeps its versions there, and shows the current one under plain names.
+///
+/// # Errors
+/// A path cannot be read, or a directory holds no such file.
+pub(super) fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, StateError> {
+    let mut files = Vec::new();
+    for path in paths {
+        let metadata = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
+        if !metadata.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let before = files.len();
+        walk(path, &mut Vec::new(), &mut files)?;
+        if files.len() == before {
+            let reason =
+                "the directory holds no .json, .yaml or .yml file: name the one that holds the state";
+            return Err(StateError::whole(path, reason));
+        }
+    }
+    Ok(files)
+}
+
+/// Adds the files below a directory; `open` are the directories being read, as the file system knows them.
+fn walk(directory: &Path, open: &mut Vec<PathBuf>, files: &mut Vec<PathBuf>) -> Result<(), StateError> {
+    let real = fs::canonicalize(directory).map_err(|error| unreadable(directory, &error))?;
+    if open.contains(&real) {
+        return Ok(());
+    }
+    open.push(real);
+    let mut entries: Vec<PathBuf> = fs::read_dir(directory)
+        .and_then(|entries| entries.map(|entry| entry.map(|e| e.path())).collect())
+        .map_err(|error| unreadable(directory, &error))?;
+    entries.sort();
+    for path in entries {
+        if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"..")) {
+            continue;
+        }
+        let named = Format::of_name(&path).is_some();
+        let metadata = match fs::metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(error) if named => return Err(unreadable(&path, &error)),
+            Err(_) => continue,
+        };
+        if metadata.is_dir() {
+            walk(&path, open, files)?;
+        } else if named && metadata.is_file() {
+            files.push(path);
+        } else if named {
+            return Err(StateError::whole(&path, "neither a file nor a directory: remove it"));
+        }
+    }
+    open.pop();
+    Ok(())
+}
+
+/// Reads a file, and tells its format by its name, or by its text where the name says nothing.
+///
+/// # Errors
+/// The file cannot be read, is too large, is empty, or is not UTF-8.
+pub(super) fn read(path: &Path) -> Result<(Format, String), StateError> {
+    let named = Format::of_name(path);
+    let mut bytes = Vec::new();
+    let limit = if named == Some(Format::Yaml) { MAX_YAML_BYTES } else { MAX_FILE_BYTES };
+    read_up_to(path, limit, &mut bytes)?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let fault = json::utf8(error.as_bytes()).err();
+        fault.map_or_else(|| StateError::whole(path, "not UTF-8"), |fault| StateError::of(path, fault))
+    })?;
+    if text.starts_with('\u{feff}') {
+        let reason = "the file starts with a byte order mark: save it as UTF-8 without one";
+        return Err(StateError::whole(path, reason));
+    }
+    if text.trim_ascii().is_empty() {
+        let reason = "the file is empty, as a failed kubectl get leaves it: write it again";
+        return Err(StateError::whole(path, reason));
+    }
+    let format = named.unwrap_or_else(|| Format::of_text(&text));
+    if format == Format::Yaml && text.len() as u64 > MAX_YAML_BYTES {
+        return Err(too_large(path, MAX_YAML_BYTES));
+    }
+    Ok((format, text))
+}
+
+fn read_up_to(path: &Path, limit: u64, bytes: &mut Vec<u8>) -> Result<(), StateError> {
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    let size = file.metadata().map_err(|error| unreadable(path, &error))?.len();
+    if size > limit {
+        return Err(too_large(path, limit));
+    }
+    // One byte more than the file has: reading then finds its end without growing the buffer.
+    bytes.reserve_exact(usize::try_from(size).unwrap_or(0).saturating_add(1));
+    let read = file.take(limit.saturating_add(1)).read_to_end(bytes);
+    let read = read.map_err(|error| unreadable(path, &error))? as u64;
+    if read > limit {
+        return Err(too_large(path, limit));
+    }
+    Ok(())
+}
+
+fn too_large(path: &Path, limit: u64) -> StateError {
+    let reason = format!("larger than {} MiB: split it, or write it as JSON", limit >> 20);
+    StateError::whole(path, reason)
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> StateError {
+    StateError::whole(path, format!("cannot be read: {error}"))
+}

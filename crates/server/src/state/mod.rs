@@ -1,0 +1,167 @@
+//! Loads the state that decisions are taken over from files: Kubernetes objects in JSON or YAML, as `kubectl get`
+//! prints them.
+//!
+//! Loading is strict: the first fault stops it, and whatever was built from the objects handed out until then is to be
+//! thrown away. Kinds that play no part are checked, counted and otherwise ignored. Nothing is added to what the files
+//! say, and no file is ever written.
+//!
+//! Each byte is read three times: once to find where objects begin and end, then, on all threads at once, by the
+//! strict check and by the decoder. Objects are handed out in the order of the files whatever the number of threads.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use portcullis_policy::json::JsonError;
+use portcullis_policy::objects::{Kind, Object};
+
+mod decode;
+mod error;
+mod files;
+mod parallel;
+mod seen;
+mod split;
+mod yaml;
+
+pub use error::StateError;
+pub use files::{Format, MAX_FILE_BYTES, MAX_YAML_BYTES};
+
+use decode::Decoded;
+use parallel::Chunk;
+use seen::{Place, Seen};
+use split::{Pieces, start_of};
+
+/// What was loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// How many files were read.
+    pub files: usize,
+    /// How many objects of each kind that plays a part were handed out.
+    pub objects: BTreeMap<Kind, u64>,
+    /// How many objects of other kinds were ignored, by `apiVersion` and `kind`.
+    pub ignored: BTreeMap<(String, String), u64>,
+}
+
+impl Summary {
+    /// How many objects were handed out.
+    pub fn object_count(&self) -> u64 {
+        self.objects.values().sum()
+    }
+
+    /// How many objects were ignored.
+    pub fn ignored_count(&self) -> u64 {
+        self.ignored.values().sum()
+    }
+}
+
+/// Loads every file that the paths mean and hands each object to `sink`, in order. A directory is read recursively.
+/// Without paths the state is empty.
+///
+/// # Errors
+/// A path cannot be read; a file is not what `kubectl get` prints, or cut short; an object of a kind that plays a part
+/// is not decodable, has no name, or is given twice, whatever its version. What `sink` has built is then worthless.
+pub fn load(
+    paths: &[PathBuf],
+    threads: NonZeroUsize,
+    sink: &mut dyn FnMut(Object<'_>),
+) -> Result<Summary, StateError> {
+    let mut loader = Loader::new(threads, sink);
+    for path in files::find(paths)? {
+        loader.file(&path)?;
+    }
+    Ok(loader.finish())
+}
+
+/// Loads one file after another.
+pub struct Loader<'s> {
+    threads: NonZeroUsize,
+    sink: &'s mut dyn FnMut(Object<'_>),
+    seen: Seen,
+    files: Vec<PathBuf>,
+    summary: Summary,
+}
+
+impl<'s> Loader<'s> {
+    /// A loader that hands objects to `sink`, and decodes on so many threads beside the calling one.
+    pub fn new(threads: NonZeroUsize, sink: &'s mut dyn FnMut(Object<'_>)) -> Self {
+        Self { threads, sink, seen: Seen::default(), files: Vec::new(), summary: Summary::default() }
+    }
+
+    /// Loads a file.
+    ///
+    /// # Errors
+    /// As [`load`].
+    pub fn file(&mut self, path: &Path) -> Result<(), StateError> {
+        let (format, text) = files::read(path)?;
+        self.text(path, format, &text)
+    }
+
+    /// Loads a text as if it were the file `name`.
+    ///
+    /// # Errors
+    /// As [`load`].
+    pub fn text(&mut self, name: &Path, format: Format, text: &str) -> Result<(), StateError> {
+        self.files.push(name.to_owned());
+        self.summary.files = self.files.len();
+        match format {
+            Format::Json => self.json(text),
+            Format::Yaml => yaml::to_json(text).and_then(|json| self.json(&json)),
+        }
+        .map_err(|error| StateError::of(name, error))
+    }
+
+    /// What was loaded.
+    pub fn finish(self) -> Summary {
+        self.summary
+    }
+
+    fn json(&mut self, text: &str) -> Result<(), JsonError> {
+        let pieces = split::split(text)?;
+        parallel::each_chunk(text, &pieces, self.threads, |chunk| self.take(text, &pieces, chunk))
+    }
+
+    /// Hands out the objects of a chunk.
+    fn take(&mut self, text: &str, pieces: &Pieces<'_>, chunk: Chunk<'_>) -> Result<(), JsonError> {
+        for (place, decoded) in chunk.decoded {
+            match decoded {
+                Decoded::Ignored { api_version, kind } => {
+                    let key = (api_version.into_owned(), kind.into_owned());
+                    let count = self.summary.ignored.entry(key).or_default();
+                    *count = count.saturating_add(1);
+                }
+                Decoded::Object(object) => self.hand_out(text, pieces, place, object)?,
+            }
+        }
+        chunk.fault.map_or(Ok(()), Err)
+    }
+
+    fn hand_out(
+        &mut self,
+        text: &str,
+        pieces: &Pieces<'_>,
+        place: usize,
+        object: Object<'_>,
+    ) -> Result<(), JsonError> {
+        let kind = object.kind();
+        let (namespace, name) = object.key();
+        if let Some(piece) = pieces.pieces.get(place).copied() {
+            let here = Place { file: self.files.len().saturating_sub(1), offset: start_of(text, piece.text) };
+            if let Some(first) = self.seen.insert(kind, namespace, name, here) {
+                let whole =
+                    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
+                let first = if first.file == here.file {
+                    format!("in line {}", JsonError::at(text, first.offset.saturating_add(1), "", "").line)
+                } else {
+                    let file = self.files.get(first.file).map(PathBuf::as_path).unwrap_or(Path::new(""));
+                    format!("in {}", file.display())
+                };
+                let reason = format!("{kind} {whole} is given twice, first {first}: keep one of them");
+                return Err(decode::fault(text, piece, "", reason));
+            }
+        }
+        let count = self.summary.objects.entry(kind).or_default();
+        *count = count.saturating_add(1);
+        (self.sink)(object);
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! Remembers which objects have been met, to find those that are given twice.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use portcullis_policy::objects::Kind;
+
+/// Where an object was met first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The file, counted from 0.
+    pub(super) file: usize,
+    /// Where in the text of the file the object begins.
+    pub(super) offset: usize,
+}
+
+/// The objects met so far. Names lie in one text, so that an object costs no allocation of its own.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    entries: HashTable<Entry>,
+    names: String,
+    hasher: DefaultHashBuilder,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    kind: Kind,
+    start: usize,
+    namespace: usize,
+    name: usize,
+    place: Place,
+}
+
+impl Entry {
+    /// Kind, namespace and name.
+    fn key(self, names: &str) -> (Kind, &str, &str) {
+        let middle = self.start.saturating_add(self.namespace);
+        let namespace = names.get(self.start..middle).unwrap_or_default();
+        let name = names.get(middle..middle.saturating_add(self.name)).unwrap_or_default();
+        (self.kind, namespace, name)
+    }
+}
+
+impl Seen {
+    /// Notes an object; returns where it was met before, if it was.
+    pub(super) fn insert(&mut self, kind: Kind, namespace: &str, name: &str, place: Place) -> Option<Place> {
+        let key = (kind, namespace, name);
+        let hash = self.hasher.hash_one(key);
+        if let Some(first) = self.entries.find(hash, |entry| entry.key(&self.names) == key) {
+            return Some(first.place);
+        }
+        let entry =
+            Entry { kind, start: self.names.len(), namespace: namespace.len(), name: name.len(), place };
+        self.names.push_str(namespace);
+        self.names.push_str(name);
+        let (names, hasher) = (&self.names, &self.hasher);
+        self.entries.insert_unique(hash, entry, |entry| hasher.hash_one(entry.key(names)));
+        None
+    }
+}

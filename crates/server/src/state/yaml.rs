@@ -1,0 +1,190 @@
+//! Turns YAML into JSON text with the same objects on the same lines.
+//!
+//! What follows then reads one format only, and its errors name lines that stand in the YAML file. Scalars are
+//! resolved as Kubernetes resolves them: `yes` and `on` are booleans and `0755` is octal unless quoted.
+
+use std::fmt;
+
+use portcullis_policy::json::{JsonError, MAX_DEPTH};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{Options, Spanned};
+
+/// The JSON text of a file of YAML documents; empty documents are left out.
+///
+/// # Errors
+/// The text is not YAML, a key is given twice, or it is deeper, larger or more entangled than any cluster prints.
+pub(super) fn to_json(text: &str) -> Result<String, JsonError> {
+    let documents: Vec<Node> =
+        serde_saphyr::from_multiple_with_options(text, options()).map_err(|error| {
+            let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(0));
+            let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+            JsonError::at(
+                text,
+                start.saturating_add(1),
+                "",
+                format!("not valid YAML: {}", error.without_snippet()),
+            )
+        })?;
+    let mut writer = Writer { json: String::with_capacity(text.len()), line: 1 };
+    for document in &documents {
+        writer.value(document);
+        writer.json.push(' ');
+    }
+    Ok(writer.json)
+}
+
+/// Limits far above what a cluster prints and far below what exhausts a machine.
+fn options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: MAX_DEPTH,
+            max_events: 100_000_000,
+            max_nodes: 50_000_000,
+            max_documents: 1_000_000,
+            max_total_scalar_bytes: 1 << 28,
+            max_aliases: 10_000,
+            max_anchors: 10_000,
+        },
+        legacy_octal_numbers: true,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    }
+}
+
+/// A YAML value and the line that it stands on, from 1.
+struct Node {
+    line: usize,
+    value: Yaml,
+}
+
+enum Yaml {
+    Null,
+    Bool(bool),
+    Signed(i64),
+    Unsigned(u64),
+    Float(f64),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<(String, Node)>),
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<Yaml>::deserialize(deserializer)?;
+        let line = usize::try_from(spanned.referenced.line()).unwrap_or(0);
+        Ok(Self { line, value: spanned.value })
+    }
+}
+
+impl<'de> Deserialize<'de> for Yaml {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct YamlVisitor;
+        impl<'de> Visitor<'de> for YamlVisitor {
+            type Value = Yaml;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value that JSON has too")
+            }
+
+            fn visit_unit<E>(self) -> Result<Yaml, E> {
+                Ok(Yaml::Null)
+            }
+
+            fn visit_none<E>(self) -> Result<Yaml, E> {
+                Ok(Yaml::Null)
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Yaml, E> {
+                Ok(Yaml::Bool(value))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Yaml, E> {
+                Ok(Yaml::Signed(value))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Yaml, E> {
+                Ok(Yaml::Unsigned(value))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Yaml, E> {
+                Ok(Yaml::Float(value))
+            }
+
+            fn visit_str<E>(self, value: &str) -> Result<Yaml, E> {
+                Ok(Yaml::Text(value.to_owned()))
+            }
+
+            fn visit_string<E>(self, value: String) -> Result<Yaml, E> {
+                Ok(Yaml::Text(value))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Yaml, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    items.push(item);
+                }
+                Ok(Yaml::List(items))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Yaml, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Yaml::Map(entries))
+            }
+        }
+        deserializer.deserialize_any(YamlVisitor)
+    }
+}
+
+/// Writes JSON and begins new lines where the YAML did.
+struct Writer {
+    json: String,
+    line: usize,
+}
+
+impl Writer {
+    fn value(&mut self, node: &Node) {
+        while self.line < node.line {
+            self.json.push('\n');
+            self.line = self.line.saturating_add(1);
+        }
+        match &node.value {
+            Yaml::Null => self.json.push_str("null"),
+            Yaml::Bool(value) => self.json.push_str(if *value { "true" } else { "false" }),
+            Yaml::Signed(value) => self.json.push_str(&value.to_string()),
+            Yaml::Unsigned(value) => self.json.push_str(&value.to_string()),
+            Yaml::Float(value) => self.json.push_str(&serde_json::Value::from(*value).to_string()),
+            Yaml::Text(value) => self.text(value),
+            Yaml::List(items) => {
+                self.json.push('[');
+                for (index, item) in items.iter().enumerate() {
+                    self.comma(index);
+                    self.value(item);
+                }
+                self.json.push(']');
+            }
+            Yaml::Map(entries) => {
+                self.json.push('{');
+                for (index, (key, value)) in entries.iter().enumerate() {
+                    self.comma(index);
+                    self.text(key);
+                    self.json.push(':');
+                    self.value(value);
+                }
+                self.json.push('}');
+            }
+        }
+    }
+
+    fn comma(&mut self, index: usize) {
+        if index > 0 {
+            self.json.push(',');
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.json.push_str(&serde_json::Value::from(text).to_string());
+    }
+}

@@ -1,0 +1,150 @@
+//! Feeds damaged input to every reader of outside input, the same way each time for the same seed.
+//!
+//! `cargo run -p portcullis-fuzz -- [--target NAME] [--seconds N] [--seed S]`. Each target starts from the files of
+//! `fuzz/corpus/NAME/`, which are first run as they are. An input that makes a target panic, break a promise or take
+//! longer than a second is written to `fuzz/artifacts/` and can be run again with `--input FILE`. A stack overflow ends
+//! the process at once, and the input at fault then lies there as `NAME-running`.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a target reports a broken promise by panicking"
+)]
+
+use std::fs;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Parser;
+use portcullis_testkit::mutate::{Random, mutate};
+use portcullis_testkit::recorded;
+
+mod targets;
+
+use targets::{TARGETS, Target};
+
+/// An input that takes longer is a fault of its own.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Feeds damaged input to every reader of outside input.
+#[derive(Parser)]
+struct Arguments {
+    /// Run this target alone; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    target: Vec<String>,
+    /// How long to run each target.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    seconds: u64,
+    /// Where the damage starts from.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Run one input through the target and stop.
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Print the names of the targets.
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let arguments = Arguments::parse();
+    if arguments.list {
+        TARGETS.iter().for_each(|target| println!("{}", target.name));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let targets = chosen(&arguments.target)?;
+    if let Some(path) = &arguments.input {
+        let [target] = targets.as_slice() else { bail!("--input needs exactly one --target") };
+        let input = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        (target.run)(&input);
+        println!("1 passed, 0 failed");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut failed = 0;
+    for target in &targets {
+        if let Err(error) = run(target, Duration::from_secs(arguments.seconds), arguments.seed) {
+            eprintln!("{}: {error:#}", target.name);
+            failed += 1;
+        }
+    }
+    println!("{} passed, {failed} failed", targets.len() - failed);
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Target>> {
+    if let Some(name) = names.iter().find(|name| TARGETS.iter().all(|target| target.name != **name)) {
+        bail!("no target {name:?}: --list prints their names");
+    }
+    let wanted = |target: &&Target| names.is_empty() || names.iter().any(|name| name == target.name);
+    Ok(TARGETS.iter().filter(wanted).collect())
+}
+
+/// Runs a target on its corpus and on damaged copies of it until the time is over.
+fn run(target: &'static Target, time: Duration, seed: u64) -> anyhow::Result<()> {
+    let corpus = corpus(target.name)?;
+    let mut random = Random::new(seed);
+    let (start, mut rounds) = (Instant::now(), 0u64);
+    for input in &corpus {
+        try_input(target, input, "the corpus")?;
+    }
+    while start.elapsed() < time {
+        let batch: Vec<Vec<u8>> = (0..64).map(|_| mutate(&mut random, &corpus, target.dictionary)).collect();
+        for input in batch {
+            try_input(target, &input, &format!("seed {seed}, round {rounds}"))?;
+            rounds += 1;
+        }
+    }
+    println!("{}: {} corpus entries, {rounds} damaged inputs, seed {seed}", target.name, corpus.len());
+    Ok(())
+}
+
+/// Runs one input as a server would: in a thread of ordinary stack size.
+fn try_input(target: &'static Target, input: &[u8], origin: &str) -> anyhow::Result<()> {
+    let running = keep(&format!("{}-running", target.name), input)?;
+    let start = Instant::now();
+    let outcome = thread::scope(|scope| {
+        let guarded = || panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
+        scope.spawn(guarded).join().expect("panics are caught within")
+    });
+    let taken = start.elapsed();
+    fs::remove_file(running)?;
+    if outcome.is_ok() && taken <= SLOW {
+        return Ok(());
+    }
+    let path = keep(&format!("{}-{:016x}", target.name, hash(input)), input)?;
+    let what = if outcome.is_err() { "panicked".to_owned() } else { format!("took {taken:?}") };
+    bail!("{what} ({origin}); kept as {}", path.display())
+}
+
+fn corpus(name: &str) -> anyhow::Result<Vec<Vec<u8>>> {
+    let folder = folder().join("corpus").join(name);
+    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
+    paths.sort();
+    if paths.is_empty() {
+        bail!("{} is empty: a target needs something to start from", folder.display());
+    }
+    paths.iter().map(|path| fs::read(path).with_context(|| path.display().to_string())).collect()
+}
+
+fn keep(name: &str, input: &[u8]) -> anyhow::Result<PathBuf> {
+    let folder = folder().join("artifacts");
+    fs::create_dir_all(&folder)?;
+    let path = folder.join(name);
+    fs::write(&path, input)?;
+    Ok(path)
+}
+
+/// A short name for an input.
+fn hash(input: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    input.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+fn folder() -> PathBuf {
+    recorded::repository().join(Path::new("fuzz"))
+}
