@@ -10,10 +10,12 @@ mod field_error;
 mod read;
 mod validate;
 
+use serde::Serialize;
+
 use crate::request::User;
 use crate::selector::SelectorRequirement;
 
-pub use answer::{AccessStatus, rules_answer};
+pub use answer::{AccessStatus, AnsweredReview, rules_answer};
 pub use attributes::ReviewAttributes;
 pub use field_error::{FieldError, FieldErrorReason, invalid_message};
 pub use read::ReviewError;
@@ -132,43 +134,59 @@ pub struct ReviewMetadata {
 }
 
 /// `spec.resourceAttributes`, verbatim (WH-75).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ResourceAttributes {
     /// The namespace; empty for none or all.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The verb.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub verb: String,
     /// The API group.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// The API version; empty stands for `*` (WH-75).
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// The resource.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub resource: String,
     /// The subresource.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub subresource: String,
     /// The name.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// The field selector, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub field_selector: Option<SelectorAttributes>,
     /// The label selector, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<SelectorAttributes>,
 }
 
 /// A selector in a review: text or requirements, never both (WH-72).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SelectorAttributes {
     /// The text.
+    #[serde(rename = "rawSelector", skip_serializing_if = "String::is_empty")]
     pub raw: String,
     /// The requirements.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<SelectorRequirement>,
 }
 
 /// `spec.nonResourceAttributes`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NonResourceAttributes {
     /// The URL path.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// The verb.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub verb: String,
 }
 

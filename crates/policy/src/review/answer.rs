@@ -1,24 +1,32 @@
-//! Completed reviews: the document with its status (WH-78, WH-79, WH-91, WH-92, WH-94).
+//! Completed reviews: the document with its status (WH-78, WH-79, WH-91, WH-92, WH-94). They serialize as JSON, field
+//! by field as the API server writes them.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{
-    AccessReview, NonResourceAttributes, ResourceAttributes, ReviewAttributes, ReviewKind, RulesReview,
-    SelectorAttributes,
+    AccessReview, NonResourceAttributes, ResourceAttributes, ReviewAttributes, ReviewKind, ReviewVersion,
+    RulesReview,
 };
 use crate::decision::Decision;
 use crate::rules::RuleListing;
 
-/// The answer to an access review (WH-78).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The answer to an access review (WH-78). Serializes with `allowed` always, the rest where it is not empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AccessStatus {
     /// The decision is Allow.
     pub allowed: bool,
     /// The decision is Deny; never together with `allowed`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub denied: bool,
     /// The authorizer's reason, or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// What went wrong on the way, or empty. It changes no decision.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub evaluation_error: String,
 }
 
@@ -32,106 +40,71 @@ impl AccessStatus {
             evaluation_error: review.evaluation_error(authorizer_error).unwrap_or_default(),
         }
     }
+}
 
-    /// The status as JSON: `allowed` always, the rest where it is not empty.
-    pub fn to_value(&self) -> Value {
-        let mut status = Map::new();
-        status.insert("allowed".to_owned(), Value::Bool(self.allowed));
-        if self.denied {
-            status.insert("denied".to_owned(), Value::Bool(true));
-        }
-        put(&mut status, "reason", &self.reason);
-        put(&mut status, "evaluationError", &self.evaluation_error);
-        Value::Object(status)
-    }
+/// An access review with its answer; serializes as the document.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnsweredReview<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: Metadata<'a>,
+    spec: Spec<'a>,
+    status: &'a AccessStatus,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Metadata<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    namespace: &'a str,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_attributes: Option<&'a ResourceAttributes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    non_resource_attributes: Option<&'a NonResourceAttributes>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    user: &'a str,
+    /// v1 (WH-13).
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    groups: &'a [String],
+    /// v1beta1.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    group: &'a [String],
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    extra: &'a BTreeMap<String, Vec<String>>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    uid: &'a str,
 }
 
 impl AccessReview {
     /// The review with its answer. The spec comes back as it was read: unknown and empty fields are gone, and so is
     /// whatever status was sent (WH-78).
-    pub fn answered(&self, status: &AccessStatus) -> Value {
-        let mut metadata = Map::new();
-        if self.kind == ReviewKind::LocalSubjectAccessReview {
-            put(&mut metadata, "namespace", &self.metadata.namespace);
+    pub fn answered<'a>(&'a self, status: &'a AccessStatus) -> AnsweredReview<'a> {
+        let groups = self.user.groups.as_slice();
+        let (groups, group): (&[String], &[String]) = match self.version {
+            ReviewVersion::V1 => (groups, &[]),
+            ReviewVersion::V1beta1 => (&[], groups),
+        };
+        let is_local = self.kind == ReviewKind::LocalSubjectAccessReview;
+        AnsweredReview {
+            kind: self.kind.as_str(),
+            api_version: self.version.api_version(),
+            metadata: Metadata { namespace: if is_local { &self.metadata.namespace } else { "" } },
+            spec: Spec {
+                resource_attributes: self.resource.as_ref(),
+                non_resource_attributes: self.non_resource.as_ref(),
+                user: &self.user.name,
+                groups,
+                group,
+                extra: &self.user.extra,
+                uid: &self.user.uid,
+            },
+            status,
         }
-        json!({
-            "apiVersion": self.version.api_version(),
-            "kind": self.kind.as_str(),
-            "metadata": metadata,
-            "spec": self.spec(),
-            "status": status.to_value(),
-        })
-    }
-
-    fn spec(&self) -> Value {
-        let mut spec = Map::new();
-        if let Some(resource) = &self.resource {
-            spec.insert("resourceAttributes".to_owned(), resource_attributes(resource));
-        }
-        if let Some(NonResourceAttributes { path, verb }) = &self.non_resource {
-            let mut attributes = Map::new();
-            put(&mut attributes, "path", path);
-            put(&mut attributes, "verb", verb);
-            spec.insert("nonResourceAttributes".to_owned(), Value::Object(attributes));
-        }
-        if self.kind.names_subject() {
-            put(&mut spec, "user", &self.user.name);
-            if !self.user.groups.is_empty() {
-                spec.insert(self.version.groups_key().to_owned(), json!(self.user.groups));
-            }
-            if !self.user.extra.is_empty() {
-                spec.insert("extra".to_owned(), json!(self.user.extra));
-            }
-            put(&mut spec, "uid", &self.user.uid);
-        }
-        Value::Object(spec)
-    }
-}
-
-fn resource_attributes(resource: &ResourceAttributes) -> Value {
-    let mut attributes = Map::new();
-    put(&mut attributes, "namespace", &resource.namespace);
-    put(&mut attributes, "verb", &resource.verb);
-    put(&mut attributes, "group", &resource.group);
-    put(&mut attributes, "version", &resource.version);
-    put(&mut attributes, "resource", &resource.resource);
-    put(&mut attributes, "subresource", &resource.subresource);
-    put(&mut attributes, "name", &resource.name);
-    for (key, selector) in
-        [("fieldSelector", &resource.field_selector), ("labelSelector", &resource.label_selector)]
-    {
-        if let Some(selector) = selector {
-            attributes.insert(key.to_owned(), selector_attributes(selector));
-        }
-    }
-    Value::Object(attributes)
-}
-
-fn selector_attributes(selector: &SelectorAttributes) -> Value {
-    let mut attributes = Map::new();
-    put(&mut attributes, "rawSelector", &selector.raw);
-    let requirements: Vec<Value> = selector
-        .requirements
-        .iter()
-        .map(|requirement| {
-            let mut object = Map::new();
-            object.insert("key".to_owned(), json!(requirement.key));
-            object.insert("operator".to_owned(), json!(requirement.operator));
-            if !requirement.values.is_empty() {
-                object.insert("values".to_owned(), json!(requirement.values));
-            }
-            Value::Object(object)
-        })
-        .collect();
-    if !requirements.is_empty() {
-        attributes.insert("requirements".to_owned(), Value::Array(requirements));
-    }
-    Value::Object(attributes)
-}
-
-fn put(object: &mut Map<String, Value>, key: &str, text: &str) {
-    if !text.is_empty() {
-        object.insert(key.to_owned(), Value::String(text.to_owned()));
     }
 }
 
@@ -144,7 +117,7 @@ pub fn rules_answer(review: &RulesReview, listing: &RuleListing) -> Value {
         "incomplete": listing.incomplete,
     });
     if let (Some(error), Some(status)) = (listing.evaluation_error(), status.as_object_mut()) {
-        put(status, "evaluationError", &error);
+        status.insert("evaluationError".to_owned(), Value::String(error));
     }
     json!({
         "apiVersion": review.version.api_version(),
