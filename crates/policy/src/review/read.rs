@@ -128,8 +128,12 @@ impl<'a> Object<'a> {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
+    /// An absent object holds nothing that could be wrong, so it needs no path.
     fn object(&self, key: &str) -> Result<Self, ReviewError> {
-        Self::of(self.path_to(key), self.field(key))
+        match self.field(key) {
+            None => Ok(Self { path: String::new(), fields: None }),
+            value => Self::of(self.path_to(key), value),
+        }
     }
 
     /// The object, if it is there; `{}` is there.
@@ -143,12 +147,16 @@ impl<'a> Object<'a> {
     }
 
     fn strings(&self, key: &str) -> Result<Vec<String>, ReviewError> {
-        strings(&self.path_to(key), self.field(key))
+        match self.field(key) {
+            None => Ok(Vec::new()),
+            value => strings(&self.path_to(key), value),
+        }
     }
 
     fn objects(&self, key: &str) -> Result<Vec<Self>, ReviewError> {
+        let Some(value) = self.field(key) else { return Ok(Vec::new()) };
         let path = self.path_to(key);
-        let items = items(&path, self.field(key))?;
+        let items = items(&path, Some(value))?;
         items.iter().enumerate().map(|(i, item)| Self::of(format!("{path}[{i}]"), Some(item))).collect()
     }
 
@@ -269,8 +277,8 @@ impl<'a> Object<'a> {
             }
         }
         for key in ["finalizers", "ownerReferences", "managedFields"] {
-            let path = self.path_to(key);
-            let items = items(&path, self.field(key))?;
+            let Some(value) = self.field(key) else { continue };
+            let items = items(&self.path_to(key), Some(value))?;
             if key == "finalizers" {
                 self.strings(key)?;
             } else {
