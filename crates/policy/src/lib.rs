@@ -8,6 +8,7 @@
 //! it implements. Where we differ from Kubernetes on purpose the code says `DIVERGES:` and `docs/compatibility.md`
 //! lists it.
 
+pub mod abac;
 pub mod decision;
 pub mod features;
 pub mod graph;
@@ -20,6 +21,7 @@ pub mod rbac;
 pub mod request;
 pub mod request_info;
 pub mod restriction;
+pub mod review;
 pub mod rules;
 pub mod selector;
 pub mod target;

@@ -9,6 +9,8 @@ mod field;
 mod label;
 pub mod syntax;
 
+use serde::Serialize;
+
 pub use field::parse_field_selector;
 pub use label::parse_label_selector;
 
@@ -66,13 +68,14 @@ pub enum LabelOperator {
 }
 
 /// A requirement as reviews carry it, before anybody looked at the operator (WH-13).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SelectorRequirement {
     /// The field path or label key.
     pub key: String,
     /// `In`, `NotIn`, `Exists`, `DoesNotExist`, or a word that a newer client knows.
     pub operator: String,
     /// The values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
 }
 
