@@ -253,7 +253,9 @@ impl Authorizer for Chain {
             Outcome::Allow(_, reason) => Decision::Allow(reason),
             Outcome::Deny(_, reason) => Decision::Deny(reason),
             // One reason is all that fits; who wants all of them asks `decide`.
-            Outcome::NoOpinion(reasons) => Decision::NoOpinion(reasons.into_iter().next().unwrap_or_default()),
+            Outcome::NoOpinion(reasons) => {
+                Decision::NoOpinion(reasons.into_iter().next().unwrap_or_default())
+            }
         }
     }
 }

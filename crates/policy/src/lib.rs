@@ -9,13 +9,15 @@
 //! lists it.
 
 pub mod abac;
+pub mod chain;
 pub mod decision;
+pub mod engine;
 pub mod features;
 pub mod graph;
 pub mod identity;
+pub mod json;
 pub mod kubelet_api;
 pub mod node;
-pub mod json;
 pub mod objects;
 pub mod rbac;
 pub mod request;

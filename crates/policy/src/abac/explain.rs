@@ -63,6 +63,19 @@ impl fmt::Display for Miss {
     }
 }
 
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Allowed { line } => write!(f, "allowed by line {line} of the policy file"),
+            Self::NotAllowed(misses) if misses.is_empty() => f.write_str("no line is for this user"),
+            Self::NotAllowed(misses) => {
+                f.write_str("no line allows it; the nearest:")?;
+                misses.iter().try_for_each(|near| write!(f, "\nline {}: {}", near.line, near.miss))
+            }
+        }
+    }
+}
+
 impl AbacPolicyFile {
     /// Why a request is allowed or not.
     pub fn explain(&self, attributes: &Attributes<'_>) -> Explanation {
