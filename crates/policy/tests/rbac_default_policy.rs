@@ -1,4 +1,10 @@
 //! The default policy says what the one of Kubernetes 1.36 says.
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test stops where its own set-up fails"
+)]
 
 use portcullis_policy::FeatureGates;
 use portcullis_policy::features::Feature;

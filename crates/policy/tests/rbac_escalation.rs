@@ -1,6 +1,11 @@
 //! Who may write roles and bindings, as a running Kubernetes 1.36 was recorded to answer; the vectors of the
 //! specification for covers and aggregation.
-#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test stops where its own set-up fails")]
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test stops where its own set-up fails"
+)]
 
 use std::collections::BTreeMap;
 
