@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use super::bound::{Bound, SubjectKey};
@@ -139,16 +139,18 @@ impl RbacIndex {
     }
 
     /// The bindings that may serve a user's requests: all ClusterRoleBindings of the user, then the RoleBindings in
-    /// the namespace (RB-30, RB-40). A binding that means the user twice comes twice.
+    /// the namespace (RB-30, RB-40). Each comes once, however often it means the user.
     pub(super) fn grants<'a>(
         &'a self,
         user: &User,
         namespace: &str,
     ) -> impl Iterator<Item = (&'a Arc<Bound>, Option<&'a Role>)> {
+        let mut seen = HashSet::new();
         [Some(&self.cluster), self.namespace(namespace)]
             .into_iter()
             .flatten()
             .flat_map(|scope| self.grants_in(scope, user))
+            .filter(move |(bound, _)| seen.insert(Arc::as_ptr(bound)))
     }
 
     /// The user's RoleBindings in all namespaces but one. Walks all namespaces: for explaining only.
@@ -157,10 +159,12 @@ impl RbacIndex {
         user: &User,
         namespace: &str,
     ) -> impl Iterator<Item = (&'a Arc<Bound>, Option<&'a Role>)> {
+        let mut seen = HashSet::new();
         self.namespaces
             .iter()
             .filter(move |(name, _)| &***name != namespace)
             .flat_map(|(_, scope)| self.grants_in(scope, user))
+            .filter(move |(bound, _)| seen.insert(Arc::as_ptr(bound)))
     }
 
     fn grants_in<'a>(
