@@ -1,7 +1,6 @@
 //! What RBAC decisions and changes cost, by the number of bindings: both must not depend on it.
 //!
 //! Binding i gives user i the role i over API group i; half of the requests ask for another group.
-#![expect(missing_docs, reason = "criterion makes undocumented items")]
 
 use std::hint::black_box;
 

@@ -1,9 +1,18 @@
 //! The default policy says what the one of Kubernetes 1.36 says.
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test stops where its own set-up fails"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use portcullis_policy::FeatureGates;
 use portcullis_policy::features::Feature;
 use portcullis_policy::objects::Object;
-use portcullis_policy::rbac::default_policy;
+use portcullis_policy::objects::rbac::PolicyRule;
+use portcullis_policy::rbac::{covers, default_policy};
 use portcullis_testkit::recorded;
 use serde_json::Value;
 
@@ -119,6 +128,61 @@ fn each_gate_brings_and_takes_its_own_roles_and_nothing_else_rb_92() {
         expected.sort();
         let added: Vec<String> = with.into_iter().filter(|name| !without.contains(name)).collect();
         assert_eq!(added, expected, "{feature:?}");
+    }
+}
+
+#[test]
+fn each_gate_changes_the_rules_that_it_names_and_only_adds_rb_92() {
+    use Feature::*;
+    let roles = |gates| -> BTreeMap<String, Vec<PolicyRule>> {
+        let roles = default_policy::objects(gates).into_iter().filter_map(|object| match object {
+            Object::ClusterRole(role) | Object::Role(role) => Some((role.metadata.name, role.rules)),
+            _ => None,
+        });
+        roles.collect()
+    };
+    let (view, edit) = ("system:aggregate-to-view", "system:aggregate-to-edit");
+    let (node, scheduler) = ("system:node", "system:kube-scheduler");
+    let claims = "system:controller:resource-claim-controller";
+    let taints = "system:controller:device-taint-eviction-controller";
+    // The rows of RB-92 that change rules: the roles, and a word that each rule has which the gate adds.
+    let rows: [(Feature, &[&str], &[&str]); 16] = [
+        (ClusterTrustBundle, &[node], &["clustertrustbundles"]),
+        (ComponentFlagz, &["system:monitoring"], &["/flagz"]),
+        (ComponentStatusz, &["system:monitoring"], &["/statusz"]),
+        (DRADeviceTaintRules, &[scheduler, taints], &["devicetaintrules", "devicetaintrules/status"]),
+        (DRADeviceTaints, &[], &[]),
+        (DRAExtendedResource, &[scheduler], &["resourceclaims"]),
+        (DRAResourceClaimGranularStatusAuthorization, &[scheduler, claims], &["resourceclaims/binding"]),
+        (DRAWorkloadResourceClaims, &[claims], &["podgroups", "podgroups/status"]),
+        (GenericWorkload, &[view, edit, scheduler], &["podgroups", "podgroups/status"]),
+        (KubeletFineGrainedAuthz, &["system:kubelet-api-admin"], &["nodes/pods"]),
+        (KubeletServiceAccountTokenForCredentialProviders, &[node], &["serviceaccounts"]),
+        (MultiCIDRServiceAllocator, &["system:node-proxier"], &["servicecidrs"]),
+        (PodCertificateRequest, &[node], &["podcertificaterequests"]),
+        (StorageVersionMigrator, &[], &[]),
+        (WorkloadWithJob, &["system:controller:job-controller"], &["workloads"]),
+        (AuthorizeWithSelectors, &[], &[]),
+    ];
+    for (feature, changed, words) in rows {
+        let gates = FeatureGates::default();
+        let (without, with) = (roles(gates.with(feature, false)), roles(gates.with(feature, true)));
+        let mut found = BTreeSet::new();
+        for (name, rules) in &with {
+            let Some(before) = without.get(name).filter(|before| *before != rules) else { continue };
+            found.insert(name.as_str());
+            assert!(covers(rules, before).0, "{feature:?} only adds to {name}");
+            for rule in rules.iter().filter(|rule| !before.contains(rule)) {
+                let mut named = rule.resources.iter().chain(&rule.non_resource_urls);
+                assert!(named.any(|word| words.contains(&word.as_str())), "{feature:?}, {name}: {rule:?}");
+            }
+        }
+        assert_eq!(found, changed.iter().copied().collect(), "{feature:?}");
+    }
+    let gates = FeatureGates::default().with(DynamicResourceAllocation, false);
+    for role in [view, edit, node, scheduler] {
+        let rules = &roles(gates)[role];
+        assert!(!rules.iter().any(|rule| rule.api_groups.contains(&"resource.k8s.io".to_owned())), "{role}");
     }
 }
 

@@ -1,6 +1,11 @@
 //! Who may write roles and bindings, as a running Kubernetes 1.36 was recorded to answer; the vectors of the
 //! specification for covers and aggregation.
-#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test stops where its own set-up fails")]
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test stops where its own set-up fails"
+)]
 
 use std::collections::BTreeMap;
 
@@ -342,6 +347,39 @@ fn a_refusal_lists_what_is_missing_sorted_and_merged_rb_62_to_rb_64() {
         "; resolution errors: [clusterrole.rbac.authorization.k8s.io \"ghost\" not found]",
     );
     assert_eq!(write.check_cluster_role(&role, None), Err(Refusal::Forbidden(expected.to_owned())));
+}
+
+#[test]
+fn a_role_that_stands_for_billions_of_permissions_is_refused_at_once() {
+    let words = |prefix: &str| (0..3_000).map(|i| format!("{prefix}{i}")).collect::<Vec<String>>();
+    let huge = Role {
+        rules: vec![PolicyRule {
+            verbs: words("v"),
+            api_groups: words("g"),
+            resources: words("r"),
+            resource_names: words("n"),
+            ..PolicyRule::default()
+        }],
+        ..cluster_role("huge", &[])
+    };
+    let mut index = RbacIndex::default();
+    index.apply_cluster_role(cluster_role("all", &["*|*|*"]));
+    index.apply_cluster_role_binding(binding("all", "ClusterRole", "all", "root"));
+    let check = |user: &str| {
+        let user = User::new(user, ["g"]);
+        let nobody = RbacIndex::default();
+        let write = Write {
+            index: &index,
+            authorizer: &nobody,
+            user: &user,
+            namespace: "",
+            name: "",
+            only_garbage_collection: false,
+        };
+        write.check_cluster_role(&huge, None)
+    };
+    assert!(matches!(check("jane"), Err(Refusal::Forbidden(_))));
+    assert_eq!(check("root"), Ok(()), "one rule of the caller covers it all");
 }
 
 #[test]

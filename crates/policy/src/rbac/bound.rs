@@ -65,6 +65,11 @@ impl Bound {
         self.namespace.as_deref().unwrap_or_default()
     }
 
+    /// Where a Role is looked for; nowhere from a ClusterRoleBinding (RB-32).
+    pub(super) fn role_namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     /// Who gets the role.
     pub fn subjects(&self) -> &[Subject] {
         &self.subjects

@@ -8,15 +8,38 @@ use crate::objects::rbac::PolicyRule;
 /// Whether the owner's rules cover all that the servant's rules grant, and what they leave uncovered: one rule per
 /// single permission, in the order of RB-65, repetitions included.
 pub fn covers<O: Borrow<PolicyRule>>(owner: &[O], servant: &[PolicyRule]) -> (bool, Vec<PolicyRule>) {
-    let uncovered: Vec<PolicyRule> = servant
-        .iter()
-        // One owner rule that covers the whole rule covers each permission in it; most grants end here.
-        .filter(|rule| !owner.iter().any(|o| covers_whole(o.borrow(), rule)))
-        .flat_map(permissions)
-        .filter(|permission| !owner.iter().any(|o| permission.is_covered_by(o.borrow())))
+    let uncovered: Vec<PolicyRule> = in_question(owner, servant)
+        .filter(|permission| !is_covered(owner, permission))
         .map(PolicyRule::from)
         .collect();
     (uncovered.is_empty(), uncovered)
+}
+
+/// What the owner's rules leave uncovered, as [`covers`] finds it; nothing when more than `most` permissions would have
+/// to be looked at one by one: a rule of a few thousand words can stand for billions.
+pub(super) fn uncovered<O: Borrow<PolicyRule>>(
+    owner: &[O],
+    servant: &[PolicyRule],
+    most: usize,
+) -> Option<Vec<PolicyRule>> {
+    if in_question(owner, servant).nth(most).is_some() {
+        return None;
+    }
+    Some(covers(owner, servant).1)
+}
+
+/// The permissions of the rules that no owner rule covers as a whole. One that does covers each permission in it; most
+/// grants end here.
+fn in_question<'a, O: Borrow<PolicyRule>>(
+    owner: &'a [O],
+    servant: &'a [PolicyRule],
+) -> impl Iterator<Item = Permission<'a>> {
+    servant.iter().filter(|rule| !owner.iter().any(|o| covers_whole(o.borrow(), rule))).flat_map(permissions)
+}
+
+/// RB-67: different permissions may be covered by different owner rules.
+fn is_covered<O: Borrow<PolicyRule>>(owner: &[O], permission: &Permission<'_>) -> bool {
+    owner.iter().any(|o| permission.is_covered_by(o.borrow()))
 }
 
 /// One single permission (RB-65).

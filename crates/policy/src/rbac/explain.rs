@@ -108,8 +108,7 @@ impl RbacIndex {
                 misses.push(Miss { held, failed });
             }
         }
-        // A rule that fits neither resource nor group, or not the path, has nothing to do with the request.
-        misses.retain(|miss| miss.failed.len() <= 2 && !miss.failed.contains(&Factor::Url));
+        misses.retain(|miss| is_near(&miss.failed));
         misses.sort_by_key(|miss| miss.failed.len());
         misses.truncate(NEAREST);
         unresolved.sort_unstable();
@@ -121,6 +120,12 @@ impl RbacIndex {
             namespace: namespace.to_owned(),
         })
     }
+}
+
+/// A rule that fits neither the group nor the resource, or not the path, has nothing to do with the request.
+fn is_near(failed: &[Factor]) -> bool {
+    let differs = |factor| failed.contains(&factor);
+    failed.len() <= 2 && !differs(Factor::Url) && !(differs(Factor::ApiGroup) && differs(Factor::Resource))
 }
 
 fn rules_of<'a>(

@@ -4,15 +4,14 @@
 //! number of bindings. A change costs what the changed object itself is worth: its subjects, and for a role that
 //! comes or goes the bindings that name it; never the size of the index.
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use super::bound::{Bound, SubjectKey};
-use super::matching::rule_allows;
 use super::reason::{RbacReason, Unresolved, Why};
+use super::roles::{RoleId, RoleKey, Roles};
 use crate::decision::{Authorizer, Decision, Reason};
 use crate::objects::Object;
 use crate::objects::rbac::{Binding, Role, RoleRef};
@@ -49,47 +48,6 @@ pub(super) struct Grant {
     pub(super) bound: Arc<Bound>,
     /// Nothing when the reference can never be resolved.
     role: Option<RoleId>,
-}
-
-/// The place of a role; stays the same while bindings name the role, whether it exists or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RoleId(u32);
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum RoleKey {
-    ClusterRole(Box<str>),
-    Role(Box<str>, Box<str>),
-}
-
-#[derive(Debug, Default)]
-struct Roles {
-    slots: Vec<Slot>,
-    by_key: HashMap<RoleKey, RoleId>,
-    free: Vec<RoleId>,
-}
-
-#[derive(Debug, Default)]
-struct Slot {
-    role: Option<Arc<Role>>,
-    bound_by: HashSet<ByAddress>,
-}
-
-/// A binding that is itself only: two of equal content differ.
-#[derive(Clone, Debug)]
-struct ByAddress(Arc<Bound>);
-
-impl PartialEq for ByAddress {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for ByAddress {}
-
-impl Hash for ByAddress {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        Arc::as_ptr(&self.0).hash(state);
-    }
 }
 
 impl RbacIndex {
@@ -171,7 +129,7 @@ impl RbacIndex {
 
     /// The role that a binding grants, if there is one (RB-32).
     pub fn role_of(&self, bound: &Bound) -> Option<&Role> {
-        self.resolve(bound.role_ref(), (!bound.is_cluster_wide()).then(|| bound.namespace()))
+        self.resolve(bound.role_ref(), bound.role_namespace())
     }
 
     /// The role that a reference from a binding names (RB-32). `namespace` is the RoleBinding's, or nothing for a
@@ -181,16 +139,18 @@ impl RbacIndex {
     }
 
     /// The bindings that may serve a user's requests: all ClusterRoleBindings of the user, then the RoleBindings in
-    /// the namespace (RB-30, RB-40). A binding that means the user twice comes twice.
+    /// the namespace (RB-30, RB-40). Each comes once, however often it means the user.
     pub(super) fn grants<'a>(
         &'a self,
         user: &User,
         namespace: &str,
     ) -> impl Iterator<Item = (&'a Arc<Bound>, Option<&'a Role>)> {
+        let mut seen = HashSet::new();
         [Some(&self.cluster), self.namespace(namespace)]
             .into_iter()
             .flatten()
             .flat_map(|scope| self.grants_in(scope, user))
+            .filter(move |(bound, _)| seen.insert(Arc::as_ptr(bound)))
     }
 
     /// The user's RoleBindings in all namespaces but one. Walks all namespaces: for explaining only.
@@ -199,10 +159,12 @@ impl RbacIndex {
         user: &User,
         namespace: &str,
     ) -> impl Iterator<Item = (&'a Arc<Bound>, Option<&'a Role>)> {
+        let mut seen = HashSet::new();
         self.namespaces
             .iter()
             .filter(move |(name, _)| &***name != namespace)
             .flat_map(|(_, scope)| self.grants_in(scope, user))
+            .filter(move |(bound, _)| seen.insert(Arc::as_ptr(bound)))
     }
 
     fn grants_in<'a>(
@@ -210,7 +172,7 @@ impl RbacIndex {
         scope: &'a Scope,
         user: &User,
     ) -> impl Iterator<Item = (&'a Arc<Bound>, Option<&'a Role>)> {
-        scope.grants.of(user).flatten().map(|grant| (&grant.bound, self.roles.of(grant)))
+        scope.grants.of(user).flatten().map(|grant| (&grant.bound, self.roles.role(grant.role)))
     }
 
     /// The bindings of a namespace. A request without one is served by ClusterRoleBindings only (RB-34, RB-35).
@@ -223,35 +185,23 @@ impl RbacIndex {
     }
 
     fn set_role(&mut self, key: RoleKey, role: Option<Role>) {
-        let Some((slot, id)) = self.roles.slot_of(&key, role.is_some()) else { return };
-        let was_there = slot.role.is_some();
-        slot.role = role.map(|role| Arc::new(without_metadata(role)));
-        let is_there = slot.role.is_some();
-        if was_there != is_there {
-            for ByAddress(bound) in &slot.bound_by {
-                let scope = if bound.is_cluster_wide() {
-                    Some(&mut self.cluster)
-                } else {
-                    self.namespaces.get_mut(bound.namespace())
-                };
-                if let Some(scope) = scope {
-                    scope.note_resolution(bound, is_there);
-                }
+        let Some(change) = self.roles.set(key, role) else { return };
+        for bound in &change.bound_by {
+            let scope = if bound.is_cluster_wide() {
+                Some(&mut self.cluster)
+            } else {
+                self.namespaces.get_mut(bound.namespace())
+            };
+            if let Some(scope) = scope {
+                scope.note_resolution(bound, change.is_there);
             }
         }
-        self.roles.release_if_unused(&key, id);
     }
 
     fn bind(&mut self, bound: Bound) {
         let bound = Arc::new(bound);
-        let role = RoleKey::of(bound.role_ref(), (!bound.is_cluster_wide()).then(|| bound.namespace()))
-            .and_then(|key| {
-                let (slot, id) = self.roles.slot_of(&key, true)?;
-                slot.bound_by.insert(ByAddress(Arc::clone(&bound)));
-                Some(id)
-            });
-        let grant = Grant { bound, role };
-        let is_resolved = self.roles.of(&grant).is_some();
+        let grant = Grant { role: self.roles.bind(&bound), bound };
+        let is_resolved = self.roles.packed(grant.role).is_some();
         let scope = if grant.bound.is_cluster_wide() {
             &mut self.cluster
         } else {
@@ -270,10 +220,8 @@ impl RbacIndex {
     fn decide<'a>(&'a self, scope: &'a Scope, attributes: &Attributes<'_>) -> Result<&'a Arc<Bound>, bool> {
         let mut missing = false;
         for grant in scope.grants.of(attributes.user).flatten() {
-            match self.roles.of(grant) {
-                Some(role) if role.rules.iter().any(|rule| rule_allows(rule, attributes)) => {
-                    return Ok(&grant.bound);
-                }
+            match self.roles.packed(grant.role) {
+                Some(rules) if rules.allow(attributes) => return Ok(&grant.bound),
                 Some(_) => {}
                 None => missing = true,
             }
@@ -325,10 +273,10 @@ impl Scope {
                 grants.is_empty()
             });
         }
-        if roles.of(&grant).is_none() {
+        if roles.packed(grant.role).is_none() {
             self.note_resolution(&grant.bound, true);
         }
-        roles.unbind(grant);
+        roles.unbind(&grant.bound, grant.role);
     }
 
     /// Remembers that the role of a binding is missing, or no longer is.
@@ -345,74 +293,6 @@ impl Scope {
                 }
                 bindings.is_empty()
             });
-        }
-    }
-}
-
-impl Roles {
-    fn of(&self, grant: &Grant) -> Option<&Role> {
-        self.slots.get(grant.role?.0 as usize)?.role.as_deref()
-    }
-
-    fn find(&self, key: &RoleKey) -> Option<&Role> {
-        self.slots.get(self.by_key.get(key)?.0 as usize)?.role.as_deref()
-    }
-
-    /// The slot of a role; made if it is not there and `make` says so.
-    fn slot_of(&mut self, key: &RoleKey, make: bool) -> Option<(&mut Slot, RoleId)> {
-        let id = match self.by_key.get(key) {
-            Some(&id) => id,
-            None if make => {
-                let id = match self.free.pop() {
-                    Some(id) => id,
-                    None => {
-                        // More roles than ids: the role stays unknown, and so grants nothing.
-                        let id = RoleId(u32::try_from(self.slots.len()).ok()?);
-                        self.slots.push(Slot::default());
-                        id
-                    }
-                };
-                self.by_key.insert(key.clone(), id);
-                id
-            }
-            None => return None,
-        };
-        self.slots.get_mut(id.0 as usize).map(|slot| (slot, id))
-    }
-
-    fn release_if_unused(&mut self, key: &RoleKey, id: RoleId) {
-        let is_unused = |slot: &mut Slot| slot.role.is_none() && slot.bound_by.is_empty();
-        if self.slots.get_mut(id.0 as usize).is_some_and(is_unused) && self.by_key.remove(key).is_some() {
-            self.free.push(id);
-        }
-    }
-
-    fn unbind(&mut self, grant: Grant) {
-        let bound = grant.bound;
-        let namespace = (!bound.is_cluster_wide()).then(|| bound.namespace());
-        let (Some(id), Some(key)) = (grant.role, RoleKey::of(bound.role_ref(), namespace)) else { return };
-        if let Some(slot) = self.slots.get_mut(id.0 as usize) {
-            slot.bound_by.remove(&ByAddress(Arc::clone(&bound)));
-        }
-        self.release_if_unused(&key, id);
-    }
-}
-
-impl RoleKey {
-    fn role(namespace: &str, name: &str) -> Self {
-        Self::Role(namespace.into(), name.into())
-    }
-
-    fn cluster_role(name: &str) -> Self {
-        Self::ClusterRole(name.into())
-    }
-
-    /// RB-32: `apiGroup` is not looked at; nothing for what can never be found.
-    fn of(role_ref: &RoleRef, namespace: Option<&str>) -> Option<Self> {
-        match role_ref.kind.as_str() {
-            "ClusterRole" => Some(Self::cluster_role(&role_ref.name)),
-            "Role" => Some(Self::role(namespace?, &role_ref.name)),
-            _ => None,
         }
     }
 }
@@ -450,11 +330,4 @@ impl<T> BySubject<T> {
             map.remove(name);
         }
     }
-}
-
-/// What decisions need of a role: annotations can be as large as the role itself.
-fn without_metadata(mut role: Role) -> Role {
-    role.metadata.labels = Vec::new();
-    role.metadata.annotations = Vec::new();
-    role
 }

@@ -1,9 +1,5 @@
 //! What a user may do, as a list of rules (RB-40 to RB-43). For display and for the escalation check.
 
-use std::sync::Arc;
-
-use hashbrown::HashSet;
-
 use super::index::RbacIndex;
 use crate::objects::rbac::PolicyRule;
 use crate::request::User;
@@ -37,12 +33,8 @@ impl RbacIndex {
     /// The rules of a user in a namespace as roles hold them, and what could not be resolved. Unmerged; the rules of
     /// a binding come once, however often it means the user.
     pub fn policy_rules_for(&self, user: &User, namespace: &str) -> (Vec<&PolicyRule>, Vec<String>) {
-        let mut seen = HashSet::new();
         let (mut rules, mut errors) = (Vec::new(), Vec::new());
         for (bound, role) in self.grants(user, namespace) {
-            if !seen.insert(Arc::as_ptr(bound)) {
-                continue;
-            }
             match role {
                 Some(role) => rules.extend(&role.rules),
                 None => errors.push(bound.resolution_error()),

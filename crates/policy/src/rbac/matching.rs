@@ -9,33 +9,45 @@ pub(super) const ALL: &str = "*";
 /// The prefix of the user names of service accounts.
 const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
+/// A rule as its lists of words, however it is kept.
+pub(super) trait Lists {
+    fn verbs(&self) -> impl Iterator<Item = &str>;
+    fn api_groups(&self) -> impl Iterator<Item = &str>;
+    fn resources(&self) -> impl Iterator<Item = &str>;
+    fn resource_names(&self) -> impl Iterator<Item = &str>;
+    fn non_resource_urls(&self) -> impl Iterator<Item = &str>;
+}
+
 /// Whether a rule allows a request (RB-10 to RB-18). A rule serves resource requests or paths, never both at once:
 /// its other half is not looked at (RB-16, RB-18).
 pub fn rule_allows(rule: &PolicyRule, attributes: &Attributes<'_>) -> bool {
-    if !verb_matches(rule, attributes.verb) {
-        return false;
-    }
-    match &attributes.resource {
-        Some(request) => {
-            group_matches(rule, request) && resource_matches(rule, request) && name_matches(rule, request)
+    rule_allows_by(rule, attributes)
+}
+
+/// [`rule_allows`], however the rule is kept.
+pub(super) fn rule_allows_by(rule: &impl Lists, attributes: &Attributes<'_>) -> bool {
+    verb_matches(rule, attributes.verb)
+        && match &attributes.resource {
+            Some(request) => {
+                group_matches(rule, request) && resource_matches(rule, request) && name_matches(rule, request)
+            }
+            None => url_matches(rule, attributes.path),
         }
-        None => url_matches(rule, attributes.path),
-    }
 }
 
 /// RB-10: `*` or exactly the verb.
-pub(super) fn verb_matches(rule: &PolicyRule, verb: &str) -> bool {
-    rule.verbs.iter().any(|v| v == ALL || v == verb)
+pub(super) fn verb_matches(rule: &impl Lists, verb: &str) -> bool {
+    rule.verbs().any(|v| v == ALL || v == verb)
 }
 
 /// RB-11: `*` or exactly the group; the version plays no part.
-pub(super) fn group_matches(rule: &PolicyRule, request: &ResourceRequest<'_>) -> bool {
-    rule.api_groups.iter().any(|g| g == ALL || g == request.group)
+pub(super) fn group_matches(rule: &impl Lists, request: &ResourceRequest<'_>) -> bool {
+    rule.api_groups().any(|g| g == ALL || g == request.group)
 }
 
 /// RB-12, RB-13: `*`, the resource with its subresource, or `*/` and the subresource.
-pub(super) fn resource_matches(rule: &PolicyRule, request: &ResourceRequest<'_>) -> bool {
-    rule.resources.iter().any(|entry| {
+pub(super) fn resource_matches(rule: &impl Lists, request: &ResourceRequest<'_>) -> bool {
+    rule.resources().any(|entry| {
         if entry == ALL {
             return true;
         }
@@ -48,13 +60,36 @@ pub(super) fn resource_matches(rule: &PolicyRule, request: &ResourceRequest<'_>)
 }
 
 /// RB-14, RB-15: no names at all, or the request's name literally; a request without a name has the empty one.
-pub(super) fn name_matches(rule: &PolicyRule, request: &ResourceRequest<'_>) -> bool {
-    rule.resource_names.is_empty() || rule.resource_names.iter().any(|n| n == request.name)
+pub(super) fn name_matches(rule: &impl Lists, request: &ResourceRequest<'_>) -> bool {
+    let mut names = rule.resource_names();
+    names.next().is_none_or(|first| first == request.name || names.any(|name| name == request.name))
 }
 
 /// RB-17: `*`, exactly the path, or a prefix of it followed by `*`.
-pub(super) fn url_matches(rule: &PolicyRule, path: &str) -> bool {
-    rule.non_resource_urls.iter().any(|entry| url_covers(entry, path))
+pub(super) fn url_matches(rule: &impl Lists, path: &str) -> bool {
+    rule.non_resource_urls().any(|entry| url_covers(entry, path))
+}
+
+impl Lists for PolicyRule {
+    fn verbs(&self) -> impl Iterator<Item = &str> {
+        self.verbs.iter().map(String::as_str)
+    }
+
+    fn api_groups(&self) -> impl Iterator<Item = &str> {
+        self.api_groups.iter().map(String::as_str)
+    }
+
+    fn resources(&self) -> impl Iterator<Item = &str> {
+        self.resources.iter().map(String::as_str)
+    }
+
+    fn resource_names(&self) -> impl Iterator<Item = &str> {
+        self.resource_names.iter().map(String::as_str)
+    }
+
+    fn non_resource_urls(&self) -> impl Iterator<Item = &str> {
+        self.non_resource_urls.iter().map(String::as_str)
+    }
 }
 
 /// Whether a URL entry takes in a path, or all that another entry stands for (RB-17, RB-66).

@@ -19,8 +19,10 @@ mod index;
 pub mod legacy;
 mod listing;
 mod matching;
+mod packed;
 mod quote;
 mod reason;
+mod roles;
 
 pub use bound::Bound;
 pub use covers::covers;
