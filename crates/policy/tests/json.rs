@@ -1,4 +1,11 @@
 //! The strict check of JSON, against what Kubernetes and `serde_json` make of the same texts.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up must stop"
+)]
 
 use portcullis_policy::json::{self, JsonError, MAX_DEPTH};
 use portcullis_policy::objects::{Kind, Object};
