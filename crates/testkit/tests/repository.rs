@@ -11,16 +11,19 @@ use std::path::{Path, PathBuf};
 
 use portcullis_testkit::recorded::repository;
 
-/// Folders that are made, not written.
+/// What is made, not written.
 const MADE: &[&str] = &["target", ".git", "artifacts", "recorded", "portcullis-data"];
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
-        if path.is_dir() && !MADE.contains(&name) {
+        if MADE.contains(&name) {
+            continue;
+        }
+        if path.is_dir() {
             files(&path, found);
-        } else if path.is_file() {
+        } else {
             found.push(path);
         }
     }
