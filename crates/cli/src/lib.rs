@@ -1,3 +1,47 @@
 //! The command line of Portcullis: one file per command under `command`.
 
+pub mod answer;
 pub mod bench;
+pub mod command;
+pub mod engine_flags;
+pub mod failure;
+pub mod lines;
+pub mod resource_type;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The boundary between Kubernetes nodes and the control plane
+#[derive(Debug, Parser)]
+#[command(name = "portcullis", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Bench(Box<command::bench::BenchArgs>),
+    CanI(Box<command::can_i::CanIArgs>),
+    Review(Box<command::review::ReviewArgs>),
+}
+
+/// Runs the command that the arguments name and gives the exit code: 0 yes or clean, 1 no or findings, 2 a mistake in
+/// flags or input, 3 something needed cannot be reached.
+pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no mistakes; when even printing fails there is nobody to tell.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        }
+    };
+    let done = match &cli.command {
+        Command::Bench(args) => command::bench::run(args),
+        Command::CanI(args) => command::can_i::run(args),
+        Command::Review(args) => command::review::run(args),
+    };
+    done.unwrap_or_else(|failure| failure.report())
+}

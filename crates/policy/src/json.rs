@@ -54,8 +54,8 @@ impl JsonError {
 
     /// The error of decoding `text` into a type, with the path of the field that did not fit.
     pub fn of_decoding(text: &str, error: &serde_json::Error) -> Self {
-        let offset = offset_of(text, error);
-        Self::at(text, offset, path_before(text, offset), reason_of(error))
+        let (offset, reason) = (offset_of(text, error), reason_of(error));
+        Self::at(text, offset, path_of_value(text, offset, &reason), reason)
     }
 
     /// The same error seen from a text that holds the checked one from `start` on, in the field `path`.
@@ -162,17 +162,30 @@ fn reason_of(error: &serde_json::Error) -> String {
     text.strip_suffix(&position).map(str::to_owned).unwrap_or(text)
 }
 
-/// The path of the value that a reader had just read, or was reading, after `offset` bytes of `text`.
+/// The path of the value at which a reader gave up after `offset` bytes of `text`.
 ///
 /// The text is cut within that value, so that it cannot be complete, and the check tells where it stopped.
-fn path_before(text: &str, offset: usize) -> String {
-    let read = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
+fn path_of_value(text: &str, offset: usize, reason: &str) -> String {
+    let (read, rest) = text.as_bytes().split_at_checked(offset).unwrap_or((text.as_bytes(), b""));
+    let read = read.trim_ascii_end();
+    // A reader that wants a scalar opens an array before it complains; one that wants an object only looks at it.
+    let looked_at = match rest.trim_ascii_start().first() {
+        Some(b'[') => reason.starts_with("invalid type: sequence"),
+        Some(b'{') => reason.starts_with("invalid type: map"),
+        _ => false,
+    };
     let number = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E');
-    let value = read.iter().rev().take_while(|byte| number(byte)).count().max(1);
-    let mut cut = String::from_utf8_lossy(read.get(..read.len().saturating_sub(value)).unwrap_or_default())
-        .into_owned();
     // What is no value still stands in the value's place; of an array or object only the end has to be missing.
-    if !read.ends_with(b"]") && !read.ends_with(b"}") {
+    let (value, broken) = match read.last() {
+        Some(b'[') => (0, looked_at),
+        Some(b'{') => (0, false),
+        Some(b',' | b':') => (0, true),
+        Some(b']' | b'}') => (1, false),
+        _ => (read.iter().rev().take_while(|byte| number(byte)).count().max(1), true),
+    };
+    let kept = read.get(..read.len().saturating_sub(value)).unwrap_or_default();
+    let mut cut = String::from_utf8_lossy(kept).into_owned();
+    if broken {
         cut.push('!');
     }
     let mut checker = Checker::default();

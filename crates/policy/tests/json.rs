@@ -1,4 +1,11 @@
 //! The strict check of JSON, against what Kubernetes and `serde_json` make of the same texts.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up must stop"
+)]
 
 use portcullis_policy::json::{self, JsonError, MAX_DEPTH};
 use portcullis_policy::objects::{Kind, Object};
@@ -109,6 +116,23 @@ fn a_field_of_another_type_is_named_with_its_path_and_line() {
         (r#"{"spec":{"nodeName":{}}}"#, "spec.nodeName"),
         (r#"{"spec":{"volumes":{}}}"#, "spec.volumes"),
         (r#"{"spec":"x1"}"#, "spec"),
+        (r#"{"spec":["n1"]}"#, "spec"),
+        (r#"{"spec":[]}"#, "spec"),
+        ("{\"spec\": {\"nodeName\": [\n \"a\"]}}", "spec.nodeName"),
+        ("{\"spec\": {\"nodeName\": {\n \"a\": 1}}}", "spec.nodeName"),
+        ("{\"spec\":\n {\"volumes\": [\n [\"a\"]]}}", "spec.volumes[0]"),
+        ("{\"spec\":\n {\"volumes\": [{},\n [\"a\"]]}}", "spec.volumes[1]"),
+        (r#"{"spec":{"volumes":[{},["a"]]}}"#, "spec.volumes[1]"),
+        (r#"{"spec":{"volumes":[{},1]}}"#, "spec.volumes[1]"),
+        (r#"{"spec":{"volumes":[true]}}"#, "spec.volumes[0]"),
+        (r#"{"metadata":[]}"#, "metadata"),
+        (r#"{"spec":{"volumes":[{"secret":["s"]}]}}"#, "spec.volumes[0].secret"),
+        (r#"{"spec":{"volumes":[["a"]]}}"#, "spec.volumes[0]"),
+        (
+            r#"{"spec":{"containers":[{"env":[{"valueFrom":{"secretKeyRef":[]}}]}]}}"#,
+            "spec.containers[0].env[0].valueFrom.secretKeyRef",
+        ),
+        (r#"[]"#, ""),
         (r#"{"spec":17}"#, "spec"),
     ];
     for (text, path) in cases {

@@ -15,7 +15,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -27,7 +27,7 @@ impl Random {
         if bound == 0 {
             return 0;
         }
-        usize::try_from(self.next() % bound as u64).expect("below a usize")
+        usize::try_from(self.number() % bound as u64).expect("below a usize")
     }
 
     /// One of the elements.
@@ -110,7 +110,7 @@ fn change(random: &mut Random, input: &mut Vec<u8>, corpus: &[Vec<u8>], dictiona
                 *byte ^= 1 << random.below(8);
             }
         }
-        1 => insert(input, at, &[random.next() as u8]),
+        1 => insert(input, at, &[random.number() as u8]),
         2 => {
             let end = (at + 1 + random.below(16)).min(input.len());
             input.drain(at..end);

@@ -36,16 +36,37 @@ pub fn lines(name: &str) -> Vec<Value> {
     lines
 }
 
-/// The folder of reference data beside the repository, found by walking up from it: nothing where it is not kept.
+/// The folder `shared` that lies beside the repository or above it and holds the recordings as they were made, or
+/// nothing where there is none.
 ///
 /// # Panics
-/// In CI, where it must be there.
+/// In CI (`CI` is set) it must be there.
 pub fn shared_folder() -> Option<PathBuf> {
-    let found =
-        repository().ancestors().map(|up| up.join("shared")).find(|folder| folder.join("data/rbac").is_dir());
-    assert!(
-        found.is_some() || std::env::var_os("CI").is_none(),
-        "the reference data is not there: CI needs a folder shared/data/rbac beside the repository"
-    );
+    let repository = repository();
+    let found = repository
+        .ancestors()
+        .map(|folder| folder.join("shared"))
+        .find(|folder| folder.join("conformance").is_dir());
+    assert!(found.is_some() || std::env::var_os("CI").is_none(), "shared/conformance must be there in CI");
     found
+}
+
+/// The names of all recordings, as [`text`] takes them.
+pub fn names() -> Vec<String> {
+    fn walk(folder: &Path, under: &str, names: &mut Vec<String>) {
+        let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+        for entry in entries {
+            let entry = entry.expect("the folder is readable");
+            let name = format!("{under}{}", entry.file_name().to_str().expect("recordings have plain names"));
+            if entry.path().is_dir() {
+                walk(&entry.path(), &format!("{name}/"), names);
+            } else if let Some(name) = name.strip_suffix(".gz") {
+                names.push(name.to_owned());
+            }
+        }
+    }
+    let mut names = Vec::new();
+    walk(&folder(), "", &mut names);
+    names.sort();
+    names
 }

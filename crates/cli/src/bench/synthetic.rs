@@ -92,15 +92,15 @@ impl Synthetic {
     }
 
     /// Makes every object in turn: pods and volumes first, then roles and bindings.
-    pub fn each_object(self, mut visit: impl FnMut(&Object<'_>)) {
+    pub fn each_object(self, mut visit: impl FnMut(Object<'_>)) {
         for pod in 0..self.pods() {
             let names = self.names(pod);
-            visit(&Object::Pod(Box::new(names.pod())));
-            visit(&Object::PersistentVolume(Box::new(names.volume())));
+            visit(Object::Pod(Box::new(names.pod())));
+            visit(Object::PersistentVolume(Box::new(names.volume())));
         }
         for binding in 0..self.bindings {
-            visit(&Object::ClusterRole(role(binding)));
-            visit(&Object::ClusterRoleBinding(cluster_role_binding(binding)));
+            visit(Object::ClusterRole(role(binding)));
+            visit(Object::ClusterRoleBinding(cluster_role_binding(binding)));
         }
     }
 

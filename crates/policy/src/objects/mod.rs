@@ -16,6 +16,7 @@ pub mod policy;
 pub mod rbac;
 pub mod resource;
 pub mod storage;
+pub mod strict;
 
 /// An object of a kind that plays a part in decisions.
 #[derive(Clone, Debug)]
@@ -145,22 +146,22 @@ impl<'a> Object<'a> {
     /// Decodes one object of a known kind from JSON.
     ///
     /// # Errors
-    /// The text is not JSON, or a field that is read has a value of another type.
+    /// The text is not JSON, or a field that is read has a value of another type; see [`strict`].
     pub fn parse(kind: Kind, json: &'a str) -> Result<Self, serde_json::Error> {
         Ok(match kind {
-            Kind::ClusterRole => Self::ClusterRole(serde_json::from_str(json)?),
-            Kind::ClusterRoleBinding => Self::ClusterRoleBinding(serde_json::from_str(json)?),
-            Kind::CsiDriver => Self::CsiDriver(serde_json::from_str(json)?),
-            Kind::Node => Self::Node(serde_json::from_str(json)?),
-            Kind::PersistentVolume => Self::PersistentVolume(serde_json::from_str(json)?),
-            Kind::PersistentVolumeClaim => Self::PersistentVolumeClaim(serde_json::from_str(json)?),
-            Kind::Pod => Self::Pod(serde_json::from_str(json)?),
-            Kind::PodCertificateRequest => Self::PodCertificateRequest(serde_json::from_str(json)?),
-            Kind::ResourceSlice => Self::ResourceSlice(serde_json::from_str(json)?),
-            Kind::Role => Self::Role(serde_json::from_str(json)?),
-            Kind::RoleBinding => Self::RoleBinding(serde_json::from_str(json)?),
-            Kind::ServiceAccount => Self::ServiceAccount(serde_json::from_str(json)?),
-            Kind::VolumeAttachment => Self::VolumeAttachment(serde_json::from_str(json)?),
+            Kind::ClusterRole => Self::ClusterRole(strict::from_str(json)?),
+            Kind::ClusterRoleBinding => Self::ClusterRoleBinding(strict::from_str(json)?),
+            Kind::CsiDriver => Self::CsiDriver(strict::from_str(json)?),
+            Kind::Node => Self::Node(strict::from_str(json)?),
+            Kind::PersistentVolume => Self::PersistentVolume(strict::from_str(json)?),
+            Kind::PersistentVolumeClaim => Self::PersistentVolumeClaim(strict::from_str(json)?),
+            Kind::Pod => Self::Pod(strict::from_str(json)?),
+            Kind::PodCertificateRequest => Self::PodCertificateRequest(strict::from_str(json)?),
+            Kind::ResourceSlice => Self::ResourceSlice(strict::from_str(json)?),
+            Kind::Role => Self::Role(strict::from_str(json)?),
+            Kind::RoleBinding => Self::RoleBinding(strict::from_str(json)?),
+            Kind::ServiceAccount => Self::ServiceAccount(strict::from_str(json)?),
+            Kind::VolumeAttachment => Self::VolumeAttachment(strict::from_str(json)?),
         })
     }
 

@@ -1,0 +1,130 @@
+//! SubjectAccessReview, LocalSubjectAccessReview and AdmissionReview, told apart by their kind.
+
+use portcullis_policy::chain::Outcome;
+use portcullis_policy::engine::Engine;
+use portcullis_policy::json;
+use portcullis_policy::restriction::review::AdmissionReview;
+use portcullis_policy::review::{AccessReview, AccessStatus, FieldError, Review, invalid_message};
+use portcullis_policy::{Decision, User};
+use serde_json::Value;
+
+use super::admission::{self, RecordedResponse};
+use super::{Answering, Parsing, object, unless_equal};
+
+/// Answers by the chain and by NodeRestriction.
+#[derive(Debug)]
+pub struct AccessAndAdmission {
+    /// What decides.
+    pub engine: Engine,
+}
+
+/// A review that can be answered.
+#[derive(Debug)]
+pub enum Question<'l> {
+    /// About one request.
+    Access(Box<AccessReview>, Option<RecordedStatus>),
+    /// About one write.
+    Admission(Box<AdmissionReview<'l>>, Option<RecordedResponse>),
+}
+
+/// The part of a recorded status that must be equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedStatus {
+    allowed: bool,
+    denied: bool,
+}
+
+impl RecordedStatus {
+    fn read(document: &Value) -> Result<Self, String> {
+        let status = document.get("status").and_then(Value::as_object).ok_or("status: nothing to compare with")?;
+        let flag = |name: &str| match status.get(name) {
+            Some(Value::Bool(value)) => Ok(Some(*value)),
+            None | Some(Value::Null) => Ok(None),
+            Some(_) => Err(format!("status.{name}: expected true or false")),
+        };
+        let allowed = flag("allowed")?.ok_or("status.allowed: nothing to compare with")?;
+        Ok(Self { allowed, denied: flag("denied")?.unwrap_or(false) })
+    }
+}
+
+impl Answering for AccessAndAdmission {
+    type Question<'l> = Question<'l>;
+
+    fn parse<'l>(&self, line: &'l str, parsing: Parsing) -> Result<Question<'l>, String> {
+        let types = json::type_meta(line).map_err(|error| error.to_string())?;
+        if types.kind == "AdmissionReview" {
+            return admission::parse(line, parsing)
+                .map(|(review, recorded)| Question::Admission(Box::new(review), recorded));
+        }
+        let document = object(line)?;
+        let review = match Review::read(&document, None).map_err(|error| error.to_string())? {
+            Review::Access(review) if review.kind.names_subject() => review,
+            Review::Access(review) => return Err(unanswerable(review.kind.as_str())),
+            Review::Rules(_) => return Err(unanswerable("SelfSubjectRulesReview")),
+        };
+        let errors = review.validate();
+        if !errors.is_empty() {
+            return Err(invalid(&errors));
+        }
+        let recorded = match parsing {
+            Parsing::Question => None,
+            Parsing::WithAnswer => Some(RecordedStatus::read(&document)?),
+        };
+        Ok(Question::Access(Box::new(review), recorded))
+    }
+
+    fn answer(&self, question: &Question<'_>) -> String {
+        match question {
+            Question::Access(review, _) => {
+                let status = self.status(review);
+                // Strings and flags can always be written.
+                serde_json::to_string(&review.answered(&status)).unwrap_or_default()
+            }
+            Question::Admission(review, _) => admission::answer(&self.engine, review),
+        }
+    }
+
+    fn difference(&self, question: &Question<'_>) -> Option<String> {
+        match question {
+            Question::Access(review, recorded) => {
+                let (recorded, status) = (recorded.as_ref()?, self.status(review));
+                unless_equal("status.allowed", recorded.allowed, status.allowed)
+                    .or_else(|| unless_equal("status.denied", recorded.denied, status.denied))
+            }
+            Question::Admission(review, recorded) => {
+                admission::difference(&self.engine, review, recorded.as_ref()?)
+            }
+        }
+    }
+}
+
+impl AccessAndAdmission {
+    fn status(&self, review: &AccessReview) -> AccessStatus {
+        let nobody = User::default();
+        match review.attributes(&nobody) {
+            Ok(attributes) => {
+                let attributes_asked = attributes.attributes();
+                let outcome = self.engine.chain().decide(&attributes_asked);
+                AccessStatus {
+                    allowed: outcome.is_allow(),
+                    denied: matches!(outcome, Outcome::Deny(..)),
+                    reason: outcome.render(&attributes_asked),
+                    ..AccessStatus::new(&attributes, &Decision::NO_OPINION, None)
+                }
+            }
+            // Validated while reading; should that ever differ, the answer is no.
+            Err(errors) => AccessStatus { evaluation_error: invalid(&errors), ..AccessStatus::default() },
+        }
+    }
+}
+
+fn unanswerable(kind: &str) -> String {
+    format!(
+        "kind: a {kind} is about its sender, and a line has none; expected SubjectAccessReview, \
+         LocalSubjectAccessReview or AdmissionReview"
+    )
+}
+
+fn invalid(errors: &[FieldError]) -> String {
+    invalid_message(errors)
+}

@@ -1,0 +1,52 @@
+//! AdmissionReview lines: NodeRestriction's answers.
+
+use portcullis_pki::csr;
+use portcullis_policy::engine::Engine;
+use portcullis_policy::restriction::review::{AdmissionReview, ReviewResponse};
+use serde_json::Value;
+
+use super::{Parsing, object, unless_equal};
+
+/// The part of a recorded response that must be equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedResponse {
+    allowed: bool,
+    /// The status code; zero when the response has none.
+    code: u64,
+}
+
+pub(super) fn parse(
+    line: &str,
+    parsing: Parsing,
+) -> Result<(AdmissionReview<'_>, Option<RecordedResponse>), String> {
+    let review = AdmissionReview::parse(line).map_err(|error| error.to_string())?;
+    if parsing == Parsing::Question {
+        return Ok((review, None));
+    }
+    let document = object(line)?;
+    let response = document.get("response").ok_or("response: nothing to compare with")?;
+    let allowed =
+        response.get("allowed").and_then(Value::as_bool).ok_or("response.allowed: nothing to compare with")?;
+    let code = response.pointer("/status/code").and_then(Value::as_u64).unwrap_or(0);
+    Ok((review, Some(RecordedResponse { allowed, code })))
+}
+
+fn response(engine: &Engine, review: &AdmissionReview<'_>) -> ReviewResponse {
+    review.response(engine.admit(&review.request(), csr::common_name))
+}
+
+pub(super) fn answer(engine: &Engine, review: &AdmissionReview<'_>) -> String {
+    // What was read from text can always be written.
+    review.completed(response(engine, review)).unwrap_or_default()
+}
+
+pub(super) fn difference(
+    engine: &Engine,
+    review: &AdmissionReview<'_>,
+    recorded: &RecordedResponse,
+) -> Option<String> {
+    let response = response(engine, review);
+    let code = response.status.as_ref().map_or(0, |status| u64::from(status.code));
+    unless_equal("response.allowed", recorded.allowed, response.allowed)
+        .or_else(|| unless_equal("response.status.code", recorded.code, code))
+}

@@ -1,0 +1,140 @@
+//! Changes beside the decisions: one pod out and in again, at a steady rate.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use portcullis_policy::graph::Graph;
+use portcullis_policy::objects::decode::{List, Text};
+use portcullis_policy::objects::meta::Metadata;
+use portcullis_policy::objects::pod::{Pod, PodSpec, SecretNameSource, Volume};
+use portcullis_policy::objects::{Kind, Object};
+
+use super::histogram::Histogram;
+use super::memory;
+use super::synthetic::Synthetic;
+
+/// How many pods of a snapshot are kept for changing.
+const KEPT: usize = 10_000;
+
+/// The pods to take out and in again.
+#[derive(Debug)]
+pub enum Updates {
+    /// Every pod of a made-up cluster, in an order that jumps.
+    Synthetic(Synthetic),
+    /// The first pods of a snapshot: where each is and what it refers to, and the bytes that keeping them takes.
+    Kept(Vec<KeptPod>, u64),
+}
+
+/// What is kept of a pod: enough to take it out and in.
+#[derive(Debug)]
+pub struct KeptPod {
+    namespace: String,
+    name: String,
+    node: String,
+    secrets: Vec<String>,
+}
+
+impl Updates {
+    /// None yet, of a snapshot.
+    pub fn kept() -> Self {
+        Self::Kept(Vec::new(), 0)
+    }
+
+    /// Keeps a pod of the snapshot, while there is room.
+    pub fn keep(&mut self, object: &Object<'_>) {
+        let (Self::Kept(pods, bytes), Object::Pod(pod)) = (self, object) else { return };
+        if pods.len() == KEPT || pod.spec.node_name.is_empty() {
+            return;
+        }
+        let before = memory::allocated();
+        let mut secrets = Vec::new();
+        pod.each_secret(|name| secrets.push(name.to_owned()));
+        pods.push(KeptPod {
+            namespace: pod.metadata.namespace.to_string(),
+            name: pod.metadata.name.to_string(),
+            node: pod.spec.node_name.to_string(),
+            secrets,
+        });
+        *bytes += memory::allocated().saturating_sub(before);
+    }
+
+    /// How many bytes keeping the pods takes.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Synthetic(_) => 0,
+            Self::Kept(_, bytes) => *bytes,
+        }
+    }
+
+    /// Whether there is no pod to change.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Synthetic(synthetic) => synthetic.pods() == 0,
+            Self::Kept(pods, _) => pods.is_empty(),
+        }
+    }
+
+    /// Takes one pod out and in again.
+    fn change(&self, graph: &Graph, at: u32, latency: &mut Histogram) {
+        let mut out_and_in = |pod: &Pod<'_>| {
+            let started = Instant::now();
+            graph.delete(Kind::Pod, &pod.metadata.namespace, &pod.metadata.name);
+            // It was in before, so its names fit.
+            let _ = graph.apply_pod(pod);
+            latency.record(nanoseconds(started.elapsed()));
+        };
+        match self {
+            // A large odd step visits every pod.
+            Self::Synthetic(synthetic) => {
+                synthetic.with_pod(at.wrapping_mul(2_654_435_761) % synthetic.pods().max(1), &mut out_and_in);
+            }
+            Self::Kept(pods, _) => {
+                if let Some(pod) = pods.get(at as usize % pods.len().max(1)) {
+                    out_and_in(&pod.pod());
+                }
+            }
+        }
+    }
+
+    /// Changes pods at the rate until told to stop, and says how long each change took.
+    pub fn run(&self, graph: &Graph, per_second: u32, stop: &AtomicBool) -> Histogram {
+        let mut latency = Histogram::default();
+        let started = Instant::now();
+        let mut done = 0_u32;
+        while !stop.load(Ordering::Relaxed) {
+            let due = (started.elapsed().as_secs_f64() * f64::from(per_second)) as u32;
+            while done < due && !stop.load(Ordering::Relaxed) {
+                self.change(graph, done, &mut latency);
+                done += 1;
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        latency
+    }
+}
+
+impl KeptPod {
+    fn pod(&self) -> Pod<'_> {
+        let volumes = self.secrets.iter().map(|secret| Volume {
+            secret: Some(SecretNameSource { secret_name: Text::from(&**secret) }),
+            ..Volume::default()
+        });
+        Pod {
+            metadata: Metadata {
+                namespace: Text::from(&*self.namespace),
+                name: Text::from(&*self.name),
+                ..Metadata::default()
+            },
+            spec: PodSpec {
+                node_name: Text::from(&*self.node),
+                volumes: List(volumes.collect()),
+                ..PodSpec::default()
+            },
+            ..Pod::default()
+        }
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,5 @@
+//! The commands, one file each.
+
+pub mod bench;
+pub mod can_i;
+pub mod review;

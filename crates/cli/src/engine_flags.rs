@@ -1,0 +1,110 @@
+//! The flags that say over which objects and by which authorizers is decided. Names are kube-apiserver's where it has
+//! one.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use portcullis_policy::abac::{AbacPolicyFile, Compatibility};
+use portcullis_policy::chain::Mode;
+use portcullis_policy::engine::{Builder, Engine, EngineConfig};
+use portcullis_policy::features::FeatureGates;
+use portcullis_server::state;
+
+use crate::failure::Failure;
+
+/// See the module.
+#[derive(Args, Clone, Debug, Default)]
+pub struct EngineFlags {
+    /// Kubernetes objects as `kubectl get -o json|yaml` prints them: a file, or a directory that is read recursively
+    /// (.json .yaml .yml). Repeatable. Without it there are no objects
+    #[arg(long, value_name = "FILE|DIR")]
+    pub state: Vec<PathBuf>,
+
+    /// Ordered list of authorization modes: AlwaysAllow, AlwaysDeny, ABAC, RBAC, Node
+    #[arg(long, value_name = "MODES", value_delimiter = ',', default_values = ["Node", "RBAC"])]
+    pub authorization_mode: Vec<String>,
+
+    /// File with ABAC policies, one JSON object per line, for mode ABAC
+    #[arg(long, value_name = "FILE")]
+    pub authorization_policy_file: Option<PathBuf>,
+
+    /// Accept ABAC lines that grant more than they say, as Kubernetes does, for instance one with `spec` but no version
+    #[arg(long)]
+    pub abac_compatible: bool,
+
+    /// A user that RBAC allows everything, as in Kubernetes 1.3 to 1.5
+    #[arg(long, value_name = "USER", default_value = "", hide_default_value = true)]
+    pub authorization_rbac_super_user: String,
+
+    /// Feature gates: NAME=true|false, comma separated
+    #[arg(long, value_name = "GATES", default_value = "", hide_default_value = true)]
+    pub feature_gates: String,
+}
+
+impl EngineFlags {
+    /// What the flags say, checked.
+    ///
+    /// # Errors
+    /// A flag that cannot be read, flags that contradict each other, a policy file that cannot be used.
+    pub fn config(&self) -> Result<EngineConfig, Failure> {
+        let modes: Result<Vec<Mode>, _> =
+            self.authorization_mode.iter().filter(|m| !m.is_empty()).map(|m| m.parse()).collect();
+        let config = EngineConfig {
+            modes: modes.map_err(|e| Failure::input(format_args!("--authorization-mode: {e}")))?,
+            gates: FeatureGates::parse(&self.feature_gates)
+                .map_err(|e| Failure::input(format_args!("--feature-gates: {e}")))?,
+            abac: self.abac()?.map(Arc::new),
+            super_user: self.authorization_rbac_super_user.clone(),
+            ..EngineConfig::default()
+        };
+        let errors: Vec<String> = config.errors().iter().map(ToString::to_string).collect();
+        if errors.is_empty() { Ok(config) } else { Err(Failure::input(errors.join("; "))) }
+    }
+
+    fn abac(&self) -> Result<Option<AbacPolicyFile>, Failure> {
+        let Some(path) = &self.authorization_policy_file else { return Ok(None) };
+        let name = path.display().to_string();
+        let bytes = std::fs::read(path).map_err(|e| {
+            Failure::input(format_args!("cannot read --authorization-policy-file {name}: {e}"))
+        })?;
+        let compatibility =
+            if self.abac_compatible { Compatibility::AbacCompatible } else { Compatibility::Strict };
+        let yaml = |text: &str| serde_saphyr::from_str(text).map_err(|error| error.to_string());
+        let file = AbacPolicyFile::parse(&name, &bytes, compatibility, yaml).map_err(Failure::input)?;
+        file.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
+        Ok(Some(file))
+    }
+
+    /// An engine over the objects that the flags name, and what was loaded.
+    ///
+    /// # Errors
+    /// As [`EngineFlags::config`], and the first object or file that cannot be used.
+    pub fn load(
+        &self,
+        change: impl FnOnce(&mut EngineConfig),
+    ) -> Result<(Engine, state::Summary), Failure> {
+        let mut config = self.config()?;
+        change(&mut config);
+        load(config, &self.state)
+    }
+}
+
+/// An engine over the objects of some files.
+///
+/// # Errors
+/// The first object or file that cannot be used, with file, line, field and reason.
+pub fn load(config: EngineConfig, paths: &[PathBuf]) -> Result<(Engine, state::Summary), Failure> {
+    let mut builder = Builder::new(config).map_err(Failure::input)?;
+    let summary = state::load(paths, threads(), &mut |object| {
+        builder.take(object).map_err(|error| error.to_string())
+    })
+    .map_err(Failure::input)?;
+    Ok((builder.finish(), summary))
+}
+
+/// As many threads as there are processors.
+pub fn threads() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}

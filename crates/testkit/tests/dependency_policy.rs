@@ -1,0 +1,156 @@
+//! Which crates may be part of the build. The same rules stand in `deny.toml` for those who run cargo-deny; here they
+//! are checked by every test run.
+#![allow(
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up must stop"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::process::Command;
+
+use portcullis_testkit::recorded::repository;
+
+/// Crates that may not be compiled: a second crypto or TLS stack, and YAML readers that are given up.
+const BANNED: &[&str] =
+    &["native-tls", "openssl", "openssl-sys", "ring", "rustls-pemfile", "serde_yaml", "serde_yml"];
+
+/// Crates that one member alone may name.
+const CONFINED: &[(&str, &str)] = &[("axum", "server"), ("k8s-openapi", "client"), ("kube", "client")];
+
+/// Licences that may be used.
+const LICENCES: &[&str] = &[
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "MIT",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// Crates that are compiled in two versions, and who must move before that ends.
+const DUPLICATES: &[(&str, &str)] = &[("syn", "zerocopy-derive, to syn 3; build time only")];
+
+/// Every crate of the build for this machine, tests and build scripts included: name, version and licence.
+fn crates() -> BTreeSet<(String, String, String)> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let output = Command::new(cargo)
+        .args(["tree", "--workspace", "--locked", "--edges", "normal,build,dev", "--prefix", "none"])
+        .args(["--format", "{p}|{l}|"])
+        .current_dir(repository())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let listed = String::from_utf8(output.stdout).unwrap();
+    let found: BTreeSet<_> = listed
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| {
+            let mut parts = line.split('|');
+            let mut package = parts.next().unwrap().split(' ');
+            let mut next = || package.next().unwrap_or_else(|| panic!("a package: {line}")).to_owned();
+            (next(), next(), parts.next().unwrap().to_owned())
+        })
+        .collect();
+    assert!(found.iter().any(|(name, ..)| name == "serde_json"), "the tree is read");
+    found
+}
+
+#[test]
+fn no_banned_crate_is_compiled() {
+    for (name, version, _) in crates() {
+        assert!(!BANNED.contains(&name.as_str()), "{name} {version}: see `cargo tree -i {name}`");
+    }
+}
+
+#[test]
+fn every_licence_is_one_that_we_may_use() {
+    for (name, version, licence) in crates() {
+        assert!(allowed(&licence), "{name} {version}: {licence}");
+    }
+}
+
+/// Whether a licence expression can be met.
+fn allowed(expression: &str) -> bool {
+    let expression = expression.trim().replace('/', " OR ");
+    split(&expression, " OR ").iter().any(|choice| {
+        split(choice, " AND ").iter().all(|term| {
+            let term = term.trim();
+            match term.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
+                Some(inner) => allowed(inner),
+                None => LICENCES.contains(&term),
+            }
+        })
+    })
+}
+
+/// Splits at an operator outside of parentheses.
+fn split(expression: &str, operator: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    for piece in expression.split_inclusive(operator) {
+        let last = parts.last_mut().unwrap();
+        last.push_str(piece);
+        if last.matches('(').count() == last.matches(')').count() && last.ends_with(operator) {
+            last.truncate(last.len() - operator.len());
+            parts.push(String::new());
+        }
+    }
+    parts
+}
+
+#[test]
+fn licence_expressions_are_read_as_they_are_meant() {
+    for yes in ["MIT", "MIT/GPL-3.0", "GPL-3.0 OR MIT", "(MIT OR GPL-3.0) AND Unicode-3.0", "ISC AND (MIT)"] {
+        assert!(allowed(yes), "{yes}");
+    }
+    for no in ["", "GPL-3.0", "MIT AND GPL-3.0", "(MIT OR ISC) AND GPL-3.0", "(MIT AND GPL-3.0) OR GPL-2.0"] {
+        assert!(!allowed(no), "{no}");
+    }
+}
+
+#[test]
+fn every_crate_comes_from_the_public_registry() {
+    let lock = fs::read_to_string(repository().join("Cargo.lock")).unwrap();
+    let registry = "source = \"registry+https://github.com/rust-lang/crates.io-index\"";
+    let sources: Vec<&str> = lock.lines().filter(|line| line.starts_with("source")).collect();
+    assert!(!sources.is_empty());
+    for source in sources {
+        assert_eq!(source, registry);
+    }
+}
+
+#[test]
+fn crates_compiled_in_two_versions_are_known() {
+    let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, version, _) in crates() {
+        versions.entry(name).or_default().insert(version);
+    }
+    versions.retain(|_, versions| versions.len() > 1);
+    let known: BTreeSet<&str> = DUPLICATES.iter().map(|(name, _)| *name).collect();
+    let found: BTreeSet<&str> = versions.keys().map(String::as_str).collect();
+    let new: Vec<_> = versions.iter().filter(|(name, _)| !known.contains(name.as_str())).collect();
+    assert!(new.is_empty(), "new duplicates, see `cargo tree -d`: {new:?}");
+    let gone: Vec<_> = known.difference(&found).collect();
+    assert!(gone.is_empty(), "no longer duplicates, remove them from the list: {gone:?}");
+}
+
+#[test]
+fn confined_crates_stay_where_they_belong() {
+    for member in fs::read_dir(repository().join("crates")).unwrap() {
+        let folder = member.unwrap().path();
+        let member = folder.file_name().unwrap().to_str().unwrap();
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        for line in manifest.lines() {
+            let name: String =
+                line.chars().take_while(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
+            for (confined, home) in CONFINED {
+                assert!(name != *confined || member == *home, "{confined} is named by {member}: {line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The recordings in the repository are those that were made.
+
+use portcullis_testkit::recorded;
+
+#[test]
+fn the_copies_of_the_recordings_are_exact() {
+    let names = recorded::names();
+    assert!(!names.is_empty(), "there are recordings");
+    let Some(shared) = recorded::shared_folder() else { return };
+    for name in names {
+        let path = shared.join("conformance").join(&name);
+        let original = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        assert!(recorded::text(&name) == original, "{name} differs from {}", path.display());
+    }
+}
