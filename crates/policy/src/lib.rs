@@ -8,13 +8,18 @@
 //! it implements. Where we differ from Kubernetes on purpose the code says `DIVERGES:` and `docs/compatibility.md`
 //! lists it.
 
+pub mod abac;
 pub mod decision;
 pub mod features;
 pub mod identity;
+pub mod kubelet_api;
 pub mod objects;
 pub mod request;
+pub mod request_info;
+pub mod review;
 pub mod rules;
 pub mod selector;
+pub mod target;
 
 pub use decision::{Authorizer, Decision, Reason};
 pub use features::FeatureGates;
