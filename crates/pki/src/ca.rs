@@ -114,7 +114,19 @@ impl CertificateAuthority {
     /// # Errors
     /// See [`CaError`].
     pub fn generate(common_name: &str, now: SystemTime, lifetime: Duration) -> Result<Self, CaError> {
-        let key = KeyPair::generate()?;
+        Self::with_key(KeyPair::generate()?, common_name, now, lifetime)
+    }
+
+    /// Makes a new certificate for an authority whose key is there already.
+    ///
+    /// # Errors
+    /// See [`CaError`].
+    pub fn with_key(
+        key: KeyPair,
+        common_name: &str,
+        now: SystemTime,
+        lifetime: Duration,
+    ) -> Result<Self, CaError> {
         let subject = name(common_name, &[])?;
         let profile = Profile {
             subject: subject.clone(),

@@ -5,7 +5,7 @@
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::{SHA256, digest};
-use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
+use rustls_pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
 use webpki::{
     EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeIdIter, KeyUsage, RequiredEkuNotFoundContext,
 };
@@ -15,7 +15,9 @@ use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::ExtendedKeyUsage;
 use x509_cert::time::Validity;
 
+use crate::ca::{CertificateAuthority, Template, Usage};
 use crate::der::only;
+use crate::key::KeyPair;
 use crate::name::{Subject, SubjectError};
 use crate::pem;
 
@@ -320,4 +322,38 @@ impl Facts {
 pub fn not_after(certificate_pem: &[u8]) -> Result<SystemTime, VerifyError> {
     let block = pem::first(certificate_pem).unwrap_or(pem::Block { label: String::new(), der: Vec::new() });
     Ok(Facts::read(&block.der)?.validity.not_after.to_system_time())
+}
+
+/// Whether a certificate that was issued before can go on being used until `until`: it belongs to the key, comes from
+/// this authority, and says what the template says.
+pub fn will_do(
+    certificate_pem: &[u8],
+    key_pem: &[u8],
+    authority: &CertificateAuthority,
+    template: &Template,
+    until: SystemTime,
+) -> bool {
+    let Some(block) = pem::first(certificate_pem) else { return false };
+    let certificate = CertificateDer::from(block.der);
+    let Ok(key) = KeyPair::from_pem(key_pem) else { return false };
+    let Ok(facts) = Facts::read(&certificate) else { return false };
+    let Ok(leaf) = EndEntityCert::try_from(&certificate) else { return false };
+    let Ok(anchor) = webpki::anchor_from_trusted_cert(authority.certificate()) else { return false };
+    let usage = match template.usage {
+        Usage::Client => KeyUsage::client_auth(),
+        Usage::Server => KeyUsage::server_auth(),
+    };
+    let time = UnixTime::since_unix_epoch(until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+    let is_signed =
+        leaf.verify_for_usage(webpki::ALL_VERIFICATION_ALGS, &[anchor], &[], time, usage, None, None).is_ok();
+    let names =
+        template.dns_names.iter().cloned().chain(template.ip_addresses.iter().map(ToString::to_string));
+    let covers = |name: String| {
+        ServerName::try_from(name).is_ok_and(|n| leaf.verify_is_valid_for_subject_name(&n).is_ok())
+    };
+    is_signed
+        && facts.public_key == key.public_der()
+        && facts.subject.common_name() == Ok(template.common_name.as_str())
+        && facts.subject.organizations().is_ok_and(|o| o == template.organizations)
+        && names.into_iter().all(covers)
 }
