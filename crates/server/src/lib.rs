@@ -1,3 +1,24 @@
 //! Listens: the API endpoint, the webhooks and the kubelet guard, and what they start from.
 
 pub mod state;
+//! Listens: HTTPS, who asks, what they ask, whether they may, and the API on top of that.
+//!
+//! A request goes through [`listener`] (TLS, possession of a key only), [`service`] (what is asked), [`authn`] (who
+//! asks), [`authz`] (may they) and then reaches a handler in [`api`]. A handler takes a [`authz::Permit`], and only
+//! [`authz`] makes one: there is no way round.
+
+pub mod api;
+pub mod authn;
+pub mod authz;
+pub mod bootstrap;
+pub mod config;
+mod go;
+pub mod listener;
+pub mod metrics;
+mod query;
+pub mod service;
+pub mod status;
+
+pub use config::ServeConfig;
+pub use listener::Server;
+pub use service::App;

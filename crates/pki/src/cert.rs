@@ -1,0 +1,359 @@
+//! Certificates that clients show: first unverified, without any identity, then verified (AN-40 to AN-46).
+//!
+//! There is no revocation, and names in the subject alternative name are not looked at (AN-46).
+
+use std::time::{Duration, SystemTime};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use rustls_pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
+use webpki::{
+    EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeIdIter, KeyUsage, RequiredEkuNotFoundContext,
+};
+use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::der::{Tag, TagNumber};
+use x509_cert::ext::Extension;
+use x509_cert::ext::pkix::ExtendedKeyUsage;
+use x509_cert::time::Validity;
+
+use crate::ca::{CertificateAuthority, Template, Usage};
+use crate::der::only;
+use crate::key::KeyPair;
+use crate::name::{Subject, SubjectError};
+use crate::pem;
+
+/// `1.3.6.1.5.5.7.3.2`
+const CLIENT_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.2");
+/// `2.5.29.37.0`
+const ANY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37.0");
+const EXTENDED_KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37");
+const SUBJECT_KEY_IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.14");
+
+/// A certificate that somebody has shown, and proved to hold the key of, but that nobody has verified. It has no
+/// identity: that comes from [`UnverifiedCertificate::verify`] alone.
+#[derive(Clone, Debug)]
+pub struct UnverifiedCertificate {
+    leaf: CertificateDer<'static>,
+    intermediates: Vec<CertificateDer<'static>>,
+}
+
+/// Who a verified certificate says that its holder is. Only verification makes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    common_name: String,
+    organizations: Vec<String>,
+    user_id: String,
+    credential_id: String,
+}
+
+/// A chain that was verified at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    identity: Option<Identity>,
+    not_before: SystemTime,
+    not_after: SystemTime,
+}
+
+/// A certificate that is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VerifyError {
+    /// The chain does not lead to a certificate authority of the bundle, or is not valid now, or not for clients.
+    #[error("the certificate is not accepted: {0}")]
+    Chain(webpki::Error),
+    /// The certificate is not one.
+    #[error("the certificate cannot be read")]
+    Der(#[from] x509_cert::der::Error),
+    /// The subject cannot be used.
+    #[error(transparent)]
+    Subject(#[from] SubjectError),
+}
+
+/// A bundle of certificate authorities that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CaBundleError {
+    /// A block that is not a certificate that could sign others.
+    #[error("certificate {0} of the bundle cannot be used as a certificate authority: {1}")]
+    Certificate(usize, String),
+    /// There is nothing in it.
+    #[error("the bundle holds no certificate")]
+    Empty,
+}
+
+/// The certificate authorities that vouch for clients.
+#[derive(Debug)]
+pub struct CaBundle {
+    authorities: Vec<Authority>,
+}
+
+#[derive(Debug)]
+struct Authority {
+    anchor: TrustAnchor<'static>,
+    validity: Validity,
+    is_for_clients: bool,
+}
+
+impl CaBundle {
+    /// Reads a bundle in PEM form. Blocks of other kinds are skipped, as in Kubernetes.
+    ///
+    /// # Errors
+    /// No certificate, or one that cannot be read.
+    pub fn from_pem(text: &[u8]) -> Result<Self, CaBundleError> {
+        let mut authorities = Vec::new();
+        for (i, block) in pem::blocks(text).into_iter().filter(|b| b.label == "CERTIFICATE").enumerate() {
+            let der = CertificateDer::from(block.der);
+            let facts = Facts::read(&der).map_err(|e| CaBundleError::Certificate(i, e.to_string()))?;
+            let anchor = webpki::anchor_from_trusted_cert(&der)
+                .map_err(|e| CaBundleError::Certificate(i, e.to_string()))?
+                .to_owned();
+            authorities.push(Authority {
+                anchor,
+                validity: facts.validity,
+                is_for_clients: facts.is_for_clients,
+            });
+        }
+        if authorities.is_empty() {
+            return Err(CaBundleError::Empty);
+        }
+        Ok(Self { authorities })
+    }
+}
+
+/// Accepts a certificate of a chain when it lists client authentication or any usage, or no usage at all (AN-41).
+struct ForClients;
+
+impl ExtendedKeyUsageValidator for ForClients {
+    fn validate(&self, purposes: KeyPurposeIdIter<'_, '_>) -> Result<(), webpki::Error> {
+        let mut present = Vec::new();
+        for purpose in purposes {
+            let oid = purpose?.to_decoded_oid();
+            if is_same_oid(&oid, CLIENT_AUTH) || is_same_oid(&oid, ANY_USAGE) {
+                return Ok(());
+            }
+            present.push(oid);
+        }
+        if present.is_empty() {
+            return Ok(());
+        }
+        Err(webpki::Error::RequiredEkuNotFoundContext(RequiredEkuNotFoundContext {
+            required: KeyUsage::client_auth(),
+            present,
+        }))
+    }
+}
+
+fn is_same_oid(arcs: &[usize], oid: ObjectIdentifier) -> bool {
+    oid.arcs().map(|a| usize::try_from(a).ok()).eq(arcs.iter().map(|a| Some(*a)))
+}
+
+impl UnverifiedCertificate {
+    /// The certificates that a peer sent, its own first. Nothing when it sent none.
+    pub fn from_chain(chain: &[CertificateDer<'_>]) -> Option<Self> {
+        let (leaf, intermediates) = chain.split_first()?;
+        Some(Self {
+            leaf: leaf.clone().into_owned(),
+            intermediates: intermediates.iter().map(|c| c.clone().into_owned()).collect(),
+        })
+    }
+
+    /// Verifies the chain for a client at one moment (AN-41): each element, the authority included, is valid then
+    /// and is meant for clients.
+    ///
+    /// DIVERGES: a certificate authority that is shown as a client's own certificate, certificates of X.509
+    /// version 1 and RSA keys below 2048 bits are refused; Kubernetes accepts them.
+    ///
+    /// # Errors
+    /// See [`VerifyError`].
+    pub fn verify(&self, bundle: &CaBundle, now: SystemTime) -> Result<Verified, VerifyError> {
+        let since_epoch = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let usable: Vec<&Authority> =
+            bundle.authorities.iter().filter(|a| a.is_for_clients && contains(&a.validity, now)).collect();
+        let anchors: Vec<TrustAnchor<'_>> = usable.iter().map(|a| a.anchor.clone()).collect();
+        let leaf = EndEntityCert::try_from(&self.leaf).map_err(VerifyError::Chain)?;
+        let path = leaf
+            .verify_for_usage(
+                webpki::ALL_VERIFICATION_ALGS,
+                &anchors,
+                &self.intermediates,
+                UnixTime::since_unix_epoch(since_epoch),
+                ForClients,
+                None,
+                None,
+            )
+            .map_err(VerifyError::Chain)?;
+
+        // How long the answer holds: as long as every element of the path does.
+        let anchor = path.anchor();
+        let mut validities: Vec<Validity> = usable
+            .iter()
+            .filter(|a| {
+                a.anchor.subject == anchor.subject
+                    && a.anchor.subject_public_key_info == anchor.subject_public_key_info
+            })
+            .map(|a| a.validity)
+            .collect();
+        let facts = Facts::read(&self.leaf)?;
+        validities.push(facts.validity);
+        for intermediate in path.intermediate_certificates() {
+            validities.push(Facts::read(&intermediate.der())?.validity);
+        }
+        let not_before = validities.iter().map(|v| v.not_before.to_system_time()).max();
+        let not_after = validities.iter().map(|v| v.not_after.to_system_time()).min();
+
+        Ok(Verified {
+            identity: Identity::of(&facts.subject, &self.leaf)?,
+            not_before: not_before.unwrap_or(now),
+            not_after: not_after.unwrap_or(now),
+        })
+    }
+}
+
+fn contains(validity: &Validity, now: SystemTime) -> bool {
+    (validity.not_before.to_system_time()..=validity.not_after.to_system_time()).contains(&now)
+}
+
+impl Verified {
+    /// Who the holder is. Nothing for a certificate without common name, which names nobody (AN-43).
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
+    /// Whether the chain is still valid at that moment.
+    pub fn is_valid_at(&self, now: SystemTime) -> bool {
+        (self.not_before..=self.not_after).contains(&now)
+    }
+}
+
+impl Identity {
+    fn of(subject: &Subject, leaf: &CertificateDer<'_>) -> Result<Option<Self>, SubjectError> {
+        // AN-42
+        let common_name = subject.common_name()?.to_owned();
+        if common_name.is_empty() {
+            return Ok(None);
+        }
+        let organizations = subject.organizations()?.into_iter().map(str::to_owned).collect();
+        let user_id = subject.user_id()?.to_owned();
+        // AN-45
+        let hash = digest(&SHA256, leaf);
+        let hex: String = hash.as_ref().iter().map(|b| format!("{b:02x}")).collect();
+        Ok(Some(Self { common_name, organizations, user_id, credential_id: format!("X509SHA256={hex}") }))
+    }
+
+    /// The common name: the user's name (AN-42). Never empty.
+    pub fn common_name(&self) -> &str {
+        &self.common_name
+    }
+
+    /// The organizations, in order: the user's groups (AN-42).
+    pub fn organizations(&self) -> &[String] {
+        &self.organizations
+    }
+
+    /// The user's id; empty when the certificate has none (AN-44).
+    pub fn user_id(&self) -> &str {
+        &self.user_id
+    }
+
+    /// `X509SHA256=` and the hash of the certificate (AN-45).
+    pub fn credential_id(&self) -> &str {
+        &self.credential_id
+    }
+}
+
+/// What we read of a certificate ourselves.
+pub(crate) struct Facts {
+    pub(crate) validity: Validity,
+    pub(crate) subject: Subject,
+    /// The name, a DER SEQUENCE.
+    pub(crate) subject_der: Vec<u8>,
+    /// A DER SubjectPublicKeyInfo.
+    pub(crate) public_key: Vec<u8>,
+    /// What the certificate calls its key, if it does.
+    pub(crate) key_identifier: Option<Vec<u8>>,
+    is_for_clients: bool,
+}
+
+impl Facts {
+    pub(crate) fn read(der: &[u8]) -> Result<Self, VerifyError> {
+        let mut certificate = only(der)?.children(Tag::Sequence)?;
+        let mut fields = certificate.required()?.children(Tag::Sequence)?;
+        let tagged = |number| Tag::ContextSpecific { constructed: true, number: TagNumber(number) };
+        if fields.peek() == Some(tagged(0)) {
+            fields.required()?;
+        }
+        let _serial = fields.required()?;
+        let _algorithm = fields.required()?;
+        let _issuer = fields.required()?;
+        let validity = fields.required()?.decode()?;
+        let subject = fields.required()?;
+        let public_key = fields.required()?.raw.to_vec();
+        let mut is_for_clients = true;
+        let mut key_identifier = None;
+        while let Some(field) = fields.optional()? {
+            if field.tag() != tagged(3) {
+                continue;
+            }
+            for extension in only(field.contents())?.decode::<Vec<Extension>>()? {
+                let value = only(extension.extn_value.as_bytes())?;
+                match extension.extn_id {
+                    EXTENDED_KEY_USAGE => {
+                        let usages = value.decode::<ExtendedKeyUsage>()?;
+                        is_for_clients = usages.0.iter().any(|u| *u == CLIENT_AUTH || *u == ANY_USAGE);
+                    }
+                    SUBJECT_KEY_IDENTIFIER => key_identifier = Some(value.contents().to_vec()),
+                    _ => {}
+                }
+            }
+        }
+        subject.tag().assert_eq(Tag::Sequence)?;
+        Ok(Self {
+            validity,
+            subject: Subject::read(subject.contents())?,
+            subject_der: subject.raw.to_vec(),
+            public_key,
+            key_identifier,
+            is_for_clients,
+        })
+    }
+}
+
+/// When a certificate in PEM form stops being valid.
+///
+/// # Errors
+/// The text does not begin with a certificate.
+pub fn not_after(certificate_pem: &[u8]) -> Result<SystemTime, VerifyError> {
+    let block = pem::first(certificate_pem).unwrap_or(pem::Block { label: String::new(), der: Vec::new() });
+    Ok(Facts::read(&block.der)?.validity.not_after.to_system_time())
+}
+
+/// Whether a certificate that was issued before can go on being used until `until`: it belongs to the key, comes from
+/// this authority, and says what the template says.
+pub fn will_do(
+    certificate_pem: &[u8],
+    key_pem: &[u8],
+    authority: &CertificateAuthority,
+    template: &Template,
+    until: SystemTime,
+) -> bool {
+    let Some(block) = pem::first(certificate_pem) else { return false };
+    let certificate = CertificateDer::from(block.der);
+    let Ok(key) = KeyPair::from_pem(key_pem) else { return false };
+    let Ok(facts) = Facts::read(&certificate) else { return false };
+    let Ok(leaf) = EndEntityCert::try_from(&certificate) else { return false };
+    let Ok(anchor) = webpki::anchor_from_trusted_cert(authority.certificate()) else { return false };
+    let usage = match template.usage {
+        Usage::Client => KeyUsage::client_auth(),
+        Usage::Server => KeyUsage::server_auth(),
+    };
+    let time = UnixTime::since_unix_epoch(until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+    let is_signed =
+        leaf.verify_for_usage(webpki::ALL_VERIFICATION_ALGS, &[anchor], &[], time, usage, None, None).is_ok();
+    let names =
+        template.dns_names.iter().cloned().chain(template.ip_addresses.iter().map(ToString::to_string));
+    let covers = |name: String| {
+        ServerName::try_from(name).is_ok_and(|n| leaf.verify_is_valid_for_subject_name(&n).is_ok())
+    };
+    is_signed
+        && facts.public_key == key.public_der()
+        && facts.subject.common_name() == Ok(template.common_name.as_str())
+        && facts.subject.organizations().is_ok_and(|o| o == template.organizations)
+        && names.into_iter().all(covers)
+}

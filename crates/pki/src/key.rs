@@ -1,0 +1,155 @@
+//! Private keys: made, read, and used to sign.
+
+use std::fmt;
+
+use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING,
+    EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
+};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use x509_cert::der::asn1::{Any, ObjectIdentifier};
+use x509_cert::spki::AlgorithmIdentifierOwned;
+
+use crate::pem;
+
+/// RSA keys below this size are refused, as in every verifier that will see the signature. Bits.
+const MIN_RSA_BITS: usize = 2048;
+
+/// A key that cannot be made, read or used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The system has no randomness, or the library refused to make a key.
+    #[error("cannot make a key")]
+    Generate,
+    /// The text holds no private key.
+    #[error("no private key in PEM form: {0}")]
+    Pem(String),
+    /// A kind of key that is not supported.
+    #[error(
+        "not a private key that can be used here: need ECDSA P-256, P-384 or P-521, or RSA of at least {MIN_RSA_BITS} bits"
+    )]
+    Unsupported,
+    /// Signing failed.
+    #[error("cannot sign")]
+    Sign,
+}
+
+/// A private key and its public key.
+pub struct KeyPair {
+    inner: Inner,
+    private: PrivateKeyDer<'static>,
+    public: Vec<u8>,
+}
+
+enum Inner {
+    Ecdsa(EcdsaKeyPair, &'static str),
+    Rsa(RsaKeyPair),
+}
+
+/// The curves, each with the object identifier of its signatures.
+static CURVES: [(&EcdsaSigningAlgorithm, &str); 3] = [
+    (&ECDSA_P256_SHA256_ASN1_SIGNING, "1.2.840.10045.4.3.2"),
+    (&ECDSA_P384_SHA384_ASN1_SIGNING, "1.2.840.10045.4.3.3"),
+    (&ECDSA_P521_SHA512_ASN1_SIGNING, "1.2.840.10045.4.3.4"),
+];
+const SHA256_WITH_RSA: &str = "1.2.840.113549.1.1.11";
+
+impl KeyPair {
+    /// Makes a new ECDSA key on P-256.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn generate() -> Result<Self, KeyError> {
+        let [(p256, oid), ..] = CURVES;
+        let inner = EcdsaKeyPair::generate(p256).map_err(|_| KeyError::Generate)?;
+        let pkcs8 = inner.to_pkcs8v1().map_err(|_| KeyError::Generate)?.as_ref().to_vec();
+        Self::of(Inner::Ecdsa(inner, oid), PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pkcs8)))
+    }
+
+    /// Reads a private key in PEM form: PKCS#8, SEC 1 or PKCS#1.
+    ///
+    /// # Errors
+    /// No key in the text, or one of another kind.
+    pub fn from_pem(text: &[u8]) -> Result<Self, KeyError> {
+        let private = PrivateKeyDer::from_pem_slice(text).map_err(|e| KeyError::Pem(e.to_string()))?;
+        for (curve, oid) in CURVES {
+            if let Ok(key) = EcdsaKeyPair::from_private_key_der(curve, private.secret_der()) {
+                return Self::of(Inner::Ecdsa(key, oid), private);
+            }
+        }
+        let rsa = match &private {
+            PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()),
+            other => RsaKeyPair::from_pkcs8(other.secret_der()),
+        };
+        match rsa {
+            Ok(key) if key.public_modulus_len() * 8 >= MIN_RSA_BITS => Self::of(Inner::Rsa(key), private),
+            _ => Err(KeyError::Unsupported),
+        }
+    }
+
+    fn of(inner: Inner, private: PrivateKeyDer<'static>) -> Result<Self, KeyError> {
+        let public = match &inner {
+            Inner::Ecdsa(key, _) => AsDer::<PublicKeyX509Der<'_>>::as_der(key.public_key()),
+            Inner::Rsa(key) => AsDer::<PublicKeyX509Der<'_>>::as_der(key.public_key()),
+        };
+        let public = public.map_err(|_| KeyError::Unsupported)?.as_ref().to_vec();
+        Ok(Self { inner, private, public })
+    }
+
+    /// The private key as PEM text. PKCS#8, unless it was read in another form.
+    pub fn to_pem(&self) -> String {
+        let label = match &self.private {
+            PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
+            PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
+            _ => "PRIVATE KEY",
+        };
+        pem::encode(label, self.private.secret_der())
+    }
+
+    /// The private key's bytes.
+    pub fn private_der(&self) -> &PrivateKeyDer<'static> {
+        &self.private
+    }
+
+    /// The public key: a DER SubjectPublicKeyInfo.
+    pub fn public_der(&self) -> &[u8] {
+        &self.public
+    }
+
+    /// Signs a message with the algorithm that [`KeyPair::signature_algorithm`] names.
+    pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
+        let random = SystemRandom::new();
+        match &self.inner {
+            Inner::Ecdsa(key, _) => {
+                Ok(key.sign(&random, message).map_err(|_| KeyError::Sign)?.as_ref().to_vec())
+            }
+            Inner::Rsa(key) => {
+                let mut signature = vec![0; key.public_modulus_len()];
+                key.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature).map_err(|_| KeyError::Sign)?;
+                Ok(signature)
+            }
+        }
+    }
+
+    pub(crate) fn signature_algorithm(&self) -> AlgorithmIdentifierOwned {
+        match self.inner {
+            Inner::Ecdsa(_, oid) => {
+                AlgorithmIdentifierOwned { oid: ObjectIdentifier::new_unwrap(oid), parameters: None }
+            }
+            Inner::Rsa(_) => AlgorithmIdentifierOwned {
+                oid: ObjectIdentifier::new_unwrap(SHA256_WITH_RSA),
+                parameters: Some(Any::null()),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for KeyPair {
+    /// Says that there is a key, never which.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyPair(..)")
+    }
+}

@@ -1,0 +1,78 @@
+//! `/livez`, `/readyz`, `/healthz` and their single checks (AP-103).
+
+use std::fmt::Write as _;
+
+use http::StatusCode;
+use http::request::Parts;
+
+use super::route::Probe;
+use crate::authz::Permit;
+use crate::go::quoted;
+use crate::query;
+use crate::service::App;
+use crate::status::{Answer, page_not_found, text};
+
+/// One thing that must hold.
+pub struct Check {
+    /// The name in the path and in the list.
+    pub name: &'static str,
+    /// Whether a server that fails it should be restarted. If not, it only gets no requests.
+    pub is_vital: bool,
+    /// What is wrong, if anything.
+    pub run: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
+}
+
+impl Check {
+    /// The check that holds whenever there is an answer at all.
+    pub fn ping() -> Self {
+        Self { name: "ping", is_vital: true, run: Box::new(|| Ok(())) }
+    }
+}
+
+/// All checks of an endpoint, or the one that the path names. Any method.
+pub(crate) fn answer(_permit: Permit, app: &App, probe: Probe, path: &str, head: &Parts) -> Answer {
+    let checks = || app.checks().iter().filter(|c| c.is_vital || probe == Probe::Readyz);
+    let single = path.get(probe.name().len() + 1..).and_then(|rest| rest.strip_prefix('/'));
+    let Some(name) = single else {
+        return all(checks(), probe, head.uri.query().unwrap_or_default());
+    };
+    let Some(check) = checks().find(|c| c.name == name) else { return page_not_found() };
+    match (check.run)() {
+        Ok(()) => text(StatusCode::OK, "ok"),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {error}\n")),
+    }
+}
+
+/// Why a check fails is not said here: everybody may read this.
+fn all<'a>(checks: impl Iterator<Item = &'a Check>, probe: Probe, query: &str) -> Answer {
+    let mut excluded = query::values(query, "exclude");
+    let mut list = String::new();
+    let mut failed = false;
+    for check in checks {
+        let name = check.name;
+        let line = if excluded.iter().any(|e| e == name) {
+            excluded.retain(|e| e != name);
+            writeln!(list, "[+]{name} excluded: ok")
+        } else if let Err(error) = (check.run)() {
+            failed = true;
+            tracing::warn!(probe = probe.name(), check = name, error, "health check failed");
+            writeln!(list, "[-]{name} failed: reason withheld")
+        } else {
+            writeln!(list, "[+]{name} ok")
+        };
+        let _ = line;
+    }
+    if !excluded.is_empty() {
+        let unknown: Vec<String> = excluded.iter().map(|e| quoted(e)).collect();
+        let unknown = unknown.join(", ");
+        let _ = writeln!(list, "warn: some health checks cannot be excluded: no matches for {unknown}");
+    }
+    let name = probe.name();
+    if failed {
+        return text(StatusCode::INTERNAL_SERVER_ERROR, format!("{list}{name} check failed\n"));
+    }
+    if query::has(query, "verbose") {
+        return text(StatusCode::OK, format!("{list}{name} check passed\n"));
+    }
+    text(StatusCode::OK, "ok")
+}

@@ -1,0 +1,28 @@
+//! `/metrics`.
+
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderValue, Method, StatusCode};
+
+use crate::authz::Permit;
+use crate::service::App;
+use crate::status::{Answer, Status, text};
+
+/// What was counted, in the text format; as OpenMetrics to whoever asks for it.
+pub(crate) fn answer(_permit: Permit, app: &App, head: &Parts) -> Result<Answer, Status> {
+    if head.method != Method::GET {
+        return Err(Status::method_not_allowed());
+    }
+    let Ok(body) = app.metrics().render() else {
+        return Ok(text(StatusCode::INTERNAL_SERVER_ERROR, "cannot write the metrics\n"));
+    };
+    let mut answer = text(StatusCode::OK, body);
+    let accept = head.headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let media = if accept.contains("application/openmetrics-text") {
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    } else {
+        "text/plain; version=0.0.4; charset=utf-8"
+    };
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    Ok(answer)
+}

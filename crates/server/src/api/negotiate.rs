@@ -1,0 +1,40 @@
+//! Media types: what comes in and what the client takes (AP-10, AP-17, AP-18). JSON only.
+
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE};
+
+use crate::status::Status;
+
+/// Checks that the client takes JSON (AP-17). Clauses that ask for another form (`as=...`) are passed over, as for a
+/// form that is not served (AP-18).
+///
+/// # Errors
+/// 406 when no clause can be met.
+pub(crate) fn accepts_json(headers: &HeaderMap) -> Result<(), Status> {
+    let Some(value) = headers.get(ACCEPT) else { return Ok(()) };
+    let value = value.to_str().map_err(|_| Status::not_acceptable())?;
+    if value.trim().is_empty() || value.split(',').any(is_plain_json) {
+        return Ok(());
+    }
+    Err(Status::not_acceptable())
+}
+
+fn is_plain_json(clause: &str) -> bool {
+    let mut parts = clause.split(';').map(str::trim);
+    let media = parts.next().unwrap_or_default();
+    (media == "*/*" || media.eq_ignore_ascii_case("application/json"))
+        && !parts.any(|p| p.split('=').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("as")))
+}
+
+/// Checks that the body is said to be JSON (AP-10). A body without a media type is taken for JSON.
+///
+/// # Errors
+/// 415 for anything else, protobuf and YAML included.
+pub(crate) fn sends_json(headers: &HeaderMap) -> Result<(), Status> {
+    let Some(value) = headers.get(CONTENT_TYPE) else { return Ok(()) };
+    let media = value.to_str().unwrap_or("?").split(';').next().unwrap_or_default().trim();
+    if media.is_empty() || media.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    Err(Status::unsupported_media_type())
+}

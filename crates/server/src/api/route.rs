@@ -1,0 +1,316 @@
+//! Which paths there are. One function reads a path; the table of all paths is for tests, which hold it against every
+//! kind of caller.
+
+use policy::review::{REVIEW_GROUP, ReviewKind, ReviewVersion};
+use portcullis_policy as policy;
+
+use crate::config::RuntimeConfig;
+
+/// What a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Route {
+    /// A document that says what is served.
+    Discovery(Document),
+    /// A health endpoint, or one check of it.
+    Health(Probe),
+    /// `/metrics`
+    Metrics,
+    /// Nothing, below a served API group (AP-1).
+    NotFound,
+    /// Nothing, anywhere else (AP-1).
+    PageNotFound,
+    /// A review (WH-70).
+    Review {
+        /// Which.
+        kind: Kind,
+        /// In which version.
+        version: Version,
+    },
+    /// `/`
+    Root,
+    /// `/version`
+    Version,
+}
+
+/// A discovery document (AP-100).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Document {
+    /// `/api`
+    Api,
+    /// `/api/v1`
+    ApiV1,
+    /// `/apis`
+    Apis,
+    /// `/apis/authorization.k8s.io`
+    Group,
+    /// `/apis/authorization.k8s.io/VERSION`
+    Resources(Version),
+}
+
+/// A health endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Probe {
+    /// `/healthz`
+    Healthz,
+    /// `/livez`
+    Livez,
+    /// `/readyz`
+    Readyz,
+}
+
+impl Probe {
+    /// The name, without the slash.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Healthz => "healthz",
+            Self::Livez => "livez",
+            Self::Readyz => "readyz",
+        }
+    }
+}
+
+/// The kinds of review that are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `localsubjectaccessreviews`
+    Local,
+    /// `selfsubjectaccessreviews`
+    SelfAccess,
+    /// `selfsubjectrulesreviews`
+    SelfRules,
+    /// `subjectaccessreviews`
+    Subject,
+}
+
+impl Kind {
+    /// All of them, by resource name.
+    pub const ALL: [Self; 4] = [Self::Local, Self::SelfAccess, Self::SelfRules, Self::Subject];
+
+    /// The resource, plural.
+    pub fn resource(self) -> &'static str {
+        match self {
+            Self::Local => "localsubjectaccessreviews",
+            Self::SelfAccess => "selfsubjectaccessreviews",
+            Self::SelfRules => "selfsubjectrulesreviews",
+            Self::Subject => "subjectaccessreviews",
+        }
+    }
+
+    /// The kind of its documents.
+    pub fn review(self) -> ReviewKind {
+        match self {
+            Self::Local => ReviewKind::LocalSubjectAccessReview,
+            Self::SelfAccess => ReviewKind::SelfSubjectAccessReview,
+            Self::SelfRules => ReviewKind::SelfSubjectRulesReview,
+            Self::Subject => ReviewKind::SubjectAccessReview,
+        }
+    }
+
+    /// Whether it lives in a namespace.
+    pub fn is_namespaced(self) -> bool {
+        self == Self::Local
+    }
+}
+
+/// The versions of reviews that can be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// `v1`
+    V1,
+    /// `v1beta1`, when it is switched on (WH-121).
+    V1beta1,
+}
+
+impl Version {
+    /// As the documents have it.
+    pub fn review(self) -> ReviewVersion {
+        match self {
+            Self::V1 => ReviewVersion::V1,
+            Self::V1beta1 => ReviewVersion::V1beta1,
+        }
+    }
+
+    fn of(text: &str, runtime: RuntimeConfig) -> Option<Self> {
+        match text {
+            "v1" => Some(Self::V1),
+            "v1beta1" if runtime.authorization_v1beta1 => Some(Self::V1beta1),
+            _ => None,
+        }
+    }
+}
+
+/// How a route is named in metrics.
+pub(crate) struct Labels {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) resource: &'static str,
+    pub(crate) scope: &'static str,
+}
+
+impl Route {
+    /// The reviews in the version that everybody uses.
+    pub(crate) const REVIEWS: [Self; 4] = [
+        Self::Review { kind: Kind::Local, version: Version::V1 },
+        Self::Review { kind: Kind::SelfAccess, version: Version::V1 },
+        Self::Review { kind: Kind::SelfRules, version: Version::V1 },
+        Self::Review { kind: Kind::Subject, version: Version::V1 },
+    ];
+
+    /// Where a decoded path leads. Any method: which ones are served is the handler's to say (AP-2).
+    pub fn of(path: &str, runtime: RuntimeConfig) -> Self {
+        // A trailing slash is accepted where AP-4 says so, and nowhere else.
+        let (stem, slash) = path.strip_suffix('/').map_or((path, false), |stem| (stem, true));
+        let mut segments = stem.split('/');
+        if segments.next() != Some("") {
+            return Self::PageNotFound;
+        }
+        match segments.next() {
+            None => Self::Root,
+            Some("api") => match (segments.next(), segments.next()) {
+                (None, _) => Self::Discovery(Document::Api),
+                (Some("v1"), None) => Self::Discovery(Document::ApiV1),
+                _ => Self::NotFound,
+            },
+            Some("apis") => match segments.next() {
+                None => Self::Discovery(Document::Apis),
+                Some(REVIEW_GROUP) => Self::of_group(segments, runtime),
+                Some(_) => Self::PageNotFound,
+            },
+            Some("healthz") if !slash => Self::of_probe(Probe::Healthz, segments),
+            Some("livez") if !slash => Self::of_probe(Probe::Livez, segments),
+            Some("readyz") if !slash => Self::of_probe(Probe::Readyz, segments),
+            Some("metrics") if !slash && segments.next().is_none() => Self::Metrics,
+            Some("version") if segments.next().is_none() => Self::Version,
+            Some(_) => Self::PageNotFound,
+        }
+    }
+
+    fn of_group<'a>(mut segments: impl Iterator<Item = &'a str>, runtime: RuntimeConfig) -> Self {
+        let Some(version) = segments.next() else { return Self::Discovery(Document::Group) };
+        let Some(version) = Version::of(version, runtime) else { return Self::NotFound };
+        let (resource, is_namespaced) = match segments.next() {
+            None => return Self::Discovery(Document::Resources(version)),
+            Some("namespaces") => match (segments.next(), segments.next()) {
+                (Some(namespace), Some(resource)) if !namespace.is_empty() => (resource, true),
+                _ => return Self::NotFound,
+            },
+            Some(resource) => (resource, false),
+        };
+        // WH-84: only the collection, and only in its own scope.
+        let kind =
+            Kind::ALL.into_iter().find(|k| k.resource() == resource && k.is_namespaced() == is_namespaced);
+        match (kind, segments.next()) {
+            (Some(kind), None) => Self::Review { kind, version },
+            _ => Self::NotFound,
+        }
+    }
+
+    fn of_probe<'a>(probe: Probe, mut segments: impl Iterator<Item = &'a str>) -> Self {
+        match (segments.next(), segments.next()) {
+            (_, None) => Self::Health(probe),
+            _ => Self::PageNotFound,
+        }
+    }
+
+    pub(crate) fn labels(self) -> Labels {
+        let path = |resource| Labels { group: "", version: "", resource, scope: "" };
+        match self {
+            Self::Discovery(_) | Self::Root => path("discovery"),
+            Self::Health(probe) => path(probe.name()),
+            Self::Metrics => path("metrics"),
+            Self::NotFound | Self::PageNotFound => path(""),
+            Self::Version => path("version"),
+            Self::Review { kind, version } => Labels {
+                group: REVIEW_GROUP,
+                version: version.review().as_str(),
+                resource: kind.resource(),
+                scope: if kind.is_namespaced() { "namespace" } else { "cluster" },
+            },
+        }
+    }
+
+    /// Every path that is served, one for each route.
+    pub fn paths(runtime: RuntimeConfig) -> Vec<String> {
+        let mut paths: Vec<String> = ["/", "/api", "/api/v1", "/apis", "/metrics", "/version"]
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+        for probe in [Probe::Healthz, Probe::Livez, Probe::Readyz] {
+            paths.push(format!("/{}", probe.name()));
+            paths.push(format!("/{}/ping", probe.name()));
+        }
+        paths.push(format!("/apis/{REVIEW_GROUP}"));
+        for version in ["v1", "v1beta1"].into_iter().filter(|v| Version::of(v, runtime).is_some()) {
+            paths.push(format!("/apis/{REVIEW_GROUP}/{version}"));
+            for kind in Kind::ALL {
+                let scope = if kind.is_namespaced() { "namespaces/default/" } else { "" };
+                paths.push(format!("/apis/{REVIEW_GROUP}/{version}/{scope}{}", kind.resource()));
+            }
+        }
+        paths
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_paths_lead_anywhere_ap_1_ap_4_wh_84() {
+        let of = |path| Route::of(path, RuntimeConfig::default());
+        let subject = Route::Review { kind: Kind::Subject, version: Version::V1 };
+        let local = Route::Review { kind: Kind::Local, version: Version::V1 };
+        let base = "/apis/authorization.k8s.io/v1";
+        for (path, route) in [
+            ("/", Route::Root),
+            ("//", Route::PageNotFound),
+            ("", Route::PageNotFound),
+            ("*", Route::PageNotFound),
+            ("//api", Route::PageNotFound),
+            ("/api/", Route::Discovery(Document::Api)),
+            ("/api//", Route::NotFound),
+            ("/api/v1/", Route::Discovery(Document::ApiV1)),
+            ("/api/v1/pods", Route::NotFound),
+            ("/api/v2", Route::NotFound),
+            ("/apis/nope", Route::PageNotFound),
+            ("/apis/nope/v1/x", Route::PageNotFound),
+            ("/apis/authorization.k8s.io/v1beta1", Route::NotFound),
+            ("/apis/authorization.k8s.io/", Route::Discovery(Document::Group)),
+            ("/livez/", Route::PageNotFound),
+            ("/livez/ping", Route::Health(Probe::Livez)),
+            ("/livez/ping/x", Route::PageNotFound),
+            ("/livezx", Route::PageNotFound),
+            ("/version/", Route::Version),
+            ("/metrics/", Route::PageNotFound),
+        ] {
+            assert_eq!(of(path), route, "{path}");
+        }
+        for (rest, route) in [
+            ("/subjectaccessreviews", subject),
+            ("/subjectaccessreviews/", subject),
+            ("/subjectaccessreviews//", Route::NotFound),
+            ("/subjectaccessreviews/x", Route::NotFound),
+            ("//subjectaccessreviews", Route::NotFound),
+            ("/SubjectAccessReviews", Route::NotFound),
+            ("/watch/subjectaccessreviews", Route::NotFound),
+            ("/namespaces/a/subjectaccessreviews", Route::NotFound),
+            ("/localsubjectaccessreviews", Route::NotFound),
+            ("/namespaces/a/localsubjectaccessreviews", local),
+            ("/namespaces//localsubjectaccessreviews", Route::NotFound),
+            ("/namespaces/a/localsubjectaccessreviews/x", Route::NotFound),
+            ("/namespaces/a", Route::NotFound),
+        ] {
+            assert_eq!(of(&format!("{base}{rest}")), route, "{rest}");
+        }
+    }
+
+    #[test]
+    fn the_table_names_every_route_once() {
+        let runtime = RuntimeConfig { authorization_v1beta1: true };
+        let paths = Route::paths(runtime);
+        for path in &paths {
+            assert!(!matches!(Route::of(path, runtime), Route::NotFound | Route::PageNotFound), "{path}");
+        }
+        assert_eq!(paths.len(), 6 + 6 + 1 + 2 * 5);
+    }
+}

@@ -1,0 +1,173 @@
+//! Who asks? Client certificates, and nobody else so far; a bearer token is a credential that nobody recognises.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use pki::cert::Verified;
+use pki::{CaBundle, Identity, UnverifiedCertificate};
+use policy::User;
+use portcullis_pki as pki;
+use portcullis_policy as policy;
+
+/// The user of requests without credentials (AN-110).
+pub const ANONYMOUS: &str = "system:anonymous";
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// AN-45
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+/// A credential that is not accepted. The answer is 401, and the cause is only logged (AN-20).
+#[derive(Debug, thiserror::Error)]
+pub enum Unauthorized {
+    /// Nothing was shown, and anonymous requests are not served.
+    #[error("no credentials")]
+    Anonymous,
+    /// A certificate that does not verify.
+    #[error(transparent)]
+    Certificate(#[from] pki::cert::VerifyError),
+    /// A token that nobody recognises (AN-52).
+    #[error("invalid bearer token")]
+    Token,
+}
+
+/// Finds out who asks.
+pub struct Authentication {
+    clients: ArcSwap<CaBundle>,
+    /// The user of requests without credentials, if they are served.
+    anonymous: Option<Arc<User>>,
+}
+
+/// The certificate that the peer of a connection showed, and what came of it.
+pub struct Peer {
+    certificate: Option<UnverifiedCertificate>,
+    last: ArcSwapOption<Known>,
+}
+
+/// The outcome of a verification, good as long as the bundle is the same and the chain valid.
+struct Known {
+    bundle: Arc<CaBundle>,
+    verified: Verified,
+    user: Option<Arc<User>>,
+}
+
+impl Peer {
+    /// A peer that showed this certificate, or none.
+    pub fn new(certificate: Option<UnverifiedCertificate>) -> Self {
+        Self { certificate, last: ArcSwapOption::empty() }
+    }
+}
+
+impl Authentication {
+    /// Clients are those with a certificate of this bundle; with `anonymous`, also everybody else as
+    /// `system:anonymous`.
+    pub fn new(clients: CaBundle, anonymous: bool) -> Self {
+        let user = || Arc::new(User::new(ANONYMOUS, [UNAUTHENTICATED]));
+        Self { clients: ArcSwap::from_pointee(clients), anonymous: anonymous.then(user) }
+    }
+
+    /// Goes by another bundle from now on, on open connections too (AN-40).
+    pub fn replace_clients(&self, clients: CaBundle) {
+        self.clients.store(Arc::new(clients));
+    }
+
+    /// Who asks (AN-10 to AN-13). A credential that fails is never taken for none, unless another one succeeds.
+    ///
+    /// # Errors
+    /// See [`Unauthorized`].
+    pub fn authenticate(
+        &self,
+        peer: &Peer,
+        headers: &HeaderMap,
+        now: SystemTime,
+    ) -> Result<Arc<User>, Unauthorized> {
+        if let Some(certificate) = &peer.certificate
+            && let Some(user) = self.user_of(certificate, &peer.last, now)?
+        {
+            return Ok(user);
+        }
+        if bearer_token(headers).is_some() {
+            return Err(Unauthorized::Token);
+        }
+        self.anonymous.clone().ok_or(Unauthorized::Anonymous)
+    }
+
+    /// The user that a certificate names; nothing when it names nobody (AN-43). Verified anew only when the bundle
+    /// has changed or the chain is no longer valid.
+    fn user_of(
+        &self,
+        certificate: &UnverifiedCertificate,
+        last: &ArcSwapOption<Known>,
+        now: SystemTime,
+    ) -> Result<Option<Arc<User>>, Unauthorized> {
+        let bundle = self.clients.load();
+        if let Some(known) = &*last.load()
+            && Arc::ptr_eq(&known.bundle, &bundle)
+            && known.verified.is_valid_at(now)
+        {
+            return Ok(known.user.clone());
+        }
+        let verified = certificate.verify(&bundle, now)?;
+        let user = verified.identity().map(|identity| Arc::new(user(identity)));
+        last.store(Some(Arc::new(Known { bundle: Arc::clone(&bundle), verified, user: user.clone() })));
+        Ok(user)
+    }
+}
+
+/// The user that an identity is (AN-12, AN-42 to AN-45).
+fn user(identity: &Identity) -> User {
+    let mut user = User::new(identity.common_name(), identity.organizations().iter().cloned());
+    user.uid = identity.user_id().to_owned();
+    user.extra.insert(CREDENTIAL_ID.to_owned(), vec![identity.credential_id().to_owned()]);
+    if user.name != ANONYMOUS && !user.in_group(AUTHENTICATED) && !user.in_group(UNAUTHENTICATED) {
+        user.groups.push(AUTHENTICATED.to_owned());
+    }
+    user
+}
+
+/// Whether the request is served as somebody unknown (AN-22).
+pub fn is_anonymous(user: &User) -> bool {
+    user.name == ANONYMOUS || user.in_group(UNAUTHENTICATED)
+}
+
+/// The bearer token of a request (AN-50, AN-51, AN-57): the second of the words of the first `Authorization`
+/// header, with exactly one space before it.
+fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
+    let mut words = value.splitn(3, |b| *b == b' ');
+    let scheme = words.next()?;
+    let token = words.next()?;
+    (scheme.eq_ignore_ascii_case(b"bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn a_bearer_token_is_the_second_word_an_50_an_51_an_57() {
+        let token = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_str(text).unwrap());
+            bearer_token(&headers).map(|t| String::from_utf8(t.to_vec()).unwrap())
+        };
+        for (text, expected) in [
+            ("Bearer abc", Some("abc")),
+            ("bearer abc", Some("abc")),
+            ("BEARER abc extra words", Some("abc")),
+            ("  Bearer abc  ", Some("abc")),
+            ("Bearer  abc", None),
+            ("Bearer", None),
+            ("Bearer\tabc", None),
+            ("Bearer: abc", None),
+            ("Bearerabc", None),
+            ("Basic YTpi", None),
+            ("", None),
+        ] {
+            assert_eq!(token(text).as_deref(), expected, "{text:?}");
+        }
+    }
+}

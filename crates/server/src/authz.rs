@@ -1,0 +1,158 @@
+//! May they? The only module that makes a [`Permit`], without which no handler can be called.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use policy::request_info::RequestInfo;
+use policy::rules::RuleListing;
+use policy::{Attributes, Reason, User};
+use portcullis_policy as policy;
+
+use crate::go::{quoted, sanitized};
+use crate::metrics::Metrics;
+use crate::status::{Answer, Details, Status, internal_error};
+
+/// What decides: a chain of authorizers over indexes, with `system:masters` first (AC-63).
+pub trait Engine: Send + Sync + 'static {
+    /// Decides one request.
+    fn authorize(&self, attributes: &Attributes<'_>) -> Outcome;
+
+    /// Lists what a user may do in a namespace (AC-59).
+    fn rules_for(&self, user: &User, namespace: &str) -> RuleListing;
+}
+
+/// The answer of the whole chain (AC-51).
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The answer.
+    pub verdict: Verdict,
+    /// Why. Of several authorizers without an opinion each that has something to say, in order.
+    pub reasons: Vec<Reason>,
+    /// What went wrong on the way. Independent of the verdict.
+    pub error: Option<String>,
+}
+
+/// Yes, no, or nobody knew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Yes.
+    Allow,
+    /// No.
+    Deny,
+    /// Nobody knew; which is no.
+    NoOpinion,
+}
+
+impl Outcome {
+    /// The reasons as one text, a line for each.
+    pub fn reason(&self, attributes: &Attributes<'_>) -> String {
+        let lines: Vec<String> =
+            self.reasons.iter().filter(|r| !r.is_none()).map(|r| r.render(attributes).to_string()).collect();
+        lines.join("\n")
+    }
+}
+
+/// The engine in use. It can be replaced at any time; a request goes by the one that it met.
+pub struct Authorization {
+    engine: ArcSwap<Box<dyn Engine>>,
+}
+
+impl Authorization {
+    /// Authorization by this engine.
+    pub fn new(engine: impl Engine) -> Self {
+        Self { engine: ArcSwap::from_pointee(Box::new(engine) as Box<dyn Engine>) }
+    }
+
+    /// Uses another engine from now on.
+    pub fn replace(&self, engine: impl Engine) {
+        self.engine.store(Arc::new(Box::new(engine)));
+    }
+
+    /// What the chain says to a question that is not the request itself.
+    pub fn ask(&self, attributes: &Attributes<'_>) -> Outcome {
+        self.engine.load().authorize(attributes)
+    }
+
+    /// The rules of a user in a namespace.
+    pub fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
+        self.engine.load().rules_for(user, namespace)
+    }
+
+    /// Decides whether a request may go on (AC-53).
+    ///
+    /// # Errors
+    /// The answer for a caller who may not.
+    pub(crate) fn admit(
+        &self,
+        user: Arc<User>,
+        info: &RequestInfo,
+        target: &str,
+        metrics: &Metrics,
+    ) -> Result<Permit, Box<Answer>> {
+        let started = Instant::now();
+        let attributes = info.attributes(&user);
+        let outcome = self.ask(&attributes);
+        metrics.authorized(&outcome, started.elapsed());
+        if outcome.verdict == Verdict::Allow {
+            return Ok(Permit { user });
+        }
+        if let Some(error) = &outcome.error {
+            return Err(Box::new(internal_error(target, error)));
+        }
+        Err(Box::new(forbidden(&attributes, &outcome.reason(&attributes)).into_answer()))
+    }
+}
+
+/// Proof that this caller may make this request. A handler takes it by value.
+#[derive(Debug)]
+pub struct Permit {
+    user: Arc<User>,
+}
+
+impl Permit {
+    /// Who asks.
+    pub fn user(&self) -> &User {
+        &self.user
+    }
+}
+
+/// The refusal (AC-56, AC-57). The part before the reason is sanitized, the reason is not.
+pub(crate) fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
+    let user = quoted(&attributes.user.name);
+    let verb = attributes.verb;
+    let mut details = Details::default();
+    let (prefix, what) = match &attributes.resource {
+        None => (String::new(), format!("User {user} cannot {verb} path {}", quoted(attributes.path))),
+        Some(r) => {
+            r.group.clone_into(&mut details.group);
+            r.resource.clone_into(&mut details.kind);
+            r.name.clone_into(&mut details.name);
+            let qualified = match r.group {
+                "" => r.resource.to_owned(),
+                group => format!("{}.{group}", r.resource),
+            };
+            let prefix = match r.name {
+                "" => format!("{qualified} is "),
+                name => format!("{qualified} {} is ", quoted(name)),
+            };
+            let full = match r.subresource {
+                "" => quoted(r.resource),
+                sub => quoted(&format!("{}/{sub}", r.resource)),
+            };
+            let scope = match r.namespace {
+                "" => "at the cluster scope".to_owned(),
+                namespace => format!("in the namespace {}", quoted(namespace)),
+            };
+            let what =
+                format!("User {user} cannot {verb} resource {full} in API group {} {scope}", quoted(r.group));
+            (prefix, what)
+        }
+    };
+    let mut message = format!("{prefix}forbidden: {}", sanitized(&what));
+    if !reason.is_empty() {
+        message.push_str(": ");
+        message.push_str(reason);
+    }
+    Status::forbidden(message, details)
+}

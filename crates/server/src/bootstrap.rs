@@ -1,0 +1,275 @@
+//! The first start: a certificate authority, a serving certificate and an administrator, all under `--data-dir`.
+//! Later starts reuse what is there, and renew what is about to expire.
+//!
+//! Files are written whole: under another name first, then renamed. Keys can be read by their owner only.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use pki::ca::{CaError, Template, Usage};
+use pki::key::KeyError;
+use pki::tls::{ServerTls, TlsError};
+use pki::{CaBundle, CertificateAuthority, KeyPair, cert, pem};
+use portcullis_pki as pki;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Ten years, as kubeadm's.
+const CA_LIFETIME: Duration = Duration::from_secs(3650 * DAY.as_secs());
+const LEAF_LIFETIME: Duration = Duration::from_secs(365 * DAY.as_secs());
+/// A certificate with less than this left is renewed at start.
+const RENEW_BEFORE: Duration = Duration::from_secs(30 * DAY.as_secs());
+
+/// The names that in-cluster clients use for the API server.
+const SERVICE_NAMES: [&str; 5] = [
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "localhost",
+];
+
+/// A data directory that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BootstrapError {
+    /// The authority cannot be used.
+    #[error("{}: {source}", path.display())]
+    Authority {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: CaError,
+    },
+    /// The authority as a bundle of client authorities.
+    #[error("{}: {source}", path.display())]
+    Bundle {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: cert::CaBundleError,
+    },
+    /// The authority has expired, and everything that it issued with it.
+    #[error("{} has expired: move the directory away, and a new authority is made at the next start", .0.display())]
+    Expired(PathBuf),
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// One of a pair is missing.
+    #[error("{} is missing, but {} is there: put it back, or remove both for new ones", missing.display(), present.display())]
+    Half {
+        /// What is not there.
+        missing: PathBuf,
+        /// What is.
+        present: PathBuf,
+    },
+    /// Another process uses the directory.
+    #[error("{} is in use by another process", .0.display())]
+    InUse(PathBuf),
+    /// A key cannot be made.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The serving certificate is not taken.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// What a server needs to begin: its certificate, the authority for clients, and the administrator.
+#[derive(Debug)]
+pub struct Bootstrap {
+    /// The server's side of TLS.
+    pub tls: ServerTls,
+    /// The authority that vouches for clients.
+    pub clients: CaBundle,
+    authority_pem: String,
+    admin_certificate: String,
+    admin_key: String,
+    dir: PathBuf,
+    bind_address: IpAddr,
+    /// Held as long as the directory is in use.
+    _lock: File,
+}
+
+impl Bootstrap {
+    /// Reads the directory, and makes what is missing or about to expire.
+    ///
+    /// # Errors
+    /// See [`BootstrapError`]. What was there before is still there.
+    pub fn prepare(dir: &Path, bind_address: IpAddr, now: SystemTime) -> Result<Self, BootstrapError> {
+        make_private(dir)?;
+        let lock = lock(dir)?;
+        let authority = authority(dir, now)?;
+        let bundle_error = |source| BootstrapError::Bundle { path: dir.join("ca.crt"), source };
+        let clients = CaBundle::from_pem(authority.certificate_pem().as_bytes()).map_err(bundle_error)?;
+
+        let serving = serving_template(bind_address);
+        let (certificate, key) = leaf(dir, "apiserver", &authority, &serving, now)?;
+        let tls = ServerTls::new(certificate.as_bytes(), &KeyPair::from_pem(key.as_bytes())?)?;
+        let admin = Template {
+            common_name: "kubernetes-admin".to_owned(),
+            organizations: vec!["system:masters".to_owned()],
+            dns_names: Vec::new(),
+            ip_addresses: Vec::new(),
+            usage: Usage::Client,
+            lifetime: LEAF_LIFETIME,
+        };
+        let (admin_certificate, admin_key) = leaf(dir, "admin", &authority, &admin, now)?;
+        Ok(Self {
+            tls,
+            clients,
+            authority_pem: authority.certificate_pem(),
+            admin_certificate,
+            admin_key,
+            dir: dir.to_owned(),
+            bind_address,
+            _lock: lock,
+        })
+    }
+
+    /// Writes `admin.kubeconfig` for a server on this port, and says where it is.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_kubeconfig(&self, port: u16) -> Result<PathBuf, BootstrapError> {
+        let host = match self.bind_address {
+            ip if ip.is_unspecified() || ip == IpAddr::V4(Ipv4Addr::LOCALHOST) => "127.0.0.1".to_owned(),
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        let authority = STANDARD.encode(&self.authority_pem);
+        let certificate = STANDARD.encode(&self.admin_certificate);
+        let key = STANDARD.encode(&self.admin_key);
+        let text = format!(
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: portcullis\n  cluster:\n    server: \
+             https://{host}:{port}\n    certificate-authority-data: {authority}\nusers:\n- name: \
+             kubernetes-admin\n  user:\n    client-certificate-data: {certificate}\n    client-key-data: \
+             {key}\ncontexts:\n- name: kubernetes-admin@portcullis\n  context:\n    cluster: portcullis\n    \
+             user: kubernetes-admin\ncurrent-context: kubernetes-admin@portcullis\n"
+        );
+        let path = self.dir.join("admin.kubeconfig");
+        write(&path, &text, 0o600)?;
+        Ok(path)
+    }
+}
+
+fn serving_template(bind_address: IpAddr) -> Template {
+    let mut ip_addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    if !bind_address.is_unspecified() && !ip_addresses.contains(&bind_address) {
+        ip_addresses.push(bind_address);
+    }
+    Template {
+        common_name: "kube-apiserver".to_owned(),
+        organizations: Vec::new(),
+        dns_names: SERVICE_NAMES.map(str::to_owned).to_vec(),
+        ip_addresses,
+        usage: Usage::Server,
+        lifetime: LEAF_LIFETIME,
+    }
+}
+
+fn make_private(dir: &Path) -> Result<(), BootstrapError> {
+    let file = |source| BootstrapError::File { path: dir.to_owned(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(file)?;
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(file)
+}
+
+fn lock(dir: &Path) -> Result<File, BootstrapError> {
+    let path = dir.join("lock");
+    let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+    let file = opened.map_err(|source| BootstrapError::File { path, source })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(_) => Err(BootstrapError::InUse(dir.to_owned())),
+    }
+}
+
+fn authority(dir: &Path, now: SystemTime) -> Result<CertificateAuthority, BootstrapError> {
+    let (path, key_path) = (dir.join("ca.crt"), dir.join("ca.key"));
+    let failed = |source| BootstrapError::Authority { path: path.clone(), source };
+    let key = match (read(&path)?, read(&key_path)?) {
+        (Some(certificate), Some(key)) => {
+            let authority = CertificateAuthority::from_pem(&certificate, &key).map_err(failed)?;
+            return match cert::not_after(&certificate) {
+                Ok(end) if end > now => Ok(authority),
+                Ok(_) => Err(BootstrapError::Expired(path)),
+                Err(error) => Err(failed(CaError::Certificate(error))),
+            };
+        }
+        (Some(_), None) => return Err(BootstrapError::Half { missing: key_path, present: path }),
+        // An earlier start was cut short between the two files, or the certificate was lost. With the old key, what
+        // was issued before goes on being good.
+        (None, Some(key)) => KeyPair::from_pem(&key)?,
+        (None, None) => KeyPair::generate()?,
+    };
+    let authority = CertificateAuthority::with_key(key, "portcullis-ca", now, CA_LIFETIME).map_err(failed)?;
+    write_pair(dir, "ca", &authority.certificate_pem(), &authority.key().to_pem())?;
+    Ok(authority)
+}
+
+/// The certificate and key of this name, made anew unless what is there will do: for its names, for the time to
+/// come, from this authority.
+fn leaf(
+    dir: &Path,
+    name: &str,
+    authority: &CertificateAuthority,
+    template: &Template,
+    now: SystemTime,
+) -> Result<(String, String), BootstrapError> {
+    let path = dir.join(format!("{name}.crt"));
+    if let (Some(certificate), Some(key)) = (read(&path)?, read(&dir.join(format!("{name}.key")))?)
+        && cert::will_do(&certificate, &key, authority, template, now + RENEW_BEFORE)
+        && let (Ok(certificate), Ok(key)) = (String::from_utf8(certificate), String::from_utf8(key))
+    {
+        return Ok((certificate, key));
+    }
+    let key = KeyPair::generate()?;
+    let certificate =
+        authority.issue(template, &key, now).map_err(|source| BootstrapError::Authority { path, source })?;
+    let (certificate, key) = (pem::encode("CERTIFICATE", &certificate), key.to_pem());
+    write_pair(dir, name, &certificate, &key)?;
+    Ok((certificate, key))
+}
+
+fn read(path: &Path) -> Result<Option<Vec<u8>>, BootstrapError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(BootstrapError::File { path: path.to_owned(), source }),
+    }
+}
+
+fn write_pair(dir: &Path, name: &str, certificate: &str, key: &str) -> Result<(), BootstrapError> {
+    write(&dir.join(format!("{name}.key")), key, 0o600)?;
+    write(&dir.join(format!("{name}.crt")), certificate, 0o644)
+}
+
+/// Writes a file whole or not at all, and durably.
+fn write(path: &Path, text: &str, mode: u32) -> Result<(), BootstrapError> {
+    let failed = |source| BootstrapError::File { path: path.to_owned(), source };
+    let temporary = path.with_added_extension("new");
+    let attempt = || {
+        // What an earlier start left half done may have other permissions.
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().create_new(true).write(true).mode(mode).open(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)?;
+        if let Some(dir) = path.parent() {
+            File::open(dir)?.sync_all()?;
+        }
+        Ok(())
+    };
+    attempt().map_err(failed)
+}

@@ -1,0 +1,133 @@
+//! What `serve` is told from outside. Names follow the flags of kube-apiserver.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct ServeConfig {
+    /// Where keys and certificates are kept (`--data-dir`).
+    pub data_dir: PathBuf,
+    /// Where to listen (`--bind-address`).
+    pub bind_address: IpAddr,
+    /// The port (`--secure-port`); 0 for any free one.
+    pub secure_port: u16,
+    /// Whether requests without credentials are served as `system:anonymous` (`--anonymous-auth`, AN-110).
+    pub anonymous_auth: bool,
+    /// Old API versions that are switched on (`--runtime-config`).
+    pub runtime_config: RuntimeConfig,
+    /// What one client may take up.
+    pub limits: Limits,
+}
+
+impl Default for ServeConfig {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from("./portcullis-data"),
+            bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            secure_port: 6443,
+            anonymous_auth: true,
+            runtime_config: RuntimeConfig::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// What one client may take up, in time and space.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at one time, over all clients. Further ones wait in the kernel's queue.
+    pub connections: usize,
+    /// From the first byte to the end of the TLS handshake.
+    pub handshake: Duration,
+    /// For the whole head of a request, from when the server is ready for it.
+    pub header_read: Duration,
+    /// For the whole body of a request.
+    pub body_read: Duration,
+    /// How long a connection may stay open without a request.
+    pub idle: Duration,
+    /// How long requests under way may go on once the server is told to stop.
+    pub shutdown: Duration,
+    /// The largest body of a request. Bytes; as in kube-apiserver.
+    pub body_bytes: usize,
+    /// The largest head of a request. Bytes.
+    pub head_bytes: usize,
+    /// Requests at one time on one HTTP/2 connection (`--http2-max-streams-per-connection`).
+    pub streams: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 10_000,
+            handshake: Duration::from_secs(10),
+            header_read: Duration::from_secs(32),
+            body_read: Duration::from_secs(60),
+            idle: Duration::from_secs(90),
+            shutdown: Duration::from_secs(10),
+            body_bytes: 3 * 1024 * 1024,
+            head_bytes: 128 * 1024,
+            streams: 1000,
+        }
+    }
+}
+
+/// API versions that are off by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuntimeConfig {
+    /// `authorization.k8s.io/v1beta1`, which Kubernetes no longer serves (WH-121).
+    pub authorization_v1beta1: bool,
+}
+
+/// A `--runtime-config` that is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuntimeConfigError {
+    /// Not an API version that can be switched.
+    #[error(
+        "--runtime-config: {0} is not an API version that can be switched on or off here (known: authorization.k8s.io/v1beta1)"
+    )]
+    Unknown(String),
+    /// Neither `true` nor `false`.
+    #[error("--runtime-config: {0}={1}: expected true or false")]
+    Value(String, String),
+}
+
+impl RuntimeConfig {
+    /// Reads the value of `--runtime-config`: `group/version=true`, several with commas between. A name alone means
+    /// `true`, as in kube-apiserver.
+    ///
+    /// # Errors
+    /// See [`RuntimeConfigError`].
+    pub fn parse(text: &str) -> Result<Self, RuntimeConfigError> {
+        let mut config = Self::default();
+        for entry in text.split(',').map(str::trim).filter(|e| !e.is_empty()) {
+            let (name, value) = entry.split_once('=').unwrap_or((entry, "true"));
+            let on = match value {
+                "true" | "" => true,
+                "false" => false,
+                _ => return Err(RuntimeConfigError::Value(name.to_owned(), value.to_owned())),
+            };
+            match name {
+                "authorization.k8s.io/v1beta1" => config.authorization_v1beta1 = on,
+                _ => return Err(RuntimeConfigError::Unknown(name.to_owned())),
+            }
+        }
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_versions_are_off_until_switched_on() {
+        assert!(!RuntimeConfig::parse("").unwrap().authorization_v1beta1);
+        assert!(RuntimeConfig::parse("authorization.k8s.io/v1beta1").unwrap().authorization_v1beta1);
+        assert!(RuntimeConfig::parse("authorization.k8s.io/v1beta1=true").unwrap().authorization_v1beta1);
+        assert!(!RuntimeConfig::parse("authorization.k8s.io/v1beta1=false").unwrap().authorization_v1beta1);
+        assert!(RuntimeConfig::parse("authorization.k8s.io/v1beta1=maybe").is_err());
+        assert!(RuntimeConfig::parse("batch/v2alpha1=true").is_err());
+    }
+}

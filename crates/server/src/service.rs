@@ -1,0 +1,185 @@
+//! From a request to its answer, in the API server's order (AC-1): what is asked, who asks, may they, then the
+//! handler.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Request, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use policy::request_info::{RequestInfo, RequestInfoError};
+use portcullis_policy as policy;
+use tokio::time::timeout;
+
+use crate::api;
+use crate::api::discovery::Documents;
+use crate::api::health::Check;
+use crate::api::route::Route;
+use crate::authn::{Authentication, Peer, is_anonymous};
+use crate::authz::Authorization;
+use crate::config::{Limits, RuntimeConfig};
+use crate::metrics::Metrics;
+use crate::status::{Answer, Status, internal_error};
+
+/// Everything that answering requests needs. Shared by all connections.
+pub struct App {
+    authentication: Authentication,
+    authorization: Authorization,
+    checks: Vec<Check>,
+    documents: Documents,
+    limits: Limits,
+    metrics: Metrics,
+    runtime: RuntimeConfig,
+}
+
+impl App {
+    /// An application that asks these two who may do what.
+    pub fn new(
+        authentication: Authentication,
+        authorization: Authorization,
+        runtime: RuntimeConfig,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            authentication,
+            authorization,
+            checks: vec![Check::ping()],
+            documents: Documents::new(runtime),
+            limits,
+            metrics: Metrics::default(),
+            runtime,
+        }
+    }
+
+    /// Adds a health check.
+    #[must_use]
+    pub fn with_check(mut self, check: Check) -> Self {
+        self.checks.push(check);
+        self
+    }
+
+    /// Who asks.
+    pub fn authentication(&self) -> &Authentication {
+        &self.authentication
+    }
+
+    /// Who may do what.
+    pub fn authorization(&self) -> &Authorization {
+        &self.authorization
+    }
+
+    /// What is measured.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    pub(crate) fn checks(&self) -> &[Check] {
+        &self.checks
+    }
+
+    pub(crate) fn documents(&self) -> &Documents {
+        &self.documents
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+}
+
+/// What one connection knows about itself.
+pub(crate) struct Connection {
+    pub(crate) peer: Peer,
+    pub(crate) is_http2: bool,
+    pub(crate) activity: crate::listener::Activity,
+}
+
+/// Answers one request.
+pub(crate) async fn serve(
+    app: Arc<App>,
+    connection: Arc<Connection>,
+    request: Request<Incoming>,
+) -> Result<Answer, Infallible> {
+    let started = Instant::now();
+    let _busy = connection.activity.begin();
+    let (head, body) = request.into_parts();
+    let (route, mut answer, is_stranger) = respond(&app, &connection, &head, body).await;
+    // AN-22: strangers get one request for each HTTP/2 connection.
+    if is_stranger && connection.is_http2 {
+        connection.activity.close();
+    }
+    if answer.status() == StatusCode::PAYLOAD_TOO_LARGE && !connection.is_http2 {
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    app.metrics.answered(route, &head.method, answer.status(), started.elapsed());
+    Ok(answer)
+}
+
+/// The route, the answer, and whether the caller is nobody known.
+async fn respond(app: &App, connection: &Connection, head: &Parts, body: Incoming) -> (Route, Answer, bool) {
+    // AC-5: what cannot be read is answered before anybody is asked for a name.
+    let target = head.uri.path_and_query().map_or("", |t| t.as_str());
+    let info = match RequestInfo::parse(head.method.as_str(), target) {
+        Ok(info) => info,
+        Err(error @ RequestInfoError::NoResource(_)) => {
+            let answer = internal_error(target, &format!("failed to create RequestInfo: {error}"));
+            return (Route::PageNotFound, answer, true);
+        }
+        Err(error) => {
+            return (Route::PageNotFound, Status::bad_request(error.to_string()).into_answer(), true);
+        }
+    };
+    let route = Route::of(info.path(), app.runtime);
+
+    let user = match app.authentication.authenticate(&connection.peer, &head.headers, SystemTime::now()) {
+        Ok(user) => user,
+        Err(cause) => {
+            tracing::debug!(%cause, "unauthorized");
+            return (route, Status::unauthorized().into_answer(), true);
+        }
+    };
+    let is_stranger = is_anonymous(&user);
+    if asks_for_another_user(&head.headers) {
+        // DIVERGES: impersonation is not served yet. Passing over the headers would answer for the wrong user.
+        let message = "impersonation is not supported by this server: remove the Impersonate-* headers";
+        return (route, Status::bad_request(message).into_answer(), is_stranger);
+    }
+
+    let permit = match app.authorization.admit(user, &info, target, &app.metrics) {
+        Ok(permit) => permit,
+        Err(refusal) => return (route, *refusal, is_stranger),
+    };
+    let answer = api::answer(app, permit, route, info.path(), head, body).await;
+    (route, answer, is_stranger)
+}
+
+/// Whether there is any header that impersonation knows (AN-120, AN-130), empty or not.
+fn asks_for_another_user(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| {
+        name.as_str()
+            .strip_prefix("impersonate-")
+            .is_some_and(|rest| matches!(rest, "user" | "uid" | "group") || rest.starts_with("extra-"))
+    })
+}
+
+/// Reads a body whole.
+///
+/// # Errors
+/// 413 for a body that is too large, said so or found so; 408 for one that does not arrive; 400 for one that breaks
+/// off.
+pub(crate) async fn read_body(head: &Parts, body: Incoming, limits: &Limits) -> Result<Bytes, Status> {
+    let too_large = || Status::too_large(limits.body_bytes);
+    let announced = head.headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|n| usize::try_from(n).map_or(true, |n| n > limits.body_bytes)) {
+        return Err(too_large());
+    }
+    match timeout(limits.body_read, Limited::new(body, limits.body_bytes).collect()).await {
+        Err(_) => Err(Status::timeout()),
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) => Err(Status::bad_request(format!("cannot read the body: {error}"))),
+    }
+}
