@@ -81,10 +81,7 @@ impl EngineFlags {
     ///
     /// # Errors
     /// As [`EngineFlags::config`], and the first object or file that cannot be used.
-    pub fn load(
-        &self,
-        change: impl FnOnce(&mut EngineConfig),
-    ) -> Result<(Engine, state::Summary), Failure> {
+    pub fn load(&self, change: impl FnOnce(&mut EngineConfig)) -> Result<(Engine, state::Summary), Failure> {
         let mut config = self.config()?;
         change(&mut config);
         load(config, &self.state)
@@ -97,10 +94,9 @@ impl EngineFlags {
 /// The first object or file that cannot be used, with file, line, field and reason.
 pub fn load(config: EngineConfig, paths: &[PathBuf]) -> Result<(Engine, state::Summary), Failure> {
     let mut builder = Builder::new(config).map_err(Failure::input)?;
-    let summary = state::load(paths, threads(), &mut |object| {
-        builder.take(object).map_err(|error| error.to_string())
-    })
-    .map_err(Failure::input)?;
+    let summary =
+        state::load(paths, threads(), &mut |object| builder.take(object).map_err(|error| error.to_string()))
+            .map_err(Failure::input)?;
     Ok((builder.finish(), summary))
 }
 

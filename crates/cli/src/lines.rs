@@ -51,8 +51,8 @@ impl Lines {
                     .map_err(|error| Failure::input(format_args!("{name}:{number}: {error}")))?;
             }
         }
-        let text = String::from_utf8(bytes)
-            .map_err(|error| Failure::input(format_args!("{name}: {error}")))?;
+        let text =
+            String::from_utf8(bytes).map_err(|error| Failure::input(format_args!("{name}: {error}")))?;
         Ok(Self { name, text })
     }
 

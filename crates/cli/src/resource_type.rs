@@ -125,7 +125,8 @@ mod tests {
             let found = ResourceType::of(word);
             (found.resource, found.group, found.namespaced)
         };
-        let is = |resource: &str, group: &str, namespaced| (resource.to_owned(), group.to_owned(), namespaced);
+        let is =
+            |resource: &str, group: &str, namespaced| (resource.to_owned(), group.to_owned(), namespaced);
         assert_eq!(of("po"), is("pods", "", Some(true)));
         assert_eq!(of("node"), is("nodes", "", Some(false)));
         assert_eq!(of("deployments"), is("deployments", "apps", Some(true)));

@@ -1,6 +1,3 @@
-//! Listens: the API endpoint, the webhooks and the kubelet guard, and what they start from.
-
-pub mod state;
 //! Listens: HTTPS, who asks, what they ask, whether they may, and the API on top of that.
 //!
 //! A request goes through [`listener`] (TLS, possession of a key only), [`service`] (what is asked), [`authn`] (who
@@ -17,6 +14,7 @@ pub mod listener;
 pub mod metrics;
 mod query;
 pub mod service;
+pub mod state;
 pub mod status;
 
 pub use config::ServeConfig;

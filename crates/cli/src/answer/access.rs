@@ -36,7 +36,8 @@ pub struct RecordedStatus {
 
 impl RecordedStatus {
     fn read(document: &Value) -> Result<Self, String> {
-        let status = document.get("status").and_then(Value::as_object).ok_or("status: nothing to compare with")?;
+        let status =
+            document.get("status").and_then(Value::as_object).ok_or("status: nothing to compare with")?;
         let flag = |name: &str| match status.get(name) {
             Some(Value::Bool(value)) => Ok(Some(*value)),
             None | Some(Value::Null) => Ok(None),

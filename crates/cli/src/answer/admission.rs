@@ -25,8 +25,10 @@ pub(super) fn parse(
     }
     let document = object(line)?;
     let response = document.get("response").ok_or("response: nothing to compare with")?;
-    let allowed =
-        response.get("allowed").and_then(Value::as_bool).ok_or("response.allowed: nothing to compare with")?;
+    let allowed = response
+        .get("allowed")
+        .and_then(Value::as_bool)
+        .ok_or("response.allowed: nothing to compare with")?;
     let code = response.pointer("/status/code").and_then(Value::as_u64).unwrap_or(0);
     Ok((review, Some(RecordedResponse { allowed, code })))
 }

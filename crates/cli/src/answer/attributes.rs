@@ -76,7 +76,9 @@ impl Answering for RequestInfos {
             (Ok(info), Some(recorded)) => unless_equal("info", recorded, &info),
             (Ok(info), None) => Some(format!("info: recorded an error, answered {info}")),
             (Err(_), None) => None,
-            (Err(error), Some(recorded)) => Some(format!("info: recorded {recorded}, answered the error {error}")),
+            (Err(error), Some(recorded)) => {
+                Some(format!("info: recorded {recorded}, answered the error {error}"))
+            }
         }
     }
 }

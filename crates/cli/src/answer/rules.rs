@@ -75,14 +75,12 @@ impl Answering for Rules {
         unless_equal("status.incomplete", recorded.incomplete, answered.incomplete)
             .or_else(|| unless_equal("has evaluationError", error, !answered.errors.is_empty()))
             .or_else(|| {
-                (recorded.resource_rules != answered.resource_rules).then(|| {
-                    format!("status.resourceRules: answered {:?}", answered.resource_rules)
-                })
+                (recorded.resource_rules != answered.resource_rules)
+                    .then(|| format!("status.resourceRules: answered {:?}", answered.resource_rules))
             })
             .or_else(|| {
-                (recorded.non_resource_rules != answered.non_resource_rules).then(|| {
-                    format!("status.nonResourceRules: answered {:?}", answered.non_resource_rules)
-                })
+                (recorded.non_resource_rules != answered.non_resource_rules)
+                    .then(|| format!("status.nonResourceRules: answered {:?}", answered.non_resource_rules))
             })
     }
 }

@@ -72,7 +72,12 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let mut objects = 0_u64;
     let updates = match args.synthetic {
         Some(synthetic) => {
-            eprintln!("making {} pods on {} nodes and {} bindings", synthetic.pods(), synthetic.nodes, synthetic.bindings);
+            eprintln!(
+                "making {} pods on {} nodes and {} bindings",
+                synthetic.pods(),
+                synthetic.nodes,
+                synthetic.bindings
+            );
             let mut fault = None;
             synthetic.each_object(|object| {
                 objects += 1;
@@ -101,10 +106,14 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let graph_bytes = memory::allocated().saturating_sub(before).saturating_sub(updates.bytes());
     let questions = questions(args, &modes)?;
     if questions.is_empty() {
-        return Err(Failure::input("there is nothing to ask: the reviews are empty, or --synthetic has no such objects"));
+        return Err(Failure::input(
+            "there is nothing to ask: the reviews are empty, or --synthetic has no such objects",
+        ));
     }
     if args.updates_per_second > 0 && updates.is_empty() {
-        return Err(Failure::input("--updates-per-second: the state has no pod bound to a node to take out and in"));
+        return Err(Failure::input(
+            "--updates-per-second: the state has no pod bound to a node to take out and in",
+        ));
     }
     report(args, &engine, &questions, &updates, objects, load, graph_bytes)
 }

@@ -82,7 +82,11 @@ pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
     if !args.quiet {
         let mut out = std::io::stdout().lock();
         let reason = outcome.render(&attributes);
-        let reason = if allowed || reason.is_empty() { String::new() } else { format!(" - {}", reason.replace('\n', "; ")) };
+        let reason = if allowed || reason.is_empty() {
+            String::new()
+        } else {
+            format!(" - {}", reason.replace('\n', "; "))
+        };
         writeln!(out, "{}{reason}", if allowed { "yes" } else { "no" })?;
         if args.explain {
             writeln!(out, "\n{}", engine.chain().explain(&attributes))?;
@@ -115,7 +119,9 @@ impl Target {
             (None, name) => (&*args.what, name.clone().unwrap_or_default()),
         };
         if word.is_empty() {
-            return Err(Failure::input("the resource type is empty: write VERB TYPE, for instance: get pods"));
+            return Err(Failure::input(
+                "the resource type is empty: write VERB TYPE, for instance: get pods",
+            ));
         }
         let kind = ResourceType::of(word);
         if kind.namespaced.is_none() && !args.quiet {

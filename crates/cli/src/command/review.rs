@@ -78,7 +78,11 @@ pub fn run(args: &ReviewArgs) -> Result<ExitCode, Failure> {
         config.default_policy = args.default_policy;
         config.admission = !args.rules;
     })?;
-    if args.rules { all(args, &lines, &Rules { engine }) } else { all(args, &lines, &AccessAndAdmission { engine }) }
+    if args.rules {
+        all(args, &lines, &Rules { engine })
+    } else {
+        all(args, &lines, &AccessAndAdmission { engine })
+    }
 }
 
 /// Answers or checks every line, having read every line first.
