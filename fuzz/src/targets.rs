@@ -93,6 +93,7 @@ fn load(format: Format, text: &str, threads: usize) -> Result<Vec<String>, (Opti
         assert!(!name.is_empty(), "every object has a name");
         assert_eq!(object.kind().is_namespaced(), !namespace.is_empty(), "namespaces are where they belong");
         keys.push(format!("{} {namespace}/{name}", object.kind()));
+        Ok(())
     };
     let mut loader = Loader::new(NonZeroUsize::new(threads).expect("not zero"), &mut sink);
     loader.text(Path::new("input"), format, text).map_err(|error| (error.line, error.to_string()))?;

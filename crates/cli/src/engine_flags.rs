@@ -76,16 +76,6 @@ impl EngineFlags {
         file.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
         Ok(Some(file))
     }
-
-    /// An engine over the objects that the flags name, and what was loaded.
-    ///
-    /// # Errors
-    /// As [`EngineFlags::config`], and the first object or file that cannot be used.
-    pub fn load(&self, change: impl FnOnce(&mut EngineConfig)) -> Result<(Engine, state::Summary), Failure> {
-        let mut config = self.config()?;
-        change(&mut config);
-        load(config, &self.state)
-    }
 }
 
 /// An engine over the objects of some files.

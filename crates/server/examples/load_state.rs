@@ -33,6 +33,7 @@ fn main() {
         let mut names = 0;
         let summary = state::load(std::slice::from_ref(&path), threads, &mut |object| {
             names += object.key().1.len();
+            Ok(())
         });
         let count = summary.unwrap().object_count();
         println!(

@@ -24,7 +24,10 @@ const ONE: NonZeroUsize = NonZeroUsize::MIN;
 /// Loads a text; the objects as text, in order, and what was counted.
 fn load_text(format: Format, text: &str, threads: usize) -> Result<(Vec<String>, Summary), StateError> {
     let mut objects = Vec::new();
-    let mut sink = |object: portcullis_policy::objects::Object<'_>| objects.push(format!("{object:?}"));
+    let mut sink = |object: portcullis_policy::objects::Object<'_>| {
+        objects.push(format!("{object:?}"));
+        Ok(())
+    };
     let mut loader = Loader::new(NonZeroUsize::new(threads).unwrap(), &mut sink);
     loader.text(Path::new("state"), format, text)?;
     let summary = loader.finish();
@@ -41,7 +44,10 @@ fn refused(format: Format, text: &str) -> StateError {
 
 fn load_paths(paths: &[PathBuf]) -> Result<(Vec<String>, Summary), StateError> {
     let mut names = Vec::new();
-    let summary = state::load(paths, ONE, &mut |object| names.push(object.key().1.to_owned()))?;
+    let summary = state::load(paths, ONE, &mut |object| {
+        names.push(object.key().1.to_owned());
+        Ok(())
+    })?;
     Ok((names, summary))
 }
 

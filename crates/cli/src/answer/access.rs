@@ -53,7 +53,7 @@ impl Answering for AccessAndAdmission {
 
     fn parse<'l>(&self, line: &'l str, parsing: Parsing) -> Result<Question<'l>, String> {
         let types = json::type_meta(line).map_err(|error| error.to_string())?;
-        if types.kind == "AdmissionReview" {
+        if types.kind.as_deref() == Some("AdmissionReview") {
             return admission::parse(line, parsing)
                 .map(|(review, recorded)| Question::Admission(Box::new(review), recorded));
         }

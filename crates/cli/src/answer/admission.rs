@@ -34,7 +34,9 @@ pub(super) fn parse(
 }
 
 fn response(engine: &Engine, review: &AdmissionReview<'_>) -> ReviewResponse {
-    review.response(engine.admit(&review.request(), csr::common_name))
+    review.response(
+        engine.admit(&review.request(), |pem| csr::common_name(pem).map_err(|error| error.to_string())),
+    )
 }
 
 pub(super) fn answer(engine: &Engine, review: &AdmissionReview<'_>) -> String {

@@ -1,6 +1,7 @@
 //! Lines with two lists of rules: does one cover the other (RB-65 to RB-67)?
 
 use portcullis_policy::objects::rbac::PolicyRule;
+use portcullis_policy::objects::strict;
 use portcullis_policy::rbac::covers;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +32,7 @@ impl Answering for Covers {
     type Question<'l> = Line;
 
     fn parse(&self, line: &str, parsing: Parsing) -> Result<Line, String> {
-        let parsed: Line = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let parsed: Line = strict::from_str(line).map_err(|error| error.to_string())?;
         if parsing == Parsing::WithAnswer && parsed.covers.is_none() {
             return Err("covers: nothing to compare with".to_owned());
         }

@@ -2,6 +2,7 @@
 
 use portcullis_policy::User;
 use portcullis_policy::engine::Engine;
+use portcullis_policy::objects::strict;
 use portcullis_policy::rules::RuleListing;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -42,7 +43,7 @@ impl Answering for Rules {
     type Question<'l> = Line;
 
     fn parse(&self, line: &str, parsing: Parsing) -> Result<Line, String> {
-        let parsed: Line = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let parsed: Line = strict::from_str(line).map_err(|error| error.to_string())?;
         if parsing == Parsing::WithAnswer {
             let status = parsed.status.as_ref().ok_or("status: nothing to compare with")?;
             RuleListing::deserialize(status).map_err(|error| format!("status: {error}"))?;

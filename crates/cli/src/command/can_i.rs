@@ -4,9 +4,10 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Args;
+use portcullis_policy::engine::EngineConfig;
 use portcullis_policy::{Attributes, ResourceRequest, User};
 
-use crate::engine_flags::EngineFlags;
+use crate::engine_flags::{EngineFlags, load};
 use crate::failure::Failure;
 use crate::resource_type::ResourceType;
 
@@ -75,7 +76,8 @@ pub struct CanIArgs {
 pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
     let user = User { uid: args.uid.clone(), ..User::new(&*args.user, args.groups.iter().cloned()) };
     let target = Target::of(args)?;
-    let (engine, _) = args.engine.load(|config| config.default_policy = args.default_policy)?;
+    let config = EngineConfig { default_policy: args.default_policy, ..args.engine.config()? };
+    let (engine, _) = load(config, &args.engine.state)?;
     let attributes = target.attributes(args, &user);
     let outcome = engine.chain().decide(&attributes);
     let allowed = outcome.is_allow();

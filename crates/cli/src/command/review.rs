@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::answer::{AccessAndAdmission, Answering, Covers, KubeletAttributes, Parsing, RequestInfos, Rules};
-use crate::engine_flags::EngineFlags;
+use crate::engine_flags::{EngineFlags, load};
 use crate::failure::Failure;
 use crate::lines::Lines;
 
@@ -62,7 +62,7 @@ pub struct ReviewArgs {
 /// Flags, objects or lines that cannot be used; nothing has been written to standard output then.
 pub fn run(args: &ReviewArgs) -> Result<ExitCode, Failure> {
     // The flags first: a mistake there should not wait for a long input.
-    let config = args.engine.config()?;
+    let mut config = args.engine.config()?;
     let lines = Lines::read(args.reviews.as_deref())?;
     if args.covers {
         return all(args, &lines, &Covers);
@@ -74,10 +74,9 @@ pub fn run(args: &ReviewArgs) -> Result<ExitCode, Failure> {
         let node_name = args.node_name.clone();
         return all(args, &lines, &KubeletAttributes { node_name, gates: config.gates });
     }
-    let (engine, _) = args.engine.load(|config| {
-        config.default_policy = args.default_policy;
-        config.admission = !args.rules;
-    })?;
+    config.default_policy = args.default_policy;
+    config.admission = !args.rules;
+    let (engine, _) = load(config, &args.engine.state)?;
     if args.rules {
         all(args, &lines, &Rules { engine })
     } else {

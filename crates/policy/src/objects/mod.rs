@@ -165,6 +165,17 @@ impl<'a> Object<'a> {
         })
     }
 
+    /// The same object, no longer tied to the text that it was read from, if it is of an RBAC kind: those are owned.
+    pub fn into_owned_rbac(self) -> Option<Object<'static>> {
+        Some(match self {
+            Self::ClusterRole(role) => Object::ClusterRole(role),
+            Self::ClusterRoleBinding(binding) => Object::ClusterRoleBinding(binding),
+            Self::Role(role) => Object::Role(role),
+            Self::RoleBinding(binding) => Object::RoleBinding(binding),
+            _ => return None,
+        })
+    }
+
     /// The object's kind.
     pub fn kind(&self) -> Kind {
         match self {

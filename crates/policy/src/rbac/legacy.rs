@@ -7,8 +7,10 @@ use crate::objects::rbac::RBAC_GROUP;
 /// The group that every authenticated user is in.
 const AUTHENTICATED_GROUP: &str = "system:authenticated";
 const V1: &str = "rbac.authorization.k8s.io/v1";
-const V1ALPHA1: &str = "rbac.authorization.k8s.io/v1alpha1";
-const V1BETA1: &str = "rbac.authorization.k8s.io/v1beta1";
+/// The API version of 1.3 to 1.21 (RB-120).
+pub const V1ALPHA1: &str = "rbac.authorization.k8s.io/v1alpha1";
+/// The API version of 1.6 to 1.21 (RB-120).
+pub const V1BETA1: &str = "rbac.authorization.k8s.io/v1beta1";
 
 /// Turns an RBAC object of an old version into the `v1` object that it means. Objects of `v1` and of other groups stay
 /// as they are. Returns whether something was done.

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::{AdmissionRequest, Rejection};
 use crate::objects::decode::Text;
+use crate::objects::strict;
 
 /// A kind, whatever its version: the fields read here are the same in each.
 #[derive(Clone, Copy, Debug)]
@@ -61,12 +62,12 @@ impl<'a> AdmissionRequest<'a> {
 fn decode<'a, T: Deserialize<'a>>(text: Option<&'a str>, expected: GroupKind) -> Result<T, String> {
     let text = text.ok_or_else(|| format!("expected {expected}, found nothing"))?;
     let found: TypeMeta<'a> =
-        serde_json::from_str(text).map_err(|e| format!("expected {expected}, found no object: {e}"))?;
+        strict::from_str(text).map_err(|e| format!("expected {expected}, found no object: {e}"))?;
     if !found.is(expected) {
         return Err(format!(
             "expected {expected}, found kind {:?} of {:?}",
             &*found.kind, &*found.api_version
         ));
     }
-    serde_json::from_str(text).map_err(|e| format!("cannot be read as {expected}: {e}"))
+    strict::from_str(text).map_err(|e| format!("cannot be read as {expected}: {e}"))
 }

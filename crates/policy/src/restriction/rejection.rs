@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::AdmissionRequest;
 use crate::objects::meta::MetadataOnly;
+use crate::objects::strict;
 
 /// Why a write was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,7 +73,7 @@ impl AdmissionRequest<'_> {
         if !self.name.is_empty() {
             return self.name.to_owned();
         }
-        let body = self.object.and_then(|text| serde_json::from_str::<MetadataOnly<'_>>(text).ok());
+        let body = self.object.and_then(|text| strict::from_str::<MetadataOnly<'_>>(text).ok());
         let metadata = body.map(|b| b.metadata).unwrap_or_default();
         [metadata.name, metadata.generate_name]
             .into_iter()

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::semantic::Map;
 use super::{AdmissionRequest, NodeRestriction, Operation, Rejection};
 use crate::objects::decode::{List, Text};
+use crate::objects::strict;
 use crate::request::User;
 
 const API_VERSION: &str = "admission.k8s.io/v1";
@@ -184,7 +185,7 @@ impl<'a> AdmissionReview<'a> {
     /// It cannot be read, or lacks what a decision needs: operation, resource or user. Such a question has no
     /// answer; least of all yes.
     pub fn parse(text: &'a str) -> Result<Self, ReviewError> {
-        let question: Question<'a> = serde_json::from_str(text)?;
+        let question: Question<'a> = strict::from_str(text)?;
         if question.kind != KIND || question.api_version != API_VERSION {
             return Err(ReviewError::WrongKind {
                 api_version: question.api_version.to_string(),
@@ -192,7 +193,7 @@ impl<'a> AdmissionReview<'a> {
             });
         }
         let raw = question.request.ok_or(ReviewError::Missing("request"))?;
-        let request: ReviewRequest<'a> = serde_json::from_str(raw.get())?;
+        let request: ReviewRequest<'a> = strict::from_str(raw.get())?;
         let operation = request.operation.ok_or(ReviewError::Missing("request.operation"))?;
         let user = request.user_info.as_ref().ok_or(ReviewError::Missing("request.userInfo"))?.user();
         if request.resource.as_ref().is_none_or(|r| r.resource.is_empty()) {

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use portcullis_policy::json::{self, JsonError};
 use portcullis_policy::objects::{Kind, Object};
+use portcullis_policy::rbac::legacy;
+use serde_json::Value;
 
 use super::split::{ItemType, Piece, Pieces, start_of};
 
@@ -66,7 +68,7 @@ fn decode_alone<'t>(json: &'t str, list: Option<&'t ItemType>) -> Result<Decoded
     let Some(known) = Kind::of(&api_version, &kind) else {
         return Ok(Decoded::Ignored { api_version, kind });
     };
-    let object = Object::parse(known, json).map_err(|error| JsonError::of_decoding(json, &error))?;
+    let object = parse(known, &api_version, json)?;
     let (namespace, name) = object.key();
     if name.is_empty() {
         return Err(fault("metadata.name", format!("is missing: every {kind} has a name")));
@@ -81,6 +83,23 @@ fn decode_alone<'t>(json: &'t str, list: Option<&'t ItemType>) -> Result<Decoded
         }
         _ => Ok(Decoded::Object(object)),
     }
+}
+
+/// Decodes an object; RBAC objects of old versions as what they mean today (RB-121 to RB-124).
+fn parse<'t>(kind: Kind, api_version: &str, json: &'t str) -> Result<Object<'t>, JsonError> {
+    let undecodable = |error: serde_json::Error| JsonError::of_decoding(json, &error);
+    if !matches!(api_version, legacy::V1ALPHA1 | legacy::V1BETA1) {
+        return Object::parse(kind, json).map_err(undecodable);
+    }
+    let mut document: Value = serde_json::from_str(json).map_err(undecodable)?;
+    if let Some(fields) = document.as_object_mut() {
+        fields.insert("apiVersion".to_owned(), Value::String(api_version.to_owned()));
+    }
+    legacy::upgrade(&mut document);
+    let upgraded = document.to_string();
+    let object =
+        Object::parse(kind, &upgraded).map_err(|error| JsonError::at(json, 1, "", error.to_string()))?;
+    object.into_owned_rbac().ok_or_else(|| JsonError::at(json, 1, "kind", "not a kind of that API version"))
 }
 
 /// What an object says of its type, or else what its list says; both must agree.

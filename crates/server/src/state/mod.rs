@@ -54,17 +54,16 @@ impl Summary {
     }
 }
 
+/// Takes objects in, or says why it cannot.
+pub type Sink<'s> = dyn FnMut(Object<'_>) -> Result<(), String> + 's;
+
 /// Loads every file that the paths mean and hands each object to `sink`, in order. A directory is read recursively.
 /// Without paths the state is empty.
 ///
 /// # Errors
 /// A path cannot be read; a file is not what `kubectl get` prints, or cut short; an object of a kind that plays a part
 /// is not decodable, has no name, or is given twice, whatever its version. What `sink` has built is then worthless.
-pub fn load(
-    paths: &[PathBuf],
-    threads: NonZeroUsize,
-    sink: &mut dyn FnMut(Object<'_>),
-) -> Result<Summary, StateError> {
+pub fn load(paths: &[PathBuf], threads: NonZeroUsize, sink: &mut Sink<'_>) -> Result<Summary, StateError> {
     let mut loader = Loader::new(threads, sink);
     for path in files::find(paths)? {
         loader.file(&path)?;
@@ -75,7 +74,7 @@ pub fn load(
 /// Loads one file after another.
 pub struct Loader<'s> {
     threads: NonZeroUsize,
-    sink: &'s mut dyn FnMut(Object<'_>),
+    sink: &'s mut Sink<'s>,
     seen: Seen,
     files: Vec<PathBuf>,
     summary: Summary,
@@ -83,7 +82,7 @@ pub struct Loader<'s> {
 
 impl<'s> Loader<'s> {
     /// A loader that hands objects to `sink`, and decodes on so many threads beside the calling one.
-    pub fn new(threads: NonZeroUsize, sink: &'s mut dyn FnMut(Object<'_>)) -> Self {
+    pub fn new(threads: NonZeroUsize, sink: &'s mut Sink<'s>) -> Self {
         Self { threads, sink, seen: Seen::default(), files: Vec::new(), summary: Summary::default() }
     }
 
@@ -161,7 +160,19 @@ impl<'s> Loader<'s> {
         }
         let count = self.summary.objects.entry(kind).or_default();
         *count = count.saturating_add(1);
-        (self.sink)(object);
-        Ok(())
+        self.give(text, pieces, place, object)
+    }
+    /// Gives an object to the sink. What the sink refuses is a fault of that object.
+    fn give(
+        &mut self,
+        text: &str,
+        pieces: &Pieces<'_>,
+        place: usize,
+        object: Object<'_>,
+    ) -> Result<(), JsonError> {
+        (self.sink)(object).map_err(|reason| match pieces.pieces.get(place) {
+            Some(piece) => decode::fault(text, *piece, "metadata", reason),
+            None => JsonError::at(text, 1, "", reason),
+        })
     }
 }
