@@ -32,7 +32,7 @@ fn every_route_refuses_strangers_and_users_without_rights_unless_it_is_public() 
             let is_public = method == "GET" && public.contains(&path.as_str());
             let stranger = server.request(method, path).send();
             assert_eq!(stranger.code != 403, is_public, "anonymous {method} {path}: {}", stranger.code);
-            let user = server.request(method, path).as_user(&nobody).send();
+            let user = server.request(method, path).by(&nobody).send();
             let is_granted = is_public
                 || method == "GET" && authenticated_get(path) && !path.contains("reviews")
                 || method == "POST" && authenticated_post(path);
@@ -48,7 +48,7 @@ fn refusals_have_the_words_of_kubernetes_ac_56_to_ac_58() {
     let server = start();
     let jane = server.user("jane", &[]);
     let forbidden = |method: &str, path: &str| {
-        server.request(method, path).as_user(&jane).send().assert_status(403, "Forbidden")
+        server.request(method, path).by(&jane).send().assert_status(403, "Forbidden")
     };
     let status = forbidden("GET", "/api/v1/namespaces/default/pods");
     assert_eq!(
@@ -69,7 +69,7 @@ fn refusals_have_the_words_of_kubernetes_ac_56_to_ac_58() {
     assert_eq!(status["message"], r#"forbidden: User "jane" cannot get path "/a&lt;b&gt;&amp;\"c""#);
 
     let banned = server.user("banned", &[]);
-    let answer = server.get("/livez").as_user(&banned).send();
+    let answer = server.get("/livez").by(&banned).send();
     let status = answer.assert_status(403, "Forbidden");
     assert_eq!(
         status["message"], r#"forbidden: User "banned" cannot get path "/livez": banned <for good>"#,
@@ -81,7 +81,7 @@ fn refusals_have_the_words_of_kubernetes_ac_56_to_ac_58() {
 #[test]
 fn an_error_without_a_yes_is_500_and_with_a_yes_is_passed_over_ac_53() {
     let server = start();
-    let answer = server.get("/x?a=1&b=2").as_user(&server.user("broken", &[])).send();
+    let answer = server.get("/x?a=1&b=2").by(&server.user("broken", &[])).send();
     assert_eq!((answer.code, answer.media_type()), (500, "text/plain"));
     assert!(
         answer.text().ends_with(": the index is &lt;gone&gt; &amp; lost\n")
@@ -89,13 +89,13 @@ fn an_error_without_a_yes_is_500_and_with_a_yes_is_passed_over_ac_53() {
         "{}",
         answer.text()
     );
-    assert_eq!(server.get("/livez").as_user(&server.user("shaky", &[])).send().code, 200);
+    assert_eq!(server.get("/livez").by(&server.user("shaky", &[])).send().code, 200);
     // A review about such users is answered, allowed only where the decision is yes (WH-80).
     for (user, allowed, error) in
         [("broken", false, "the index is <gone> & lost"), ("shaky", true, "one index is gone")]
     {
         let body = REVIEW.replace("jane", user);
-        let answer = server.post(REVIEWS, body).as_user(&server.admin()).send();
+        let answer = server.post(REVIEWS, body).by(&server.admin()).send();
         assert_eq!(answer.code, 201);
         assert_eq!(answer.json()["status"]["allowed"], allowed);
         assert_eq!(answer.json()["status"]["evaluationError"], error);
@@ -132,16 +132,16 @@ fn credentials_that_fail_are_401_and_never_anonymous_an_13_an_24() {
         [("for servers", for_servers), ("expired", expired), ("of an unknown authority", unknown)]
     {
         for path in ["/livez", "/api", "/apis/authorization.k8s.io/v1/subjectaccessreviews"] {
-            let answer = server.get(path).as_user(&identity).send();
+            let answer = server.get(path).by(&identity).send();
             assert_eq!(answer.code, 401, "a certificate {what} at {path}");
         }
     }
 
     let nameless = server.user("", &["system:masters"]);
-    assert_eq!(server.get("/livez").as_user(&nameless).send().code, 200, "AN-43: as if without certificate");
-    assert_eq!(server.get("/api").as_user(&nameless).send().code, 403);
+    assert_eq!(server.get("/livez").by(&nameless).send().code, 200, "AN-43: as if without certificate");
+    assert_eq!(server.get("/api").by(&nameless).send().code, 403);
     let jane = server.user("jane", &[]);
-    let both = server.get("/api").as_user(&jane).header("Authorization: Bearer nope").send();
+    let both = server.get("/api").by(&jane).header("Authorization: Bearer nope").send();
     assert_eq!(both.code, 200, "a valid certificate counts beside a bad token");
     let basic = server.get("/livez").header("Authorization: Basic YTpi").send();
     assert_eq!(basic.code, 200, "no credentials that anybody reads");
@@ -151,7 +151,7 @@ fn credentials_that_fail_are_401_and_never_anonymous_an_13_an_24() {
 fn without_anonymous_requests_a_stranger_is_401() {
     let server = start_with(Setup { anonymous: false, ..Setup::default() });
     server.get("/livez").send().assert_status(401, "Unauthorized");
-    assert_eq!(server.get("/livez").as_user(&server.admin()).send().code, 200);
+    assert_eq!(server.get("/livez").by(&server.admin()).send().code, 200);
 }
 
 #[test]
@@ -182,12 +182,12 @@ fn a_changed_bundle_counts_on_open_connections_an_40() {
         CertificateAuthority::generate("other", SystemTime::now(), Duration::from_secs(86400)).unwrap();
     let jane = server.user("jane", &[]);
     let theirs = server.issued(&other, "jane", &[], Usage::Client, SystemTime::now());
-    assert_eq!(server.get("/api").as_user(&jane).send().code, 200);
-    assert_eq!(server.get("/api").as_user(&theirs).send().code, 401);
+    assert_eq!(server.get("/api").by(&jane).send().code, 200);
+    assert_eq!(server.get("/api").by(&theirs).send().code, 401);
     let bundle = CaBundle::from_pem(other.certificate_pem().as_bytes()).unwrap();
     server.app.authentication().replace_clients(bundle);
-    assert_eq!(server.get("/api").as_user(&jane).send().code, 401);
-    assert_eq!(server.get("/api").as_user(&theirs).send().code, 200);
+    assert_eq!(server.get("/api").by(&jane).send().code, 401);
+    assert_eq!(server.get("/api").by(&theirs).send().code, 200);
 }
 
 #[test]
@@ -196,10 +196,10 @@ fn impersonation_is_refused_and_never_passed_over() {
     for header in
         ["Impersonate-User: jane", "impersonate-group: g", "Impersonate-Uid: 1", "Impersonate-Extra-a: b"]
     {
-        let answer = server.get("/api").as_user(&server.admin()).header(header).send();
+        let answer = server.get("/api").by(&server.admin()).header(header).send();
         answer.assert_status(400, "BadRequest");
     }
-    assert_eq!(server.get("/api").as_user(&server.admin()).header("Impersonate-Other: x").send().code, 200);
+    assert_eq!(server.get("/api").by(&server.admin()).header("Impersonate-Other: x").send().code, 200);
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn openssl_finds_the_certificate_good_and_the_handshake_proves_possession() {
     let admin = server.admin();
     let jane = server.user("jane", &[]);
     let mixed = common::Identity { certificate: admin.certificate.clone(), key: jane.key };
-    assert!(server.get("/livez").as_user(&mixed).try_send().is_err());
+    assert!(server.get("/livez").by(&mixed).try_send().is_err());
     assert!(fs::read_to_string(&admin.certificate).unwrap().contains("BEGIN CERTIFICATE"));
 }
 

@@ -18,7 +18,7 @@ fn check(server: &Started, case: &Value) {
     let mut request =
         server.request(case["method"].as_str().unwrap(), case["path"].as_str().unwrap()).word("--http1.1");
     if case["as"] != "anonymous" {
-        request = request.as_user(&server.admin());
+        request = request.by(&server.admin());
     }
     request = request.header("Accept: application/json");
     for (name, value) in case["headers"].as_object().into_iter().flatten() {
@@ -109,9 +109,8 @@ fn strangers_with_any_credentials_are_answered_as_recorded() {
 #[test]
 fn a_client_that_prefers_aggregated_discovery_gets_the_plain_one() {
     let server = start();
-    let get = |accept: &str| {
-        server.get("/apis").as_user(&server.admin()).header(&format!("Accept: {accept}")).send()
-    };
+    let get =
+        |accept: &str| server.get("/apis").by(&server.admin()).header(&format!("Accept: {accept}")).send();
     let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     assert_eq!(get(&format!("{aggregated},application/json")).json()["kind"], "APIGroupList");
     get(aggregated).assert_status(406, "NotAcceptable");
@@ -122,7 +121,7 @@ fn a_client_that_prefers_aggregated_discovery_gets_the_plain_one() {
 
 #[test]
 fn the_reviews_group_is_described_and_its_old_version_only_when_it_is_on() {
-    let get = |server: &Started, path: &str| server.get(path).as_user(&server.admin()).send();
+    let get = |server: &Started, path: &str| server.get(path).by(&server.admin()).send();
     let server = start();
     let group = get(&server, "/apis/authorization.k8s.io").json();
     assert_eq!(group["versions"], json!([{"groupVersion": "authorization.k8s.io/v1", "version": "v1"}]));
@@ -171,7 +170,7 @@ fn a_check_that_fails_is_named_to_all_and_explained_to_those_who_may_ask() {
         get("/readyz?verbose&exclude=index").text(),
         "[+]ping ok\n[+]index excluded: ok\nreadyz check passed\n"
     );
-    let explained = server.get("/readyz/index").as_user(&server.admin()).send();
+    let explained = server.get("/readyz/index").by(&server.admin()).send();
     assert_eq!((explained.code, explained.text()), (500, "internal server error: no pods seen yet\n"));
     get("/readyz/index").assert_status(403, "Forbidden");
     is_ready.store(true, Ordering::Relaxed);
@@ -182,13 +181,13 @@ fn a_check_that_fails_is_named_to_all_and_explained_to_those_who_may_ask() {
 fn metrics_count_requests_and_decisions_without_labels_of_the_callers_choice() {
     let server = start();
     let admin = server.admin();
-    assert_eq!(server.post(common::REVIEWS, common::REVIEW).as_user(&admin).send().code, 201);
-    assert_eq!(server.post(common::REVIEWS, "{").as_user(&admin).send().code, 400);
+    assert_eq!(server.post(common::REVIEWS, common::REVIEW).by(&admin).send().code, 201);
+    assert_eq!(server.post(common::REVIEWS, "{").by(&admin).send().code, 400);
     for path in ["/secret-path-1", "/apis/g/v1/secret-path-2"] {
         assert_eq!(server.get(path).send().code, 403);
     }
     assert_eq!(server.request("BREW", "/livez").send().code, 403);
-    let answer = server.get("/metrics").as_user(&admin).send();
+    let answer = server.get("/metrics").by(&admin).send();
     let text = answer.text();
     for line in [
         r#"apiserver_request_total{verb="POST",group="authorization.k8s.io",version="v1",resource="subjectaccessreviews",subresource="",scope="cluster",component="apiserver",code="201",dry_run=""} 1"#,

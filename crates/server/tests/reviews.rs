@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const GROUP: &str = "/apis/authorization.k8s.io/v1";
 
 fn ask(server: &Started, path: &str, body: impl Into<Vec<u8>>) -> Answer {
-    server.post(path, body).as_user(&server.admin()).send()
+    server.post(path, body).by(&server.admin()).send()
 }
 
 /// Replays recorded cases that need no other object and no other caller. The decision itself hangs on roles that are
@@ -27,7 +27,7 @@ fn replay(name: &str) -> usize {
         }
         let mut request = server.request(case["method"].as_str().unwrap(), path);
         if case["as"] != "anonymous" {
-            request = request.as_user(&server.admin());
+            request = request.by(&server.admin());
         }
         let headers = case["headers"].as_object();
         if headers.is_none_or(|h| !h.contains_key("Content-Type")) {
@@ -99,7 +99,7 @@ fn a_self_review_is_about_the_caller_whatever_it_says() {
     let body = r#"{"spec":{"user":"jane","groups":["system:masters"],"resourceAttributes":{"namespace":"default","verb":"get","resource":"pods"}}}"#;
     let path = format!("{GROUP}/selfsubjectaccessreviews");
     let allowed = |name: &str| {
-        let answer = server.post(&path, body).as_user(&server.user(name, &[])).send();
+        let answer = server.post(&path, body).by(&server.user(name, &[])).send();
         assert_eq!(answer.code, 201);
         assert!(answer.header("warning").contains("unknown field"), "AP-14: {}", answer.head);
         answer.json()["status"]["allowed"].as_bool().unwrap()
@@ -114,7 +114,7 @@ fn a_rules_review_lists_for_the_caller_wh_90_to_wh_94() {
     let path = format!("{GROUP}/selfsubjectrulesreviews");
     let jane = server.user("jane", &[]);
     let body = r#"{"metadata":{"name":"x"},"spec":{"namespace":"ns1"},"status":{"incomplete":false}}"#;
-    let answer = server.post(&path, body).as_user(&jane).send();
+    let answer = server.post(&path, body).by(&jane).send();
     assert_eq!(answer.code, 201);
     assert_eq!(
         answer.json(),
@@ -128,7 +128,7 @@ fn a_rules_review_lists_for_the_caller_wh_90_to_wh_94() {
             },
         })
     );
-    let empty = server.post(&path, "{}").as_user(&jane).send().assert_status(400, "BadRequest");
+    let empty = server.post(&path, "{}").by(&jane).send().assert_status(400, "BadRequest");
     assert_eq!(empty["message"], "no namespace on request");
 }
 
@@ -136,20 +136,20 @@ fn a_rules_review_lists_for_the_caller_wh_90_to_wh_94() {
 fn bodies_are_json_and_no_larger_than_three_mebibytes() {
     let server = start();
     for media in ["text/plain", "application/yaml", "*/*", "application/merge-patch+json"] {
-        let request = server.request("POST", REVIEWS).as_user(&server.admin());
+        let request = server.request("POST", REVIEWS).by(&server.admin());
         let answer = request.header(&format!("Content-Type: {media}")).body(REVIEW).send();
         let status = answer.assert_status(415, "UnsupportedMediaType");
         assert!(status["message"].as_str().unwrap().contains("application/json"));
     }
     for media in ["Content-Type: Application/JSON; charset=utf-8", "Content-Type;", "Content-Type:"] {
-        let request = server.request("POST", REVIEWS).as_user(&server.admin());
+        let request = server.request("POST", REVIEWS).by(&server.admin());
         assert_eq!(request.header(media).body(REVIEW).send().code, 201, "{media}");
     }
     let padded = |n: usize| format!("{REVIEW}{}", " ".repeat(n - REVIEW.len()));
     let limit = 3 * 1024 * 1024;
     for version in ["--http1.1", "--http2"] {
         let send = |n: usize, chunked: bool| {
-            let request = server.post(REVIEWS, padded(n)).as_user(&server.admin()).word(version);
+            let request = server.post(REVIEWS, padded(n)).by(&server.admin()).word(version);
             if chunked { request.header("Transfer-Encoding: chunked").send() } else { request.send() }
         };
         assert_eq!(send(limit, false).code, 201);
@@ -168,10 +168,10 @@ fn bodies_are_json_and_no_larger_than_three_mebibytes() {
 fn a_client_that_takes_no_json_is_406_before_anything_else() {
     let server = start();
     for accept in ["text/html", "application/yaml", "application/vnd.kubernetes.protobuf", "application/*"] {
-        let request = server.post(REVIEWS, "not json").as_user(&server.admin());
+        let request = server.post(REVIEWS, "not json").by(&server.admin());
         request.header(&format!("Accept: {accept}")).send().assert_status(406, "NotAcceptable");
     }
-    let both = server.post(REVIEWS, REVIEW).as_user(&server.admin());
+    let both = server.post(REVIEWS, REVIEW).by(&server.admin());
     let accept = "Accept: application/vnd.kubernetes.protobuf,application/json";
     assert_eq!(both.header(accept).send().media_type(), "application/json");
 }
@@ -198,7 +198,7 @@ fn bodies_that_are_no_review_are_400() {
         "\u{feff}{}",
     ] {
         let answer = ask(&server, REVIEWS, body);
-        assert_eq!(answer.code, 400, "{}: {}", &body[..body.len().min(30)], answer.text());
+        assert_eq!(answer.code, 400, "{}", answer.text());
         answer.assert_status(400, "BadRequest");
     }
     ask(&server, REVIEWS, vec![b'{', b'"', 0xff, 0xfe, b'"', b':', b'1', b'}'])
@@ -246,12 +246,12 @@ fn parameters_are_checked_ap_14_to_ap_16() {
 fn only_the_collection_and_only_post_wh_84() {
     let server = start();
     for method in ["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"] {
-        let answer = server.request(method, REVIEWS).as_user(&server.admin()).send();
+        let answer = server.request(method, REVIEWS).by(&server.admin()).send();
         assert_eq!(answer.assert_status(405, "MethodNotAllowed")["details"], json!({}));
-        let named = server.request(method, &format!("{REVIEWS}/x")).as_user(&server.admin()).send();
+        let named = server.request(method, &format!("{REVIEWS}/x")).by(&server.admin()).send();
         assert_eq!(named.assert_status(404, "NotFound")["details"], json!({}));
     }
-    assert_eq!(server.request("HEAD", REVIEWS).as_user(&server.admin()).send().code, 405);
+    assert_eq!(server.request("HEAD", REVIEWS).by(&server.admin()).send().code, 405);
     for path in ["/localsubjectaccessreviews", "/namespaces/a/subjectaccessreviews", "/nope"] {
         ask(&server, &format!("{GROUP}{path}"), REVIEW).assert_status(404, "NotFound");
     }
@@ -288,14 +288,14 @@ fn a_review_in_protobuf_is_answered_like_the_same_review_in_json() {
         }
         let bytes =
             base64::engine::general_purpose::STANDARD.decode(line["protobuf"].as_str().unwrap()).unwrap();
-        let request = server.request("POST", REVIEWS).as_user(&server.admin());
+        let request = server.request("POST", REVIEWS).by(&server.admin());
         let protobuf =
             request.header("Content-Type: application/vnd.kubernetes.protobuf").body(bytes.clone()).send();
         let json = ask(&server, REVIEWS, line["json"].to_string());
         assert_eq!((protobuf.code, protobuf.json()), (json.code, json.json()));
         assert_eq!(protobuf.code, 201);
         for cut in 0..bytes.len() {
-            let request = server.request("POST", REVIEWS).as_user(&server.admin());
+            let request = server.request("POST", REVIEWS).by(&server.admin());
             let broken =
                 request.header("Content-Type: application/vnd.kubernetes.protobuf").body(&bytes[..cut]);
             let answer = broken.send();

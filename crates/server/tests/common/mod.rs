@@ -284,7 +284,7 @@ pub struct Answer {
 }
 
 impl Curl {
-    pub fn as_user(mut self, identity: &Identity) -> Self {
+    pub fn by(mut self, identity: &Identity) -> Self {
         let path = |p: &Path| p.to_str().unwrap().to_owned();
         self.words.extend([
             "--cert".into(),
