@@ -5,11 +5,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as _, Incoming};
 use policy::request_info::{RequestInfo, RequestInfoError};
 use portcullis_policy as policy;
@@ -136,9 +136,18 @@ async fn drain(body: &mut Incoming) {
     if body.size_hint().lower() > DRAIN_BYTES as u64 {
         return;
     }
-    let rest = Limited::new(body, DRAIN_BYTES).collect();
+    let discarding = async {
+        let mut left = DRAIN_BYTES;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(length) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
+    };
     // What does not come, or does not end, is cut off by closing the connection.
-    let _ = timeout(DRAIN_TIME, rest).await;
+    let _ = timeout(DRAIN_TIME, discarding).await;
 }
 
 /// The route, the answer, and whether the caller is nobody known.
@@ -204,10 +213,21 @@ pub(crate) async fn read_body(head: &Parts, body: &mut Incoming, limits: &Limits
     if announced.is_some_and(|n| usize::try_from(n).map_or(true, |n| n > limits.body_bytes)) {
         return Err(too_large());
     }
-    match timeout(limits.body_read, Limited::new(body, limits.body_bytes).collect()).await {
-        Err(_) => Err(Status::timeout()),
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(error)) => Err(Status::bad_request(format!("cannot read the body: {error}"))),
-    }
+    let collecting = async {
+        let mut collected = BytesMut::new();
+        // Copied together: a body in many small frames would otherwise take many times its size.
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|e| Status::bad_request(format!("cannot read the body: {e}")))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if collected.len() + data.len() > limits.body_bytes {
+                return Err(too_large());
+            }
+            if collected.is_empty() && body.is_end_stream() {
+                return Ok(data);
+            }
+            collected.extend_from_slice(&data);
+        }
+        Ok(collected.freeze())
+    };
+    timeout(limits.body_read, collecting).await.unwrap_or_else(|_| Err(Status::timeout()))
 }

@@ -265,3 +265,47 @@ fn a_certificate_can_be_exchanged_while_serving() {
         "the new one has another name"
     );
 }
+
+#[test]
+fn a_resumed_session_is_still_the_same_client_and_nobody_elses() {
+    let server = start();
+    let admin = server.admin();
+    let session = server.dir.join("session");
+    let ask = |words: &[&str], file: &std::path::Path, with_certificate: bool| {
+        let mut openssl = Command::new("openssl");
+        openssl.args([
+            "s_client",
+            "-tls1_2",
+            "-connect",
+            &server.address.to_string(),
+            "-alpn",
+            "http/1.1",
+            "-ign_eof",
+        ]);
+        openssl.args(words).arg(file);
+        if with_certificate {
+            openssl.arg("-cert").arg(&admin.certificate).arg("-key").arg(&admin.key);
+        }
+        openssl.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = openssl.spawn().unwrap();
+        let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        child.stdin.take().unwrap().write_all(request).unwrap();
+        String::from_utf8_lossy(&child.wait_with_output().unwrap().stdout).into_owned()
+    };
+    let first = ask(&["-sess_out"], &session, true);
+    assert!(first.contains("New, TLSv1.2") && first.contains("HTTP/1.1 200 OK"), "{first}");
+    let resumed = ask(&["-sess_in"], &session, false);
+    assert!(resumed.contains("Reused, TLSv1.2") && resumed.contains("HTTP/1.1 200 OK"), "{resumed}");
+    let stranger = ask(&["-sess_out"], &server.dir.join("other"), false);
+    assert!(stranger.contains("HTTP/1.1 403"), "{stranger}");
+    let resumed = ask(&["-sess_in"], &server.dir.join("other"), false);
+    assert!(resumed.contains("Reused, TLSv1.2") && resumed.contains("HTTP/1.1 403"), "{resumed}");
+
+    // The certificate is verified on a resumed session as on any other.
+    let other =
+        CertificateAuthority::generate("other", SystemTime::now(), Duration::from_secs(86400)).unwrap();
+    let bundle = CaBundle::from_pem(other.certificate_pem().as_bytes()).unwrap();
+    server.app.authentication().replace_clients(bundle);
+    let resumed = ask(&["-sess_in"], &session, false);
+    assert!(resumed.contains("Reused, TLSv1.2") && resumed.contains("HTTP/1.1 401"), "{resumed}");
+}
