@@ -12,6 +12,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -20,6 +21,9 @@ use std::time::{Duration, SystemTime};
 
 use portcullis_pki::ca::{Template, Usage};
 use portcullis_pki::{CertificateAuthority, KeyPair, pem};
+use portcullis_policy::chain::Mode;
+use portcullis_policy::engine::{Builder, EngineConfig};
+use portcullis_policy::objects::Object;
 use portcullis_policy::rules::{NonResourceRule, ResourceRule, RuleListing};
 use portcullis_policy::{Attributes, Reason, User};
 use portcullis_server::api::health::Check;
@@ -27,6 +31,7 @@ use portcullis_server::authn::Authentication;
 use portcullis_server::authz::{Authorization, Engine, Outcome, Verdict};
 use portcullis_server::bootstrap::Bootstrap;
 use portcullis_server::config::{Limits, RuntimeConfig};
+use portcullis_server::state::{Format, Loader};
 use portcullis_server::{App, Server};
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -114,6 +119,8 @@ pub struct Setup {
     pub runtime: RuntimeConfig,
     pub limits: Limits,
     pub checks: Vec<Check>,
+    /// Decide over these objects as the product does, not by the fixed rules.
+    pub state: Option<String>,
 }
 
 impl Default for Setup {
@@ -123,6 +130,7 @@ impl Default for Setup {
             runtime: RuntimeConfig::default(),
             limits: Limits { shutdown: Duration::from_secs(1), ..Limits::default() },
             checks: Vec::new(),
+            state: None,
         }
     }
 }
@@ -143,6 +151,20 @@ pub fn scratch() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
+/// An engine as `serve` makes it, over the objects of a JSON text.
+fn engine(state: &str) -> portcullis_policy::engine::Engine {
+    let config = EngineConfig {
+        modes: vec![Mode::Node, Mode::Rbac],
+        masters_first: true,
+        default_policy: true,
+        ..EngineConfig::default()
+    };
+    let mut builder = Builder::new(config).unwrap();
+    let mut sink = |object: Object<'_>| builder.take(object).map_err(|e| e.to_string());
+    Loader::new(NonZeroUsize::MIN, &mut sink).text(Path::new("state"), Format::Json, state).unwrap();
+    builder.finish()
+}
+
 pub fn start() -> Started {
     start_with(Setup::default())
 }
@@ -154,7 +176,11 @@ pub fn start_with(setup: Setup) -> Started {
         portcullis_pki::CaBundle::from_pem(&fs::read(dir.join("ca.crt")).unwrap()).unwrap(),
         setup.anonymous,
     );
-    let mut app = App::new(authentication, Authorization::new(FixedRules), setup.runtime, setup.limits);
+    let authorization = match &setup.state {
+        Some(state) => Authorization::new(engine(state)),
+        None => Authorization::new(FixedRules),
+    };
+    let mut app = App::new(authentication, authorization, setup.runtime, setup.limits);
     for check in setup.checks {
         app = app.with_check(check);
     }
