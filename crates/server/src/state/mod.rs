@@ -20,11 +20,13 @@ mod error;
 mod files;
 mod parallel;
 mod seen;
+mod source;
 mod split;
 mod yaml;
 
 pub use error::StateError;
 pub use files::{Format, MAX_FILE_BYTES, MAX_YAML_BYTES};
+pub use source::{Source, SourceError, Watch};
 
 use decode::Decoded;
 use parallel::Chunk;
