@@ -59,6 +59,13 @@ impl App {
         }
     }
 
+    /// The same application, measured by these.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
     /// Adds a health check.
     #[must_use]
     pub fn with_check(mut self, check: Check) -> Self {

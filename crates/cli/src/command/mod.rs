@@ -3,3 +3,4 @@
 pub mod bench;
 pub mod can_i;
 pub mod review;
+pub mod serve;

@@ -18,6 +18,7 @@ use portcullis_policy::objects::{Kind, Object};
 mod decode;
 mod error;
 mod files;
+pub mod metrics;
 mod parallel;
 mod seen;
 mod source;

@@ -37,7 +37,8 @@ pub struct FixedRules;
 
 impl Engine for FixedRules {
     fn authorize(&self, attributes: &Attributes<'_>) -> Outcome {
-        let outcome = |verdict, reasons, error| Outcome { verdict, reasons, error };
+        let outcome =
+            |verdict, reasons: Vec<Reason>, error| Outcome { verdict, reasons: reasons.into(), error };
         let user = attributes.user;
         if user.in_group("system:masters") {
             return outcome(Verdict::Allow, vec![], None);
