@@ -1,5 +1,6 @@
 //! `portcullis serve`: an API endpoint that decides over a snapshot of a cluster.
 
+use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -126,7 +127,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         let kubeconfig = bootstrap.write_kubeconfig(address.port()).map_err(Failure::unreachable)?;
         tracing::info!(%address, "listening");
         println!("Serving on https://{address}");
-        println!("Try: kubectl --kubeconfig {} auth can-i get pods", kubeconfig.display());
+        println!("Try: kubectl --kubeconfig {} auth can-i --list", kubeconfig.display());
         let stop = Arc::new(AtomicBool::new(false));
         let watching = std::thread::spawn({
             let (app, stop) = (Arc::clone(&app), Arc::clone(&stop));
@@ -145,7 +146,11 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
 
 fn log(format: LoggingFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .with_writer(std::io::stderr);
     // A second log cannot be set; the first one goes on then.
     let _ = match format {
         LoggingFormat::Json => log.json().try_init(),
