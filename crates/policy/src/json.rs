@@ -5,6 +5,9 @@
 //! be read in two ways (a key given twice), what could exhaust the stack (deep nesting), what follows the value, and
 //! what is not JSON at all; each error says where. It never judges meaning, and how long a text may be is the caller's
 //! to bound.
+//!
+//! DIVERGES: Kubernetes takes the last of two equal keys, ten thousand levels, and puts a replacement character for a
+//! lone surrogate.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};

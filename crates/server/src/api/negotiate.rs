@@ -1,5 +1,7 @@
-//! Media types: what comes in and what the client takes (AP-10, AP-17, AP-18). Answers are JSON
-//! only.
+//! Media types: what comes in and what the client takes (AP-10, AP-17, AP-18).
+//!
+//! DIVERGES: Kubernetes also reads and writes YAML and answers in protobuf. Here answers are JSON, and bodies JSON or
+//! protobuf: who asks for anything else is told so with 406 or 415.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
