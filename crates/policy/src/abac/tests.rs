@@ -188,7 +188,7 @@ fn ab_11_lines_that_grant_more_than_they_say_are_refused_unless_asked_for() {
     let v0 = "abac.authorization.kubernetes.io/v0";
     let trap = |line: String| {
         let error = parse(&line).unwrap_err();
-        assert!(error.cause().contains("AbacCompatible"), "{error}");
+        assert!(error.cause().contains("--abac-compatible"), "{error}");
         let read = compatible(&line).unwrap_or_else(|e| panic!("{e}"));
         assert!(!read.warnings().is_empty(), "{line}");
         read
