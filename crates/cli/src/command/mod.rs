@@ -2,4 +2,5 @@
 
 pub mod bench;
 pub mod can_i;
+pub mod completions;
 pub mod review;
