@@ -43,9 +43,6 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct BenchArgs {
-    #[command(flatten)]
-    engine: EngineFlags,
-
     /// SubjectAccessReviews to ask again and again, one JSON object per line
     #[arg(long, value_name = "FILE", required_unless_present = "synthetic")]
     reviews: Option<PathBuf>,
@@ -69,6 +66,9 @@ pub struct BenchArgs {
     /// Take one pod out and in again so often beside the decisions
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
     updates_per_second: u32,
+
+    #[command(flatten)]
+    engine: EngineFlags,
 }
 
 /// Runs the command.
