@@ -8,9 +8,9 @@ use std::sync::Arc;
 use clap::Args;
 use portcullis_policy::abac::{AbacPolicyFile, Compatibility};
 use portcullis_policy::chain::Mode;
-use portcullis_policy::engine::{Builder, Engine, EngineConfig};
+use portcullis_policy::engine::{Engine, EngineConfig};
 use portcullis_policy::features::FeatureGates;
-use portcullis_server::state;
+use portcullis_server::state::{self, Source};
 
 use crate::failure::Failure;
 
@@ -96,11 +96,7 @@ impl EngineFlags {
 /// # Errors
 /// The first object or file that cannot be used, with file, line, field and reason.
 pub fn load(config: EngineConfig, paths: &[PathBuf]) -> Result<(Engine, state::Summary), Failure> {
-    let mut builder = Builder::new(config).map_err(Failure::input)?;
-    let summary =
-        state::load(paths, threads(), &mut |object| builder.take(object).map_err(|error| error.to_string()))
-            .map_err(Failure::input)?;
-    Ok((builder.finish(), summary))
+    Source { paths: paths.to_owned(), config, threads: threads() }.build().map_err(Failure::input)
 }
 
 /// As many threads as there are processors.

@@ -26,6 +26,7 @@ enum Command {
     CanI(Box<command::can_i::CanIArgs>),
     Completions(command::completions::CompletionsArgs),
     Review(Box<command::review::ReviewArgs>),
+    Serve(Box<command::serve::ServeArgs>),
 }
 
 /// Runs the command that the arguments name and gives the exit code: 0 yes or clean, 1 no or findings, 2 a mistake in
@@ -44,6 +45,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         Command::CanI(args) => command::can_i::run(args),
         Command::Completions(args) => command::completions::run(args),
         Command::Review(args) => command::review::run(args),
+        Command::Serve(args) => command::serve::run(args),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

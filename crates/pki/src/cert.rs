@@ -79,12 +79,12 @@ pub enum CaBundleError {
 }
 
 /// The certificate authorities that vouch for clients.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CaBundle {
     authorities: Vec<Authority>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Authority {
     anchor: TrustAnchor<'static>,
     validity: Validity,

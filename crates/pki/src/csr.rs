@@ -7,7 +7,7 @@ use webpki::aws_lc_rs as algorithms;
 use x509_cert::der::asn1::{BitString, ObjectIdentifier};
 use x509_cert::der::{Encode, Tag, TagNumber};
 use x509_cert::ext::Extension;
-use x509_cert::ext::pkix::{ExtendedKeyUsage, KeyUsage};
+use x509_cert::ext::pkix::ExtendedKeyUsage;
 use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 
 use crate::der::{Element, only};
@@ -23,7 +23,6 @@ pub const MAX_NAMES: usize = 1000;
 const LABEL: &str = "CERTIFICATE REQUEST";
 const EXTENSION_REQUEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.14");
 const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
-const KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.15");
 const EXTENDED_KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37");
 
 /// The signatures that prove possession of a key. RSA from 2048 bits on.
@@ -96,7 +95,6 @@ pub struct Csr {
     subject_der: Vec<u8>,
     public_key_der: Vec<u8>,
     names: Names,
-    key_usage: Option<KeyUsage>,
     extended_key_usage: Vec<String>,
 }
 
@@ -161,14 +159,12 @@ impl UncheckedCsr {
             subject_der: subject.raw.to_vec(),
             public_key_der: public_key.raw.to_vec(),
             names: Names::default(),
-            key_usage: None,
             extended_key_usage: Vec::new(),
         };
         for extension in extensions {
             let value = extension.extn_value.as_bytes();
             match extension.extn_id {
                 SUBJECT_ALT_NAME => csr.names.read(value)?,
-                KEY_USAGE => csr.key_usage = Some(only(value)?.decode()?),
                 EXTENDED_KEY_USAGE => {
                     let usages = only(value)?.decode::<ExtendedKeyUsage>()?;
                     csr.extended_key_usage = usages.0.iter().map(ToString::to_string).collect();

@@ -1,12 +1,12 @@
 //! Who asks? Client certificates, and nobody else so far; a bearer token is a credential that nobody recognises.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use pki::cert::Verified;
+use pki::cert::{Verified, VerifyError};
 use pki::{CaBundle, Identity, UnverifiedCertificate};
 use policy::User;
 use portcullis_pki as pki;
@@ -16,6 +16,9 @@ use portcullis_policy as policy;
 pub const ANONYMOUS: &str = "system:anonymous";
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// How long a certificate that failed is not looked at again on the same connection: checking a long chain is work
+/// that a client could ask for with every request.
+const REMEMBER_FAILURE: Duration = Duration::from_secs(1);
 /// AN-45
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
@@ -27,7 +30,7 @@ pub enum Unauthorized {
     Anonymous,
     /// A certificate that does not verify.
     #[error(transparent)]
-    Certificate(#[from] pki::cert::VerifyError),
+    Certificate(#[from] VerifyError),
     /// A token that nobody recognises (AN-52).
     #[error("invalid bearer token")]
     Token,
@@ -46,11 +49,29 @@ pub struct Peer {
     last: ArcSwapOption<Known>,
 }
 
-/// The outcome of a verification, good as long as the bundle is the same and the chain valid.
+/// The outcome of a verification, good as long as the bundle is the same.
 struct Known {
     bundle: Arc<CaBundle>,
+    outcome: Result<Accepted, (VerifyError, SystemTime)>,
+}
+
+/// A chain that was verified, and the user that it names.
+struct Accepted {
     verified: Verified,
     user: Option<Arc<User>>,
+}
+
+impl Known {
+    /// What it still says at that moment: a yes while the chain is valid, a no for a short time.
+    fn at(&self, now: SystemTime) -> Option<Result<Option<Arc<User>>, VerifyError>> {
+        match &self.outcome {
+            Ok(Accepted { verified, user }) => verified.is_valid_at(now).then(|| Ok(user.clone())),
+            Err((error, when)) => {
+                let is_fresh = now.duration_since(*when).is_ok_and(|age| age < REMEMBER_FAILURE);
+                is_fresh.then(|| Err(error.clone()))
+            }
+        }
+    }
 }
 
 impl Peer {
@@ -105,14 +126,18 @@ impl Authentication {
         let bundle = self.clients.load();
         if let Some(known) = &*last.load()
             && Arc::ptr_eq(&known.bundle, &bundle)
-            && known.verified.is_valid_at(now)
+            && let Some(answer) = known.at(now)
         {
-            return Ok(known.user.clone());
+            return Ok(answer?);
         }
-        let verified = certificate.verify(&bundle, now)?;
-        let user = verified.identity().map(|identity| Arc::new(user(identity)));
-        last.store(Some(Arc::new(Known { bundle: Arc::clone(&bundle), verified, user: user.clone() })));
-        Ok(user)
+        let outcome = certificate.verify(&bundle, now).map(|verified| {
+            let user = verified.identity().map(|identity| Arc::new(user(identity)));
+            Accepted { verified, user }
+        });
+        let answer = outcome.as_ref().map(|accepted| accepted.user.clone()).map_err(Clone::clone);
+        let outcome = outcome.map_err(|error| (error, now));
+        last.store(Some(Arc::new(Known { bundle: Arc::clone(&bundle), outcome })));
+        Ok(answer?)
     }
 }
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
+use policy::chain::{self, Reasons};
 use policy::request_info::RequestInfo;
 use policy::rules::RuleListing;
-use policy::{Attributes, Reason, User};
+use policy::{Attributes, User};
 use portcullis_policy as policy;
 
 use crate::go::{quoted, sanitized};
@@ -22,13 +23,29 @@ pub trait Engine: Send + Sync + 'static {
     fn rules_for(&self, user: &User, namespace: &str) -> RuleListing;
 }
 
+impl Engine for policy::engine::Engine {
+    fn authorize(&self, attributes: &Attributes<'_>) -> Outcome {
+        let (verdict, reasons) = match self.chain().decide(attributes) {
+            chain::Outcome::Allow(_, reason) => (Verdict::Allow, Reasons::from_iter([reason])),
+            chain::Outcome::Deny(_, reason) => (Verdict::Deny, Reasons::from_iter([reason])),
+            chain::Outcome::NoOpinion(reasons) => (Verdict::NoOpinion, reasons),
+        };
+        // Local authorizers never fail (NA-11, RB-38, AB-45).
+        Outcome { verdict, reasons, error: None }
+    }
+
+    fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
+        self.chain().rules_for(user, namespace)
+    }
+}
+
 /// The answer of the whole chain (AC-51).
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The answer.
     pub verdict: Verdict,
     /// Why. Of several authorizers without an opinion each that has something to say, in order.
-    pub reasons: Vec<Reason>,
+    pub reasons: Reasons,
     /// What went wrong on the way. Independent of the verdict.
     pub error: Option<String>,
 }

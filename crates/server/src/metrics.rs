@@ -18,6 +18,7 @@ use prometheus_client::registry::Registry;
 
 use crate::api::route::{Labels, Route};
 use crate::authz::{Outcome, Verdict};
+use crate::state::metrics::StateMetrics;
 
 /// The buckets of `apiserver_request_duration_seconds`.
 const REQUEST_SECONDS: &[f64] = &[
@@ -43,6 +44,8 @@ pub struct Metrics {
     pub connections: Gauge,
     /// Handshakes that failed.
     pub handshake_failures: Counter,
+    /// The state files, where the server decides over such.
+    pub state: StateMetrics,
 }
 
 struct Hot {
@@ -112,6 +115,8 @@ impl Default for Metrics {
             "Connections that ended in the TLS handshake",
             handshake_failures.clone(),
         );
+        let state = StateMetrics::default();
+        state.register(&mut registry);
         let result = |result| AuthorizationResult {
             attempts: attempts.get_or_create_owned(&ResultLabels { result }),
             time: authorization.get_or_create_owned(&ResultLabels { result }),
@@ -129,6 +134,7 @@ impl Default for Metrics {
             reviews,
             connections,
             handshake_failures,
+            state,
         }
     }
 }

@@ -3,14 +3,14 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH};
+use bytes::{Bytes, BytesMut};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderValue, Method, Request};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body as _, Incoming};
 use policy::request_info::{RequestInfo, RequestInfoError};
 use portcullis_policy as policy;
 use tokio::time::timeout;
@@ -24,6 +24,10 @@ use crate::authz::Authorization;
 use crate::config::{Limits, RuntimeConfig};
 use crate::metrics::Metrics;
 use crate::status::{Answer, Status, internal_error};
+
+/// As Go's server does.
+const DRAIN_BYTES: usize = 256 * 1024;
+const DRAIN_TIME: Duration = Duration::from_secs(5);
 
 /// Everything that answering requests needs. Shared by all connections.
 pub struct App {
@@ -53,6 +57,13 @@ impl App {
             metrics: Metrics::default(),
             runtime,
         }
+    }
+
+    /// The same application, measured by these.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
     }
 
     /// Adds a health check.
@@ -105,21 +116,54 @@ pub(crate) async fn serve(
 ) -> Result<Answer, Infallible> {
     let started = Instant::now();
     let _busy = connection.activity.begin();
-    let (head, body) = request.into_parts();
-    let (route, mut answer, is_stranger) = respond(&app, &connection, &head, body).await;
+    let (head, mut body) = request.into_parts();
+    let (route, mut answer, is_stranger) = respond(&app, &connection, &head, &mut body).await;
+    // A client that waits for leave to send its body is not given it.
+    if !body.is_end_stream() && !head.headers.contains_key(EXPECT) {
+        drain(&mut body).await;
+    }
     // AN-22: strangers get one request for each HTTP/2 connection.
     if is_stranger && connection.is_http2 {
         connection.activity.close();
     }
-    if answer.status() == StatusCode::PAYLOAD_TOO_LARGE && !connection.is_http2 {
+    if !body.is_end_stream() && !connection.is_http2 {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    // HTTP/2 would send it.
+    if head.method == Method::HEAD {
+        *answer.body_mut() = Full::default();
     }
     app.metrics.answered(route, &head.method, answer.status(), started.elapsed());
     Ok(answer)
 }
 
+/// Takes in what is left of the body of a request that was answered without it, up to a limit: many clients read no
+/// answer before they have sent everything.
+async fn drain(body: &mut Incoming) {
+    if body.size_hint().lower() > DRAIN_BYTES as u64 {
+        return;
+    }
+    let discarding = async {
+        let mut left = DRAIN_BYTES;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(length) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
+    };
+    // What does not come, or does not end, is cut off by closing the connection.
+    let _ = timeout(DRAIN_TIME, discarding).await;
+}
+
 /// The route, the answer, and whether the caller is nobody known.
-async fn respond(app: &App, connection: &Connection, head: &Parts, body: Incoming) -> (Route, Answer, bool) {
+async fn respond(
+    app: &App,
+    connection: &Connection,
+    head: &Parts,
+    body: &mut Incoming,
+) -> (Route, Answer, bool) {
     // AC-5: what cannot be read is answered before anybody is asked for a name.
     let target = head.uri.path_and_query().map_or("", |t| t.as_str());
     let info = match RequestInfo::parse(head.method.as_str(), target) {
@@ -170,16 +214,27 @@ fn asks_for_another_user(headers: &HeaderMap) -> bool {
 /// # Errors
 /// 413 for a body that is too large, said so or found so; 408 for one that does not arrive; 400 for one that breaks
 /// off.
-pub(crate) async fn read_body(head: &Parts, body: Incoming, limits: &Limits) -> Result<Bytes, Status> {
+pub(crate) async fn read_body(head: &Parts, body: &mut Incoming, limits: &Limits) -> Result<Bytes, Status> {
     let too_large = || Status::too_large(limits.body_bytes);
     let announced = head.headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|n| usize::try_from(n).map_or(true, |n| n > limits.body_bytes)) {
         return Err(too_large());
     }
-    match timeout(limits.body_read, Limited::new(body, limits.body_bytes).collect()).await {
-        Err(_) => Err(Status::timeout()),
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(error)) => Err(Status::bad_request(format!("cannot read the body: {error}"))),
-    }
+    let collecting = async {
+        let mut collected = BytesMut::new();
+        // Copied together: a body in many small frames would otherwise take many times its size.
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|e| Status::bad_request(format!("cannot read the body: {e}")))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if collected.len() + data.len() > limits.body_bytes {
+                return Err(too_large());
+            }
+            if collected.is_empty() && body.is_end_stream() {
+                return Ok(data);
+            }
+            collected.extend_from_slice(&data);
+        }
+        Ok(collected.freeze())
+    };
+    timeout(limits.body_read, collecting).await.unwrap_or_else(|_| Err(Status::timeout()))
 }

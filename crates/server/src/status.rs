@@ -100,7 +100,7 @@ impl Status {
 
     /// A media type that is not read (AP-10).
     pub fn unsupported_media_type() -> Self {
-        let message = "the body of the request was in an unknown format - accepted media types include: application/json";
+        let message = "the body of the request was in an unknown format - accepted media types include: application/json, application/vnd.kubernetes.protobuf";
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message, None)
     }
 

@@ -4,3 +4,4 @@ pub mod bench;
 pub mod can_i;
 pub mod completions;
 pub mod review;
+pub mod serve;

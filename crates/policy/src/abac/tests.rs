@@ -1,3 +1,5 @@
+//! ABAC against recorded answers, and the corners of its lines (AB-1 to AB-62).
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use portcullis_testkit::recorded;

@@ -29,6 +29,7 @@ mod explain;
 mod node_set;
 mod nodes;
 mod shard;
+mod slab;
 mod writer;
 
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -7,9 +7,9 @@ use std::collections::HashSet;
 use std::sync::{MutexGuard, PoisonError};
 
 use super::nodes::NodeId;
-use super::shard::Key;
-use super::shard::NO_LINKS;
-use super::{Graph, VertexError, VertexId, VertexKind};
+use super::shard::{Key, NO_LINKS};
+use super::slab::{Ids, Slab};
+use super::{Graph, Shard, VertexError, VertexId, VertexKind};
 use crate::objects::certificates::PodCertificateRequest;
 use crate::objects::core::PersistentVolume;
 use crate::objects::pod::Pod;
@@ -26,84 +26,6 @@ struct VolumeLinks {
     claim: Option<VertexId>,
     /// The secrets and endpoints of its source, each once.
     targets: Ids,
-}
-
-/// A short list of vertices; one of them needs no memory of its own.
-#[derive(Debug)]
-enum Ids {
-    One(VertexId),
-    /// Any other number, also none: an empty box takes no memory.
-    Several(Box<[VertexId]>),
-}
-
-impl Default for Ids {
-    fn default() -> Self {
-        Self::Several(Box::default())
-    }
-}
-
-impl Ids {
-    fn of(ids: &[VertexId]) -> Self {
-        match ids {
-            [one] => Self::One(*one),
-            _ => Self::Several(ids.into()),
-        }
-    }
-
-    fn as_slice(&self) -> &[VertexId] {
-        match self {
-            Self::One(id) => std::slice::from_ref(id),
-            Self::Several(ids) => ids,
-        }
-    }
-}
-
-/// Places that are used again.
-#[derive(Debug)]
-struct Slab<T> {
-    slots: Vec<T>,
-    free: Vec<u32>,
-}
-
-impl<T> Default for Slab<T> {
-    fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
-    }
-}
-
-impl<T: Default> Slab<T> {
-    fn keep(&mut self, item: T) -> u32 {
-        if let Some(place) = self.free.pop()
-            && let Some(slot) = self.slots.get_mut(place as usize)
-        {
-            *slot = item;
-            return place;
-        }
-        if self.slots.len() == self.slots.capacity() {
-            self.slots.reserve_exact((self.slots.len() / 8).max(64));
-        }
-        self.slots.push(item);
-        // At most one slot a vertex, and those are fewer than 2^30.
-        u32::try_from(self.slots.len() - 1).unwrap_or(NO_LINKS)
-    }
-
-    fn peek(&self, place: u32) -> Option<&T> {
-        self.slots.get(place as usize)
-    }
-
-    fn peek_mut(&mut self, place: u32) -> Option<&mut T> {
-        self.slots.get_mut(place as usize)
-    }
-
-    fn release(&mut self, place: u32) -> T {
-        match self.slots.get_mut(place as usize) {
-            Some(slot) => {
-                self.free.push(place);
-                std::mem::take(slot)
-            }
-            None => T::default(),
-        }
-    }
 }
 
 /// See the module.
@@ -253,6 +175,23 @@ fn cluster_key(kind: VertexKind, name: &str) -> Key<'_> {
     Key { kind, namespace: "", name }
 }
 
+/// A vertex as it was found.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    id: VertexId,
+    /// What was noted at it; see [`Writer`].
+    links: u32,
+    /// The node that reaches it, when just one does.
+    node: Option<NodeId>,
+}
+
+impl Found {
+    fn at(shard: &Shard, number: u32, index: u32) -> Self {
+        let (links, node) = (shard.links(index), shard.only_node(index));
+        Self { id: VertexId::new(number, index), links, node }
+    }
+}
+
 /// The graph with its writer held: the only thing that changes either.
 struct Change<'g> {
     graph: &'g Graph,
@@ -297,7 +236,7 @@ impl<'g> Change<'g> {
         let mut refer = |kind, name: &str| {
             if result.is_ok() && !name.is_empty() {
                 match self.find_or_make(&Key { kind, namespace, name }) {
-                    Ok(id) => targets.push(id),
+                    Ok(found) => targets.push(found.id),
                     Err(error) => result = Err(error),
                 }
             }
@@ -312,12 +251,10 @@ impl<'g> Change<'g> {
     }
 
     fn connect_pod(&mut self, key: &Key<'_>, node: &str, targets: &[VertexId]) -> Result<(), VertexError> {
-        let pod = self.find_or_make(key)?;
+        let Found { id: pod, links: place, node: old_node } = self.find_or_make(key)?;
         let Some(node_id) = self.graph.nodes.hold(node) else {
             return Err(VertexError::Full);
         };
-        let old_node = self.only_node(pod);
-        let place = self.links(pod);
         if place != NO_LINKS {
             let same = self.writer.pods.peek(place).is_some_and(|old| old.as_slice() == targets);
             if same && old_node == Some(node_id) {
@@ -329,15 +266,18 @@ impl<'g> Change<'g> {
         for target in targets {
             self.attach(*target, node_id);
         }
-        if old_node != Some(node_id) {
-            self.add_direct(pod, node_id);
-        }
         let new = Ids::of(targets);
         if place == NO_LINKS {
             let place = self.writer.pods.keep(new);
-            self.set_links(pod, place);
-            self.hold(pod);
+            self.write(pod, |shard, index| {
+                shard.add(index, node_id);
+                shard.set_links(index, place);
+                shard.hold(index);
+            });
             return Ok(());
+        }
+        if old_node != Some(node_id) {
+            self.add_direct(pod, node_id);
         }
         let old =
             self.writer.pods.peek_mut(place).map(|slot| std::mem::replace(slot, new)).unwrap_or_default();
@@ -363,13 +303,13 @@ impl<'g> Change<'g> {
             self.delete(key);
             return Ok(());
         }
-        let id = self.find_or_make(key)?;
+        let Found { id, node: old, .. } = self.find_or_make(key)?;
         let Some(node_id) = self.graph.nodes.hold(node) else {
             self.delete(key);
             self.drop_if_unheld(id);
             return Err(VertexError::Full);
         };
-        match self.only_node(id) {
+        match old {
             None => {
                 self.add_direct(id, node_id);
                 self.hold(id);
@@ -396,7 +336,7 @@ impl<'g> Change<'g> {
         let mut failure = None;
         let mut refer = |kind, namespace: &str, name: &str| {
             match self.find_or_make(&Key { kind, namespace, name }) {
-                Ok(id) => targets.push(id),
+                Ok(found) => targets.push(found.id),
                 Err(error) => failure = Some(error),
             };
         };
@@ -421,15 +361,14 @@ impl<'g> Change<'g> {
         claim: &Key<'_>,
         targets: &[VertexId],
     ) -> Result<(), VertexError> {
-        let volume = self.find_or_make(key)?;
+        let Found { id: volume, links: place, .. } = self.find_or_make(key)?;
         let claim = match self.find_or_make(claim) {
-            Ok(claim) => claim,
+            Ok(claim) => claim.id,
             Err(error) => {
                 self.drop_if_unheld(volume);
                 return Err(error);
             }
         };
-        let place = self.links(volume);
         let old = self.writer.volumes.peek(place).filter(|_| place != NO_LINKS);
         if old.is_some_and(|old| old.claim == Some(claim) && old.targets.as_slice() == targets) {
             return Ok(());
@@ -475,18 +414,17 @@ impl<'g> Change<'g> {
     }
 
     fn delete(&mut self, key: &Key<'_>) {
-        let Some(id) = self.find(key) else { return };
-        let place = self.links(id);
+        let Some(Found { id, links: place, node }) = self.find(key) else { return };
         match key.kind {
             VertexKind::Pod if place != NO_LINKS => {
                 let targets = self.writer.pods.release(place);
-                self.set_links(id, NO_LINKS);
-                if let Some(node) = self.only_node(id) {
+                if let Some(node) = node {
                     self.disconnect_pod(&targets, node);
-                    self.take_direct(id, node);
                     self.graph.nodes.release(node);
                 }
-                self.release(id);
+                // With its links and its node.
+                let graph = self.graph;
+                self.write(id, |shard, index| shard.remove(index, &graph.hasher));
             }
             VertexKind::PersistentVolume if place != NO_LINKS => {
                 let links = self.writer.volumes.release(place);
@@ -495,7 +433,7 @@ impl<'g> Change<'g> {
                 self.release(id);
             }
             VertexKind::VolumeAttachment | VertexKind::ResourceSlice | VertexKind::PodCertificateRequest => {
-                if let Some(node) = self.only_node(id) {
+                if let Some(node) = node {
                     self.take_direct(id, node);
                     self.graph.nodes.release(node);
                     self.release(id);
@@ -597,12 +535,12 @@ impl<'g> Change<'g> {
         }
     }
 
-    fn read<T>(&self, id: VertexId, read: impl FnOnce(&super::Shard, u32) -> T) -> T {
+    fn read<T>(&self, id: VertexId, read: impl FnOnce(&Shard, u32) -> T) -> T {
         let shard = self.graph.shard_at(id.shard()).read().unwrap_or_else(PoisonError::into_inner);
         read(&shard, id.index())
     }
 
-    fn write<T>(&self, id: VertexId, write: impl FnOnce(&mut super::Shard, u32) -> T) -> T {
+    fn write<T>(&self, id: VertexId, write: impl FnOnce(&mut Shard, u32) -> T) -> T {
         let mut shard = self.graph.shard_at(id.shard()).write().unwrap_or_else(PoisonError::into_inner);
         write(&mut shard, id.index())
     }
@@ -615,30 +553,26 @@ impl<'g> Change<'g> {
         self.write(id, |shard, index| shard.take(index, node))
     }
 
-    fn only_node(&self, id: VertexId) -> Option<NodeId> {
-        self.read(id, |shard, index| shard.only_node(index))
-    }
-
     fn nodes(&self, id: VertexId) -> Vec<NodeId> {
         self.read(id, |shard, index| shard.nodes(index))
     }
 
-    fn find(&self, key: &Key<'_>) -> Option<VertexId> {
+    fn find(&self, key: &Key<'_>) -> Option<Found> {
         let hash = key.hash(&self.graph.hasher);
         let number = Graph::shard_number(hash);
         let shard = self.graph.shard_at(number).read().unwrap_or_else(PoisonError::into_inner);
-        shard.find(hash, key).map(|index| VertexId::new(number, index))
+        shard.find(hash, key).map(|index| Found::at(&shard, number, index))
     }
 
-    fn find_or_make(&self, key: &Key<'_>) -> Result<VertexId, VertexError> {
+    fn find_or_make(&self, key: &Key<'_>) -> Result<Found, VertexError> {
         let hash = key.hash(&self.graph.hasher);
         let number = Graph::shard_number(hash);
         let mut shard = self.graph.shard_at(number).write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(index) = shard.find(hash, key) {
-            return Ok(VertexId::new(number, index));
-        }
-        let index = shard.insert(hash, key)?;
-        Ok(VertexId::new(number, index))
+        let index = match shard.find(hash, key) {
+            Some(index) => index,
+            None => shard.insert(hash, key)?,
+        };
+        Ok(Found::at(&shard, number, index))
     }
 
     fn links(&self, id: VertexId) -> u32 {
@@ -685,7 +619,7 @@ pub(super) struct Links<'c> {
 
 impl Links<'_> {
     pub(super) fn find(&self, key: &Key<'_>) -> Option<VertexId> {
-        self.change.find(key)
+        self.change.find(key).map(|found| found.id)
     }
 
     pub(super) fn key(&self, id: VertexId) -> Option<(VertexKind, String, String)> {

@@ -1,3 +1,5 @@
+//! Request parsing against recorded answers, and what it promises for every input (AC-10 to AC-49).
+
 use portcullis_testkit::recorded;
 use proptest::prelude::*;
 use serde_json::Value;

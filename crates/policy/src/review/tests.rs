@@ -1,3 +1,5 @@
+//! Reviews: reading, validating and answering them.
+
 use portcullis_testkit::recorded;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -6,6 +6,7 @@ pub mod health;
 mod metrics;
 mod negotiate;
 mod options;
+mod protobuf;
 pub mod reviews;
 pub mod route;
 mod version;
@@ -25,7 +26,7 @@ pub(crate) async fn answer(
     route: Route,
     path: &str,
     head: &Parts,
-    body: Incoming,
+    body: &mut Incoming,
 ) -> Answer {
     let answer = match route {
         Route::Health(probe) => Ok(health::answer(permit, app, probe, path, head)),

@@ -1,4 +1,5 @@
-//! Media types: what comes in and what the client takes (AP-10, AP-17, AP-18). JSON only.
+//! Media types: what comes in and what the client takes (AP-10, AP-17, AP-18). Answers are JSON
+//! only.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -26,15 +27,27 @@ fn is_plain_json(clause: &str) -> bool {
         && !parts.any(|p| p.split('=').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("as")))
 }
 
-/// Checks that the body is said to be JSON (AP-10). A body without a media type is taken for JSON.
+/// The forms of a body that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `application/json`
+    Json,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
+}
+
+/// What the body is said to be (AP-10). A body without a media type is taken for JSON.
 ///
 /// # Errors
-/// 415 for anything else, protobuf and YAML included.
-pub(crate) fn sends_json(headers: &HeaderMap) -> Result<(), Status> {
-    let Some(value) = headers.get(CONTENT_TYPE) else { return Ok(()) };
+/// 415 for anything else, YAML included.
+pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Status> {
+    let Some(value) = headers.get(CONTENT_TYPE) else { return Ok(Form::Json) };
     let media = value.to_str().unwrap_or("?").split(';').next().unwrap_or_default().trim();
     if media.is_empty() || media.eq_ignore_ascii_case("application/json") {
-        return Ok(());
+        return Ok(Form::Json);
+    }
+    if media.eq_ignore_ascii_case("application/vnd.kubernetes.protobuf") {
+        return Ok(Form::Protobuf);
     }
     Err(Status::unsupported_media_type())
 }

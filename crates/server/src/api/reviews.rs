@@ -13,9 +13,10 @@ use policy::review::{
 use portcullis_policy as policy;
 use serde_json::Value;
 
+use super::negotiate::{self, Form};
 use super::options::{self, FieldValidation};
 use super::route::{Kind, Version};
-use super::{fields, negotiate};
+use super::{fields, protobuf};
 use crate::authz::{Permit, Verdict};
 use crate::service::{self, App};
 use crate::status::{Answer, Cause, Details, Status, json};
@@ -29,16 +30,16 @@ pub(crate) async fn answer(
     version: Version,
     path: &str,
     head: &Parts,
-    body: Incoming,
+    body: &mut Incoming,
 ) -> Result<Answer, Status> {
     if head.method != Method::POST {
         return Err(Status::method_not_allowed());
     }
     negotiate::accepts_json(&head.headers)?;
-    negotiate::sends_json(&head.headers)?;
+    let form = negotiate::form(&head.headers)?;
     let body = service::read_body(head, body, app.limits()).await?;
     let validation = options::read(head.uri.query().unwrap_or_default())?;
-    let (document, warnings) = decode(&body, kind, version, validation)?;
+    let (document, warnings) = decode(&body, form, kind, version, validation)?;
     let expected = (kind.review(), version.review());
     let review = Review::read(&document, Some(expected)).map_err(|e| Status::bad_request(e.to_string()))?;
     let mut answer = match review {
@@ -59,19 +60,27 @@ fn namespace(path: &str) -> &str {
 
 fn decode(
     body: &[u8],
+    form: Form,
     kind: Kind,
     version: Version,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<HeaderValue>), Status> {
     let name = kind.review().as_str();
-    let (document, mut complaints) = fields::decode(body).map_err(|error| {
+    let is_v1 = version == Version::V1;
+    let decoded = match form {
+        Form::Json => fields::decode(body).map_err(|e| e.to_string()),
+        Form::Protobuf => {
+            protobuf::decode(body, kind, is_v1).map(|d| (d, Vec::new())).map_err(|e| e.to_string())
+        }
+    };
+    let (document, mut complaints) = decoded.map_err(|error| {
         let version = version.review().as_str();
         Status::bad_request(format!("{name} in version {version:?} cannot be handled as a {name}: {error}"))
     })?;
     if validation == FieldValidation::Ignore {
         return Ok((document, Vec::new()));
     }
-    complaints.extend(fields::unknown(&document, kind, version == Version::V1));
+    complaints.extend(fields::unknown(&document, kind, is_v1));
     if validation == FieldValidation::Strict && !complaints.is_empty() {
         let version = version.review().as_str();
         let complaints = complaints.join(", ");

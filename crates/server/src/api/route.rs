@@ -158,12 +158,13 @@ impl Route {
 
     /// Where a decoded path leads. Any method: which ones are served is the handler's to say (AP-2).
     pub fn of(path: &str, runtime: RuntimeConfig) -> Self {
+        if !path.starts_with('/') {
+            return Self::PageNotFound;
+        }
         // A trailing slash is accepted where AP-4 says so, and nowhere else.
         let (stem, slash) = path.strip_suffix('/').map_or((path, false), |stem| (stem, true));
         let mut segments = stem.split('/');
-        if segments.next() != Some("") {
-            return Self::PageNotFound;
-        }
+        segments.next();
         match segments.next() {
             None => Self::Root,
             Some("api") => match (segments.next(), segments.next()) {
@@ -257,7 +258,7 @@ mod tests {
 
     #[test]
     fn only_whole_paths_lead_anywhere_ap_1_ap_4_wh_84() {
-        let of = |path| Route::of(path, RuntimeConfig::default());
+        let of = |path: &str| Route::of(path, RuntimeConfig::default());
         let subject = Route::Review { kind: Kind::Subject, version: Version::V1 };
         let local = Route::Review { kind: Kind::Local, version: Version::V1 };
         let base = "/apis/authorization.k8s.io/v1";

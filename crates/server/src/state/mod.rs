@@ -18,13 +18,16 @@ use portcullis_policy::objects::{Kind, Object};
 mod decode;
 mod error;
 mod files;
+pub mod metrics;
 mod parallel;
 mod seen;
+mod source;
 mod split;
 mod yaml;
 
 pub use error::StateError;
 pub use files::{Format, MAX_FILE_BYTES, MAX_YAML_BYTES};
+pub use source::{Source, SourceError, Watch};
 
 use decode::Decoded;
 use parallel::Chunk;

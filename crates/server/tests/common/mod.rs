@@ -1,0 +1,417 @@
+//! A started server, its authority and its administrator, and curl to talk to it.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "each test file uses a part of this, and a test that cannot be set up must stop at once and say where"
+)]
+
+use std::fs;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+
+use portcullis_pki::ca::{Template, Usage};
+use portcullis_pki::{CertificateAuthority, KeyPair, pem};
+use portcullis_policy::chain::Mode;
+use portcullis_policy::engine::{Builder, EngineConfig};
+use portcullis_policy::objects::Object;
+use portcullis_policy::rules::{NonResourceRule, ResourceRule, RuleListing};
+use portcullis_policy::{Attributes, Reason, User};
+use portcullis_server::api::health::Check;
+use portcullis_server::authn::Authentication;
+use portcullis_server::authz::{Authorization, Engine, Outcome, Verdict};
+use portcullis_server::bootstrap::Bootstrap;
+use portcullis_server::config::{Limits, RuntimeConfig};
+use portcullis_server::state::{Format, Loader};
+use portcullis_server::{App, Server};
+use serde_json::Value;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+
+/// A few fixed rules with the shape of the default policy. Not the product's: only something to be asked.
+pub struct FixedRules;
+
+impl Engine for FixedRules {
+    fn authorize(&self, attributes: &Attributes<'_>) -> Outcome {
+        let outcome =
+            |verdict, reasons: Vec<Reason>, error| Outcome { verdict, reasons: reasons.into(), error };
+        let user = attributes.user;
+        if user.in_group("system:masters") {
+            return outcome(Verdict::Allow, vec![], None);
+        }
+        match user.name.as_str() {
+            "broken" => {
+                return outcome(Verdict::NoOpinion, vec![], Some("the index is <gone> & lost".into()));
+            }
+            "banned" => {
+                return outcome(Verdict::Deny, vec![Reason::Text("banned <for good>")], None);
+            }
+            "shaky" => {
+                return outcome(
+                    Verdict::Allow,
+                    vec![Reason::Text("allowed anyway")],
+                    Some("one index is gone".into()),
+                );
+            }
+            _ => {}
+        }
+        let is_authenticated = user.in_group("system:authenticated");
+        let allowed = match &attributes.resource {
+            None if attributes.verb != "get" => false,
+            None => match attributes.path {
+                "/healthz" | "/livez" | "/readyz" | "/version" | "/version/" => true,
+                path => {
+                    is_authenticated
+                        && (path == "/api"
+                            || path == "/apis"
+                            || path.starts_with("/api/")
+                            || path.starts_with("/apis/"))
+                }
+            },
+            Some(r) if r.group == "authorization.k8s.io" => {
+                is_authenticated && attributes.verb == "create" && r.resource.starts_with("selfsubject")
+            }
+            Some(r) => {
+                user.name == "jane"
+                    && attributes.verb == "get"
+                    && r.resource == "pods"
+                    && r.namespace == "default"
+            }
+        };
+        if allowed {
+            outcome(Verdict::Allow, vec![Reason::Text("fixed rule")], None)
+        } else {
+            outcome(Verdict::NoOpinion, vec![], None)
+        }
+    }
+
+    fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
+        let strings = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        RuleListing {
+            resource_rules: vec![ResourceRule {
+                verbs: strings(&["get"]),
+                api_groups: strings(&[""]),
+                resources: strings(&["pods"]),
+                resource_names: vec![user.name.clone(), namespace.to_owned()],
+            }],
+            non_resource_rules: vec![NonResourceRule {
+                verbs: strings(&["get"]),
+                non_resource_urls: strings(&["/livez"]),
+            }],
+            incomplete: true,
+            errors: strings(&["one", "one", "two"]),
+        }
+    }
+}
+
+/// How a server is to differ from the ordinary one.
+pub struct Setup {
+    pub anonymous: bool,
+    pub runtime: RuntimeConfig,
+    pub limits: Limits,
+    pub checks: Vec<Check>,
+    /// Decide over these objects as the product does, not by the fixed rules.
+    pub state: Option<String>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            anonymous: true,
+            runtime: RuntimeConfig::default(),
+            limits: Limits { shutdown: Duration::from_secs(1), ..Limits::default() },
+            checks: Vec::new(),
+            state: None,
+        }
+    }
+}
+
+pub struct Started {
+    pub dir: PathBuf,
+    pub address: SocketAddr,
+    pub app: Arc<App>,
+    pub tls: portcullis_pki::tls::ServerTls,
+    authority: CertificateAuthority,
+    stop: Option<oneshot::Sender<()>>,
+    runtime: Option<Runtime>,
+}
+
+pub fn scratch() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("server-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// An engine as `serve` makes it, over the objects of a JSON text.
+fn engine(state: &str) -> portcullis_policy::engine::Engine {
+    let config = EngineConfig {
+        modes: vec![Mode::Node, Mode::Rbac],
+        masters_first: true,
+        default_policy: true,
+        ..EngineConfig::default()
+    };
+    let mut builder = Builder::new(config).unwrap();
+    let mut sink = |object: Object<'_>| builder.take(object).map_err(|e| e.to_string());
+    Loader::new(NonZeroUsize::MIN, &mut sink).text(Path::new("state"), Format::Json, state).unwrap();
+    builder.finish()
+}
+
+pub fn start() -> Started {
+    start_with(Setup::default())
+}
+
+pub fn start_with(setup: Setup) -> Started {
+    let dir = scratch();
+    let bootstrap = Bootstrap::prepare(&dir, "127.0.0.1".parse().unwrap(), SystemTime::now()).unwrap();
+    let authentication = Authentication::new(
+        portcullis_pki::CaBundle::from_pem(&fs::read(dir.join("ca.crt")).unwrap()).unwrap(),
+        setup.anonymous,
+    );
+    let authorization = match &setup.state {
+        Some(state) => Authorization::new(engine(state)),
+        None => Authorization::new(FixedRules),
+    };
+    let mut app = App::new(authentication, authorization, setup.runtime, setup.limits);
+    for check in setup.checks {
+        app = app.with_check(check);
+    }
+    let app = Arc::new(app);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let server = runtime
+        .block_on(Server::bind("127.0.0.1:0".parse().unwrap(), bootstrap.tls.clone(), Arc::clone(&app)))
+        .unwrap();
+    let address = server.local_addr().unwrap();
+    bootstrap.write_kubeconfig(address.port()).unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    runtime.spawn(server.serve(async {
+        let _ = stopped.await;
+    }));
+    let authority = CertificateAuthority::from_pem(
+        &fs::read(dir.join("ca.crt")).unwrap(),
+        &fs::read(dir.join("ca.key")).unwrap(),
+    )
+    .unwrap();
+    Started {
+        dir,
+        address,
+        app,
+        tls: bootstrap.tls.clone(),
+        authority,
+        stop: Some(stop),
+        runtime: Some(runtime),
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_secs(2));
+        }
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// A client certificate as curl wants it: two files.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+impl Started {
+    pub fn stop(&mut self) {
+        let _ = self.stop.take().unwrap().send(());
+    }
+
+    pub fn admin(&self) -> Identity {
+        Identity { certificate: self.dir.join("admin.crt"), key: self.dir.join("admin.key") }
+    }
+
+    /// A client of the server's own authority.
+    pub fn user(&self, name: &str, groups: &[&str]) -> Identity {
+        self.issued(&self.authority, name, groups, Usage::Client, SystemTime::now())
+    }
+
+    pub fn issued(
+        &self,
+        authority: &CertificateAuthority,
+        name: &str,
+        groups: &[&str],
+        usage: Usage,
+        at: SystemTime,
+    ) -> Identity {
+        let key = KeyPair::generate().unwrap();
+        let template = Template {
+            common_name: name.to_owned(),
+            organizations: groups.iter().map(ToString::to_string).collect(),
+            dns_names: vec![],
+            ip_addresses: vec![],
+            usage,
+            lifetime: Duration::from_secs(3600),
+        };
+        let certificate = authority.issue(&template, &key, at).unwrap();
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let stem = format!("user-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let identity = Identity {
+            certificate: self.dir.join(format!("{stem}.crt")),
+            key: self.dir.join(format!("{stem}.key")),
+        };
+        fs::write(&identity.certificate, pem::encode("CERTIFICATE", &certificate)).unwrap();
+        fs::write(&identity.key, key.to_pem()).unwrap();
+        identity
+    }
+
+    pub fn authority(&self) -> &CertificateAuthority {
+        &self.authority
+    }
+
+    pub fn request(&self, method: &str, path: &str) -> Curl {
+        Curl {
+            words: vec!["-X".into(), method.into()],
+            url: format!("https://localhost:{}{path}", self.address.port()),
+            ca: self.dir.join("ca.crt"),
+            body: None,
+        }
+    }
+
+    pub fn get(&self, path: &str) -> Curl {
+        self.request("GET", path)
+    }
+
+    pub fn post(&self, path: &str, body: impl Into<Vec<u8>>) -> Curl {
+        self.request("POST", path).header("Content-Type: application/json").body(body)
+    }
+}
+
+/// One request by curl.
+pub struct Curl {
+    words: Vec<String>,
+    url: String,
+    ca: PathBuf,
+    body: Option<Vec<u8>>,
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub code: u16,
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl Curl {
+    pub fn by(mut self, identity: &Identity) -> Self {
+        let path = |p: &Path| p.to_str().unwrap().to_owned();
+        self.words.extend([
+            "--cert".into(),
+            path(&identity.certificate),
+            "--key".into(),
+            path(&identity.key),
+        ]);
+        self
+    }
+
+    pub fn header(self, header: &str) -> Self {
+        self.word("-H").word(header)
+    }
+
+    pub fn word(mut self, word: &str) -> Self {
+        self.words.push(word.to_owned());
+        self
+    }
+
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = Some(body.into());
+        self
+    }
+
+    pub fn send(self) -> Answer {
+        self.try_send().unwrap_or_else(|e| panic!("curl: {e}"))
+    }
+
+    pub fn try_send(self) -> Result<Answer, String> {
+        use std::io::Write;
+        let mut command = Command::new("curl");
+        command
+            .args(["-sS", "-i", "--path-as-is", "--max-time", "20", "--cacert"])
+            .arg(&self.ca)
+            .args(&self.words);
+        if self.body.is_some() {
+            command.args(["--data-binary", "@-"]);
+        }
+        if self.words.windows(2).any(|w| w == ["-X", "HEAD"]) {
+            command.arg("--head");
+        }
+        command.arg(&self.url).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let body = self.body.unwrap_or_default();
+        let writer = std::thread::spawn(move || {
+            let _ = stdin.write_all(&body);
+        });
+        let out = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        if out.stdout.is_empty() {
+            return Err(String::from_utf8_lossy(&out.stderr).into_owned());
+        }
+        let mut rest = out.stdout.as_slice();
+        loop {
+            let end = rest.windows(4).position(|w| w == b"\r\n\r\n").expect("a head");
+            let head = String::from_utf8_lossy(&rest[..end]).into_owned();
+            rest = &rest[end + 4..];
+            let code = head.split(' ').nth(1).unwrap().parse().unwrap();
+            if code != 100 {
+                return Ok(Answer { code, head: head.to_lowercase(), body: rest.to_vec() });
+            }
+        }
+    }
+}
+
+impl Answer {
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&self.body)))
+    }
+
+    pub fn media_type(&self) -> &str {
+        self.header("content-type").split(';').next().unwrap()
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.head.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(": ")).unwrap_or("").trim()
+    }
+
+    /// Panics unless this is a Status of the given code and reason.
+    #[track_caller]
+    pub fn assert_status(&self, code: u16, reason: &str) -> Value {
+        assert_eq!(self.code, code, "{}\n{}", self.head, String::from_utf8_lossy(&self.body));
+        assert_eq!(self.media_type(), "application/json");
+        let status = self.json();
+        assert_eq!(status["kind"], "Status");
+        assert_eq!(status["apiVersion"], "v1");
+        assert_eq!(status["metadata"], serde_json::json!({}));
+        assert_eq!(status["status"], "Failure");
+        assert_eq!(status["code"], code);
+        assert_eq!(status["reason"], reason);
+        status
+    }
+}
+
+/// A valid SubjectAccessReview of jane reading pods.
+pub const REVIEW: &str = r#"{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{"user":"jane","groups":["g"],"resourceAttributes":{"namespace":"default","verb":"get","resource":"pods","name":"p"}}}"#;
+pub const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";

@@ -1,0 +1,202 @@
+//! Health, version, metrics and discovery (AP-100 to AP-104), against what Kubernetes answered.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{Setup, Started, start, start_with};
+use portcullis_server::api::health::Check;
+use portcullis_server::config::RuntimeConfig;
+use portcullis_testkit::recorded;
+use serde_json::{Value, json};
+
+/// Asks what a recorded case asked, and compares what it compared.
+fn check(server: &Started, case: &Value) {
+    let id = case["id"].as_str().unwrap();
+    let mut request =
+        server.request(case["method"].as_str().unwrap(), case["path"].as_str().unwrap()).word("--http1.1");
+    if case["as"] != "anonymous" {
+        request = request.by(&server.admin());
+    }
+    request = request.header("Accept: application/json");
+    for (name, value) in case["headers"].as_object().into_iter().flatten() {
+        request = request.header(&format!("{name}: {}", value.as_str().unwrap()));
+    }
+    match &case["body"] {
+        Value::Null => {}
+        Value::String(text) => request = request.body(text.as_bytes()),
+        other => request = request.body(other.to_string()),
+    }
+    let answer = request.send();
+    let expected = &case["expect"];
+    assert_eq!(answer.code, expected["code"], "{id}: {}", answer.text());
+    let compare = case["compare"].as_str().unwrap_or("full");
+    if compare == "code" {
+        return;
+    }
+    assert_eq!(answer.media_type(), expected["type"], "{id}");
+    if let Some(text) = expected["text"].as_str() {
+        assert_eq!(answer.text(), text, "{id}");
+    }
+    if let Some(body) = expected.get("body") {
+        let got = answer.json();
+        for (key, value) in body.as_object().unwrap() {
+            assert_eq!(&got[key], value, "{id}: {key}");
+        }
+    }
+}
+
+#[test]
+fn health_version_and_strangers_are_answered_as_recorded() {
+    let server = start();
+    let mut asked = 0;
+    for case in recorded::lines("http/discovery.jsonl") {
+        let path = case["path"].as_str().unwrap();
+        let accept = case["headers"]["Accept"].as_str().unwrap_or("");
+        let is_ours = [
+            "/version",
+            "/healthz",
+            "/livez",
+            "/readyz",
+            "/metrics",
+            "/nope",
+            "/logs",
+            "/robots.txt",
+            "//api",
+        ]
+        .iter()
+        .any(|p| path.starts_with(p))
+            || [
+                "/",
+                "/api",
+                "/api/",
+                "/api/v1",
+                "/api/v1/",
+                "/apis",
+                "/apis/nope.example",
+                "/apis/nope/v1/x",
+                "/api/v2",
+                "/api/v1/nope",
+                "/swagger.json",
+            ]
+            .contains(&path)
+            || case["as"] == "anonymous";
+        // The aggregated form is not served: clients that offer another one get that.
+        if !is_ours || accept.contains("apidiscovery") {
+            continue;
+        }
+        check(&server, &case);
+        asked += 1;
+    }
+    assert!(asked > 50, "{asked}");
+}
+
+#[test]
+fn strangers_with_any_credentials_are_answered_as_recorded() {
+    let server = start();
+    let mut asked = 0;
+    for case in recorded::lines("http/authn-credentials.jsonl") {
+        if case["as"] == "anonymous" && case.get("imp").is_none() {
+            check(&server, &case);
+            asked += 1;
+        }
+    }
+    assert!(asked > 50, "{asked}");
+}
+
+#[test]
+fn a_client_that_prefers_aggregated_discovery_gets_the_plain_one() {
+    let server = start();
+    let get =
+        |accept: &str| server.get("/apis").by(&server.admin()).header(&format!("Accept: {accept}")).send();
+    let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    assert_eq!(get(&format!("{aggregated},application/json")).json()["kind"], "APIGroupList");
+    get(aggregated).assert_status(406, "NotAcceptable");
+    get("application/*").assert_status(406, "NotAcceptable");
+    get("text/plain").assert_status(406, "NotAcceptable");
+    assert_eq!(get("*/*").code, 200);
+}
+
+#[test]
+fn the_reviews_group_is_described_and_its_old_version_only_when_it_is_on() {
+    let get = |server: &Started, path: &str| server.get(path).by(&server.admin()).send();
+    let server = start();
+    let group = get(&server, "/apis/authorization.k8s.io").json();
+    assert_eq!(group["versions"], json!([{"groupVersion": "authorization.k8s.io/v1", "version": "v1"}]));
+    assert_eq!(group["kind"], "APIGroup");
+    get(&server, "/apis/authorization.k8s.io/v1beta1").assert_status(404, "NotFound");
+
+    let runtime = RuntimeConfig { authorization_v1beta1: true };
+    let server = start_with(Setup { runtime, ..Setup::default() });
+    assert_eq!(get(&server, "/apis").json()["groups"][0]["versions"][1]["version"], "v1beta1");
+    for version in ["v1", "v1beta1"] {
+        let list = get(&server, &format!("/apis/authorization.k8s.io/{version}")).json();
+        assert_eq!(list["groupVersion"], format!("authorization.k8s.io/{version}"));
+        let names: Vec<&str> =
+            list["resources"].as_array().unwrap().iter().map(|r| r["name"].as_str().unwrap()).collect();
+        assert_eq!(
+            names,
+            [
+                "localsubjectaccessreviews",
+                "selfsubjectaccessreviews",
+                "selfsubjectrulesreviews",
+                "subjectaccessreviews"
+            ]
+        );
+        assert_eq!(list["resources"][0]["namespaced"], true);
+        assert_eq!(list["resources"][3]["verbs"], json!(["create"]));
+    }
+}
+
+#[test]
+fn a_check_that_fails_is_named_to_all_and_explained_to_those_who_may_ask() {
+    let is_ready = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&is_ready);
+    let run =
+        Box::new(
+            move || if flag.load(Ordering::Relaxed) { Ok(()) } else { Err("no pods seen yet".to_owned()) },
+        );
+    let checks = vec![Check { name: "index", is_vital: false, run }];
+    let server = start_with(Setup { checks, ..Setup::default() });
+    let get = |path: &str| server.get(path).send();
+    let answer = get("/readyz");
+    assert_eq!(answer.code, 500);
+    assert_eq!(answer.text(), "[+]ping ok\n[-]index failed: reason withheld\nreadyz check failed\n");
+    assert_eq!(get("/livez").text(), "ok", "it is not a reason to restart");
+    assert_eq!(get("/livez?verbose").text(), "[+]ping ok\nlivez check passed\n");
+    assert_eq!(
+        get("/readyz?verbose&exclude=index").text(),
+        "[+]ping ok\n[+]index excluded: ok\nreadyz check passed\n"
+    );
+    let explained = server.get("/readyz/index").by(&server.admin()).send();
+    assert_eq!((explained.code, explained.text()), (500, "internal server error: no pods seen yet\n"));
+    get("/readyz/index").assert_status(403, "Forbidden");
+    is_ready.store(true, Ordering::Relaxed);
+    assert_eq!(get("/readyz").text(), "ok");
+}
+
+#[test]
+fn metrics_count_requests_and_decisions_without_labels_of_the_callers_choice() {
+    let server = start();
+    let admin = server.admin();
+    assert_eq!(server.post(common::REVIEWS, common::REVIEW).by(&admin).send().code, 201);
+    assert_eq!(server.post(common::REVIEWS, "{").by(&admin).send().code, 400);
+    for path in ["/secret-path-1", "/apis/g/v1/secret-path-2"] {
+        assert_eq!(server.get(path).send().code, 403);
+    }
+    assert_eq!(server.request("BREW", "/livez").send().code, 403);
+    let answer = server.get("/metrics").by(&admin).send();
+    let text = answer.text();
+    for line in [
+        r#"apiserver_request_total{verb="POST",group="authorization.k8s.io",version="v1",resource="subjectaccessreviews",subresource="",scope="cluster",component="apiserver",code="201",dry_run=""} 1"#,
+        r#"apiserver_request_total{verb="POST",group="authorization.k8s.io",version="v1",resource="subjectaccessreviews",subresource="",scope="cluster",component="apiserver",code="400",dry_run=""} 1"#,
+        r#"authorization_attempts_total{result="no-opinion"} 3"#,
+        r#"apiserver_request_duration_seconds_count{verb="POST",group="authorization.k8s.io",version="v1",resource="subjectaccessreviews",subresource="",scope="cluster",component="apiserver"} 2"#,
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(!text.contains("secret-path") && !text.contains("BREW"), "{text}");
+    assert_eq!(answer.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+}
