@@ -8,9 +8,14 @@ mod rules;
 
 use std::fmt::Display;
 
+use portcullis_policy::json::JsonError;
+use portcullis_policy::objects::strict;
+use serde::Deserialize;
 use serde_json::Value;
 
-pub use access::AccessAndAdmission;
+use crate::lines::in_line;
+
+pub use access::{AccessAndAdmission, access};
 pub use attributes::{KubeletAttributes, RequestInfos};
 pub use covers::Covers;
 pub use rules::Rules;
@@ -48,12 +53,35 @@ fn unless_equal<T: PartialEq + Display>(what: &str, recorded: T, answered: T) ->
 }
 
 /// Reads a line as a JSON object; it has been checked already, so this does not fail on what was.
-fn object(line: &str) -> Result<Value, String> {
+///
+/// # Errors
+/// It is another JSON value.
+pub fn object(line: &str) -> Result<Value, String> {
     let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
-    if value.is_object() { Ok(value) } else { Err("expected a JSON object".to_owned()) }
+    let found = match &value {
+        Value::Object(_) => return Ok(value),
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+    };
+    Err(format!("expected a JSON object, found {found}"))
+}
+
+/// Reads a line as a type with fields; the error names the field.
+fn decoded<'l, T: Deserialize<'l>>(line: &'l str) -> Result<T, String> {
+    if !line.trim_ascii_start().starts_with('{') {
+        object(line)?;
+    }
+    strict::from_str(line).map_err(|error| in_line(&JsonError::of_decoding(line, &error)))
 }
 
 /// A text field that must be there.
 fn text<'v>(value: &'v Value, field: &str) -> Result<&'v str, String> {
-    value.get(field).and_then(Value::as_str).ok_or_else(|| format!("{field}: expected a string"))
+    match value.get(field) {
+        Some(Value::String(text)) => Ok(text),
+        Some(_) => Err(format!("{field}: expected a string")),
+        None => Err(format!("{field}: is missing: every line has one")),
+    }
 }

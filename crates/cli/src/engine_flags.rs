@@ -16,25 +16,27 @@ use crate::failure::Failure;
 
 /// See the module.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "State and authorizers")]
 pub struct EngineFlags {
     /// Kubernetes objects as `kubectl get -o json|yaml` prints them: a file, or a directory that is read recursively
     /// (.json .yaml .yml). Repeatable. Without it there are no objects
     #[arg(long, value_name = "FILE|DIR")]
     pub state: Vec<PathBuf>,
 
-    /// Ordered list of authorization modes: AlwaysAllow, AlwaysDeny, ABAC, RBAC, Node
-    #[arg(long, value_name = "MODES", value_delimiter = ',', default_values = ["Node", "RBAC"])]
+    /// The authorization modes to ask, in this order: AlwaysAllow, AlwaysDeny, ABAC, RBAC, Node
+    #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "Node,RBAC")]
     pub authorization_mode: Vec<String>,
 
-    /// File with ABAC policies, one JSON object per line, for mode ABAC
+    /// The policies of mode ABAC, one JSON object per line
     #[arg(long, value_name = "FILE")]
     pub authorization_policy_file: Option<PathBuf>,
 
-    /// Accept ABAC lines that grant more than they say, as Kubernetes does, for instance one with `spec` but no version
+    /// Accept ABAC lines that grant more than they say, as Kubernetes does, with a warning. A line with `spec` but no
+    /// version is one: it allows everything to every authenticated user
     #[arg(long)]
     pub abac_compatible: bool,
 
-    /// A user that RBAC allows everything, as in Kubernetes 1.3 to 1.5
+    /// A user whom RBAC allows everything, as in Kubernetes 1.3 to 1.5
     #[arg(long, value_name = "USER", default_value = "", hide_default_value = true)]
     pub authorization_rbac_super_user: String,
 
@@ -49,10 +51,8 @@ impl EngineFlags {
     /// # Errors
     /// A flag that cannot be read, flags that contradict each other, a policy file that cannot be used.
     pub fn config(&self) -> Result<EngineConfig, Failure> {
-        let modes: Result<Vec<Mode>, _> =
-            self.authorization_mode.iter().filter(|m| !m.is_empty()).map(|m| m.parse()).collect();
         let config = EngineConfig {
-            modes: modes.map_err(|e| Failure::input(format_args!("--authorization-mode: {e}")))?,
+            modes: self.modes()?,
             gates: FeatureGates::parse(&self.feature_gates)
                 .map_err(|e| Failure::input(format_args!("--feature-gates: {e}")))?,
             abac: self.abac()?.map(Arc::new),
@@ -61,6 +61,19 @@ impl EngineFlags {
         };
         let errors: Vec<String> = config.errors().iter().map(ToString::to_string).collect();
         if errors.is_empty() { Ok(config) } else { Err(Failure::input(errors.join("; "))) }
+    }
+
+    /// AC-72. Nothing between quotes is the empty list; nothing between two commas is no mode.
+    fn modes(&self) -> Result<Vec<Mode>, Failure> {
+        if matches!(self.authorization_mode.as_slice(), [only] if only.is_empty()) {
+            return Ok(Vec::new());
+        }
+        let modes: Result<Vec<Mode>, _> = self.authorization_mode.iter().map(|mode| mode.parse()).collect();
+        modes.map_err(|error| {
+            Failure::input(format_args!(
+                "--authorization-mode: {error}: use AlwaysAllow, AlwaysDeny, ABAC, RBAC or Node, spelled exactly so"
+            ))
+        })
     }
 
     fn abac(&self) -> Result<Option<AbacPolicyFile>, Failure> {

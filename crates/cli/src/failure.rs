@@ -7,6 +7,7 @@ use std::process::ExitCode;
 #[derive(Debug)]
 pub struct Failure {
     code: u8,
+    /// Empty where nobody is left to read it.
     message: String,
 }
 
@@ -23,7 +24,9 @@ impl Failure {
 
     /// Prints the message and gives the exit code.
     pub fn report(&self) -> ExitCode {
-        eprintln!("error: {self}");
+        if !self.message.is_empty() {
+            eprintln!("error: {self}");
+        }
         ExitCode::from(self.code)
     }
 }
@@ -35,8 +38,11 @@ impl fmt::Display for Failure {
 }
 
 impl From<std::io::Error> for Failure {
-    /// Writing the answer failed.
+    /// Writing the answer failed. A reader that has had enough, such as `head`, is no news to anybody.
     fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::unreachable("");
+        }
         Self::unreachable(format_args!("cannot write the output: {error}"))
     }
 }

@@ -14,8 +14,8 @@ use clap::{Parser, Subcommand};
 
 /// The boundary between Kubernetes nodes and the control plane
 #[derive(Debug, Parser)]
-#[command(name = "portcullis", version, propagate_version = true)]
-struct Cli {
+#[command(name = "portcullis", version, max_term_width = 120)]
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -24,6 +24,7 @@ struct Cli {
 enum Command {
     Bench(Box<command::bench::BenchArgs>),
     CanI(Box<command::can_i::CanIArgs>),
+    Completions(command::completions::CompletionsArgs),
     Review(Box<command::review::ReviewArgs>),
     Serve(Box<command::serve::ServeArgs>),
 }
@@ -42,6 +43,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
     let done = match &cli.command {
         Command::Bench(args) => command::bench::run(args),
         Command::CanI(args) => command::can_i::run(args),
+        Command::Completions(args) => command::completions::run(args),
         Command::Review(args) => command::review::run(args),
         Command::Serve(args) => command::serve::run(args),
     };

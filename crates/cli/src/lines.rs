@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use portcullis_policy::json;
+use portcullis_policy::json::{self, JsonError};
 
 use crate::failure::Failure;
 
@@ -48,7 +48,7 @@ impl Lines {
             }
             if !line.trim_ascii().is_empty() {
                 json::check_bytes(line)
-                    .map_err(|error| Failure::input(format_args!("{name}:{number}: {error}")))?;
+                    .map_err(|error| Failure::input(format_args!("{name}:{number}: {}", in_line(&error))))?;
             }
         }
         let text =
@@ -61,8 +61,21 @@ impl Lines {
         (1..).zip(self.text.lines()).filter(|(_, line)| !line.trim_ascii().is_empty())
     }
 
-    /// A fault of one line.
+    /// A fault of one line; the reason begins with the field where there is one.
     pub fn fault(&self, number: usize, reason: impl std::fmt::Display) -> Failure {
         Failure::input(format_args!("{}:{number}: {reason}", self.name))
+    }
+}
+
+/// A fault of JSON on one line: the field, what is wrong, and the column.
+pub fn in_line(error: &JsonError) -> String {
+    let field = if error.path.is_empty() { String::new() } else { format!("{}: ", error.path) };
+    if let Some(rest) = error.reason.strip_prefix("EOF while") {
+        return format!("{field}the line ends while{rest}: it is cut short, write it again");
+    }
+    match error.reason.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        Some(missing) if error.path.is_empty() => format!("{missing}: is missing: every line has one"),
+        Some(missing) => format!("{}.{missing}: is missing", error.path),
+        None => format!("{field}{}, at column {}", error.reason, error.column),
     }
 }

@@ -74,6 +74,7 @@ const KNOWN: &[Row] = &[
 
 impl ResourceType {
     /// The type that a word means: `TYPE` or `TYPE.GROUP`, also `TYPE.VERSION.GROUP` with a version as in Kubernetes.
+    /// Known types may be written in any case, so that kinds (`Pod`) are understood too.
     pub fn of(word: &str) -> Self {
         let (name, group) = match word.split_once('.') {
             None => (word, None),
@@ -83,8 +84,9 @@ impl ResourceType {
             },
         };
         let row = KNOWN.iter().find(|(plural, singular, short, of_group, _)| {
-            (*plural == name || *singular == name || short.contains(&name))
-                && group.is_none_or(|group| group == *of_group)
+            let is_name = |known: &str| known.eq_ignore_ascii_case(name);
+            (is_name(plural) || is_name(singular) || short.iter().any(|short| is_name(short)))
+                && group.is_none_or(|group| group.eq_ignore_ascii_case(of_group))
         });
         match row {
             Some((plural, _, _, group, namespaced)) => Self {
@@ -98,6 +100,11 @@ impl ResourceType {
                 namespaced: None,
             },
         }
+    }
+
+    /// Whether this is the type of namespaces themselves.
+    pub fn is_namespaces(&self) -> bool {
+        self.resource == "namespaces" && self.group.is_empty()
     }
 }
 

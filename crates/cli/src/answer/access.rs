@@ -4,7 +4,7 @@ use portcullis_policy::chain::Outcome;
 use portcullis_policy::engine::Engine;
 use portcullis_policy::json;
 use portcullis_policy::restriction::review::AdmissionReview;
-use portcullis_policy::review::{AccessReview, AccessStatus, FieldError, Review, invalid_message};
+use portcullis_policy::review::{AccessReview, AccessStatus, FieldError, Review, ReviewError};
 use portcullis_policy::{Decision, User};
 use serde_json::Value;
 
@@ -36,14 +36,13 @@ pub struct RecordedStatus {
 
 impl RecordedStatus {
     fn read(document: &Value) -> Result<Self, String> {
-        let status =
-            document.get("status").and_then(Value::as_object).ok_or("status: nothing to compare with")?;
-        let flag = |name: &str| match status.get(name) {
+        let flag = |name: &str| match document.get("status").and_then(|status| status.get(name)) {
             Some(Value::Bool(value)) => Ok(Some(*value)),
             None | Some(Value::Null) => Ok(None),
             Some(_) => Err(format!("status.{name}: expected true or false")),
         };
-        let allowed = flag("allowed")?.ok_or("status.allowed: nothing to compare with")?;
+        let allowed =
+            flag("allowed")?.ok_or("status.allowed: is missing: --check has nothing to compare with")?;
         Ok(Self { allowed, denied: flag("denied")?.unwrap_or(false) })
     }
 }
@@ -58,15 +57,7 @@ impl Answering for AccessAndAdmission {
                 .map(|(review, recorded)| Question::Admission(Box::new(review), recorded));
         }
         let document = object(line)?;
-        let review = match Review::read(&document, None).map_err(|error| error.to_string())? {
-            Review::Access(review) if review.kind.names_subject() => review,
-            Review::Access(review) => return Err(unanswerable(review.kind.as_str())),
-            Review::Rules(_) => return Err(unanswerable("SelfSubjectRulesReview")),
-        };
-        let errors = review.validate();
-        if !errors.is_empty() {
-            return Err(invalid(&errors));
-        }
+        let review = access(&document)?;
         let recorded = match parsing {
             Parsing::Question => None,
             Parsing::WithAnswer => Some(RecordedStatus::read(&document)?),
@@ -119,13 +110,45 @@ impl AccessAndAdmission {
     }
 }
 
+/// Reads a document as a review that says whom it is about, and that has an answer.
+///
+/// # Errors
+/// It is something else, or not valid (WH-72, WH-73).
+pub fn access(document: &Value) -> Result<AccessReview, String> {
+    let review = match Review::read(document, None) {
+        Ok(Review::Access(review)) if review.kind.names_subject() => review,
+        Ok(Review::Access(review)) => return Err(unanswerable(review.kind.as_str())),
+        Ok(Review::Rules(_)) => return Err(unanswerable("SelfSubjectRulesReview")),
+        Err(ReviewError::WrongKind { .. }) => return Err(wrong_kind(document)),
+        Err(error) => return Err(error.to_string()),
+    };
+    let errors = review.validate();
+    if errors.is_empty() { Ok(review) } else { Err(invalid(&errors)) }
+}
+
+/// What kinds there are, for a document of another one.
+fn wrong_kind(document: &Value) -> String {
+    let said = |field| document.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (kind, api_version) = (said("kind"), said("apiVersion"));
+    let found = match (kind, api_version) {
+        ("", _) => "kind: is missing".to_owned(),
+        (_, "") => "apiVersion: is missing".to_owned(),
+        _ => format!("kind: found {kind} of {api_version}"),
+    };
+    format!(
+        "{found}; expected SubjectAccessReview or LocalSubjectAccessReview of authorization.k8s.io/v1 or v1beta1, or \
+         AdmissionReview of admission.k8s.io/v1"
+    )
+}
+
 fn unanswerable(kind: &str) -> String {
     format!(
-        "kind: a {kind} is about its sender, and a line has none; expected SubjectAccessReview, \
-         LocalSubjectAccessReview or AdmissionReview"
+        "kind: a {kind} is about whoever sends it, and a line has no sender: write a SubjectAccessReview that names the \
+         user"
     )
 }
 
 fn invalid(errors: &[FieldError]) -> String {
-    invalid_message(errors)
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    errors.join("; ")
 }

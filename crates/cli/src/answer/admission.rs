@@ -2,10 +2,11 @@
 
 use portcullis_pki::csr;
 use portcullis_policy::engine::Engine;
-use portcullis_policy::restriction::review::{AdmissionReview, ReviewResponse};
+use portcullis_policy::restriction::review::{AdmissionReview, ReviewError, ReviewResponse};
 use serde_json::Value;
 
 use super::{Parsing, object, unless_equal};
+use crate::lines::in_line;
 
 /// The part of a recorded response that must be equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,17 +20,24 @@ pub(super) fn parse(
     line: &str,
     parsing: Parsing,
 ) -> Result<(AdmissionReview<'_>, Option<RecordedResponse>), String> {
-    let review = AdmissionReview::parse(line).map_err(|error| error.to_string())?;
+    let review = AdmissionReview::parse(line).map_err(|error| match error {
+        ReviewError::Undecodable(error) => in_line(&error),
+        ReviewError::Missing(field) => format!("{field}: is missing: without it there is no answer"),
+        error @ ReviewError::WrongKind { .. } => error.to_string(),
+    })?;
     if parsing == Parsing::Question {
         return Ok((review, None));
     }
     let document = object(line)?;
-    let response = document.get("response").ok_or("response: nothing to compare with")?;
-    let allowed = response
-        .get("allowed")
-        .and_then(Value::as_bool)
-        .ok_or("response.allowed: nothing to compare with")?;
-    let code = response.pointer("/status/code").and_then(Value::as_u64).unwrap_or(0);
+    let allowed = match document.pointer("/response/allowed") {
+        Some(Value::Bool(allowed)) => *allowed,
+        Some(_) => return Err("response.allowed: expected true or false".to_owned()),
+        None => return Err("response.allowed: is missing: --check has nothing to compare with".to_owned()),
+    };
+    let code = match document.pointer("/response/status/code") {
+        None | Some(Value::Null) => 0,
+        Some(code) => code.as_u64().ok_or("response.status.code: expected a number")?,
+    };
     Ok((review, Some(RecordedResponse { allowed, code })))
 }
 

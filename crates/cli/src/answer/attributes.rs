@@ -58,7 +58,7 @@ impl Answering for RequestInfos {
         let document = question(line)?;
         let has_answer = document.get("info").is_some() || document.get("error").is_some();
         if parsing == Parsing::WithAnswer && !has_answer {
-            return Err("info: nothing to compare with".to_owned());
+            return Err("info: is missing, and so is error: --check has nothing to compare with".to_owned());
         }
         Ok(document)
     }
@@ -115,7 +115,7 @@ impl Answering for KubeletAttributes {
     fn parse(&self, line: &str, parsing: Parsing) -> Result<Value, String> {
         let document = question(line)?;
         if parsing == Parsing::WithAnswer && document.get("attributes").is_none() {
-            return Err("attributes: nothing to compare with".to_owned());
+            return Err("attributes: is missing: --check has nothing to compare with".to_owned());
         }
         self.attributes(&document).map_err(|error| format!("url: {error}"))?;
         Ok(document)

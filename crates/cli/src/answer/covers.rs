@@ -1,11 +1,10 @@
 //! Lines with two lists of rules: does one cover the other (RB-65 to RB-67)?
 
 use portcullis_policy::objects::rbac::PolicyRule;
-use portcullis_policy::objects::strict;
 use portcullis_policy::rbac::covers;
 use serde::{Deserialize, Serialize};
 
-use super::{Answering, Parsing, unless_equal};
+use super::{Answering, Parsing, decoded, unless_equal};
 
 /// Answers by the escalation check's own comparison.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +31,9 @@ impl Answering for Covers {
     type Question<'l> = Line;
 
     fn parse(&self, line: &str, parsing: Parsing) -> Result<Line, String> {
-        let parsed: Line = strict::from_str(line).map_err(|error| error.to_string())?;
+        let parsed: Line = decoded(line)?;
         if parsing == Parsing::WithAnswer && parsed.covers.is_none() {
-            return Err("covers: nothing to compare with".to_owned());
+            return Err("covers: is missing: --check has nothing to compare with".to_owned());
         }
         Ok(parsed)
     }

@@ -2,12 +2,11 @@
 
 use portcullis_policy::User;
 use portcullis_policy::engine::Engine;
-use portcullis_policy::objects::strict;
 use portcullis_policy::rules::RuleListing;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Answering, Parsing, unless_equal};
+use super::{Answering, Parsing, decoded, unless_equal};
 
 /// Lists rules by the chain.
 #[derive(Debug)]
@@ -43,9 +42,10 @@ impl Answering for Rules {
     type Question<'l> = Line;
 
     fn parse(&self, line: &str, parsing: Parsing) -> Result<Line, String> {
-        let parsed: Line = strict::from_str(line).map_err(|error| error.to_string())?;
+        let parsed: Line = decoded(line)?;
         if parsing == Parsing::WithAnswer {
-            let status = parsed.status.as_ref().ok_or("status: nothing to compare with")?;
+            let status =
+                parsed.status.as_ref().ok_or("status: is missing: --check has nothing to compare with")?;
             RuleListing::deserialize(status).map_err(|error| format!("status: {error}"))?;
         }
         Ok(parsed)

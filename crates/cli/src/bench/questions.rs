@@ -1,9 +1,10 @@
 //! The requests that a measurement asks, ready before the clock starts.
 
-use portcullis_policy::review::{AccessReview, Review, ReviewAttributes};
+use portcullis_policy::review::{AccessReview, ReviewAttributes};
 use portcullis_policy::{Attributes, User};
 
 use super::synthetic::Requests;
+use crate::answer;
 use crate::failure::Failure;
 use crate::lines::Lines;
 
@@ -33,18 +34,8 @@ impl Questions {
     pub fn read(lines: &Lines) -> Result<Self, Failure> {
         let mut reviews = Vec::new();
         for (number, line) in lines.iter() {
-            let review = Review::parse(line.as_bytes(), None).map_err(|error| lines.fault(number, error))?;
-            let Review::Access(review) = review else {
-                return Err(lines.fault(number, "kind: expected SubjectAccessReview"));
-            };
-            if !review.kind.names_subject() {
-                return Err(lines.fault(number, "kind: expected SubjectAccessReview"));
-            }
-            let errors = review.validate();
-            if !errors.is_empty() {
-                return Err(lines.fault(number, portcullis_policy::review::invalid_message(&errors)));
-            }
-            reviews.push(review);
+            let review = answer::object(line).and_then(|document| answer::access(&document));
+            reviews.push(review.map_err(|reason| lines.fault(number, reason))?);
         }
         Ok(Self::Reviews(reviews))
     }

@@ -232,6 +232,26 @@ impl Requests {
         self.requests.is_empty()
     }
 
+    /// Writes the requests as SubjectAccessReviews, one JSON object a line.
+    ///
+    /// # Errors
+    /// What writing returns.
+    pub fn write_reviews(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
+        for at in 0..self.len() {
+            let Some(Attributes { user, verb, resource, .. }) = self.attributes(at) else { continue };
+            let ResourceRequest { group, version, resource, namespace, name, .. } =
+                resource.unwrap_or_default();
+            // Made-up names need no escaping in JSON.
+            let groups = user.groups.join("\",\"");
+            writeln!(
+                out,
+                r#"{{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{{"user":"{}","groups":["{groups}"],"resourceAttributes":{{"namespace":"{namespace}","verb":"{verb}","group":"{group}","version":"{version}","resource":"{resource}","name":"{name}"}}}}}}"#,
+                user.name
+            )?;
+        }
+        Ok(())
+    }
+
     /// A request as authorizers see it.
     pub fn attributes(&self, at: usize) -> Option<Attributes<'_>> {
         let request = self.requests.get(at)?;

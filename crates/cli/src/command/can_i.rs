@@ -13,17 +13,20 @@ use crate::resource_type::ResourceType;
 
 /// Ask whether a user may do something, over a snapshot of a cluster
 ///
-/// The question is written as for `kubectl auth can-i`: VERB TYPE, VERB TYPE/NAME, VERB TYPE NAME, or VERB /PATH.
-/// TYPE may carry its group (deployments.apps). Groups are never added to the user implicitly.
+/// The question is written as for `kubectl auth can-i`: VERB TYPE, VERB TYPE/NAME, VERB TYPE NAME, or VERB /PATH. TYPE
+/// is plural, singular or short (pods, pod, po) and may carry its group (deployments.apps, deployments.v1.apps). Groups
+/// are never added to the user implicitly: say --as-group system:nodes for a node, system:authenticated for anyone who
+/// is logged in.
 ///
-/// Exit codes: 0 yes; 1 no; 2 bad flags or input.
+/// Exit codes: 0 yes; 1 no; 2 bad flags or input; 3 the output cannot be written.
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct CanIArgs {
     /// get, list, watch, create, update, patch, delete, ...; for a path the HTTP method in lower case
     verb: String,
 
     /// TYPE[.GROUP][/NAME], or a path that begins with /
-    #[arg(value_name = "TYPE[/NAME] | /PATH")]
+    #[arg(value_name = "TYPE[/NAME]|/PATH")]
     what: String,
 
     /// The name, when it is not given with the type
@@ -41,11 +44,11 @@ pub struct CanIArgs {
     #[arg(long = "as-uid", value_name = "UID", default_value = "", hide_default_value = true)]
     uid: String,
 
-    /// The namespace
-    #[arg(short, long, default_value = "default")]
-    namespace: String,
+    /// The namespace; types that live in none ignore it [default: default]
+    #[arg(short, long)]
+    namespace: Option<String>,
 
-    /// In all namespaces: a list of everything, for instance
+    /// In all namespaces at once, as a list of everything is
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
 
@@ -57,17 +60,67 @@ pub struct CanIArgs {
     #[arg(long)]
     explain: bool,
 
-    /// Print nothing; the exit code is the answer
-    #[arg(short, long)]
+    /// Print no answer; the exit code is the answer
+    #[arg(short, long, conflicts_with = "explain")]
     quiet: bool,
-
-    /// Have the default RBAC policy of Kubernetes beside the objects; objects of the same name win
-    #[arg(long)]
-    default_policy: bool,
 
     #[command(flatten)]
     engine: EngineFlags,
+
+    /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state win
+    #[arg(long, help_heading = "State and authorizers")]
+    default_policy: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  portcullis can-i --state cluster.json --as system:node:n1 --as-group system:nodes get secrets/db -n shop --explain
+  portcullis can-i --state cluster.json --as jane --as-group system:authenticated create deploy -n shop
+  portcullis can-i --default-policy --as anyone --as-group system:authenticated get /version";
+
+/// The namespace where nothing else is said.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// Verbs of requests for resources, and those that only RBAC knows.
+const RESOURCE_VERBS: &[&str] = &[
+    "*",
+    "approve",
+    "attest",
+    "bind",
+    "create",
+    "delete",
+    "deletecollection",
+    "escalate",
+    "get",
+    "impersonate",
+    "list",
+    "patch",
+    "sign",
+    "update",
+    "use",
+    "watch",
+];
+
+/// Verbs of requests for paths.
+const PATH_VERBS: &[&str] = &["*", "delete", "get", "head", "options", "patch", "post", "put"];
+
+/// Subresources that people write behind a type, where the name belongs.
+const SUBRESOURCES: &[&str] = &[
+    "approval",
+    "attach",
+    "binding",
+    "ephemeralcontainers",
+    "eviction",
+    "exec",
+    "finalize",
+    "log",
+    "portforward",
+    "proxy",
+    "resize",
+    "scale",
+    "status",
+    "token",
+];
 
 /// Runs the command.
 ///
@@ -109,9 +162,15 @@ impl Target {
             if args.name.is_some() || !args.subresource.is_empty() {
                 return Err(Failure::input("a path has neither a name nor a subresource"));
             }
+            warn_of_verb(args, PATH_VERBS);
             return Ok(Self::Path(args.what.clone()));
         }
         let (word, name) = match (args.what.split_once('/'), &args.name) {
+            (Some((word, "")), None) => {
+                return Err(Failure::input(format_args!(
+                    "the name after {word}/ is empty: give one, or leave the slash out"
+                )));
+            }
             (Some((_, in_type)), Some(beside)) => {
                 return Err(Failure::input(format_args!(
                     "two names, {in_type:?} and {beside:?}: give one (for a subresource use --subresource)"
@@ -126,16 +185,27 @@ impl Target {
             ));
         }
         let kind = ResourceType::of(word);
-        if kind.namespaced.is_none() && !args.quiet {
+        warn_of_verb(args, RESOURCE_VERBS);
+        if kind.namespaced.is_none() && word != "*" {
             eprintln!(
                 "warning: resource type {word:?} is not known here; it is taken as {:?} of API group {:?}",
                 kind.resource, kind.group
             );
         }
-        let namespace = if args.all_namespaces || kind.namespaced == Some(false) {
-            String::new()
-        } else {
-            args.namespace.clone()
+        if kind.namespaced == Some(false) && args.namespace.is_some() {
+            eprintln!("warning: {} live in no namespace: --namespace is ignored", kind.resource);
+        }
+        if args.subresource.is_empty() && SUBRESOURCES.contains(&&*name) {
+            eprintln!(
+                "warning: this asks about an object named {name:?}; for the subresource say --subresource {name}"
+            );
+        }
+        let namespace = match kind.namespaced {
+            _ if args.all_namespaces => String::new(),
+            // AC-29: the API server takes the name of a namespace for its namespace too.
+            Some(false) if kind.is_namespaces() => name.clone(),
+            Some(false) => String::new(),
+            _ => args.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
         };
         Ok(Self::Resource { kind, name, namespace })
     }
@@ -158,5 +228,12 @@ impl Target {
                 }),
             },
         }
+    }
+}
+
+/// A verb that nobody asks for is allowed to nobody, which may not be the answer that was sought.
+fn warn_of_verb(args: &CanIArgs, known: &[&str]) {
+    if !known.contains(&&*args.verb) {
+        eprintln!("warning: verb {:?} is not known here; known are {}", args.verb, known.join(", "));
     }
 }

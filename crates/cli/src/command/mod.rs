@@ -2,5 +2,6 @@
 
 pub mod bench;
 pub mod can_i;
+pub mod completions;
 pub mod review;
 pub mod serve;

@@ -1,6 +1,6 @@
 //! `portcullis review`: answers reviews, one JSON object a line, or compares with the answers they already hold.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,48 +13,61 @@ use crate::lines::Lines;
 
 /// Answer SubjectAccessReviews and AdmissionReviews over a snapshot of a cluster
 ///
-/// Reads one JSON object per line and writes it completed, one per line. Exactly the modes named are asked: without the
-/// system:masters step that a running server puts first, and without default roles unless --default-policy says so.
-/// AdmissionReviews are answered by NodeRestriction. Nothing is answered unless every line can be read.
+/// Reads one JSON object per line, kinds mixed at will, and writes it completed, one per line. SubjectAccessReviews and
+/// LocalSubjectAccessReviews (authorization.k8s.io/v1 or v1beta1) are answered by the modes named and no others: without
+/// the system:masters step that a running server puts first. AdmissionReviews (admission.k8s.io/v1) are answered by
+/// NodeRestriction. Nothing is answered unless every line can be read.
 ///
-/// Exit codes: 0 answered, or no difference; 1 differences; 2 bad flags or input.
+/// Exit codes: 0 answered, or no difference; 1 differences; 2 bad flags or input; 3 the output cannot be written.
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct ReviewArgs {
-    #[command(flatten)]
-    engine: EngineFlags,
-
-    /// Read reviews from this file instead of standard input
+    /// Read lines from this file instead of standard input
     #[arg(long, value_name = "FILE")]
     reviews: Option<PathBuf>,
 
-    /// Compare with the answer already in each line; print every difference and how many there are
+    /// Compare with the answer that each line already holds: print every difference, and last how many there are
     #[arg(long)]
     check: bool,
 
-    /// Have the default RBAC policy of Kubernetes beside the objects; objects of the same name win
-    #[arg(long)]
+    #[command(flatten)]
+    engine: EngineFlags,
+
+    /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state win
+    #[arg(long, help_heading = "State and authorizers")]
     default_policy: bool,
 
     /// Lines hold a user, groups and a namespace (`query`); answer with the rules of that user (`status`)
-    #[arg(long, group = "form")]
+    #[arg(long, group = "form", help_heading = "Other questions")]
     rules: bool,
 
-    /// Lines hold two lists of RBAC rules; answer whether `owner` covers `servant`, and what is left `uncovered`
-    #[arg(long, group = "form")]
+    /// Lines hold two lists of RBAC rules; answer whether `owner` `covers` `servant`, and what is left `uncovered`. Needs
+    /// no state
+    #[arg(long, group = "form", help_heading = "Other questions")]
     covers: bool,
 
-    /// Lines hold a `method` and a `url`; answer with what the API server makes of it (`info`, or `error`)
-    #[arg(long, group = "form")]
+    /// Lines hold a `method` and a `url`; answer with what the API server makes of it (`info`, or `error`). Needs no
+    /// state
+    #[arg(long, group = "form", help_heading = "Other questions")]
     request_info: bool,
 
-    /// Lines hold a `method` and a `url` of a kubelet; answer with the `attributes` to authorize, in order
-    #[arg(long, group = "form")]
+    /// Lines hold a `method` and a `url` of a kubelet; answer with the `attributes` to authorize, in order. Needs no
+    /// state
+    #[arg(long, group = "form", help_heading = "Other questions")]
     kubelet_attributes: bool,
 
     /// The node whose kubelet --kubelet-attributes is about
-    #[arg(long, value_name = "NAME", default_value = "node-1")]
+    #[arg(long, value_name = "NAME", default_value = "node-1", help_heading = "Other questions")]
     node_name: String,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  kubectl get pods,pv,volumeattachments,resourceslices,clusterroles,clusterrolebindings,roles,rolebindings \\
+      -A -o json > cluster.json
+  portcullis review --state cluster.json < reviews.jsonl
+  portcullis review --state cluster.json --reviews answered.jsonl --check
+  echo '{\"method\":\"GET\",\"url\":\"/api/v1/pods?watch=1\"}' | portcullis review --request-info";
 
 /// Runs the command.
 ///
@@ -63,6 +76,9 @@ pub struct ReviewArgs {
 pub fn run(args: &ReviewArgs) -> Result<ExitCode, Failure> {
     // The flags first: a mistake there should not wait for a long input.
     let mut config = args.engine.config()?;
+    if args.reviews.is_none() && std::io::stdin().is_terminal() {
+        eprintln!("reading lines from standard input; end with Ctrl-D, or name a file with --reviews");
+    }
     let lines = Lines::read(args.reviews.as_deref())?;
     if args.covers {
         return all(args, &lines, &Covers);

@@ -132,7 +132,7 @@ fn read_line(text: &str, compatibility: Compatibility, yaml: ReadYaml) -> Result
         (_, []) => {}
         (Compatibility::Strict, [trap, ..]) => {
             return Err(format!(
-                "{trap}; correct the line, or accept it as Kubernetes does with --abac-compatible"
+                "{trap}; correct the line, or accept it as Kubernetes does (--abac-compatible)"
             ));
         }
         (Compatibility::AbacCompatible, _) => line.warnings.append(&mut line.traps),

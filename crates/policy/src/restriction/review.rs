@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use super::semantic::Map;
 use super::{AdmissionRequest, NodeRestriction, Operation, Rejection};
+use crate::json::JsonError;
 use crate::objects::decode::{List, Text};
 use crate::objects::strict;
 use crate::request::User;
@@ -26,7 +27,7 @@ pub struct AdmissionReview<'a> {
 pub enum ReviewError {
     /// Not JSON, or not of this shape.
     #[error("not an AdmissionReview: {0}")]
-    Undecodable(#[from] serde_json::Error),
+    Undecodable(JsonError),
     /// Something else than an AdmissionReview of version 1.
     #[error("expected kind {KIND} of {API_VERSION}, found kind {kind:?} of {api_version:?}")]
     WrongKind {
@@ -185,7 +186,8 @@ impl<'a> AdmissionReview<'a> {
     /// It cannot be read, or lacks what a decision needs: operation, resource or user. Such a question has no
     /// answer; least of all yes.
     pub fn parse(text: &'a str) -> Result<Self, ReviewError> {
-        let question: Question<'a> = strict::from_str(text)?;
+        let question: Question<'a> = strict::from_str(text)
+            .map_err(|error| ReviewError::Undecodable(JsonError::of_decoding(text, &error)))?;
         if question.kind != KIND || question.api_version != API_VERSION {
             return Err(ReviewError::WrongKind {
                 api_version: question.api_version.to_string(),
@@ -193,7 +195,11 @@ impl<'a> AdmissionReview<'a> {
             });
         }
         let raw = question.request.ok_or(ReviewError::Missing("request"))?;
-        let request: ReviewRequest<'a> = strict::from_str(raw.get())?;
+        let request: ReviewRequest<'a> = strict::from_str(raw.get()).map_err(|error| {
+            let start = raw.get().as_ptr().addr().saturating_sub(text.as_ptr().addr());
+            let error = JsonError::of_decoding(raw.get(), &error);
+            ReviewError::Undecodable(error.within(text, start, "request"))
+        })?;
         let operation = request.operation.ok_or(ReviewError::Missing("request.operation"))?;
         let user = request.user_info.as_ref().ok_or(ReviewError::Missing("request.userInfo"))?.user();
         if request.resource.as_ref().is_none_or(|r| r.resource.is_empty()) {
@@ -257,5 +263,7 @@ fn answer(request: Option<&RawValue>, response: ReviewResponse) -> Result<String
 pub fn complete(text: &str, restriction: &NodeRestriction<'_>) -> Result<String, ReviewError> {
     let review = AdmissionReview::parse(text)?;
     let decision = restriction.admit(&review.request());
-    Ok(review.completed(review.response(decision))?)
+    review
+        .completed(review.response(decision))
+        .map_err(|error| ReviewError::Undecodable(JsonError::of_decoding(text, &error)))
 }

@@ -7,7 +7,8 @@ use std::fmt;
 
 use portcullis_policy::json::{JsonError, MAX_DEPTH};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::{Options, Spanned};
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{Error, Options, Spanned};
 
 /// The JSON text of a file of YAML documents; empty documents are left out.
 ///
@@ -18,12 +19,7 @@ pub(super) fn to_json(text: &str) -> Result<String, JsonError> {
         serde_saphyr::from_multiple_with_options(text, options()).map_err(|error| {
             let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(0));
             let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
-            JsonError::at(
-                text,
-                start.saturating_add(1),
-                "",
-                format!("not valid YAML: {}", error.without_snippet()),
-            )
+            JsonError::at(text, start.saturating_add(1), "", reason(&error))
         })?;
     let mut writer = Writer { json: String::with_capacity(text.len()), line: 1 };
     for document in &documents {
@@ -31,6 +27,20 @@ pub(super) fn to_json(text: &str) -> Result<String, JsonError> {
         writer.json.push(' ');
     }
     Ok(writer.json)
+}
+
+/// What is wrong, in the words that the same fault has in JSON.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key {key} is given twice"),
+        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
+            format!("nested deeper than {MAX_DEPTH} levels")
+        }
+        Error::Budget { .. } => {
+            "larger or more entangled than any cluster prints: write it as JSON".to_owned()
+        }
+        error => format!("not valid YAML: {}", error.without_snippet()),
+    }
 }
 
 /// Limits far above what a cluster prints and far below what exhausts a machine.

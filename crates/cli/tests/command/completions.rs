@@ -1,0 +1,36 @@
+//! `completions`: the scripts name what the command line has, and their shell accepts them.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::support::portcullis;
+
+#[test]
+fn every_shell_gets_a_script_that_names_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let run = portcullis(["completions", shell]);
+        assert_eq!((run.code, &*run.stderr), (0, ""), "{shell}");
+        for word in ["review", "bench", "can-i", "kubelet-attributes", "authorization-mode"] {
+            assert!(run.stdout.contains(word), "{shell}: {word}");
+        }
+    }
+}
+
+#[test]
+fn bash_takes_its_script_and_completes_with_it() {
+    let mut script = portcullis(["completions", "bash"]).stdout;
+    script.push_str(
+        "\nCOMP_WORDS=(portcullis review --kubelet)\nCOMP_CWORD=2\n_portcullis portcullis --kubelet review\n\
+         printf '%s\\n' \"${COMPREPLY[@]}\"\n",
+    );
+    let mut bash = Command::new("bash").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    bash.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    let output = bash.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "--kubelet-attributes\n");
+}
+
+#[test]
+fn an_unknown_shell_is_refused() {
+    portcullis(["completions", "ksh88"]).refused(&["ksh88"]);
+}
