@@ -126,9 +126,10 @@ pub(super) fn rbac_legacy(input: &[u8]) -> bool {
     assert_eq!(again, upgraded, "and stays as it is");
     let everybody = |value: &Value| {
         let subjects = value.get("subjects").and_then(Value::as_array).into_iter().flatten();
-        subjects.filter(|s| s["kind"] == "User" && s["name"] == "*").count()
+        let is = |subject: &Value, key, text| subject.get(key).is_some_and(|value| value == text);
+        subjects.filter(|subject| is(subject, "kind", "User") && is(subject, "name", "*")).count()
     };
-    if original["apiVersion"] != legacy::V1ALPHA1 {
+    if original.get("apiVersion").is_none_or(|version| version != legacy::V1ALPHA1) {
         assert_eq!(everybody(&upgraded), everybody(&original), "RB-124: v1beta1 takes the star literally");
         return true;
     }

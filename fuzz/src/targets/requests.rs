@@ -67,11 +67,11 @@ pub(super) const SELECTOR: &[&str] = &[
     "é",
 ];
 
-/// An input of this form is a method, a space, and a target.
+/// The method and the target of an input: what stands before and after the first space.
 fn method_and_target(input: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = input.iter().position(|byte| *byte == b' ')?;
-    let (method, target) = input.split_at(space);
-    Some((method, &target[1..]))
+    let (method, rest) = input.split_at_checked(space)?;
+    Some((method, rest.strip_prefix(b" ")?))
 }
 
 pub(super) fn request_info(input: &[u8]) -> bool {
