@@ -60,8 +60,8 @@ fn main() -> anyhow::Result<ExitCode> {
     if let Some(path) = &arguments.input {
         let [target] = targets.as_slice() else { bail!("--input needs exactly one --target") };
         let input = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        (target.run)(&input);
-        println!("1 passed, 0 failed");
+        let verdict = if (target.run)(&input) { "taken" } else { "refused" };
+        println!("{verdict}; 1 passed, 0 failed");
         return Ok(ExitCode::SUCCESS);
     }
     let mut failed = 0;
@@ -87,23 +87,28 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Target>> {
 fn run(target: &'static Target, time: Duration, seed: u64) -> anyhow::Result<()> {
     let corpus = corpus(target.name)?;
     let mut random = Random::new(seed);
-    let (start, mut rounds) = (Instant::now(), 0u64);
+    let (start, mut rounds, mut taken) = (Instant::now(), 0u64, 0u64);
+    let mut is_any_taken = false;
     for input in &corpus {
-        try_input(target, input, "the corpus")?;
+        is_any_taken |= try_input(target, input, "the corpus")?;
+    }
+    if !is_any_taken {
+        bail!("nothing of the corpus is taken: the promises are never put to the test");
     }
     while start.elapsed() < time {
         let batch: Vec<Vec<u8>> = (0..64).map(|_| mutate(&mut random, &corpus, target.dictionary)).collect();
         for input in batch {
-            try_input(target, &input, &format!("seed {seed}, round {rounds}"))?;
+            taken += u64::from(try_input(target, &input, &format!("seed {seed}, round {rounds}"))?);
             rounds += 1;
         }
     }
-    println!("{}: {} corpus entries, {rounds} damaged inputs, seed {seed}", target.name, corpus.len());
+    let (name, entries) = (target.name, corpus.len());
+    println!("{name}: {entries} corpus entries, {rounds} damaged inputs, {taken} taken, seed {seed}");
     Ok(())
 }
 
-/// Runs one input as a server would: in a thread of ordinary stack size.
-fn try_input(target: &'static Target, input: &[u8], origin: &str) -> anyhow::Result<()> {
+/// Runs one input as a server would: in a thread of ordinary stack size. Says whether it was taken.
+fn try_input(target: &'static Target, input: &[u8], origin: &str) -> anyhow::Result<bool> {
     let running = keep(&format!("{}-running", target.name), input)?;
     let start = Instant::now();
     let outcome = thread::scope(|scope| {
@@ -112,14 +117,15 @@ fn try_input(target: &'static Target, input: &[u8], origin: &str) -> anyhow::Res
     });
     let taken = start.elapsed();
     fs::remove_file(running)?;
-    if outcome.is_ok() && taken <= SLOW {
-        return Ok(());
+    if let (Ok(is_taken), true) = (&outcome, taken <= SLOW) {
+        return Ok(*is_taken);
     }
     let path = keep(&format!("{}-{:016x}", target.name, hash(input)), input)?;
     let what = if outcome.is_err() { "panicked".to_owned() } else { format!("took {taken:?}") };
     bail!("{what} ({origin}); kept as {}", path.display())
 }
 
+/// The entries of a corpus: its files, and of a file `*.lines` each line.
 fn corpus(name: &str) -> anyhow::Result<Vec<Vec<u8>>> {
     let folder = folder().join("corpus").join(name);
     let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
@@ -128,7 +134,18 @@ fn corpus(name: &str) -> anyhow::Result<Vec<Vec<u8>>> {
     if paths.is_empty() {
         bail!("{} is empty: a target needs something to start from", folder.display());
     }
-    paths.iter().map(|path| fs::read(path).with_context(|| path.display().to_string())).collect()
+    let mut entries = Vec::new();
+    for path in paths {
+        let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
+        match path.extension() {
+            Some(extension) if extension == "lines" => {
+                entries
+                    .extend(bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec));
+            }
+            _ => entries.push(bytes),
+        }
+    }
+    Ok(entries)
 }
 
 fn keep(name: &str, input: &[u8]) -> anyhow::Result<PathBuf> {

@@ -1,10 +1,20 @@
 //! PEM: text armour around DER.
 //!
-//! Reading follows what Go does, because Go is what kubelets and kube-apiserver read PEM with: text before a block is
-//! skipped, a malformed block is skipped, header lines inside a block are skipped.
+//! Reading finds the blocks that Go finds, because Go is what kubelets and kube-apiserver read PEM with: whoever sees another
+//! first block than they do checks one request and lets another one pass (NR-99). Text around blocks is skipped, malformed
+//! blocks are skipped, header lines in front of the data are skipped (CS-17). One pass, in proportion to the text.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, PAD, STANDARD};
+
+const BEGIN: &[u8] = b"-----BEGIN ";
+const END: &[u8] = b"-----END ";
+const DASHES: &[u8] = b"-----";
+
+/// Base64 as Go reads it: bits that are left over at the end may be set.
+const LENIENT: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
 
 /// One PEM block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,14 +47,19 @@ pub fn encode(label: &str, der: &[u8]) -> String {
 /// All blocks of a text.
 pub fn blocks(text: &[u8]) -> Vec<Block> {
     let mut blocks = Vec::new();
-    let mut lines = text.split(|b| *b == b'\n');
-    while let Some(line) = lines.next() {
-        let Some(label) = marker(line, "-----BEGIN ") else { continue };
-        // A block that does not close is not a block; what follows its first line is looked at again.
-        let mut ahead = lines.clone();
-        if let Some(der) = body(&mut ahead, label) {
-            blocks.push(Block { label: label.to_owned(), der });
-            lines = ahead;
+    let mut open: Option<Open<'_>> = None;
+    for (number, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        // The end of a block has a line in front of it.
+        let end = line.strip_prefix(END).filter(|_| number > 0);
+        if let Some(label) = end {
+            blocks.extend(open.take().and_then(|block| block.close(label)));
+        }
+        let line = end.unwrap_or(line);
+        if contains(line, BEGIN) {
+            // The last beginning counts: what is not closed before it never will be.
+            open = Open::at(line);
+        } else if let (None, Some(block)) = (end, &mut open) {
+            block.take(line);
         }
     }
     blocks
@@ -55,26 +70,61 @@ pub fn first(text: &[u8]) -> Option<Block> {
     blocks(text).into_iter().next()
 }
 
-/// The label of a line such as `-----BEGIN CERTIFICATE-----`.
-fn marker<'a>(line: &'a [u8], prefix: &str) -> Option<&'a str> {
-    std::str::from_utf8(line).ok()?.trim_end().strip_prefix(prefix)?.strip_suffix("-----")
+/// A line without its end and the blanks before that. A carriage return is part of the end of a line, not of the text.
+fn trimmed(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").map_or(line, |line| line.strip_suffix(b"\r").unwrap_or(line));
+    let blanks = line.iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    line.get(..line.len().saturating_sub(blanks)).unwrap_or_default()
 }
 
-fn body<'a>(lines: &mut impl Iterator<Item = &'a [u8]>, label: &str) -> Option<Vec<u8>> {
-    let mut encoded = Vec::new();
-    let mut in_headers = true;
-    for line in lines {
-        if let Some(end) = marker(line, "-----END ") {
-            return (end == label).then(|| STANDARD.decode(&encoded).ok()).flatten();
+fn contains(line: &[u8], word: &[u8]) -> bool {
+    line.windows(word.len()).any(|window| window == word)
+}
+
+/// A block whose end has not been seen.
+struct Open<'a> {
+    label: &'a [u8],
+    /// Whether there was a line such as `Proc-Type: ...`.
+    has_headers: bool,
+    /// Whether such lines may still come.
+    in_headers: bool,
+    encoded: Vec<u8>,
+}
+
+impl<'a> Open<'a> {
+    /// The block that begins with this line.
+    fn at(line: &'a [u8]) -> Option<Self> {
+        let label = line.strip_prefix(BEGIN)?;
+        if contains(label, BEGIN) {
+            return None;
         }
-        // `Proc-Type: ...` and the like stand before the data.
-        if in_headers && line.contains(&b':') {
-            continue;
+        let label = trimmed(label).strip_suffix(DASHES)?;
+        // The end of such a block would be taken for a header.
+        if label.contains(&b':') {
+            return None;
         }
-        in_headers &= line.trim_ascii().is_empty();
-        encoded.extend(line.iter().filter(|b| !matches!(b, b' ' | b'\t' | b'\r')));
+        Some(Self { label, has_headers: false, in_headers: true, encoded: Vec::new() })
     }
-    None
+
+    /// Takes one line between the first and the last one.
+    fn take(&mut self, line: &[u8]) {
+        let line = trimmed(line);
+        if self.in_headers && line.contains(&b':') {
+            self.has_headers = true;
+            return;
+        }
+        self.in_headers = false;
+        self.encoded.extend(line.iter().filter(|byte| !matches!(byte, b' ' | b'\t' | b'\r')));
+    }
+
+    /// The block, when the label of its last line is that of its first one. Headers end with a line that is none.
+    fn close(self, end: &[u8]) -> Option<Block> {
+        if trimmed(end).strip_suffix(DASHES)? != self.label || (self.has_headers && self.in_headers) {
+            return None;
+        }
+        let der = LENIENT.decode(&self.encoded).ok()?;
+        Some(Block { label: String::from_utf8_lossy(self.label).into_owned(), der })
+    }
 }
 
 #[cfg(test)]
@@ -91,6 +141,50 @@ mod tests {
         assert_eq!(first(b"-----BEGIN X-----\naGVsbG8=\n-----END Y-----\n"), None);
         let headers = b"-----BEGIN X-----\nProc-Type: 4\nA: b\n\naGVs\r\nbG8=\n-----END X-----";
         assert_eq!(first(headers).map(|b| b.der), Some(b"hello".to_vec()));
+    }
+
+    fn found(text: &[u8]) -> Vec<(String, Vec<u8>)> {
+        blocks(text).into_iter().map(|block| (block.label, block.der)).collect()
+    }
+
+    #[test]
+    fn cs_17_a_beginning_that_is_followed_by_another_one_is_text() {
+        let one = vec![("X".to_owned(), b"hello".to_vec())];
+        assert_eq!(found(b"-----BEGIN Y-----\n-----BEGIN X-----\naGVsbG8=\n-----END X-----\n"), one);
+        assert_eq!(found(b"-----BEGIN X-----\naGVs\n-----BEGIN X-----\naGVsbG8=\n-----END X-----"), one);
+        assert_eq!(found(b"-----BEGIN X-----\na: -----BEGIN \n\naGVsbG8=\n-----END X-----"), []);
+        assert_eq!(found(b"-----BEGIN X-----\n-----BEGIN a: b\naGVsbG8=\n-----END X-----"), []);
+        assert_eq!(found(b" -----BEGIN X-----\naGVsbG8=\n-----END X-----"), []);
+    }
+
+    #[test]
+    fn nr_99_what_go_takes_for_a_block_is_one_whatever_it_looks_like() {
+        // Left-over bits at the end of the data.
+        assert_eq!(
+            found(b"-----BEGIN X-----\naGVsbG9=\n-----END X-----"),
+            [("X".to_owned(), b"hello".to_vec())]
+        );
+        // No data, and a label that is no text.
+        assert_eq!(found(b"-----BEGIN X-----\n-----END X-----"), [("X".to_owned(), Vec::new())]);
+        let label = found(b"-----BEGIN \xff-----\naGVsbG8=\n-----END \xff-----");
+        assert_eq!(label, [("\u{fffd}".to_owned(), b"hello".to_vec())]);
+    }
+
+    #[test]
+    fn nr_99_what_go_passes_over_is_no_block() {
+        for text in [
+            // Header lines after a line that is none, and headers that nothing ends.
+            &b"-----BEGIN X-----\n\nA: b\naGVsbG8=\n-----END X-----"[..],
+            b"-----BEGIN X-----\nA: b\n-----END X-----",
+            // A carriage return that ends no line.
+            b"-----BEGIN X-----\naGVsbG8=\n-----END X-----\r",
+            b"-----BEGIN X-----\r \naGVsbG8=\n-----END X-----\n",
+            b"-----BEGIN X-----\x0b\naGVsbG8=\n-----END X-----\n",
+            b"-----BEGIN X-----\naGVsbG8=\n-----END X----- y",
+            b"-----BEGIN X-----\naGVsbG8\n-----END X-----",
+        ] {
+            assert_eq!(found(text), [], "{}", text.escape_ascii());
+        }
     }
 
     proptest! {

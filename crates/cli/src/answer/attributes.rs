@@ -34,10 +34,11 @@ fn parts(document: &Value) -> (&str, &str) {
     (part("method"), part("url"))
 }
 
+/// The line with this answer, in the place of every answer that it may already hold.
 fn completed(document: &Value, field: &str, value: Value) -> String {
     let mut document = document.clone();
     if let Some(fields) = document.as_object_mut() {
-        fields.remove("error");
+        ["info", "attributes", "error"].iter().for_each(|answer| drop(fields.remove(*answer)));
         fields.insert(field.to_owned(), value);
     }
     document.to_string()
@@ -133,5 +134,19 @@ impl Answering for KubeletAttributes {
             Ok(answered) => unless_equal("attributes", document.get("attributes")?, &answered),
             Err(error) => Some(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_takes_the_place_of_the_one_that_the_line_holds() {
+        let line = r#"{"method":"GET","url":"/%zz","info":{"verb":"get"},"attributes":[],"error":"x"}"#;
+        let question = RequestInfos.parse(line, Parsing::Question).unwrap();
+        let answer: Value = serde_json::from_str(&RequestInfos.answer(&question)).unwrap();
+        assert!(answer.get("info").is_none() && answer.get("attributes").is_none(), "{answer}");
+        assert!(answer["error"].as_str().is_some_and(|error| error != "x"), "{answer}");
     }
 }

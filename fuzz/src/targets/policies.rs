@@ -1,0 +1,105 @@
+//! What an operator writes: ABAC policy files and flags.
+
+use portcullis_policy::abac::{AbacPolicyFile, Compatibility};
+use portcullis_policy::chain::Mode;
+use portcullis_policy::features::{Feature, FeatureGates};
+use portcullis_policy::{Attributes, Authorizer, ResourceRequest, User};
+use portcullis_server::config::RuntimeConfig;
+
+pub(super) const ABAC: &[&str] = &[
+    "\"apiVersion\":\"abac.authorization.kubernetes.io/v1beta1\",",
+    "\"apiVersion\":\"abac.authorization.kubernetes.io/v0\",",
+    "\"apiVersion\":\"\",",
+    "\"apiversion\":",
+    "\"kind\":\"Policy\",",
+    "\"spec\":{",
+    "\"Spec\":{",
+    "\"user\":\"a\",",
+    "\"User\":\"a\",",
+    "\"group\":\"system:authenticated\",",
+    "\"readonly\":true,",
+    "\"apiGroup\":\"*\",",
+    "\"resource\":\"*\",",
+    "\"namespace\":\"*\",",
+    "\"nonResourcePath\":\"*\",",
+    "null",
+    "~",
+    "user: a",
+    "---",
+    "&a ",
+    "*a",
+    "<<: ",
+    "# ",
+    "{",
+    "}",
+    "\n",
+    "\r\n",
+];
+
+pub(super) const FLAGS: &[&str] = &[
+    "=true",
+    "=false",
+    "=T",
+    ",",
+    " ",
+    "AllAlpha",
+    "AllBeta",
+    "AuthorizeNodeWithSelectors",
+    "PodCertificateRequest",
+    "authorization.k8s.io/v1beta1",
+    "Node",
+    "RBAC",
+];
+
+fn yaml(text: &str) -> Result<serde_json::Value, String> {
+    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+}
+
+pub(super) fn abac(input: &[u8]) -> bool {
+    let read = |compatibility| AbacPolicyFile::parse("input", input, compatibility, yaml);
+    let strict = read(Compatibility::Strict);
+    let compatible = match read(Compatibility::AbacCompatible) {
+        Ok(compatible) => compatible,
+        Err(error) => {
+            assert!(strict.is_err(), "what Kubernetes refuses is refused: {error}");
+            return false;
+        }
+    };
+    let lines = input.split(|byte| *byte == b'\n').count();
+    assert!(compatible.policies().iter().all(|policy| (1..=lines).contains(&policy.line)));
+    assert!(compatible.policies().is_sorted_by_key(|policy| policy.line), "policies keep their order");
+    let nobody = User::default();
+    let resource = ResourceRequest { resource: "pods", ..ResourceRequest::default() };
+    for resource in [None, Some(resource)] {
+        let attributes = Attributes { user: &nobody, verb: "get", path: "/", resource };
+        let decision = compatible.authorize(&attributes);
+        let for_all = compatible.policies().iter().any(|policy| policy.user == "*" || policy.group == "*");
+        assert!(!decision.is_allow() || for_all, "AB-30: the empty user is allowed nothing");
+    }
+    match strict {
+        Ok(strict) => {
+            assert_eq!(strict.policies(), compatible.policies(), "what both take means the same");
+            assert_eq!(strict.warnings(), compatible.warnings(), "and is as odd");
+        }
+        // AB-12: the first fault is told, with its line.
+        Err(error) => assert!(error.line().is_some_and(|line| (1..=lines).contains(&line)), "{error}"),
+    }
+    true
+}
+
+pub(super) fn feature_gates(input: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(input) else { return false };
+    let others =
+        RuntimeConfig::parse(text).is_ok() || text.split(',').all(|mode| mode.parse::<Mode>().is_ok());
+    let Ok(gates) = FeatureGates::parse(text) else { return others };
+    for locked in [Feature::AuthorizeNodeWithSelectors, Feature::AuthorizeWithSelectors] {
+        assert!(gates.is_on(locked), "no flag opens what is locked");
+    }
+    let mentions = |word: &str| text.contains(word);
+    for alpha in [Feature::PortcullisNodeEndpointsRestriction, Feature::DRAResourcePoolStatus] {
+        assert!(!gates.is_on(alpha) || mentions("AllAlpha") || mentions(&format!("{alpha:?}")), "{alpha:?}");
+    }
+    let printed = format!("{gates:?}").replace(['{', '}', '"', ' '], "").replace(':', "=");
+    assert_eq!(FeatureGates::parse(&printed), Ok(gates), "gates print as a flag that sets them");
+    true
+}

@@ -1,0 +1,206 @@
+//! Reviews: what is asked of authorizers and of admission, and that nothing is allowed by knowing nothing.
+
+use std::cell::Cell;
+use std::sync::{Arc, LazyLock};
+
+use portcullis_pki::csr;
+use portcullis_policy::chain::Mode;
+use portcullis_policy::engine::{Builder, Engine, EngineConfig};
+use portcullis_policy::features::FeatureGates;
+use portcullis_policy::restriction::lookup::{ClaimFacts, CsiDriverFacts, PodFacts, Uid, VolumeFacts};
+use portcullis_policy::restriction::review::{AdmissionReview, complete};
+use portcullis_policy::restriction::{Lookup, NodeRestriction};
+use portcullis_policy::review::{
+    AccessReview, AccessStatus, Review, ReviewKind, ReviewVersion, invalid_message,
+};
+use portcullis_policy::{Attributes, Authorizer, Decision, NodeIdentity, User, json};
+
+pub(super) const ACCESS: &[&str] = &[
+    "\"apiVersion\":\"authorization.k8s.io/v1\",",
+    "\"apiVersion\":\"authorization.k8s.io/v1beta1\",",
+    "\"kind\":\"SubjectAccessReview\",",
+    "\"kind\":\"LocalSubjectAccessReview\",",
+    "\"kind\":\"SelfSubjectAccessReview\",",
+    "\"kind\":\"SelfSubjectRulesReview\",",
+    "\"metadata\":{\"namespace\":\"a\"},",
+    "\"spec\":{",
+    "\"status\":{\"allowed\":true},",
+    "\"user\":\"system:node:n0\",",
+    "\"groups\":[\"system:nodes\"],",
+    "\"group\":[\"system:masters\"],",
+    "\"extra\":{\"a\":[\"b\"]},",
+    "\"resourceAttributes\":{},",
+    "\"nonResourceAttributes\":{\"path\":\"/\"},",
+    "\"fieldSelector\":{\"rawSelector\":\"spec.nodeName=n0\"},",
+    "\"labelSelector\":{\"requirements\":[{\"key\":\"a\",\"operator\":\"In\",\"values\":[\"b\"]}]},",
+    "null",
+    "{}",
+    "[]",
+    "\"*\"",
+];
+
+pub(super) const ADMISSION: &[&str] = &[
+    "\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/v1\",",
+    "\"operation\":\"CREATE\",",
+    "\"operation\":\"UPDATE\",",
+    "\"operation\":\"DELETE\",",
+    "\"operation\":\"CONNECT\",",
+    "\"resource\":{\"group\":\"\",\"version\":\"v1\",\"resource\":\"pods\"},",
+    "\"subResource\":\"status\",",
+    "\"subResource\":\"eviction\",",
+    "\"subResource\":\"token\",",
+    "\"userInfo\":{\"username\":\"system:node:n0\",\"groups\":[\"system:nodes\"]},",
+    "\"username\":\"system:node:\",",
+    "\"object\":",
+    "\"oldObject\":",
+    "\"kubernetes.io/config.mirror\":\"x\",",
+    "\"ownerReferences\":[",
+    "\"node-role.kubernetes.io/master\":\"\",",
+    "\"nodeName\":\"n0\",",
+    "null",
+    "{}",
+    "[]",
+    "\"1Gi\"",
+];
+
+/// Every authorizer over nothing at all.
+static EMPTY: LazyLock<Engine> = LazyLock::new(|| {
+    let config = EngineConfig {
+        modes: vec![Mode::Node, Mode::Rbac, Mode::Abac, Mode::AlwaysDeny],
+        abac: Some(Arc::default()),
+        ..EngineConfig::default()
+    };
+    Builder::new(config).expect("the modes are right").finish()
+});
+
+const URLS: [(ReviewKind, ReviewVersion); 4] = [
+    (ReviewKind::SubjectAccessReview, ReviewVersion::V1),
+    (ReviewKind::LocalSubjectAccessReview, ReviewVersion::V1beta1),
+    (ReviewKind::SelfSubjectAccessReview, ReviewVersion::V1),
+    (ReviewKind::SelfSubjectRulesReview, ReviewVersion::V1),
+];
+
+pub(super) fn access_review(input: &[u8]) -> bool {
+    let read = Review::parse(input, None);
+    for (kind, version) in URLS {
+        let placed = Review::parse(input, Some((kind, version)));
+        match (&read, placed) {
+            (Ok(read), Ok(placed)) => assert_eq!(*read, placed, "WH-86: a URL changes nothing that is said"),
+            (_, Ok(Review::Access(mut review))) => {
+                if review.place("a").is_ok() && review.kind == ReviewKind::LocalSubjectAccessReview {
+                    assert_eq!(review.metadata.namespace, "a", "WH-71");
+                }
+                check_access(&review);
+            }
+            _ => {}
+        }
+    }
+    match read {
+        Ok(Review::Access(review)) => check_access(&review),
+        Ok(Review::Rules(_)) => true,
+        Err(_) => false,
+    }
+}
+
+/// Whether the review is valid; what it must keep if so.
+fn check_access(review: &AccessReview) -> bool {
+    let sender = User::new("sender", ["system:authenticated"]);
+    let errors = review.validate();
+    let asked = match review.attributes(&sender) {
+        Ok(asked) => asked,
+        Err(found) => {
+            assert!(!errors.is_empty(), "what is valid can be asked");
+            assert_eq!(found, errors);
+            assert!(!invalid_message(&errors).is_empty());
+            return false;
+        }
+    };
+    assert!(errors.is_empty(), "what is not valid cannot be asked");
+    let attributes = asked.attributes();
+    let outcome = EMPTY.chain().decide(&attributes);
+    if outcome.is_allow() {
+        assert!(NodeIdentity::of(attributes.user).is_some(), "nothing is allowed to who is no node");
+        let resource = attributes.resource.expect("no path is allowed to nodes");
+        let needs_path = matches!((resource.group, resource.resource), ("", "secrets" | "configmaps"));
+        assert!(!needs_path, "there is no pod that would need it");
+    }
+    let status = AccessStatus::new(&asked, &Decision::NO_OPINION, None);
+    let answer = serde_json::to_vec(&review.answered(&status)).expect("can be written");
+    let again = Review::parse(&answer, None).expect("an answer is a review");
+    assert_eq!(again, Review::Access(review.clone()), "and asks the same");
+    true
+}
+
+/// Knows nothing, and remembers whether it was asked.
+#[derive(Default)]
+struct Nothing {
+    asked: Cell<bool>,
+}
+
+impl Nothing {
+    fn none<T>(&self) -> Option<T> {
+        self.asked.set(true);
+        None
+    }
+}
+
+impl Lookup for Nothing {
+    fn pod(&self, _: &str, _: &str) -> Option<Arc<PodFacts>> {
+        self.none()
+    }
+    fn node(&self, _: &str) -> Option<Uid> {
+        self.none()
+    }
+    fn service_account(&self, _: &str, _: &str) -> Option<Uid> {
+        self.none()
+    }
+    fn claim(&self, _: &str, _: &str) -> Option<ClaimFacts> {
+        self.none()
+    }
+    fn volume(&self, _: &str) -> Option<VolumeFacts> {
+        self.none()
+    }
+    fn csi_driver(&self, _: &str) -> Option<Arc<CsiDriverFacts>> {
+        self.none()
+    }
+}
+
+/// Has no opinion on anything.
+struct Undecided;
+
+impl Authorizer for Undecided {
+    fn authorize(&self, _: &Attributes<'_>) -> Decision {
+        Decision::NO_OPINION
+    }
+}
+
+pub(super) fn admission_review(input: &[u8]) -> bool {
+    let Ok(text) = json::utf8(input) else { return false };
+    let Ok(review) = AdmissionReview::parse(text) else { return false };
+    let request = review.request();
+    let is_node = NodeIdentity::of(request.user).is_some();
+    for gates in ["", "AllAlpha=true,AllBeta=true", "AllBeta=false"] {
+        let gates = FeatureGates::parse(gates).expect("gates of every stage");
+        let nothing = Nothing::default();
+        let common_name = |pem: &[u8]| csr::common_name(pem).map_err(|error| error.to_string());
+        let restriction = NodeRestriction::new(&nothing, &Undecided, gates, common_name);
+        let decision = restriction.admit(&request);
+        assert!(is_node || decision.is_ok(), "NR-2: who is no node passes");
+        assert!(is_node || !nothing.asked.get(), "NR-2: unread");
+        assert!(decision.is_err() || !nothing.asked.get(), "NR-8: what must be known and is not is refused");
+        let is_allowed = decision.is_ok();
+        let answered = complete(text, &restriction).expect("what was read is answered");
+        assert_eq!(
+            complete(&answered, &restriction).expect("the answer is a review"),
+            answered,
+            "the same one"
+        );
+        // What is passed over is not read, and comes back as it was.
+        if json::check(text).is_ok() {
+            assert_eq!(json::check(&answered), Ok(()), "a sound question has a sound answer");
+            let value: serde_json::Value = serde_json::from_str(&answered).expect("sound");
+            assert_eq!(value.pointer("/response/allowed"), Some(&serde_json::Value::Bool(is_allowed)));
+        }
+    }
+    true
+}
