@@ -68,6 +68,12 @@ pub struct ResourceRequest<'a> {
     pub label_selector: &'a [LabelRequirement],
 }
 
+/// `a == b`, for texts that are often empty. The empty text lies at no valid address; comparing two of them, the C
+/// library's vector code touches it behind a mask, at the price of an exception: some sixty nanoseconds.
+pub(crate) fn is_same(a: &str, b: &str) -> bool {
+    if a.is_empty() { b.is_empty() } else { a == b }
+}
+
 impl Attributes<'_> {
     /// Whether the verb is one that only reads (AC-41): exactly `get`, `list` or `watch`.
     pub fn is_read_only(&self) -> bool {

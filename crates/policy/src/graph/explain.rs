@@ -95,8 +95,7 @@ impl Graph {
         let nodes = self.with_writer(|links| {
             links.find(&Key { kind, namespace, name }).map(|id| links.nodes(id)).unwrap_or_default()
         });
-        let mut names: Vec<String> =
-            nodes.into_iter().filter_map(|id| self.nodes.name(id)).map(|name| name.to_string()).collect();
+        let mut names: Vec<String> = nodes.into_iter().filter_map(|id| self.nodes.name(id)).collect();
         names.sort_unstable();
         names
     }

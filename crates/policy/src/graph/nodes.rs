@@ -3,28 +3,25 @@
 //! INVARIANT: a number is never given twice. A decision looks up the node first and the object second; were numbers
 //! used again, a node that comes between the two could be taken for one that has just gone (NA-107).
 
-use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 
-use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use hashbrown::{DefaultHashBuilder, HashMap};
+
+use super::shard::{Key, Shard};
+use super::{VertexId, VertexKind};
 
 /// A node, within one graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct NodeId(pub(super) u32);
 
-#[derive(Debug)]
-struct Entry {
-    name: Arc<str>,
-    id: NodeId,
-}
+const SHARDS: u32 = 16;
 
-const SHARDS: usize = 16;
-
-/// The nodes that something is bound to (NA-27, NA-42).
+/// The nodes that something is bound to (NA-27, NA-42). A vertex table of their own: each reaches itself, by its
+/// number.
 #[derive(Debug)]
 pub(super) struct Nodes {
     hasher: DefaultHashBuilder,
-    shards: [RwLock<HashTable<Entry>>; SHARDS],
+    shards: [RwLock<Shard>; SHARDS as usize],
     numbers: Mutex<Numbers>,
 }
 
@@ -32,79 +29,87 @@ pub(super) struct Nodes {
 #[derive(Debug, Default)]
 struct Numbers {
     next: u32,
-    nodes: HashMap<NodeId, Number>,
+    places: HashMap<NodeId, VertexId>,
 }
 
-#[derive(Debug)]
-struct Number {
-    name: Arc<str>,
-    /// How many pods, attachments, slices and requests are on the node.
-    holders: u32,
+/// Nothing else is in the table, so the kind tells nothing apart.
+fn key(name: &str) -> Key<'_> {
+    Key { kind: VertexKind::Pod, namespace: "", name }
 }
 
 impl Nodes {
     pub(super) fn new() -> Self {
         Self {
             hasher: DefaultHashBuilder::default(),
-            shards: std::array::from_fn(|_| RwLock::new(HashTable::new())),
+            shards: std::array::from_fn(|_| RwLock::new(Shard::default())),
             numbers: Mutex::default(),
         }
     }
 
-    fn shard(&self, hash: u64) -> &RwLock<HashTable<Entry>> {
+    fn shard(&self, number: u32) -> &RwLock<Shard> {
         // The remainder is within the array, so the first shard never stands in for another.
         let [first, ..] = &self.shards;
-        self.shards.get((hash >> 48) as usize % SHARDS).unwrap_or(first)
+        self.shards.get((number % SHARDS) as usize).unwrap_or(first)
     }
 
-    /// The node of this name, if something is bound to it.
-    pub(super) fn find(&self, name: &str) -> Option<NodeId> {
-        let hash = self.hasher.hash_one(name);
-        let table = self.shard(hash).read().unwrap_or_else(PoisonError::into_inner);
-        table.find(hash, |e| *e.name == *name).map(|e| e.id)
+    fn write(&self, number: u32) -> RwLockWriteGuard<'_, Shard> {
+        self.shard(number).write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn numbers(&self) -> MutexGuard<'_, Numbers> {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The node of this name, made when need be, with one holder more. Nothing when the numbers are used up.
+    /// The node of this name, if something is bound to it.
+    pub(super) fn find(&self, name: &str) -> Option<NodeId> {
+        let key = key(name);
+        let hash = key.hash(&self.hasher);
+        let shard = self.shard(hash as u32).read().unwrap_or_else(PoisonError::into_inner);
+        shard.find(hash, &key).and_then(|index| shard.only_node(index))
+    }
+
+    /// The node of this name, made when need be, with one holder more. Nothing when the name is too long or the
+    /// numbers are used up.
     pub(super) fn hold(&self, name: &str) -> Option<NodeId> {
-        let mut numbers = self.numbers();
-        if let Some(id) = self.find(name) {
-            let number = numbers.nodes.get_mut(&id)?;
-            number.holders = number.holders.checked_add(1)?;
-            return Some(id);
+        let key = key(name);
+        let hash = key.hash(&self.hasher);
+        let number = hash as u32 % SHARDS;
+        let mut shard = self.write(number);
+        if let Some(index) = shard.find(hash, &key) {
+            shard.hold(index);
+            return shard.only_node(index);
         }
-        let name: Arc<str> = name.into();
+        let mut numbers = self.numbers();
         let id = NodeId(numbers.next);
-        numbers.next = numbers.next.checked_add(1)?;
-        numbers.nodes.insert(id, Number { name: Arc::clone(&name), holders: 1 });
-        let hash = self.hasher.hash_one(&*name);
-        let mut table = self.shard(hash).write().unwrap_or_else(PoisonError::into_inner);
-        table.insert_unique(hash, Entry { name, id }, |e| self.hasher.hash_one(&*e.name));
+        let next = numbers.next.checked_add(1)?;
+        let index = shard.insert(hash, &key).ok()?;
+        shard.hold(index);
+        shard.add(index, id);
+        numbers.next = next;
+        numbers.places.insert(id, VertexId::new(number, index));
         Some(id)
     }
 
     /// One holder less; the node goes with its last.
     pub(super) fn release(&self, id: NodeId) {
-        let mut numbers = self.numbers();
-        let Some(number) = numbers.nodes.get_mut(&id) else { return };
-        number.holders -= 1;
-        if number.holders > 0 {
-            return;
-        }
-        let Some(Number { name, .. }) = numbers.nodes.remove(&id) else { return };
-        let hash = self.hasher.hash_one(&*name);
-        let mut table = self.shard(hash).write().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(entry) = table.find_entry(hash, |e| e.id == id) {
-            entry.remove();
+        let Some(place) = self.place(id) else { return };
+        let mut shard = self.write(place.shard());
+        shard.unhold(place.index());
+        if shard.remove_if_unheld(place.index(), &self.hasher) {
+            drop(shard);
+            self.numbers().places.remove(&id);
         }
     }
 
+    fn place(&self, id: NodeId) -> Option<VertexId> {
+        self.numbers().places.get(&id).copied()
+    }
+
     /// The name of a node.
-    pub(super) fn name(&self, id: NodeId) -> Option<Arc<str>> {
-        self.numbers().nodes.get(&id).map(|number| Arc::clone(&number.name))
+    pub(super) fn name(&self, id: NodeId) -> Option<String> {
+        let place = self.place(id)?;
+        let shard = self.shard(place.shard()).read().unwrap_or_else(PoisonError::into_inner);
+        shard.key(place.index()).map(|(_, _, name)| name)
     }
 
     /// How many nodes something is bound to.

@@ -189,11 +189,13 @@ impl Shard {
         self.set_word(index, HOLDERS, self.word(index, HOLDERS).saturating_sub(1));
     }
 
-    /// Removes a vertex that nothing holds.
-    pub(super) fn remove_if_unheld(&mut self, index: u32, hasher: &DefaultHashBuilder) {
-        if self.word(index, HOLDERS) == 0 {
+    /// Removes a vertex that nothing holds, and says whether it did.
+    pub(super) fn remove_if_unheld(&mut self, index: u32, hasher: &DefaultHashBuilder) -> bool {
+        let is_unheld = self.word(index, HOLDERS) == 0;
+        if is_unheld {
             self.remove(index, hasher);
         }
+        is_unheld
     }
 
     /// What the writer noted at a vertex, or [`NO_LINKS`].
@@ -343,11 +345,19 @@ impl Shard {
         let record = self.record(index);
         let Some([low, high, namespace_length, kind]) = record.first_chunk() else { return false };
         let length = key.namespace.len() + key.name.len();
-        usize::from(u16::from_le_bytes([*low, *high])) == length
-            && usize::from(*namespace_length) == key.namespace.len()
-            && *kind == key.kind as u8
-            && record.get(KEY..KEY + length).and_then(|bytes| bytes.split_at_checked(key.namespace.len()))
-                == Some((key.namespace.as_bytes(), key.name.as_bytes()))
+        if usize::from(u16::from_le_bytes([*low, *high])) != length
+            || usize::from(*namespace_length) != key.namespace.len()
+            || *kind != key.kind as u8
+        {
+            return false;
+        }
+        let Some(bytes) = record.get(KEY..KEY + length) else { return false };
+        // Without a namespace there is nothing to compare, and comparing nothing is slow: the empty text lies at no
+        // valid address, which the C library's vector code touches behind a mask, at the price of an exception.
+        if key.namespace.is_empty() {
+            return bytes == key.name.as_bytes();
+        }
+        bytes.split_at_checked(key.namespace.len()) == Some((key.namespace.as_bytes(), key.name.as_bytes()))
     }
 
     fn with_key<T>(&self, index: u32, read: impl FnOnce(&Key<'_>) -> T) -> Option<T> {

@@ -3,7 +3,7 @@
 use crate::features::FeatureGates;
 use crate::objects::rbac::PolicyRule;
 use crate::rbac::default_policy;
-use crate::request::ResourceRequest;
+use crate::request::{ResourceRequest, is_same};
 
 /// The rules in force that can be reached: of a resource with a branch of its own (NA-73) none is (NA-104, the
 /// shadowed rows).
@@ -28,6 +28,6 @@ pub(super) fn covers(rule: &PolicyRule, verb: &str, request: &ResourceRequest<'_
         }
     };
     rule.verbs.iter().any(|v| v == verb)
-        && rule.api_groups.iter().any(|g| g == request.group)
+        && rule.api_groups.iter().any(|g| is_same(g, request.group))
         && rule.resources.iter().any(is_key)
 }

@@ -1,7 +1,7 @@
 //! Does a rule allow a request? Does a subject mean a user? Nothing here looks anything up.
 
 use crate::objects::rbac::{PolicyRule, Subject};
-use crate::request::{Attributes, ResourceRequest, User};
+use crate::request::{Attributes, ResourceRequest, User, is_same};
 
 /// What matches everything, where it is understood at all.
 pub(super) const ALL: &str = "*";
@@ -42,7 +42,7 @@ pub(super) fn verb_matches(rule: &impl Lists, verb: &str) -> bool {
 
 /// RB-11: `*` or exactly the group; the version plays no part.
 pub(super) fn group_matches(rule: &impl Lists, request: &ResourceRequest<'_>) -> bool {
-    rule.api_groups().any(|g| g == ALL || g == request.group)
+    rule.api_groups().any(|g| g == ALL || is_same(g, request.group))
 }
 
 /// RB-12, RB-13: `*`, the resource with its subresource, or `*/` and the subresource.

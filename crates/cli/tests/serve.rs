@@ -1,0 +1,236 @@
+//! `portcullis serve` as its users meet it: the binary, curl and kubectl.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests"
+)]
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use portcullis_testkit::scratch::Scratch;
+use serde_json::Value;
+
+const ROLE: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader, namespace: shop}
+rules:
+- {apiGroups: [''], resources: [pods], verbs: [get]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec:
+  nodeName: n0
+  containers:
+  - {name: web, image: web, envFrom: [{secretRef: {name: web-key}}]}
+";
+
+fn binding(user: &str) -> String {
+    format!(
+        "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {{name: readers, namespace: shop}}
+subjects: [{{kind: User, apiGroup: rbac.authorization.k8s.io, name: {user}}}]
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}}
+"
+    )
+}
+
+struct Served {
+    process: Child,
+    url: String,
+    data: PathBuf,
+    state: Scratch,
+}
+
+impl Served {
+    fn start(flags: &[&str]) -> Self {
+        let state = Scratch::new();
+        state.write("state/role.yaml", ROLE);
+        state.write("state/binding.yaml", binding("jane"));
+        let data = state.path().join("data");
+        let mut process = Command::new(env!("CARGO_BIN_EXE_portcullis"))
+            .args(["serve", "--secure-port", "0", "--data-dir"])
+            .arg(&data)
+            .arg("--state")
+            .arg(state.path().join("state"))
+            .args(flags)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let url = line.trim().strip_prefix("Serving on ").unwrap_or_else(|| panic!("{line:?}")).to_owned();
+        Self { process, url, data, state }
+    }
+
+    fn curl(&self, path: &str, body: Option<&str>) -> (u16, String) {
+        let file = |name: &str| self.data.join(name);
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--max-time", "20", "--write-out", "\n%{http_code}"]);
+        curl.arg("--cacert").arg(file("ca.crt"));
+        curl.arg("--cert").arg(file("admin.crt")).arg("--key").arg(file("admin.key"));
+        if let Some(body) = body {
+            curl.args(["--header", "Content-Type: application/json", "--data", body]);
+        }
+        let output = curl.arg(format!("{}{path}", self.url)).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let (body, code) = text.rsplit_once('\n').unwrap_or_else(|| panic!("{text:?}"));
+        (code.parse().unwrap(), body.to_owned())
+    }
+
+    fn review(&self, spec: &str) -> Value {
+        let body = format!(
+            r#"{{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{spec}}}"#
+        );
+        let (code, text) = self.curl("/apis/authorization.k8s.io/v1/subjectaccessreviews", Some(&body));
+        assert_eq!(code, 201, "{text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn may(&self, user: &str) -> bool {
+        let spec = format!(
+            r#"{{"user":"{user}","resourceAttributes":{{"verb":"get","resource":"pods","namespace":"shop","name":"web"}}}}"#
+        );
+        self.review(&spec)["status"]["allowed"].as_bool().unwrap()
+    }
+
+    fn metric(&self, line: &str) -> Option<String> {
+        let (code, text) = self.curl("/metrics", None);
+        assert_eq!(code, 200);
+        text.lines().find_map(|l| l.strip_prefix(line)).map(|rest| rest.trim().to_owned())
+    }
+
+    /// Waits until something holds; a slow machine may take its time.
+    fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let started = Instant::now();
+        while !holds(self) {
+            assert!(started.elapsed() < Duration::from_secs(120), "{what} never came true");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn stop(mut self) -> Option<i32> {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.process.wait().unwrap().code()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn run(binary: &str, words: &[&str], kubeconfig: &Path) -> Output {
+    Command::new(binary).args(words).env("KUBECONFIG", kubeconfig).output().unwrap()
+}
+
+#[test]
+fn reviews_are_answered_over_the_state() {
+    let served = Served::start(&[]);
+    let node = |name: &str, secret: &str| {
+        let spec = format!(
+            r#"{{"user":"system:node:{name}","groups":["system:nodes","system:authenticated"],"resourceAttributes":{{"verb":"get","resource":"secrets","namespace":"shop","name":"{secret}"}}}}"#
+        );
+        served.review(&spec)["status"]["allowed"].as_bool().unwrap()
+    };
+    assert!(node("n0", "web-key"));
+    assert!(!node("n1", "web-key"));
+    assert!(!node("n0", "other"));
+    assert!(served.may("jane"));
+    assert!(!served.may("john"));
+    assert_eq!(served.curl("/readyz", None), (200, "ok".to_owned()));
+    assert_eq!(served.metric("portcullis_state_objects{kind=\"Pod\"}").as_deref(), Some("1"));
+    assert_eq!(served.stop(), Some(0));
+}
+
+#[test]
+fn a_changed_state_takes_effect_and_a_broken_one_does_not() {
+    let served = Served::start(&[]);
+    assert!(served.may("jane") && !served.may("john"));
+
+    served.state.write("state/binding.yaml", binding("john"));
+    served.until("the new binding", |s| s.may("john"));
+    assert!(!served.may("jane"));
+
+    served.state.write("state/binding.yaml", "apiVersion: v1\nkind: Pod\nmetadata: [broken");
+    let failures = "portcullis_state_loads_total{status=\"failure\"}";
+    served.until("the refusal of the broken file", |s| s.metric(failures).is_some_and(|count| count != "0"));
+    assert!(served.may("john") && !served.may("jane"), "the old state stays in force");
+    assert_eq!(served.curl("/readyz", None).0, 200);
+
+    served.state.write("state/binding.yaml", binding("jane"));
+    served.until("the mended binding", |s| s.may("jane"));
+    assert!(!served.may("john"));
+}
+
+#[test]
+fn kubectl_asks_with_the_kubeconfig_of_the_first_start() {
+    let served = Served::start(&[]);
+    let kubeconfig = served.data.join("admin.kubeconfig");
+    let can_i = |words: &[&str]| {
+        let output = run("kubectl", &[&["auth", "can-i"], words].concat(), &kubeconfig);
+        String::from_utf8(output.stdout).unwrap().lines().last().unwrap_or_default().to_owned()
+    };
+    assert_eq!(can_i(&["get", "pods"]), "yes");
+    assert_eq!(can_i(&["get", "/metrics"]), "yes");
+    let list = run("kubectl", &["auth", "can-i", "--list"], &kubeconfig);
+    let list = String::from_utf8(list.stdout).unwrap();
+    assert!(list.lines().any(|line| line.starts_with("*.*") && line.contains("[*]")), "{list}");
+    let version = run("kubectl", &["version", "-o", "json"], &kubeconfig);
+    let version: Value = serde_json::from_slice(&version.stdout).unwrap();
+    assert_eq!(
+        (&version["serverVersion"]["major"], &version["serverVersion"]["minor"]),
+        (&"1".into(), &"36".into())
+    );
+}
+
+#[test]
+fn old_review_versions_are_there_only_when_switched_on() {
+    let path = "/apis/authorization.k8s.io/v1beta1/subjectaccessreviews";
+    let body = r#"{"apiVersion":"authorization.k8s.io/v1beta1","kind":"SubjectAccessReview","spec":{"group":["system:masters"],"resourceAttributes":{"verb":"get","resource":"pods"}}}"#;
+    let off = Served::start(&[]);
+    assert_eq!(off.curl(path, Some(body)).0, 404);
+    let on = Served::start(&["--runtime-config", "authorization.k8s.io/v1beta1=true"]);
+    let (code, text) = on.curl(path, Some(body));
+    assert_eq!(code, 201, "{text}");
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answer["status"]["allowed"], true);
+    assert_eq!(answer["spec"]["group"][0], "system:masters");
+}
+
+#[test]
+fn mistakes_end_with_exit_2_and_what_cannot_be_had_with_3() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    let serve = |flags: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_portcullis"))
+            .args(["serve", "--secure-port", "0", "--data-dir"])
+            .arg(&data)
+            .args(flags)
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let broken = scratch.write("broken.json", "{\"apiVersion\":\"v1\",\"kind\":\"Pod\"");
+    let (code, error) = serve(&["--state", broken.to_str().unwrap()]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("broken.json"), "{error}");
+    assert_eq!(serve(&["--authorization-mode", "Nod"]).0, Some(2));
+    assert_eq!(serve(&["--runtime-config", "batch/v1=true"]).0, Some(2));
+    let (code, error) = serve(&["--bind-address", "192.0.2.1"]);
+    assert_eq!(code, Some(3), "{error}");
+    assert!(error.contains("192.0.2.1"), "{error}");
+}
