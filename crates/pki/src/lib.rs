@@ -1,8 +1,8 @@
 //! Proves who a machine is: keys, certificates, certificate requests, and the handshake that shows possession.
 //!
 //! There is no clock, no file and no socket in this crate: bytes come in, time is an argument, proofs go out. A proof
-//! is a type that one module alone can make: an [`Identity`](cert::Identity) is a verified chain, a
-//! [`Csr`](csr::Csr) is a request whose signature was checked. Only [`tls`] names the TLS library.
+//! is a type that one module alone can make: an [`Identity`] is a verified chain, a
+//! [`Csr`] is a request whose signature was checked. Only [`tls`] names the TLS library.
 
 pub mod ca;
 pub mod cert;

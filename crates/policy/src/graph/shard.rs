@@ -23,13 +23,17 @@ pub(super) struct Key<'a> {
 
 impl Key<'_> {
     pub(super) fn hash(&self, hasher: &DefaultHashBuilder) -> u64 {
-        let mut state = hasher.build_hasher();
-        // The length of the namespace keeps "a" + "bc" apart from "ab" + "c".
-        (((self.namespace.len() as u64) << 8) | self.kind as u64).hash(&mut state);
-        state.write(self.namespace.as_bytes());
-        state.write(self.name.as_bytes());
-        state.finish()
+        hash_parts(hasher, self.kind as u8, self.namespace.as_bytes(), self.name.as_bytes())
     }
+}
+
+fn hash_parts(hasher: &DefaultHashBuilder, kind: u8, namespace: &[u8], name: &[u8]) -> u64 {
+    let mut state = hasher.build_hasher();
+    // The length of the namespace keeps "a" + "bc" apart from "ab" + "c".
+    (((namespace.len() as u64) << 8) | u64::from(kind)).hash(&mut state);
+    state.write(namespace);
+    state.write(name);
+    state.finish()
 }
 
 /// A vertex that the table cannot hold.
@@ -47,8 +51,7 @@ pub enum VertexError {
 pub(super) const NO_LINKS: u32 = u32::MAX;
 
 // The fields of a record, in bytes from its start. The key is the namespace and the name, one after the other.
-const NAME_LENGTH: usize = 0;
-const NAMESPACE_LENGTH: usize = 2;
+const NAME_LENGTH: usize = 0; // Then one byte for the length of the namespace.
 const KIND: usize = 3;
 const NODE: usize = 4;
 const COUNT: usize = 8;
@@ -129,9 +132,18 @@ impl Shard {
 
     /// Removes a vertex; its place will be used again.
     pub(super) fn remove(&mut self, index: u32, hasher: &DefaultHashBuilder) {
-        if let Some(hash) = self.with_key(index, |key| key.hash(hasher)) {
-            self.remove_marked(index, mark_of(hash));
-        }
+        self.remove_marked(index, mark_of(self.key_hash(index, hasher)));
+    }
+
+    /// The hash of a vertex's key.
+    pub(super) fn key_hash(&self, index: u32, hasher: &DefaultHashBuilder) -> u64 {
+        let (kind, namespace, name) = self.key_parts(index);
+        hash_parts(hasher, kind, namespace, name)
+    }
+
+    /// What lies where a hash belongs. For reading ahead only.
+    pub(super) fn slot_of(&self, hash: u64) -> u64 {
+        self.slots.get(self.home(mark_of(hash))).copied().unwrap_or(0)
     }
 
     fn remove_marked(&mut self, index: u32, mark: u64) {
@@ -210,7 +222,10 @@ impl Shard {
 
     /// Kind, namespace and name of a vertex.
     pub(super) fn key(&self, index: u32) -> Option<(VertexKind, String, String)> {
-        self.with_key(index, |key| (key.kind, key.namespace.to_owned(), key.name.to_owned()))
+        let (kind, namespace, name) = self.key_parts(index);
+        let kind = VertexKind::ALL.into_iter().find(|known| *known as u8 == kind)?;
+        let text = |bytes: &[u8]| str::from_utf8(bytes).map(str::to_owned).ok();
+        Some((kind, text(namespace)?, text(name)?))
     }
 
     /// The numbers of all vertices of a kind.
@@ -360,13 +375,14 @@ impl Shard {
         bytes.split_at_checked(key.namespace.len()) == Some((key.namespace.as_bytes(), key.name.as_bytes()))
     }
 
-    fn with_key<T>(&self, index: u32, read: impl FnOnce(&Key<'_>) -> T) -> Option<T> {
+    /// Kind, namespace and name of a record, as they were written.
+    fn key_parts(&self, index: u32) -> (u8, &[u8], &[u8]) {
         let record = self.record(index);
-        let kind = VertexKind::ALL.into_iter().find(|kind| Some(*kind as u8) == record.get(KIND).copied())?;
-        let bytes = record.get(KEY..KEY + self.name_length(index))?;
-        let (namespace, name) = bytes.split_at_checked(usize::from(*record.get(NAMESPACE_LENGTH)?))?;
-        let (namespace, name) = (str::from_utf8(namespace).ok()?, str::from_utf8(name).ok()?);
-        Some(read(&Key { kind, namespace, name }))
+        let Some([low, high, namespace_length, kind]) = record.first_chunk() else { return (0, &[], &[]) };
+        let length = usize::from(u16::from_le_bytes([*low, *high]));
+        let bytes = record.get(KEY..KEY + length).unwrap_or_default();
+        let (namespace, name) = bytes.split_at_checked(usize::from(*namespace_length)).unwrap_or_default();
+        (*kind, namespace, name)
     }
 }
 

@@ -1,37 +1,12 @@
 //! Where the writer keeps what it remembers of objects: places that are used again, and short lists of vertices.
 
+use smallvec::SmallVec;
+
 use super::VertexId;
 use super::shard::NO_LINKS;
 
-/// A short list of vertices; one of them needs no memory of its own.
-#[derive(Debug)]
-pub(super) enum Ids {
-    One(VertexId),
-    /// Any other number, also none: an empty box takes no memory.
-    Several(Box<[VertexId]>),
-}
-
-impl Default for Ids {
-    fn default() -> Self {
-        Self::Several(Box::default())
-    }
-}
-
-impl Ids {
-    pub(super) fn of(ids: &[VertexId]) -> Self {
-        match ids {
-            [one] => Self::One(*one),
-            _ => Self::Several(ids.into()),
-        }
-    }
-
-    pub(super) fn as_slice(&self) -> &[VertexId] {
-        match self {
-            Self::One(id) => std::slice::from_ref(id),
-            Self::Several(ids) => ids,
-        }
-    }
-}
+/// A short list of vertices; up to four need no memory of their own.
+pub(super) type Ids = SmallVec<[VertexId; 4]>;
 
 /// Places that are used again.
 #[derive(Debug)]

@@ -4,7 +4,10 @@
 //! new is added before what is old is taken away (NA-41).
 
 use std::collections::HashSet;
+use std::hint::black_box;
 use std::sync::{MutexGuard, PoisonError};
+
+use smallvec::SmallVec;
 
 use super::nodes::NodeId;
 use super::shard::{Key, NO_LINKS};
@@ -16,6 +19,9 @@ use crate::objects::pod::Pod;
 use crate::objects::resource::ResourceSlice;
 use crate::objects::storage::VolumeAttachment;
 use crate::objects::{Kind, Object};
+
+/// How many vertices are read side by side.
+const WARM: usize = 8;
 
 /// In the links of a claim: not a volume but a place in `Writer::claims`.
 const SEVERAL: u32 = 1 << 31;
@@ -36,7 +42,7 @@ struct VolumeLinks {
 pub(super) struct Writer {
     pods: Slab<Ids>,
     volumes: Slab<VolumeLinks>,
-    claims: Slab<Vec<VertexId>>,
+    claims: Slab<Ids>,
     /// Used again and again for collecting references.
     scratch: Vec<VertexId>,
 }
@@ -256,7 +262,7 @@ impl<'g> Change<'g> {
             return Err(VertexError::Full);
         };
         if place != NO_LINKS {
-            let same = self.writer.pods.peek(place).is_some_and(|old| old.as_slice() == targets);
+            let same = self.writer.pods.peek(place).is_some_and(|old| **old == *targets);
             if same && old_node == Some(node_id) {
                 self.graph.nodes.release(node_id);
                 return Ok(());
@@ -266,7 +272,7 @@ impl<'g> Change<'g> {
         for target in targets {
             self.attach(*target, node_id);
         }
-        let new = Ids::of(targets);
+        let new = Ids::from_slice(targets);
         if place == NO_LINKS {
             let place = self.writer.pods.keep(new);
             self.write(pod, |shard, index| {
@@ -293,7 +299,8 @@ impl<'g> Change<'g> {
     }
 
     fn disconnect_pod(&mut self, targets: &Ids, node: NodeId) {
-        for target in targets.as_slice() {
+        self.warm(targets);
+        for target in targets {
             self.detach(*target, node);
         }
     }
@@ -370,7 +377,7 @@ impl<'g> Change<'g> {
             }
         };
         let old = self.writer.volumes.peek(place).filter(|_| place != NO_LINKS);
-        if old.is_some_and(|old| old.claim == Some(claim) && old.targets.as_slice() == targets) {
+        if old.is_some_and(|old| old.claim == Some(claim) && *old.targets == *targets) {
             return Ok(());
         }
         self.hold(claim);
@@ -384,7 +391,7 @@ impl<'g> Change<'g> {
             }
         }
         self.link_claim(claim, volume);
-        let new = VolumeLinks { claim: Some(claim), targets: Ids::of(targets) };
+        let new = VolumeLinks { claim: Some(claim), targets: Ids::from_slice(targets) };
         if place == NO_LINKS {
             let place = self.writer.volumes.keep(new);
             self.set_links(volume, place);
@@ -443,6 +450,22 @@ impl<'g> Change<'g> {
         }
     }
 
+    /// Reads what taking these vertices away will touch, and does nothing with it. In a large graph each of them is
+    /// far away in memory; read one after the other, under a lock each, every one is waited for, and read side by
+    /// side they are waited for once.
+    fn warm(&self, ids: &[VertexId]) {
+        let graph = self.graph;
+        let shards: SmallVec<[_; WARM]> = ids
+            .iter()
+            .take(WARM)
+            .map(|id| (graph.shard_at(id.shard()).read().unwrap_or_else(PoisonError::into_inner), id.index()))
+            .collect();
+        let marks: SmallVec<[_; WARM]> =
+            shards.iter().map(|(shard, index)| shard.key_hash(*index, &graph.hasher)).collect();
+        let slots = shards.iter().zip(&marks).map(|((shard, _), hash)| shard.slot_of(*hash));
+        black_box(slots.fold(0, |all, slot| all ^ slot));
+    }
+
     /// One reference more from a pod on a node; a claim passes it on.
     fn attach(&mut self, id: VertexId, node: NodeId) {
         let (first, links) = self.write(id, |shard, index| {
@@ -499,9 +522,9 @@ impl<'g> Change<'g> {
             return Ids::default();
         }
         if links & SEVERAL == 0 {
-            return Ids::One(VertexId(links));
+            return Ids::from_slice(&[VertexId(links)]);
         }
-        self.writer.claims.peek(links & !SEVERAL).map(|v| Ids::of(v)).unwrap_or_default()
+        self.writer.claims.peek(links & !SEVERAL).cloned().unwrap_or_default()
     }
 
     fn link_claim(&mut self, claim: VertexId, volume: VertexId) {
@@ -509,7 +532,7 @@ impl<'g> Change<'g> {
         if links == NO_LINKS {
             self.set_links(claim, volume.0);
         } else if links & SEVERAL == 0 {
-            let place = self.writer.claims.keep(vec![VertexId(links), volume]);
+            let place = self.writer.claims.keep(Ids::from_slice(&[VertexId(links), volume]));
             self.set_links(claim, place | SEVERAL);
         } else if let Some(volumes) = self.writer.claims.peek_mut(links & !SEVERAL) {
             volumes.push(volume);
