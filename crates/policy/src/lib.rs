@@ -13,6 +13,7 @@ pub mod chain;
 pub mod decision;
 pub mod engine;
 pub mod features;
+pub mod field_error;
 pub mod graph;
 pub mod identity;
 pub mod json;

@@ -6,19 +6,25 @@
 
 mod answer;
 mod attributes;
-mod field_error;
 mod read;
 mod validate;
 
 use serde::Serialize;
 
 use crate::request::User;
+use crate::rules::aggregate;
 use crate::selector::SelectorRequirement;
 
+pub use crate::field_error::{FieldError, FieldErrorReason};
 pub use answer::{AccessStatus, AnsweredReview, rules_answer};
 pub use attributes::ReviewAttributes;
-pub use field_error::{FieldError, FieldErrorReason, invalid_message};
 pub use read::ReviewError;
+
+/// The message of the 422 answer to an access review, which names neither kind nor object (WH-82).
+pub fn invalid_message(errors: &[FieldError]) -> String {
+    let messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    format!(".{REVIEW_GROUP} \"\" is invalid: {}", aggregate(&messages).unwrap_or_default())
+}
 
 /// The API group of all reviews here.
 pub const REVIEW_GROUP: &str = "authorization.k8s.io";

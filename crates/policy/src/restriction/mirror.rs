@@ -7,72 +7,9 @@
 //! The endpoints of ephemeral containers and of resizing restore the stored annotations before anything is validated
 //! (MP-8); they call [`refuse_on_mirror`] alone.
 
-use std::fmt;
-
+use crate::field_error::{FieldError, NO_FIELD};
 use crate::objects::meta::{MIRROR_ANNOTATION, Metadata};
 use crate::objects::pod::Pod;
-
-/// One field of an object that does not pass validation; a cause in the answer 422.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldError {
-    /// What is wrong with the field.
-    pub problem: FieldProblem,
-    /// The path of the field; [`NO_FIELD`] for an empty path.
-    pub field: String,
-    /// The offending value, where it is part of the error.
-    pub bad_value: Option<String>,
-    /// What is wrong, for people.
-    pub detail: &'static str,
-}
-
-/// How an empty field path is printed (MP-15 to MP-17).
-pub const NO_FIELD: &str = "[]";
-
-/// What is wrong with a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldProblem {
-    /// It must not be set, or not be changed.
-    Forbidden,
-    /// Its value is not acceptable.
-    Invalid,
-}
-
-impl FieldProblem {
-    /// The machine-readable reason of the cause.
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::Forbidden => "FieldValueForbidden",
-            Self::Invalid => "FieldValueInvalid",
-        }
-    }
-}
-
-impl FieldError {
-    fn forbidden(field: impl Into<String>, detail: &'static str) -> Self {
-        Self { problem: FieldProblem::Forbidden, field: field.into(), bad_value: None, detail }
-    }
-
-    fn invalid(field: impl Into<String>, bad_value: &str, detail: &'static str) -> Self {
-        Self {
-            problem: FieldProblem::Invalid,
-            field: field.into(),
-            bad_value: Some(bad_value.to_owned()),
-            detail,
-        }
-    }
-}
-
-impl fmt::Display for FieldError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.problem, &self.bad_value) {
-            (FieldProblem::Invalid, Some(value)) => {
-                write!(f, "{}: Invalid value: {value:?}: {}", self.field, self.detail)
-            }
-            (FieldProblem::Invalid, None) => write!(f, "{}: Invalid value: {}", self.field, self.detail),
-            (FieldProblem::Forbidden, _) => write!(f, "{}: Forbidden: {}", self.field, self.detail),
-        }
-    }
-}
 
 /// Validates the creation of a pod (MP-4, MP-17, MP-18).
 pub fn validate_create(pod: &Pod<'_>) -> Vec<FieldError> {
@@ -137,7 +74,11 @@ fn unbound_mirror(pod: &Pod<'_>) -> Option<FieldError> {
 fn unbound(metadata: &Metadata<'_>, node_name: &str, path: &str) -> Option<FieldError> {
     let value = metadata.annotations.find(MIRROR_ANNOTATION)?;
     node_name.is_empty().then(|| {
-        FieldError::invalid(annotation_of(path), value, "spec.nodeName must be set for a mirror pod")
+        FieldError::invalid(
+            annotation_of(path),
+            format!("{value:?}"),
+            "spec.nodeName must be set for a mirror pod",
+        )
     })
 }
 

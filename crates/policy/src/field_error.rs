@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::REVIEW_GROUP;
-use crate::rules::aggregate;
+/// How an empty field path is printed (MP-15 to MP-17).
+pub const NO_FIELD: &str = "[]";
 
-/// One fault of a document.
+/// One fault of a document; a cause in the answer 422.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
-    /// The path of the field, such as `spec.user`.
+    /// The path of the field, such as `spec.user`; [`NO_FIELD`] for an empty path.
     pub field: String,
     /// What kind of fault.
     pub reason: FieldErrorReason,
@@ -41,7 +41,7 @@ impl FieldErrorReason {
 }
 
 impl FieldError {
-    pub(super) fn invalid(
+    pub(crate) fn invalid(
         field: impl Into<String>,
         bad_value: impl Into<String>,
         detail: impl Into<String>,
@@ -50,12 +50,12 @@ impl FieldError {
         Self { field: field.into(), reason, bad_value: bad_value.into(), detail: detail.into() }
     }
 
-    pub(super) fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
+    pub(crate) fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
         let reason = FieldErrorReason::Required;
         Self { field: field.into(), reason, bad_value: String::new(), detail: detail.into() }
     }
 
-    pub(super) fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
         let reason = FieldErrorReason::Forbidden;
         Self { field: field.into(), reason, bad_value: String::new(), detail: detail.into() }
     }
@@ -75,10 +75,4 @@ impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.message())
     }
-}
-
-/// The message of the 422 answer to an access review, which names neither kind nor object (WH-82).
-pub fn invalid_message(errors: &[FieldError]) -> String {
-    let messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    format!(".{REVIEW_GROUP} \"\" is invalid: {}", aggregate(&messages).unwrap_or_default())
 }
