@@ -334,10 +334,11 @@ fn yaml_that_entangles_or_nests_without_end_is_refused() {
     }
     let entangled = refused(Format::Yaml, &bomb);
     assert!(entangled.reason.contains("not valid YAML: budget breached"), "{entangled}");
-    let deep = refused(Format::Yaml, &"[".repeat(100_000));
-    assert!(deep.reason.contains("deeper"), "{deep}");
-    let steep = refused(Format::Yaml, &"- ".repeat(100_000));
-    assert!(steep.reason.contains("deeper") || steep.reason.contains("not valid YAML"), "{steep}");
+    for open in ["[", "- "] {
+        // Which limit speaks first is the YAML reader's affair.
+        let deep = refused(Format::Yaml, &open.repeat(100_000)).reason;
+        assert!(deep.contains("deeper") || deep.contains("recursion limit"), "{deep}");
+    }
     assert!(refused(Format::Json, &format!("{{\"a\":{}", "[".repeat(100_000))).reason.contains("deeper"));
 }
 
