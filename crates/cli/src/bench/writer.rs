@@ -21,12 +21,12 @@ const KEPT: usize = 10_000;
 pub enum Updates {
     /// Every pod of a made-up cluster, in an order that jumps.
     Synthetic(Synthetic),
-    /// The first pods of a snapshot: where each is and what it refers to, and the bytes that keeping them takes.
-    Kept(Vec<KeptPod>, u64),
+    /// The first pods of a snapshot: where each is and what it refers to.
+    Kept(Vec<KeptPod>),
 }
 
 /// What is kept of a pod: enough to take it out and in.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct KeptPod {
     namespace: String,
     name: String,
@@ -37,16 +37,15 @@ pub struct KeptPod {
 impl Updates {
     /// None yet, of a snapshot.
     pub fn kept() -> Self {
-        Self::Kept(Vec::new(), 0)
+        Self::Kept(Vec::new())
     }
 
     /// Keeps a pod of the snapshot, while there is room.
     pub fn keep(&mut self, object: &Object<'_>) {
-        let (Self::Kept(pods, bytes), Object::Pod(pod)) = (self, object) else { return };
+        let (Self::Kept(pods), Object::Pod(pod)) = (self, object) else { return };
         if pods.len() == KEPT || pod.spec.node_name.is_empty() {
             return;
         }
-        let before = memory::allocated();
         let mut secrets = Vec::new();
         pod.each_secret(|name| secrets.push(name.to_owned()));
         pods.push(KeptPod {
@@ -55,22 +54,23 @@ impl Updates {
             node: pod.spec.node_name.to_string(),
             secrets,
         });
-        *bytes += memory::allocated().saturating_sub(before);
     }
 
-    /// How many bytes keeping the pods takes.
+    /// How many bytes keeping the pods takes: what a copy of them takes.
     pub fn bytes(&self) -> u64 {
-        match self {
-            Self::Synthetic(_) => 0,
-            Self::Kept(_, bytes) => *bytes,
-        }
+        let Self::Kept(pods) = self else { return 0 };
+        let before = memory::allocated();
+        let copy = pods.clone();
+        let bytes = memory::allocated().saturating_sub(before);
+        drop(copy);
+        bytes
     }
 
     /// Whether there is no pod to change.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Synthetic(synthetic) => synthetic.pods() == 0,
-            Self::Kept(pods, _) => pods.is_empty(),
+            Self::Kept(pods) => pods.is_empty(),
         }
     }
 
@@ -88,7 +88,7 @@ impl Updates {
             Self::Synthetic(synthetic) => {
                 synthetic.with_pod(at.wrapping_mul(2_654_435_761) % synthetic.pods().max(1), &mut out_and_in);
             }
-            Self::Kept(pods, _) => {
+            Self::Kept(pods) => {
                 if let Some(pod) = pods.get(at as usize % pods.len().max(1)) {
                     out_and_in(&pod.pod());
                 }
