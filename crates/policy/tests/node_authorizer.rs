@@ -168,3 +168,41 @@ fn endpoints_can_be_restricted_to_those_that_a_pod_mounts() {
     }
     assert!(!Asked { node: "n1", ..on }.allows("get /endpoints ns gluster"));
 }
+
+/// Verbs are literal (NA-74), and with the default gates the static list is these rows and no more (NA-105).
+#[test]
+fn the_static_list_is_what_is_written_and_verbs_are_literal_na_74_na_105() {
+    let asked = Asked::with(&[]);
+    for question in [
+        "create authentication.k8s.io/tokenreviews - -",
+        "create authorization.k8s.io/subjectaccessreviews - -",
+        "create authorization.k8s.io/localsubjectaccessreviews ns -",
+        "list /services - -",
+        "patch /events ns e",
+        "create events.k8s.io/events ns -",
+        "get /endpoints ns e",
+        "watch certificates.k8s.io/certificatesigningrequests - -",
+        "list storage.k8s.io/csidrivers - -",
+        "get node.k8s.io/runtimeclasses - r",
+    ] {
+        assert!(asked.allows(question), "{question}");
+        let (_, rest) = question.split_once(' ').unwrap();
+        assert!(!asked.allows(&format!("* {rest}")), "any verb: {rest}");
+    }
+    for question in [
+        "list /endpoints ns -",
+        "get discovery.k8s.io/endpointslices ns e",
+        "get /namespaces ns ns",
+        "get storage.k8s.io/storageclasses - s",
+        "get storage.k8s.io/csistoragecapacities ns c",
+        "create authorization.k8s.io/selfsubjectaccessreviews - -",
+        "get /events ns e",
+        "delete /events ns e",
+        "update certificates.k8s.io/certificatesigningrequests/approval - c",
+        "update certificates.k8s.io/certificatesigningrequests/status - c",
+        "get /services/proxy ns s",
+        "delete /nodes - n0",
+    ] {
+        assert!(!asked.allows(question), "{question}");
+    }
+}

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use hashbrown::{DefaultHashBuilder, HashMap};
 
 use super::shard::{Key, Shard};
-use super::{VertexId, VertexKind};
+use super::{VertexError, VertexId, VertexKind};
 
 /// A node, within one graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,26 +68,28 @@ impl Nodes {
         shard.find(hash, &key).and_then(|index| shard.only_node(index))
     }
 
-    /// The node of this name, made when need be, with one holder more. Nothing when the name is too long or the
-    /// numbers are used up.
-    pub(super) fn hold(&self, name: &str) -> Option<NodeId> {
+    /// The node of this name, made when need be, with one holder more.
+    ///
+    /// # Errors
+    /// The name is too long, or the numbers are used up. Nothing has changed then.
+    pub(super) fn hold(&self, name: &str) -> Result<NodeId, VertexError> {
         let key = key(name);
         let hash = key.hash(&self.hasher);
         let number = hash as u32 % SHARDS;
         let mut shard = self.write(number);
         if let Some(index) = shard.find(hash, &key) {
             shard.hold(index);
-            return shard.only_node(index);
+            return shard.only_node(index).ok_or(VertexError::Full);
         }
         let mut numbers = self.numbers();
         let id = NodeId(numbers.next);
-        let next = numbers.next.checked_add(1)?;
-        let index = shard.insert(hash, &key).ok()?;
+        let next = numbers.next.checked_add(1).ok_or(VertexError::Full)?;
+        let index = shard.insert(hash, &key)?;
         shard.hold(index);
         shard.add(index, id);
         numbers.next = next;
         numbers.places.insert(id, VertexId::new(number, index));
-        Some(id)
+        Ok(id)
     }
 
     /// One holder less; the node goes with its last.

@@ -258,9 +258,7 @@ impl<'g> Change<'g> {
 
     fn connect_pod(&mut self, key: &Key<'_>, node: &str, targets: &[VertexId]) -> Result<(), VertexError> {
         let Found { id: pod, links: place, node: old_node } = self.find_or_make(key)?;
-        let Some(node_id) = self.graph.nodes.hold(node) else {
-            return Err(VertexError::Full);
-        };
+        let node_id = self.graph.nodes.hold(node)?;
         if place != NO_LINKS {
             let same = self.writer.pods.peek(place).is_some_and(|old| **old == *targets);
             if same && old_node == Some(node_id) {
@@ -311,10 +309,13 @@ impl<'g> Change<'g> {
             return Ok(());
         }
         let Found { id, node: old, .. } = self.find_or_make(key)?;
-        let Some(node_id) = self.graph.nodes.hold(node) else {
-            self.delete(key);
-            self.drop_if_unheld(id);
-            return Err(VertexError::Full);
+        let node_id = match self.graph.nodes.hold(node) {
+            Ok(node_id) => node_id,
+            Err(error) => {
+                self.delete(key);
+                self.drop_if_unheld(id);
+                return Err(error);
+            }
         };
         match old {
             None => {

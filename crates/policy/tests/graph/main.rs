@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::{Key, World};
-use portcullis_policy::graph::{Graph, Relist, VertexKind};
+use portcullis_policy::graph::{Graph, Relist, VertexError, VertexKind};
 use portcullis_policy::objects::{Kind, Object};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -503,7 +503,13 @@ fn an_object_with_an_impossible_name_is_refused_and_grants_nothing() {
     let mut long = pod_with_secret("p", "n0");
     long["spec"]["serviceAccountName"] = json!("s".repeat(70_000));
     let json = long.to_string();
-    assert!(graph.apply(&Object::parse(Kind::Pod, &json).unwrap()).is_err());
+    let refused = graph.apply(&Object::parse(Kind::Pod, &json).unwrap());
+    assert_eq!(refused, Err(VertexError::NameTooLong));
+    let mut far = pod_with_secret("p", &"n".repeat(70_000));
+    far["spec"]["volumes"] = json!([]);
+    let json = far.to_string();
+    let refused = graph.apply(&Object::parse(Kind::Pod, &json).unwrap());
+    assert_eq!(refused, Err(VertexError::NameTooLong), "the node's name");
     assert!(!graph.related(VertexKind::Secret, "a", "shared", "n0"));
     assert_eq!(graph.size().vertices, 0);
     assert_eq!(graph.size().nodes, 0);
