@@ -12,7 +12,7 @@ pub struct FieldError {
     pub field: String,
     /// What kind of fault.
     pub reason: FieldErrorReason,
-    /// What is there, ready to print. Only [`FieldErrorReason::Invalid`] shows it.
+    /// What is there, ready to print. Those reasons show it that speak of a value.
     pub bad_value: String,
     /// What is wrong with it.
     pub detail: String,
@@ -21,52 +21,116 @@ pub struct FieldError {
 /// The kinds of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldErrorReason {
+    /// The value is there already.
+    Duplicate,
     /// The field must not be set here.
     Forbidden,
     /// The value is malformed or does not fit the rest.
     Invalid,
+    /// The value names something that is not there.
+    NotFound,
+    /// The value is none of the known ones.
+    NotSupported,
     /// The field must be set.
     Required,
+    /// The value is too long.
+    TooLong,
+    /// The list has too many entries.
+    TooMany,
 }
 
 impl FieldErrorReason {
     /// The machine-readable form, the `reason` of a status cause.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Duplicate => "FieldValueDuplicate",
             Self::Forbidden => "FieldValueForbidden",
             Self::Invalid => "FieldValueInvalid",
+            Self::NotFound => "FieldValueNotFound",
+            Self::NotSupported => "FieldValueNotSupported",
             Self::Required => "FieldValueRequired",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
         }
     }
 }
 
 impl FieldError {
-    pub(crate) fn invalid(
+    fn new(
+        reason: FieldErrorReason,
         field: impl Into<String>,
         bad_value: impl Into<String>,
         detail: impl Into<String>,
     ) -> Self {
-        let reason = FieldErrorReason::Invalid;
         Self { field: field.into(), reason, bad_value: bad_value.into(), detail: detail.into() }
     }
 
-    pub(crate) fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        let reason = FieldErrorReason::Required;
-        Self { field: field.into(), reason, bad_value: String::new(), detail: detail.into() }
+    /// A value that is malformed or does not fit the rest.
+    pub fn invalid(
+        field: impl Into<String>,
+        bad_value: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(FieldErrorReason::Invalid, field, bad_value, detail)
     }
 
-    pub(crate) fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        let reason = FieldErrorReason::Forbidden;
-        Self { field: field.into(), reason, bad_value: String::new(), detail: detail.into() }
+    /// A field that must be set.
+    pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(FieldErrorReason::Required, field, "", detail)
+    }
+
+    /// A field that must not be set here.
+    pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(FieldErrorReason::Forbidden, field, "", detail)
+    }
+
+    /// A value that is there already.
+    pub fn duplicate(field: impl Into<String>, bad_value: impl Into<String>) -> Self {
+        Self::new(FieldErrorReason::Duplicate, field, bad_value, "")
+    }
+
+    /// A value that names something that is not there.
+    pub fn not_found(field: impl Into<String>, bad_value: impl Into<String>) -> Self {
+        Self::new(FieldErrorReason::NotFound, field, bad_value, "")
+    }
+
+    /// A value that is none of the known ones.
+    pub fn not_supported(field: impl Into<String>, bad_value: impl Into<String>, known: &[&str]) -> Self {
+        let known: Vec<String> = known.iter().map(|value| format!("{value:?}")).collect();
+        let detail = match known.as_slice() {
+            [] => String::new(),
+            known => format!("supported values: {}", known.join(", ")),
+        };
+        Self::new(FieldErrorReason::NotSupported, field, bad_value, detail)
+    }
+
+    /// A value of more than this many bytes.
+    pub fn too_long(field: impl Into<String>, limit: usize) -> Self {
+        Self::new(FieldErrorReason::TooLong, field, "", format!("may not be more than {limit} bytes"))
+    }
+
+    /// A list of so many entries, which is more than it may have.
+    pub fn too_many(field: impl Into<String>, count: usize, limit: usize) -> Self {
+        let detail = format!("must have at most {limit} items");
+        Self::new(FieldErrorReason::TooMany, field, count.to_string(), detail)
     }
 
     /// The message without the field: the `message` of a status cause.
     pub fn message(&self) -> String {
         let Self { bad_value, detail, .. } = self;
-        match self.reason {
-            FieldErrorReason::Forbidden => format!("Forbidden: {detail}"),
-            FieldErrorReason::Invalid => format!("Invalid value: {bad_value}: {detail}"),
-            FieldErrorReason::Required => format!("Required value: {detail}"),
+        let what = match self.reason {
+            FieldErrorReason::Duplicate => format!("Duplicate value: {bad_value}"),
+            FieldErrorReason::Forbidden => "Forbidden".to_owned(),
+            FieldErrorReason::Invalid => format!("Invalid value: {bad_value}"),
+            FieldErrorReason::NotFound => format!("Not found: {bad_value}"),
+            FieldErrorReason::NotSupported => format!("Unsupported value: {bad_value}"),
+            FieldErrorReason::Required => "Required value".to_owned(),
+            FieldErrorReason::TooLong => "Too long".to_owned(),
+            FieldErrorReason::TooMany => format!("Too many: {bad_value}"),
+        };
+        match detail.as_str() {
+            "" if self.reason != FieldErrorReason::Invalid => what,
+            detail => format!("{what}: {detail}"),
         }
     }
 }

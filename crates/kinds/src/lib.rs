@@ -1,0 +1,13 @@
+//! Describes: what the kinds of objects look like that an API server holds. One row in [`resources`] per kind; from the
+//! row follow discovery, routing, storage keys, decoding, defaults, validation, patches and tables.
+//!
+//! Plain functions over JSON values. No I/O, no clock, no randomness: what is needed of those is an argument. Nothing
+//! here decides who may do what.
+
+pub mod resource;
+pub mod resources;
+pub mod schema;
+pub mod table;
+
+/// An object, or a part of one: member names in order.
+pub type Map = serde_json::Map<String, serde_json::Value>;

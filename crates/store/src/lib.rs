@@ -1,0 +1,182 @@
+//! Remembers: keys and values under one growing revision, as etcd does. Compare-and-swap, lists as of a revision, watches
+//! that miss and repeat nothing, and no acknowledgement before a write is safe.
+//!
+//! What the values mean is not known here.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// The number of a change. The first is 1; each commit has one more than the commit before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision(pub u64);
+
+/// A key with its value, as of one commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The key: `/core/pods/default/web`.
+    pub key: Box<str>,
+    /// The value, with the revision written in (see [`Value`]).
+    pub value: Bytes,
+    /// When the key was made. A key that was removed and made again has a new one.
+    pub created: Revision,
+    /// When the value was written.
+    pub modified: Revision,
+}
+
+/// A value to be written. It may hold its own revision, which nobody knows before it is committed: the store writes
+/// the decimal digits of the revision in at a place that the writer names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// The value without the revision.
+    pub bytes: Bytes,
+    /// Before which byte the revision is written in; nothing if nowhere.
+    pub revision_at: Option<usize>,
+}
+
+/// What a write expects to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Nothing under this key.
+    Absent,
+    /// Whatever is there, or nothing.
+    Anything,
+    /// The value that was written at this revision.
+    Modified(Revision),
+}
+
+/// One write of a commit.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// The key.
+    pub key: Box<str>,
+    /// What must be there.
+    pub expect: Expect,
+    /// The new value; nothing to remove the key.
+    pub value: Option<Value>,
+}
+
+/// What to list.
+#[derive(Clone, Debug, Default)]
+pub struct List {
+    /// The keys that begin with this.
+    pub prefix: Box<str>,
+    /// Only keys after this one.
+    pub after: Option<Box<str>>,
+    /// At most so many; zero for all.
+    pub limit: usize,
+    /// As of this revision; the newest if nothing.
+    pub at: Option<Revision>,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// The revision that the listing shows.
+    pub revision: Revision,
+    /// The entries in key order.
+    pub entries: Vec<Arc<Entry>>,
+    /// How many more there are after the last.
+    pub remaining: usize,
+}
+
+/// A change of one key.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The commit.
+    pub revision: Revision,
+    /// What was there before; nothing for a new key.
+    pub previous: Option<Arc<Entry>>,
+    /// What is there now; nothing for a removed key.
+    pub entry: Option<Arc<Entry>>,
+}
+
+/// Told of every commit, in order, before it is acknowledged. Must be quick: all writers wait for it.
+pub trait Observer: Send + Sync {
+    /// The changes of one commit.
+    fn committed(&self, events: &[Event]);
+}
+
+/// A backend.
+pub trait Store: Send + Sync + 'static {
+    /// The changes of the keys under a prefix, in order, each once.
+    type Watch: Watch;
+
+    /// The newest revision.
+    fn revision(&self) -> Revision;
+
+    /// The entry of a key.
+    fn get(&self, key: &str) -> impl Future<Output = Result<Option<Arc<Entry>>, StoreError>> + Send;
+
+    /// The entries under a prefix.
+    fn list(&self, list: &List) -> impl Future<Output = Result<Listing, StoreError>> + Send;
+
+    /// Writes all or nothing, and returns when that is safe on disk: the new revision and the entries as written (in
+    /// the order of the writes; for a removed key what was removed).
+    fn commit(&self, writes: Vec<Write>) -> impl Future<Output = Result<Committed, StoreError>> + Send;
+
+    /// The changes after a revision of the keys under a prefix.
+    fn watch(
+        &self,
+        prefix: &str,
+        after: Revision,
+    ) -> impl Future<Output = Result<Self::Watch, StoreError>> + Send;
+
+    /// Forgets what was before a revision: lists and watches from before it fail with [`StoreError::Compacted`].
+    fn compact(&self, before: Revision) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// A watch under way.
+pub trait Watch: Send + 'static {
+    /// The next changes, those of whole commits together; never an empty list. Also says how far the watch has come
+    /// when nothing under the prefix has changed: see [`Watch::revision`].
+    ///
+    /// # Errors
+    /// [`StoreError::Compacted`] when the reader was too slow and changes were lost to it; the store's end.
+    fn next(&mut self) -> impl Future<Output = Result<Vec<Event>, StoreError>> + Send;
+
+    /// Every change up to this revision has been returned.
+    fn revision(&self) -> Revision;
+}
+
+/// A commit that is safe.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// Its revision.
+    pub revision: Revision,
+    /// For each write the entry as written, or as removed; nothing where there was nothing to remove.
+    pub entries: Vec<Option<Arc<Entry>>>,
+}
+
+/// What a store could not do.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A write did not find what it expected. Nothing was written.
+    #[error("the key {key:?} has changed")]
+    Conflict {
+        /// The key.
+        key: Box<str>,
+        /// What is there.
+        current: Option<Arc<Entry>>,
+    },
+    /// The revision is older than what is still held.
+    #[error("revision {asked:?} is too old: the oldest that is held is {oldest:?}")]
+    Compacted {
+        /// What was asked for.
+        asked: Revision,
+        /// What is held.
+        oldest: Revision,
+    },
+    /// The revision has not been reached yet.
+    #[error("revision {asked:?} is in the future: the newest is {newest:?}")]
+    Future {
+        /// What was asked for.
+        asked: Revision,
+        /// What there is.
+        newest: Revision,
+    },
+    /// The store cannot be read or written. What was not acknowledged may or may not be there afterwards.
+    #[error("{0}")]
+    Broken(String),
+}
