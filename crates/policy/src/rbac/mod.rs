@@ -23,6 +23,9 @@ mod packed;
 mod quote;
 mod reason;
 mod roles;
+mod short;
+mod subjects;
+mod words;
 
 pub use bound::Bound;
 pub use covers::covers;
