@@ -4,7 +4,8 @@
 //! * [`covers`] tells whether one set of rules holds all that another grants (RB-65 to RB-67).
 //! * [`escalation`] tells whether a caller may write a role or a binding (RB-50 to RB-64).
 //! * [`aggregation`] computes the rules of aggregated ClusterRoles (RB-79), and [`ClusterRoles`] keeps them up to date.
-//! * [`default_policy`] is what a new cluster starts with (RB-80 to RB-97).
+//! * [`default_policy`] is what a new cluster starts with (RB-80 to RB-97), and [`reconcile`] what an old one has to
+//!   change at start-up (RB-100 to RB-109).
 //! * [`legacy`] reads manifests of the versions before `v1` (RB-120 to RB-124).
 //!
 //! Nothing here validates objects or writes them: it decides, and says what there is to write.
@@ -23,6 +24,7 @@ mod matching;
 mod packed;
 mod quote;
 mod reason;
+pub mod reconcile;
 mod roles;
 mod short;
 mod subjects;
