@@ -133,7 +133,7 @@ impl RbacIndex {
 
     /// The role that a binding grants, if there is one (RB-32). Its rules, name and namespace: the index keeps no more.
     pub fn role_of(&self, bound: &Bound) -> Option<Role> {
-        self.resolve(&bound.role_ref(), bound.role_namespace())
+        self.role(self.roles.of(bound))
     }
 
     /// The role that a reference from a binding names (RB-32), as [`RbacIndex::role_of`] has it. `namespace` is the
@@ -284,8 +284,9 @@ impl Scope {
         for key in bound.keys() {
             self.subjects.revoke(&key, &bound, hasher);
         }
-        // Nothing is noted of a binding whose role is there.
-        self.note_resolution(&bound, true);
+        if roles.packed(roles.of(&bound)).is_none() {
+            self.note_resolution(&bound, true);
+        }
         roles.unbind(&bound);
     }
 

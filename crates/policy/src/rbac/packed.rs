@@ -64,10 +64,11 @@ impl PackedRules {
 }
 
 impl<'a> PackedRule<'a> {
+    #[inline]
     fn list(self, place: usize) -> Words<'a> {
         let Self(mut reader) = self;
         for _ in 0..place {
-            if reader.list().is_none() {
+            if reader.block().is_none() {
                 return Words::default();
             }
         }

@@ -102,11 +102,14 @@ impl Roles {
         Some(id)
     }
 
+    /// The place of the role that a binding names.
+    pub(super) fn of(&self, bound: &Bound) -> Option<RoleId> {
+        self.find(RoleKey::of(&bound.role_ref(), bound.role_namespace())?)
+    }
+
     /// Notes that a binding is gone.
     pub(super) fn unbind(&mut self, bound: &Arc<Bound>) {
-        let role_ref = bound.role_ref();
-        let key = RoleKey::of(&role_ref, bound.role_namespace());
-        let Some(id) = key.and_then(|key| self.find(key)) else { return };
+        let Some(id) = self.of(bound) else { return };
         if let Some(slot) = self.slots.get_mut(id.0 as usize) {
             slot.bound_by.remove(bound);
         }

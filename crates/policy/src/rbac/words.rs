@@ -2,7 +2,7 @@
 //!
 //! A number takes seven bits a byte, the lowest first; the high bit says that more follow. A word is a number and its
 //! bytes: an even number is twice their length, an odd one twice the place among [`WELL_KNOWN`] words and one, without
-//! bytes. A list is the number of its words and the words.
+//! bytes. A block is the number of its bytes and the bytes, so that it can be stepped over; a list is a block of words.
 
 /// Words that nearly all roles and bindings are made of: each takes one byte.
 const WELL_KNOWN: [&str; 40] = [
@@ -58,10 +58,7 @@ pub(super) struct Reader<'a>(&'a [u8]);
 
 /// The words of a list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Words<'a> {
-    left: usize,
-    reader: Reader<'a>,
-}
+pub(super) struct Words<'a>(Reader<'a>);
 
 impl Writer {
     pub(super) fn number(&mut self, mut number: usize) {
@@ -81,8 +78,9 @@ impl Writer {
     }
 
     pub(super) fn list(&mut self, words: &[String]) {
-        self.number(words.len());
-        words.iter().for_each(|word| self.word(word));
+        let mut block = Self::default();
+        words.iter().for_each(|word| block.word(word));
+        self.block(&block);
     }
 
     /// Puts all of another writer here, with its length before it.
@@ -136,15 +134,10 @@ impl<'a> Reader<'a> {
         self.take(head >> 1)
     }
 
-    /// A list; the reader goes on behind it.
+    /// What [`Writer::list`] has put here; the reader goes on behind it.
     #[inline]
     pub(super) fn list(&mut self) -> Option<Words<'a>> {
-        let left = self.number()?;
-        let words = Words { left, reader: *self };
-        for _ in 0..left {
-            self.word()?;
-        }
-        Some(words)
+        self.block().map(Words)
     }
 
     /// What [`Writer::block`] has put here.
@@ -176,7 +169,7 @@ impl Words<'_> {
 
 impl Default for Words<'_> {
     fn default() -> Self {
-        Self { left: 0, reader: Reader(&[]) }
+        Self(Reader(&[]))
     }
 }
 
@@ -185,8 +178,7 @@ impl<'a> Iterator for Words<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
-        self.left = self.left.checked_sub(1)?;
-        self.reader.word()
+        self.0.word()
     }
 }
 
