@@ -1,5 +1,5 @@
 //! An engine whose objects come and go answers at all times as one built from the objects that are there.
-#![expect(clippy::unwrap_used, reason = "a test stops where its own set-up fails")]
+#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test stops where its own set-up fails")]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

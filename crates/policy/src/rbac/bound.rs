@@ -82,22 +82,31 @@ impl Bound {
 
     /// Who gets the role.
     pub fn subjects(&self) -> impl Iterator<Item = Subject> {
-        let (_, _, mut reader) = self.head();
-        let _ = read_role_ref(&mut reader);
-        let count = reader.number().unwrap_or(0);
-        (0..count).map_while(move |_| {
-            Some(Subject {
-                kind: reader.text()?,
-                api_group: reader.text()?,
-                name: reader.text()?,
-                namespace: reader.text()?,
-            })
+        self.subject_words().map(|[kind, api_group, name, namespace]| Subject {
+            kind: kind.to_owned(),
+            api_group: api_group.to_owned(),
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
         })
+    }
+
+    /// Kind, group, name and namespace of each subject.
+    fn subject_words(&self) -> impl Iterator<Item = [&str; 4]> {
+        let (_, _, mut reader) = self.head();
+        let _: Option<[&str; 3]> = read_words(&mut reader);
+        let count = reader.number().unwrap_or(0);
+        (0..count).map_while(move |_| read_words(&mut reader))
     }
 
     /// The role granted.
     pub fn role_ref(&self) -> RoleRef {
-        read_role_ref(&mut self.head().2).unwrap_or_default()
+        let [kind, api_group, name] = self.role_words();
+        RoleRef { kind: kind.to_owned(), api_group: api_group.to_owned(), name: name.to_owned() }
+    }
+
+    /// The kind, group and name of the role granted.
+    pub(super) fn role_words(&self) -> [&str; 3] {
+        read_words(&mut self.head().2).unwrap_or_default()
     }
 
     /// The first subject that means this user (RB-30).
@@ -107,13 +116,13 @@ impl Bound {
 
     /// The index entries of the subjects, each once. Subjects that can match nobody have none (RB-21, RB-23).
     pub(super) fn keys(&self) -> Vec<SubjectKey> {
-        let key = |subject: Subject| match subject.kind.as_str() {
-            "User" => Some(SubjectKey::User(subject.name)),
-            "Group" => Some(SubjectKey::Group(subject.name)),
-            "ServiceAccount" => service_account_user(&subject, self.namespace()).map(SubjectKey::User),
+        let key = |[kind, _, name, namespace]: [&str; 4]| match kind {
+            "User" => Some(SubjectKey::User(name.to_owned())),
+            "Group" => Some(SubjectKey::Group(name.to_owned())),
+            "ServiceAccount" => service_account_user(name, namespace, self.namespace()).map(SubjectKey::User),
             _ => None,
         };
-        let mut keys: Vec<_> = self.subjects().filter_map(key).collect();
+        let mut keys: Vec<_> = self.subject_words().filter_map(key).collect();
         keys.sort_unstable();
         keys.dedup();
         keys
@@ -121,11 +130,11 @@ impl Bound {
 
     /// What is said when the role cannot be found (RB-32, RB-37).
     pub(super) fn resolution_error(&self) -> String {
-        let RoleRef { kind, name, .. } = self.role_ref();
-        match kind.as_str() {
-            "ClusterRole" => format!("clusterrole.rbac.authorization.k8s.io {} not found", Quoted(&name)),
-            "Role" => format!("role.rbac.authorization.k8s.io {} not found", Quoted(&name)),
-            _ => format!("unsupported role reference kind: {}", Quoted(&kind)),
+        let [kind, _, name] = self.role_words();
+        match kind {
+            "ClusterRole" => format!("clusterrole.rbac.authorization.k8s.io {} not found", Quoted(name)),
+            "Role" => format!("role.rbac.authorization.k8s.io {} not found", Quoted(name)),
+            _ => format!("unsupported role reference kind: {}", Quoted(kind)),
         }
     }
 
@@ -135,8 +144,12 @@ impl Bound {
     }
 }
 
-fn read_role_ref(reader: &mut Reader<'_>) -> Option<RoleRef> {
-    Some(RoleRef { kind: reader.text()?, api_group: reader.text()?, name: reader.text()? })
+fn read_words<'a, const N: usize>(reader: &mut Reader<'a>) -> Option<[&'a str; N]> {
+    let mut words = [""; N];
+    for word in &mut words {
+        *word = reader.word().map(str_of)?;
+    }
+    Some(words)
 }
 
 fn str_of(word: &[u8]) -> &str {
@@ -165,8 +178,8 @@ impl fmt::Display for Description<'_> {
                 write!(f, "RoleBinding {}", Quoted(&format!("{}/{namespace}", bound.name())))?;
             }
         }
-        let RoleRef { kind, name, .. } = bound.role_ref();
-        write!(f, " of {kind} {} to ", Quoted(&name))?;
+        let [kind, _, name] = bound.role_words();
+        write!(f, " of {kind} {} to ", Quoted(name))?;
         match subject.kind.as_str() {
             "ServiceAccount" => {
                 let namespace = effective_namespace(subject, bound.namespace());

@@ -128,10 +128,11 @@ pub(super) fn effective_namespace<'a>(subject: &'a Subject, binding_namespace: &
     if subject.namespace.is_empty() { binding_namespace } else { &subject.namespace }
 }
 
-/// The user name that a ServiceAccount subject stands for, or nothing when it has no namespace (RB-21).
-pub(super) fn service_account_user(subject: &Subject, binding_namespace: &str) -> Option<String> {
-    let namespace = effective_namespace(subject, binding_namespace);
-    (!namespace.is_empty()).then(|| format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{}", subject.name))
+/// The user name that a ServiceAccount subject of this name and namespace stands for, or nothing when neither it nor
+/// its binding has a namespace (RB-21).
+pub(super) fn service_account_user(name: &str, namespace: &str, binding_namespace: &str) -> Option<String> {
+    let namespace = if namespace.is_empty() { binding_namespace } else { namespace };
+    (!namespace.is_empty()).then(|| format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"))
 }
 
 /// [`crate::request::is_same`] for a word and a text.

@@ -13,23 +13,21 @@ pub(super) struct PackedRules(ShortBytes<62>);
 
 const _: () = assert!(size_of::<Option<PackedRules>>() == 64, "rules are as long as a line of the cache");
 
-/// One rule.
+/// One rule: its lists, in the order of their places.
 #[derive(Clone, Copy, Debug)]
-struct PackedRule<'a>(Reader<'a>);
-
-/// The places of the lists.
-const VERBS: usize = 0;
-const API_GROUPS: usize = 1;
-const RESOURCES: usize = 2;
-const RESOURCE_NAMES: usize = 3;
-const URLS: usize = 4;
+struct PackedRule<'a> {
+    verbs: Words<'a>,
+    api_groups: Words<'a>,
+    resources: Words<'a>,
+    resource_names: Words<'a>,
+    non_resource_urls: Words<'a>,
+}
 
 impl PackedRules {
     pub(super) fn pack(rules: &[PolicyRule]) -> Self {
         let mut packed = Writer::default();
         for rule in rules {
             let mut block = Writer::default();
-            // In the order of their places.
             block.list(&rule.verbs);
             block.list(&rule.api_groups);
             block.list(&rule.resources);
@@ -43,11 +41,11 @@ impl PackedRules {
     /// The rules as they were packed.
     pub(super) fn unpack(&self) -> Vec<PolicyRule> {
         let rule = |rule: PackedRule<'_>| PolicyRule {
-            verbs: rule.list(VERBS).texts(),
-            api_groups: rule.list(API_GROUPS).texts(),
-            resources: rule.list(RESOURCES).texts(),
-            resource_names: rule.list(RESOURCE_NAMES).texts(),
-            non_resource_urls: rule.list(URLS).texts(),
+            verbs: rule.verbs.texts(),
+            api_groups: rule.api_groups.texts(),
+            resources: rule.resources.texts(),
+            resource_names: rule.resource_names.texts(),
+            non_resource_urls: rule.non_resource_urls.texts(),
         };
         self.rules().map(rule).collect()
     }
@@ -59,41 +57,46 @@ impl PackedRules {
 
     fn rules(&self) -> impl Iterator<Item = PackedRule<'_>> {
         let mut reader = Reader::new(&self.0);
-        std::iter::from_fn(move || reader.block().map(PackedRule))
+        std::iter::from_fn(move || PackedRule::read(reader.block()?))
     }
 }
 
 impl<'a> PackedRule<'a> {
     #[inline]
-    fn list(self, place: usize) -> Words<'a> {
-        let Self(mut reader) = self;
-        for _ in 0..place {
-            if reader.block().is_none() {
-                return Words::default();
-            }
-        }
-        reader.list().unwrap_or_default()
+    fn read(mut block: Reader<'a>) -> Option<Self> {
+        Some(Self {
+            verbs: block.list()?,
+            api_groups: block.list()?,
+            resources: block.list()?,
+            resource_names: block.list()?,
+            non_resource_urls: block.list()?,
+        })
     }
 }
 
 impl Lists for PackedRule<'_> {
+    #[inline]
     fn verbs(&self) -> impl Iterator<Item = &[u8]> {
-        self.list(VERBS)
+        self.verbs
     }
 
+    #[inline]
     fn api_groups(&self) -> impl Iterator<Item = &[u8]> {
-        self.list(API_GROUPS)
+        self.api_groups
     }
 
+    #[inline]
     fn resources(&self) -> impl Iterator<Item = &[u8]> {
-        self.list(RESOURCES)
+        self.resources
     }
 
+    #[inline]
     fn resource_names(&self) -> impl Iterator<Item = &[u8]> {
-        self.list(RESOURCE_NAMES)
+        self.resource_names
     }
 
+    #[inline]
     fn non_resource_urls(&self) -> impl Iterator<Item = &[u8]> {
-        self.list(URLS)
+        self.non_resource_urls
     }
 }

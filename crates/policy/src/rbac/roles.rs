@@ -97,14 +97,14 @@ impl Roles {
 
     /// Notes that a binding names its role, and returns the role's place; nothing if it can never be found.
     pub(super) fn bind(&mut self, bound: &Arc<Bound>) -> Option<RoleId> {
-        let id = self.place(RoleKey::of(&bound.role_ref(), bound.role_namespace())?)?;
+        let id = self.place(RoleKey::of_bound(bound)?)?;
         self.slots.get_mut(id.0 as usize)?.bound_by.add(Arc::clone(bound));
         Some(id)
     }
 
     /// The place of the role that a binding names.
     pub(super) fn of(&self, bound: &Bound) -> Option<RoleId> {
-        self.find(RoleKey::of(&bound.role_ref(), bound.role_namespace())?)
+        self.find(RoleKey::of_bound(bound)?)
     }
 
     /// Notes that a binding is gone.
@@ -208,9 +208,18 @@ impl<'a> RoleKey<'a> {
 
     /// RB-32: `apiGroup` is not looked at; nothing for what can never be found.
     pub(super) fn of(role_ref: &'a RoleRef, namespace: Option<&'a str>) -> Option<Self> {
-        match role_ref.kind.as_str() {
-            "ClusterRole" => Some(Self::cluster_role(&role_ref.name)),
-            "Role" => Some(Self::role(namespace?, &role_ref.name)),
+        Self::of_words(&role_ref.kind, &role_ref.name, namespace)
+    }
+
+    fn of_bound(bound: &'a Bound) -> Option<Self> {
+        let [kind, _, name] = bound.role_words();
+        Self::of_words(kind, name, bound.role_namespace())
+    }
+
+    fn of_words(kind: &str, name: &'a str, namespace: Option<&'a str>) -> Option<Self> {
+        match kind {
+            "ClusterRole" => Some(Self::cluster_role(name)),
+            "Role" => Some(Self::role(namespace?, name)),
             _ => None,
         }
     }

@@ -109,6 +109,7 @@ impl<'a> Reader<'a> {
         self.long_number(first)
     }
 
+    #[cold]
     fn long_number(&mut self, first: u8) -> Option<usize> {
         let (mut number, mut shift) = (usize::from(first & 0x7f), 0_u32);
         loop {
@@ -147,11 +148,6 @@ impl<'a> Reader<'a> {
         self.take(length).map(Self)
     }
 
-    /// A word as text.
-    pub(super) fn text(&mut self) -> Option<String> {
-        self.word().map(text)
-    }
-
     #[inline]
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.0.split_at_checked(length)?;
@@ -183,7 +179,7 @@ impl<'a> Iterator for Words<'a> {
 }
 
 /// Words were text when they were written.
-pub(super) fn text(word: &[u8]) -> String {
+fn text(word: &[u8]) -> String {
     String::from_utf8_lossy(word).into_owned()
 }
 
