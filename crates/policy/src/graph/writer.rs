@@ -99,7 +99,7 @@ impl Graph {
     /// ignored (NA-38).
     ///
     /// # Errors
-    /// A name that is too long, or a graph that is full. Then the object is not in the graph, also not in its old
+    /// A name of the object or its node that is too long, or a graph that is full. Then the object is not in the graph, also not in its old
     /// form: what cannot be read grants nothing.
     pub fn apply(&self, object: &Object<'_>) -> Result<(), VertexError> {
         match object {
@@ -257,6 +257,8 @@ impl<'g> Change<'g> {
             if result.is_ok() && !name.is_empty() {
                 match self.find_or_make(&Key { kind, namespace, name }) {
                     Ok(found) => targets.push(found.id),
+                    // A reference may be of any length; what no object can be called cannot be read.
+                    Err(VertexError::NameTooLong) => {}
                     Err(error) => result = Err(error),
                 }
             }
@@ -360,6 +362,7 @@ impl<'g> Change<'g> {
         let mut refer = |kind, namespace: &str, name: &str| {
             match self.find_or_make(&Key { kind, namespace, name }) {
                 Ok(found) => targets.push(found.id),
+                Err(VertexError::NameTooLong) => {}
                 Err(error) => failure = Some(error),
             };
         };
