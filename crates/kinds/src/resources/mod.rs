@@ -1,9 +1,11 @@
 //! The table of all kinds, one file per kind or family of kinds. Adding a kind is adding a row.
 
+pub mod core;
+
 use crate::resource::Resource;
 
 /// All kinds, by group and then by plural name.
-pub static ALL: &[&Resource] = &[];
+pub static ALL: &[&Resource] = &[&core::config_maps::CONFIG_MAPS, &core::namespaces::NAMESPACES];
 
 /// The kind that a path names.
 pub fn find(group: &str, plural: &str) -> Option<&'static Resource> {
