@@ -7,10 +7,13 @@
 pub mod api;
 pub mod authn;
 pub mod authz;
+pub mod backend;
+pub mod body;
 pub mod bootstrap;
 pub mod config;
 mod go;
 pub mod listener;
+pub mod memory;
 pub mod metrics;
 mod query;
 pub mod service;

@@ -9,18 +9,21 @@ use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use policy::request_info::{RequestInfo, RequestInfoError};
 use portcullis_policy as policy;
 use tokio::time::timeout;
 
-use crate::api;
 use crate::api::discovery::Documents;
 use crate::api::health::Check;
+use crate::api::rest::target::Target;
 use crate::api::route::Route;
+use crate::api::{self, Asked, finish};
 use crate::authn::{Authentication, Peer, is_anonymous};
 use crate::authz::Authorization;
+use crate::backend::Backend;
+use crate::body::Body;
 use crate::config::{Limits, RuntimeConfig};
 use crate::metrics::Metrics;
 use crate::status::{Answer, Status, internal_error};
@@ -33,6 +36,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 pub struct App {
     authentication: Authentication,
     authorization: Authorization,
+    backend: Option<Backend>,
     checks: Vec<Check>,
     documents: Documents,
     limits: Limits,
@@ -51,12 +55,20 @@ impl App {
         Self {
             authentication,
             authorization,
+            backend: None,
             checks: vec![Check::ping()],
             documents: Documents::new(runtime),
             limits,
             metrics: Metrics::default(),
             runtime,
         }
+    }
+
+    /// The same application, which keeps objects here. Without, only what stores nothing is served.
+    #[must_use]
+    pub fn with_backend(mut self, backend: Backend) -> Self {
+        self.backend = Some(backend);
+        self
     }
 
     /// The same application, measured by these.
@@ -86,6 +98,11 @@ impl App {
     /// What is measured.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Where objects are kept, if they are.
+    pub fn backend(&self) -> Option<&Backend> {
+        self.backend.as_ref()
     }
 
     pub(crate) fn checks(&self) -> &[Check] {
@@ -129,9 +146,10 @@ pub(crate) async fn serve(
     if !body.is_end_stream() && !connection.is_http2 {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
+    let mut answer = finish(answer, &head.headers);
     // HTTP/2 would send it.
     if head.method == Method::HEAD {
-        *answer.body_mut() = Full::default();
+        *answer.body_mut() = Body::default();
     }
     app.metrics.answered(route, &head.method, answer.status(), started.elapsed());
     Ok(answer)
@@ -176,7 +194,11 @@ async fn respond(
             return (Route::PageNotFound, Status::bad_request(error.to_string()).into_answer(), true);
         }
     };
-    let route = Route::of(info.path(), app.runtime);
+    let about = app.backend.as_ref().and_then(|_| Target::of(&info));
+    let route = match &about {
+        Some(about) => about.route(&info, &head.method),
+        None => Route::of(info.path(), app.runtime),
+    };
 
     let user = match app.authentication.authenticate(&connection.peer, &head.headers, SystemTime::now()) {
         Ok(user) => user,
@@ -196,7 +218,7 @@ async fn respond(
         Ok(permit) => permit,
         Err(refusal) => return (route, *refusal, is_stranger),
     };
-    let answer = api::answer(app, permit, route, info.path(), head, body).await;
+    let answer = api::answer(app, permit, Asked { route, target: about, info: &info }, head, body).await;
     (route, answer, is_stranger)
 }
 

@@ -1,0 +1,105 @@
+//! The REST API over the table of kinds: one file per verb, the same for every kind.
+//!
+//! What is asked is a [`Target`], read from the attributes that were authorized. Handlers take the [`Permit`] with it.
+
+mod get;
+mod list;
+pub(crate) mod list_options;
+pub(crate) mod options;
+mod render;
+mod selection;
+pub(crate) mod storage;
+pub(crate) mod target;
+
+use std::time::{Duration, SystemTime};
+
+use http::request::Parts;
+use hyper::body::Incoming;
+use portcullis_policy::request_info::RequestInfo;
+use portcullis_store::{Entry, List, Listing, Revision, Store as _};
+
+use self::target::Target;
+use super::negotiate;
+use super::route::Action;
+use crate::authz::Permit;
+use crate::backend::Backend;
+use crate::query::Query;
+use crate::service::App;
+use crate::status::{Answer, Status};
+
+/// How long a read waits for a revision that has not been reached yet (AP-72).
+const FRESHNESS: Duration = Duration::from_secs(3);
+
+/// A request about objects that was allowed, with everything that answering it needs.
+pub(crate) struct Call<'a> {
+    pub(crate) app: &'a App,
+    pub(crate) backend: &'a Backend,
+    pub(crate) permit: Permit,
+    pub(crate) target: Target<'a>,
+    pub(crate) info: &'a RequestInfo,
+    pub(crate) head: &'a Parts,
+    pub(crate) query: Query,
+}
+
+impl Call<'_> {
+    /// The object's key.
+    fn key(&self) -> Box<str> {
+        storage::key(self.target.resource, self.target.namespace, self.target.name)
+    }
+
+    /// 404 for the object (AP-20).
+    fn no_object(&self) -> Status {
+        let resource = self.target.resource;
+        Status::no_object(resource.group, resource.plural, self.target.name)
+    }
+
+    /// Waits until the store has come to a revision.
+    ///
+    /// # Errors
+    /// 504 when it does not (AP-72).
+    async fn wait_for(&self, revision: Option<Revision>) -> Result<(), Status> {
+        let Some(asked) = revision else { return Ok(()) };
+        let started = tokio::time::Instant::now();
+        while self.backend.revision() < asked {
+            if started.elapsed() >= FRESHNESS {
+                return Err(Status::future(asked.0, self.backend.revision().0));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+
+    async fn stored(&self, key: &str) -> Result<Option<std::sync::Arc<Entry>>, Status> {
+        self.backend.get(key).await.map_err(|error| storage::failed(&error))
+    }
+
+    async fn listed(&self, list: &List) -> Result<Listing, Status> {
+        self.backend.list(list).await.map_err(|error| storage::failed(&error))
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Answers a request about objects.
+///
+/// # Errors
+/// The answer is a failure.
+pub(crate) async fn answer(call: Call<'_>, action: Action, body: &mut Incoming) -> Result<Answer, Status> {
+    let accepted = match action {
+        Action::Watch => negotiate::events(&call.head.headers)?,
+        _ => negotiate::objects(&call.head.headers)?,
+    };
+    let view = render::View::new(&call, accepted)?;
+    match action {
+        Action::Get => get::answer(&call, &view).await,
+        Action::List => list::answer(&call, &view).await,
+        _ => {
+            let _ = body;
+            Err(Status::method_not_allowed())
+        }
+    }
+}
