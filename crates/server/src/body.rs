@@ -13,10 +13,20 @@ pub enum Body {
     /// Everything at once; nothing once it has been sent.
     Whole(Bytes),
     /// Piece by piece.
-    Stream(Pin<Box<dyn HttpBody<Data = Bytes, Error = Infallible> + Send>>),
+    Stream(Pieces),
 }
 
+type Pieces = Pin<Box<dyn HttpBody<Data = Bytes, Error = Infallible> + Send>>;
+
 impl Body {
+    /// The same body, which drops this when it has been sent or given up. What is whole counts as sent.
+    pub(crate) fn with(self, guard: impl Send + Unpin + 'static) -> Self {
+        match self {
+            Self::Whole(bytes) => Self::Whole(bytes),
+            Self::Stream(pieces) => Self::Stream(Box::pin(Guarded { pieces, _guard: guard })),
+        }
+    }
+
     /// A body whose pieces are made one after the other, each from the state that the one before left behind. Nothing
     /// is made ahead of a client that does not read.
     pub(crate) fn unfold<S, F, Step>(state: S, mut next: F) -> Self
@@ -105,5 +115,26 @@ where
 
     fn is_end_stream(&self) -> bool {
         self.step.is_none()
+    }
+}
+
+struct Guarded<G> {
+    pieces: Pieces,
+    _guard: G,
+}
+
+impl<G: Unpin> HttpBody for Guarded<G> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.pieces.as_mut().poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pieces.is_end_stream()
     }
 }

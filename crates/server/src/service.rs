@@ -13,6 +13,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use policy::request_info::{RequestInfo, RequestInfoError};
 use portcullis_policy as policy;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::api::discovery::Documents;
@@ -42,6 +43,7 @@ pub struct App {
     limits: Limits,
     metrics: Metrics,
     runtime: RuntimeConfig,
+    stopping: watch::Sender<bool>,
 }
 
 impl App {
@@ -61,6 +63,7 @@ impl App {
             limits,
             metrics: Metrics::default(),
             runtime,
+            stopping: watch::Sender::new(false),
         }
     }
 
@@ -105,6 +108,15 @@ impl App {
         self.backend.as_ref()
     }
 
+    /// Ends what would go on for as long as the client likes. Everything else is let finish.
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+
     pub(crate) fn checks(&self) -> &[Check] {
         &self.checks
     }
@@ -125,6 +137,22 @@ pub(crate) struct Connection {
     pub(crate) activity: crate::listener::Activity,
 }
 
+/// A request under way, until this is dropped.
+struct Busy(Arc<Connection>);
+
+impl Busy {
+    fn begin(connection: &Arc<Connection>) -> Self {
+        connection.activity.begin();
+        Self(Arc::clone(connection))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.activity.end();
+    }
+}
+
 /// Answers one request.
 pub(crate) async fn serve(
     app: Arc<App>,
@@ -132,7 +160,7 @@ pub(crate) async fn serve(
     request: Request<Incoming>,
 ) -> Result<Answer, Infallible> {
     let started = Instant::now();
-    let _busy = connection.activity.begin();
+    let busy = Busy::begin(&connection);
     let (head, mut body) = request.into_parts();
     let (route, mut answer, is_stranger) = respond(&app, &connection, &head, &mut body).await;
     // A client that waits for leave to send its body is not given it.
@@ -152,7 +180,7 @@ pub(crate) async fn serve(
         *answer.body_mut() = Body::default();
     }
     app.metrics.answered(route, &head.method, answer.status(), started.elapsed());
-    Ok(answer)
+    Ok(answer.map(|body| body.with(busy)))
 }
 
 /// Takes in what is left of the body of a request that was answered without it, up to a limit: many clients read no

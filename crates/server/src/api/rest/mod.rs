@@ -2,22 +2,34 @@
 //!
 //! What is asked is a [`Target`], read from the attributes that were authorized. Handlers take the [`Permit`] with it.
 
+pub(crate) mod admission;
+mod collection;
+mod create;
+mod decode;
+mod delete;
 mod get;
 mod list;
 pub(crate) mod list_options;
+mod meta;
+mod namespaces;
 pub(crate) mod options;
 mod render;
 mod selection;
 pub(crate) mod storage;
 pub(crate) mod target;
+mod update;
+mod watch;
 
 use std::time::{Duration, SystemTime};
 
 use http::request::Parts;
 use hyper::body::Incoming;
+use kinds::Map;
+use portcullis_kinds as kinds;
 use portcullis_policy::request_info::RequestInfo;
 use portcullis_store::{Entry, List, Listing, Revision, Store as _};
 
+use self::admission::{Operation, Review};
 use self::target::Target;
 use super::negotiate;
 use super::route::Action;
@@ -41,7 +53,38 @@ pub(crate) struct Call<'a> {
     pub(crate) query: Query,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// The same call about one object of a collection.
+    fn about(mut self, namespace: &'a str, name: &'a str) -> Self {
+        self.target.namespace = namespace;
+        self.target.name = name;
+        self
+    }
+
+    /// A write of this call, to be put before admission.
+    fn review<'r>(
+        &'r self,
+        operation: Operation,
+        name: &'r str,
+        object: Option<&'r mut Map>,
+        old: Option<&'r Map>,
+        is_dry_run: bool,
+    ) -> Review<'r> {
+        Review {
+            app: self.app,
+            backend: self.backend,
+            operation,
+            user: self.permit.user(),
+            resource: self.target.resource,
+            subresource: self.target.subresource.map_or("", |subresource| subresource.name),
+            namespace: self.target.namespace,
+            name,
+            object,
+            old,
+            is_dry_run,
+        }
+    }
+
     /// The object's key.
     fn key(&self) -> Box<str> {
         storage::key(self.target.resource, self.target.namespace, self.target.name)
@@ -95,11 +138,13 @@ pub(crate) async fn answer(call: Call<'_>, action: Action, body: &mut Incoming) 
     };
     let view = render::View::new(&call, accepted)?;
     match action {
+        Action::Create => create::answer(&call, &view, body).await,
+        Action::Delete => delete::answer(&call, &view, body).await,
+        Action::DeleteCollection => collection::answer(call, &view, body).await,
         Action::Get => get::answer(&call, &view).await,
         Action::List => list::answer(&call, &view).await,
-        _ => {
-            let _ = body;
-            Err(Status::method_not_allowed())
-        }
+        Action::Update => update::answer(&call, &view, body).await,
+        Action::Watch => watch::answer(&call, &view).await,
+        Action::Patch => Err(Status::method_not_allowed()),
     }
 }

@@ -90,6 +90,32 @@ impl View {
         }
     }
 
+    /// Whether this view is asked for.
+    pub(crate) fn is(&self, view: negotiate::View) -> bool {
+        self.accepted.view == view
+    }
+
+    /// An object of which nothing is told but some metadata (AP-84, AP-85).
+    pub(crate) fn bookmark(&self, metadata: Value) -> Result<Bytes, Status> {
+        let document = match self.accepted.view {
+            negotiate::View::Whole => json!({
+                "kind": self.resource.kind,
+                "apiVersion": self.resource.api_version(),
+                "metadata": metadata,
+            }),
+            negotiate::View::Partial | negotiate::View::PartialList => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": self.meta_version(), "metadata": metadata})
+            }
+            negotiate::View::Table => {
+                let list = json!({"resourceVersion": metadata.get("resourceVersion")});
+                let object = json!({"kind": "PartialObjectMetadata", "apiVersion": self.meta_version(),
+                    "metadata": metadata});
+                self.table(list, vec![json!({"cells": [], "object": object})], false)
+            }
+        };
+        written(&document)
+    }
+
     fn meta_version(&self) -> &'static str {
         if self.accepted.is_beta { "meta.k8s.io/v1beta1" } else { "meta.k8s.io/v1" }
     }

@@ -75,6 +75,12 @@ impl Selection {
         Ok(())
     }
 
+    /// The one name that an object must have, if there is one.
+    pub(crate) fn name(&self) -> Option<&str> {
+        let named = self.fields.iter().find(|test| test.equals && matches!(test.field, Field::Name));
+        named.map(|test| test.value.as_str())
+    }
+
     /// Whether everything is selected.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
