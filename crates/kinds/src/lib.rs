@@ -4,10 +4,12 @@
 //! Plain functions over JSON values. No I/O, no clock, no randomness: what is needed of those is an argument. Nothing
 //! here decides who may do what.
 
+pub mod quantity;
 pub mod resource;
 pub mod resources;
 pub mod schema;
 pub mod table;
+pub mod time;
 
 /// An object, or a part of one: member names in order.
 pub type Map = serde_json::Map<String, serde_json::Value>;
