@@ -1,6 +1,8 @@
 //! The table of all kinds, one file per kind or family of kinds. Adding a kind is adding a row.
 
+mod cells;
 pub mod core;
+mod fields;
 
 use crate::resource::Resource;
 

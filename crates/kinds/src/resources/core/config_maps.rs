@@ -3,11 +3,11 @@
 use portcullis_policy::field_error::{FieldError, NO_FIELD};
 use serde_json::Value;
 
-use super::cells::{AGE, NAME, age, name, text_column};
-use super::fields::{is_set, object};
 use super::names::data_key_errors;
 use crate::Map;
 use crate::resource::Resource;
+use crate::resources::cells::{AGE, NAME, age, name, text_column};
+use crate::resources::fields::{is_set, object};
 use crate::table::{Column, Row};
 
 /// The row of ConfigMaps.
@@ -30,7 +30,7 @@ fn validate(config_map: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let (data, binary) = (object(config_map, "data"), object(config_map, "binaryData"));
     for key in data.keys() {
-        errors.extend(data_key_errors("data", key));
+        errors.extend(data_key_errors(&format!("data[{key}]"), key));
         if binary.contains_key(key) {
             errors.push(FieldError::invalid(
                 format!("data[{key}]"),
@@ -40,7 +40,7 @@ fn validate(config_map: &Map) -> Vec<FieldError> {
         }
     }
     for key in binary.keys() {
-        errors.extend(data_key_errors("binaryData", key));
+        errors.extend(data_key_errors(&format!("binaryData[{key}]"), key));
     }
     let texts: usize = data.values().filter_map(Value::as_str).map(str::len).sum();
     if texts + decoded_size(binary) > MAX_SIZE {

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use portcullis_policy::field_error::FieldError;
 use serde_json::Value;
 
-use super::cells::{AGE, NAME, age, name as name_cell, text_column};
-use super::fields::{default_text, is_terminating, keep, name, object, object_mut, text, texts};
 use super::names::finalizer_errors;
 use crate::Map;
 use crate::resource::{NameRule, Resource, Selectable, Subresource};
+use crate::resources::cells::{AGE, NAME, age, name as name_cell, text_column};
+use crate::resources::fields::{default_text, is_terminating, keep, name, object, object_mut, text, texts};
 use crate::table::{Column, Row};
 
 /// The row of Namespaces.
@@ -155,6 +155,6 @@ fn validate_phase(namespace: &Map) -> Vec<FieldError> {
     };
     match phase(namespace) {
         phase if phase == expected => Vec::new(),
-        phase => vec![FieldError::invalid("status.phase", phase, detail)],
+        phase => vec![FieldError::invalid("status.Phase", phase, detail)],
     }
 }
