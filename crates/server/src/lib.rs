@@ -12,6 +12,7 @@ pub mod body;
 pub mod bootstrap;
 pub mod config;
 mod go;
+mod impersonation;
 pub mod listener;
 pub mod memory;
 pub mod metrics;

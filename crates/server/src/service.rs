@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request};
+use http::{HeaderValue, Method, Request};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use policy::request_info::{RequestInfo, RequestInfoError};
@@ -26,6 +26,7 @@ use crate::authz::Authorization;
 use crate::backend::Backend;
 use crate::body::Body;
 use crate::config::{Limits, RuntimeConfig};
+use crate::impersonation::{Remembered, Wanted, impersonate};
 use crate::metrics::Metrics;
 use crate::status::{Answer, Status, internal_error};
 
@@ -40,6 +41,7 @@ pub struct App {
     backend: Option<Backend>,
     checks: Vec<Check>,
     documents: Documents,
+    impersonators: Remembered,
     limits: Limits,
     metrics: Metrics,
     runtime: RuntimeConfig,
@@ -60,6 +62,7 @@ impl App {
             backend: None,
             checks: vec![Check::ping()],
             documents: Documents::new(runtime),
+            impersonators: Remembered::default(),
             limits,
             metrics: Metrics::default(),
             runtime,
@@ -236,11 +239,15 @@ async fn respond(
         }
     };
     let is_stranger = is_anonymous(&user);
-    if asks_for_another_user(&head.headers) {
-        // DIVERGES: impersonation is not served yet. Passing over the headers would answer for the wrong user.
-        let message = "impersonation is not supported by this server: remove the Impersonate-* headers";
-        return (route, Status::bad_request(message).into_answer(), is_stranger);
-    }
+    // AN-120, AN-152: the request goes on as somebody else.
+    let user = match Wanted::read(&head.headers) {
+        Ok(None) => user,
+        Ok(Some(wanted)) => match impersonate(&app.authorization, &app.impersonators, &user, wanted, &info) {
+            Ok(other) => other,
+            Err(status) => return (route, status.into_answer(), is_stranger),
+        },
+        Err(status) => return (route, status.into_answer(), is_stranger),
+    };
 
     let permit = match app.authorization.admit(user, &info, target, &app.metrics) {
         Ok(permit) => permit,
@@ -248,15 +255,6 @@ async fn respond(
     };
     let answer = api::answer(app, permit, Asked { route, target: about, info: &info }, head, body).await;
     (route, answer, is_stranger)
-}
-
-/// Whether there is any header that impersonation knows (AN-120, AN-130), empty or not.
-fn asks_for_another_user(headers: &HeaderMap) -> bool {
-    headers.keys().any(|name| {
-        name.as_str()
-            .strip_prefix("impersonate-")
-            .is_some_and(|rest| matches!(rest, "user" | "uid" | "group") || rest.starts_with("extra-"))
-    })
 }
 
 /// Reads a body whole.

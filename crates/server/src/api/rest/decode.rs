@@ -1,15 +1,19 @@
 //! Bodies: from bytes to an object of the kind that the endpoint is of (AP-10 to AP-14).
 
+use std::fmt::Display;
+
 use http::HeaderValue;
 use kinds::Map;
+use kinds::decode::Decoded;
 use kinds::resource::Resource;
+use kinds::schema::Type;
 use portcullis_kinds as kinds;
 use serde_json::Value;
 
 use super::options::{FieldValidation, warning};
-use crate::api::fields;
 use crate::api::negotiate::Form;
 use crate::go::quoted;
+use crate::state::yaml;
 use crate::status::Status;
 
 /// An object out of a body.
@@ -31,34 +35,52 @@ pub(crate) fn object(
     resource: &Resource,
     validation: FieldValidation,
 ) -> Result<Body, Status> {
-    let version = resource.api_version();
-    let bad = |error: &dyn std::fmt::Display| {
+    let bad = |error: &dyn Display| {
         let (kind, version) = (resource.kind, quoted(resource.version));
         Status::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {error}"))
     };
-    let (value, complaints) = match form {
-        Form::Json => fields::decode(bytes).map_err(|error| bad(&error))?,
-        Form::Yaml | Form::Protobuf => (self::value(bytes, form)?, Vec::new()),
+    let shape = shape(resource);
+    let decoded = match form {
+        Form::Json => kinds::decode::json(bytes, shape).map_err(|error| bad(&error))?,
+        Form::Yaml => {
+            let text = std::str::from_utf8(bytes).map_err(|error| bad(&error))?;
+            let json = yaml::to_json(text).map_err(|error| bad(&error))?;
+            kinds::decode::json(json.as_bytes(), shape).map_err(|error| bad(&error))?
+        }
+        Form::Protobuf => {
+            let object = kinds::protobuf::decode(bytes, shape).map_err(|error| bad(&error))?;
+            Decoded { object, problems: Vec::new() }
+        }
     };
-    let mut object = match value {
-        Value::Object(object) => object,
-        Value::Null => Map::new(),
-        _ => return Err(bad(&"not an object")),
-    };
+    let mut object = decoded.object;
     claim(&mut object, "kind", resource.kind)?;
-    claim(&mut object, "apiVersion", &version)?;
-    if !object.get("metadata").is_some_and(Value::is_object) {
-        object.insert("metadata".to_owned(), Value::Object(Map::new()));
-    }
-    if validation == FieldValidation::Strict && !complaints.is_empty() {
-        return Err(bad(&format_args!("strict decoding error: {}", complaints.join(", "))));
-    }
+    claim(&mut object, "apiVersion", &resource.api_version())?;
+    let problems = decoded.problems.iter().map(ToString::to_string);
     let warnings = match validation {
-        FieldValidation::Warn => complaints.iter().filter_map(|complaint| warning(complaint)).collect(),
-        _ => Vec::new(),
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Strict if decoded.problems.is_empty() => Vec::new(),
+        FieldValidation::Strict => {
+            let problems: Vec<String> = problems.collect();
+            return Err(bad(&format_args!("strict decoding error: {}", problems.join(", "))));
+        }
+        FieldValidation::Warn => problems.filter_map(|problem| warning(&problem)).collect(),
     };
     (resource.default)(&mut object);
     Ok(Body { object, warnings })
+}
+
+/// The shape of a kind's objects.
+pub(crate) fn shape(resource: &Resource) -> &'static Type {
+    match resource.schema.name {
+        "" => kinds::schema::find(&resource.api_version(), resource.kind).unwrap_or(resource.schema),
+        _ => resource.schema,
+    }
+}
+
+/// An object of this kind with nothing in it, as it is printed.
+pub(crate) fn empty(resource: &Resource) -> Map {
+    let empty = Value::Object(Map::new());
+    kinds::decode::value(empty, shape(resource)).map(|decoded| decoded.object).unwrap_or_default()
 }
 
 /// AP-12: what is said of the kind must be right; what is not said is filled in.
@@ -87,7 +109,8 @@ pub(crate) fn value(bytes: &[u8], form: Form) -> Result<Value, Status> {
         Form::Json => serde_json::from_slice(bytes).map_err(|error| Status::bad_request(error.to_string())),
         Form::Yaml => {
             let text = std::str::from_utf8(bytes).map_err(|error| Status::bad_request(error.to_string()))?;
-            serde_saphyr::from_str(text).map_err(|error| Status::bad_request(error.to_string()))
+            let json = yaml::to_json(text).map_err(|error| Status::bad_request(error.to_string()))?;
+            serde_json::from_str(&json).map_err(|error| Status::bad_request(error.to_string()))
         }
         Form::Protobuf => Err(Status::unsupported_media_type("application/json, application/yaml")),
     }

@@ -2,6 +2,7 @@
 
 use kinds::Map;
 use kinds::resource::Resource;
+use kinds::time::Instant;
 use policy::field_error::FieldError;
 use portcullis_kinds as kinds;
 use portcullis_policy as policy;
@@ -172,19 +173,12 @@ fn uuid(random: &[u8]) -> String {
 
 /// A time in whole seconds, as objects have it.
 pub(crate) fn time(seconds: i64) -> String {
-    let days = seconds.div_euclid(86_400);
-    let rest = seconds.rem_euclid(86_400);
-    // The civil calendar, counted in eras of 400 years from the first of March of year 0.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    Instant::of_seconds(seconds).to_string()
+}
+
+/// The seconds of a time as objects have it.
+pub(crate) fn seconds(text: &str) -> Option<i64> {
+    Instant::parse(text).ok().map(|instant| instant.seconds)
 }
 
 /// Everything wrong with the metadata of a new object (AP-33, AP-34).
@@ -211,16 +205,4 @@ pub(crate) fn keep_system_fields(object: &mut Map, old: &Map) {
             keep(object, old, field);
         }
     }
-}
-
-/// The seconds of a time as objects have it.
-pub(crate) fn seconds(text: &str) -> Option<i64> {
-    let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
-    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let days =
-        era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * month + 2) / 5 + day - 1 - 719_468;
-    Some(days * 86_400 + hour * 3600 + minute * 60 + second)
 }

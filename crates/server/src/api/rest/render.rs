@@ -10,7 +10,7 @@ use portcullis_kinds as kinds;
 use portcullis_store::{Entry, Revision};
 use serde_json::{Value, json};
 
-use super::{Call, now, storage};
+use super::{Call, decode, now, storage};
 use crate::api::negotiate::{self, Accepted};
 use crate::go::quoted;
 use crate::status::{Answer, Status, json, json_bytes};
@@ -98,11 +98,13 @@ impl View {
     /// An object of which nothing is told but some metadata (AP-84, AP-85).
     pub(crate) fn bookmark(&self, metadata: Value) -> Result<Bytes, Status> {
         let document = match self.accepted.view {
-            negotiate::View::Whole => json!({
-                "kind": self.resource.kind,
-                "apiVersion": self.resource.api_version(),
-                "metadata": metadata,
-            }),
+            negotiate::View::Whole => {
+                let mut empty = decode::empty(self.resource);
+                empty.insert("kind".to_owned(), json!(self.resource.kind));
+                empty.insert("apiVersion".to_owned(), json!(self.resource.api_version()));
+                empty.insert("metadata".to_owned(), metadata);
+                Value::Object(empty)
+            }
             negotiate::View::Partial | negotiate::View::PartialList => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": self.meta_version(), "metadata": metadata})
             }
