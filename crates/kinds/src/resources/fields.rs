@@ -89,3 +89,15 @@ pub(super) fn keep(map: &mut Map, old: &Map, name: &str) {
         None => map.remove(name),
     };
 }
+
+/// Whether a member is there and is not null: Go's pointer that is not nil.
+pub(super) fn is_present(map: &Map, name: &str) -> bool {
+    map.get(name).is_some_and(|value| !value.is_null())
+}
+
+/// Sets a member where it is missing.
+pub(super) fn default_value(map: &mut Map, name: &str, value: impl Into<Value>) {
+    if !is_present(map, name) {
+        map.insert(name.to_owned(), value.into());
+    }
+}

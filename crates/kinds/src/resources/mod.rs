@@ -7,7 +7,19 @@ mod fields;
 use crate::resource::Resource;
 
 /// All kinds, by group and then by plural name.
-pub static ALL: &[&Resource] = &[&core::config_maps::CONFIG_MAPS, &core::namespaces::NAMESPACES];
+pub static ALL: &[&Resource] = &[
+    &core::config_maps::CONFIG_MAPS,
+    &core::endpoints::ENDPOINTS,
+    &core::events::CORE_EVENTS,
+    &core::namespaces::NAMESPACES,
+    &core::nodes::NODES,
+    &core::persistent_volume_claims::PERSISTENT_VOLUME_CLAIMS,
+    &core::persistent_volumes::PERSISTENT_VOLUMES,
+    &core::secrets::SECRETS,
+    &core::service_accounts::SERVICE_ACCOUNTS,
+    &core::services::SERVICES,
+    &core::events::EVENTS,
+];
 
 /// The kind that a path names.
 pub fn find(group: &str, plural: &str) -> Option<&'static Resource> {
