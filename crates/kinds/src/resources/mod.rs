@@ -2,8 +2,10 @@
 
 use crate::resource::Resource;
 
+pub mod pods;
+
 /// All kinds, by group and then by plural name.
-pub static ALL: &[&Resource] = &[];
+pub static ALL: &[&Resource] = &[&pods::PODS];
 
 /// The kind that a path names.
 pub fn find(group: &str, plural: &str) -> Option<&'static Resource> {

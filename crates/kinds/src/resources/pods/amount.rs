@@ -69,7 +69,9 @@ impl Totals {
 
     fn add(&mut self, container: &Map, list: &str) {
         let requirements = container.object("resources");
-        for (name, value) in requirements.and_then(|requirements| requirements.object(list)).into_iter().flatten() {
+        for (name, value) in
+            requirements.and_then(|requirements| requirements.object(list)).into_iter().flatten()
+        {
             let quantity = quantity(Some(value));
             let total = self.entry(name);
             if total.thousandths == 0 {

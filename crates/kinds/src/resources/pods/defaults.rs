@@ -22,7 +22,9 @@ pub(super) const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "
 
 /// The defaults of a pod. Safe to apply again.
 pub(super) fn default(pod: &mut Map) {
-    if let Some(annotations) = pod.object_mut("metadata").and_then(|metadata| metadata.object_mut("annotations")) {
+    if let Some(annotations) =
+        pod.object_mut("metadata").and_then(|metadata| metadata.object_mut("annotations"))
+    {
         annotations.retain(|name, _| !OLD_ANNOTATIONS.contains(&name.as_str()));
     }
     if let Some(spec) = pod.object_or_new("spec") {

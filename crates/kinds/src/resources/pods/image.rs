@@ -26,10 +26,7 @@ fn is_name(name: &str) -> bool {
         Some((first, rest)) if is_registry(first) => (Some(first), rest),
         _ => (None, name),
     };
-    !is_hash
-        && name.len() <= 255
-        && domain.is_none_or(is_domain)
-        && path.split('/').all(is_path_part)
+    !is_hash && name.len() <= 255 && domain.is_none_or(is_domain) && path.split('/').all(is_path_part)
 }
 
 fn is_registry(part: &str) -> bool {
@@ -66,9 +63,12 @@ fn is_domain_part(part: &str) -> bool {
 fn is_path_part(part: &str) -> bool {
     let is_group = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let separators = part.split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
-    let is_separator = |text: &str| matches!(text, "" | "." | "_" | "__") || text.bytes().all(|byte| byte == b'-');
+    let is_separator =
+        |text: &str| matches!(text, "" | "." | "_" | "__") || text.bytes().all(|byte| byte == b'-');
     let mut bytes = part.bytes();
-    bytes.next().is_some_and(is_group) && part.bytes().last().is_some_and(is_group) && separators.into_iter().all(is_separator)
+    bytes.next().is_some_and(is_group)
+        && part.bytes().last().is_some_and(is_group)
+        && separators.into_iter().all(is_separator)
 }
 
 fn is_tag(tag: &str) -> bool {

@@ -54,7 +54,9 @@ pub(super) fn prepare_update(pod: &mut Map, old: &Map) {
 /// An update of the status: the spec and the owners stay, and the class when it is left out (AP-42, AP-114).
 pub(super) fn prepare_status(pod: &mut Map, old: &Map) {
     pod.copy("spec", old);
-    let (Some(old_metadata), Some(old_status)) = (old.object("metadata"), old.object("status")) else { return };
+    let (Some(old_metadata), Some(old_status)) = (old.object("metadata"), old.object("status")) else {
+        return;
+    };
     if let Some(metadata) = pod.object_or_new("metadata") {
         metadata.copy("ownerReferences", old_metadata);
         // The fields of deletion are the server's; the metadata rules keep them.
@@ -104,7 +106,10 @@ pub fn prepare_resize(pod: &mut Map, old: &Map) {
 
 fn resize_containers(restored: &mut Map, sent: &Map, list: &str) {
     let names = |spec: &Map| -> Vec<String> {
-        spec.list(list).iter().map(|container| container.as_object().map_or("", |c| c.text("name")).to_owned()).collect()
+        spec.list(list)
+            .iter()
+            .map(|container| container.as_object().map_or("", |c| c.text("name")).to_owned())
+            .collect()
     };
     if names(restored) != names(sent) {
         restored.copy(list, sent);
@@ -218,7 +223,8 @@ fn drop_stop_signal(container: &mut Map) {
 
 /// Turns the label keys that terms match or must not match into expressions over the pod's own values.
 fn merge_label_keys(pod: &mut Map) {
-    let labels = pod.object("metadata").and_then(|metadata| metadata.object("labels")).cloned().unwrap_or_default();
+    let labels =
+        pod.object("metadata").and_then(|metadata| metadata.object("labels")).cloned().unwrap_or_default();
     let Some(spec) = pod.object_mut("spec") else { return };
     if let Some(affinity) = spec.object_mut("affinity") {
         for kind in ["podAffinity", "podAntiAffinity"] {
@@ -250,15 +256,18 @@ fn merge_keys(term: &mut Map, labels: &Map) {
     // Without a selector a term matches nothing, with any keys.
     if let Some(selector) = term.object_mut("labelSelector") {
         for expression in added {
-            selector.append("matchExpressions", expression);
+            selector.push_to("matchExpressions", expression);
         }
     }
 }
 
 /// AP-137: an old AppArmor annotation becomes the field of its container, unless it says what the pod says.
 fn copy_app_armor(pod: &mut Map) {
-    let annotations =
-        pod.object("metadata").and_then(|metadata| metadata.object("annotations")).cloned().unwrap_or_default();
+    let annotations = pod
+        .object("metadata")
+        .and_then(|metadata| metadata.object("annotations"))
+        .cloned()
+        .unwrap_or_default();
     let Some(spec) = pod.object_mut("spec") else { return };
     if spec.object("os").is_some_and(|os| os.text("name") == "windows") {
         return;
@@ -267,7 +276,8 @@ fn copy_app_armor(pod: &mut Map) {
     for list in CONTAINER_LISTS {
         for container in spec.objects_mut(list) {
             let annotation = format!("{APP_ARMOR_PREFIX}{}", container.text("name"));
-            let Some(profile) = annotations.get(&annotation).and_then(Value::as_str).and_then(app_armor) else {
+            let Some(profile) = annotations.get(&annotation).and_then(Value::as_str).and_then(app_armor)
+            else {
                 continue;
             };
             let has_own =

@@ -40,20 +40,18 @@ impl<'a> Field<'a> {
     }
 
     /// The entries of this list.
-    pub(super) fn items(&self) -> impl Iterator<Item = Field<'a>> {
+    pub(super) fn items(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
         let path = self.path.clone();
         let list = self.value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         list.iter().enumerate().map(move |(i, value)| Self::at(format!("{path}[{i}]"), Some(value)))
     }
 
     /// The members of this object, each with its path printed as a key.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, Field<'a>)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, Field<'a>)> + use<'a> {
         let path = self.path.clone();
-        self.value
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-            .map(move |(key, value)| (key.as_str(), Self { path: format!("{path}[{key}]"), value: Some(value) }))
+        self.value.and_then(Value::as_object).into_iter().flatten().map(move |(key, value)| {
+            (key.as_str(), Self { path: format!("{path}[{key}]"), value: Some(value) })
+        })
     }
 
     /// Itself, when anything is there.
@@ -165,7 +163,7 @@ pub(super) trait Members {
     /// Sets a number that is missing or zero.
     fn default_number(&mut self, name: &str, number: i64);
     /// Appends to a list, made when there is none.
-    fn append(&mut self, name: &str, value: Value);
+    fn push_to(&mut self, name: &str, value: Value);
     /// Makes a member what it is in another map, or takes it away.
     fn copy(&mut self, name: &str, from: &Map);
 }
@@ -200,7 +198,11 @@ impl Members for Map {
     }
 
     fn objects_mut(&mut self, name: &str) -> impl Iterator<Item = &mut Map> {
-        self.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+        self.get_mut(name)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_object_mut)
     }
 
     fn object_or_new(&mut self, name: &str) -> Option<&mut Map> {
@@ -226,7 +228,7 @@ impl Members for Map {
         }
     }
 
-    fn append(&mut self, name: &str, value: Value) {
+    fn push_to(&mut self, name: &str, value: Value) {
         self.default_value(name, Value::Array(Vec::new()));
         if let Some(list) = self.get_mut(name).and_then(Value::as_array_mut) {
             list.push(value);

@@ -11,7 +11,8 @@ fn faults(checks: &[(bool, &'static str)]) -> Faults {
 }
 
 fn is_label(text: &str, is_inner: fn(u8) -> bool) -> bool {
-    let is_edge = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let is_edge =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     let bytes = text.as_bytes();
     is_edge(bytes.first()) && is_edge(bytes.last()) && bytes.iter().all(|byte| is_inner(*byte))
 }
@@ -56,7 +57,10 @@ pub(super) fn search_domain(text: &str) -> Faults {
     let is_part = |part: &str| is_label(part.strip_prefix('_').unwrap_or(part), is_inner);
     faults(&[
         (text.len() > 253, TOO_LONG),
-        (!text.split('.').all(is_part), "must be labels of lower case letters, digits, '-' and '_', joined by '.'"),
+        (
+            !text.split('.').all(is_part),
+            "must be labels of lower case letters, digits, '-' and '_', joined by '.'",
+        ),
     ])
 }
 
@@ -99,7 +103,10 @@ pub(super) fn label_value(text: &str) -> Faults {
 pub(super) fn port_name(text: &str) -> Faults {
     faults(&[
         (text.len() > 15, TOO_LONG),
-        (text.is_empty() || !text.bytes().all(is_lower), "must consist of lower case letters, digits and '-'"),
+        (
+            text.is_empty() || !text.bytes().all(is_lower),
+            "must consist of lower case letters, digits and '-'",
+        ),
         (!text.bytes().any(|byte| byte.is_ascii_lowercase()), "must contain a letter"),
         (text.contains("--"), "must not contain '--'"),
         (text.starts_with('-') || text.ends_with('-'), "must not begin or end with '-'"),
@@ -120,7 +127,10 @@ pub(super) fn config_key(text: &str) -> Faults {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     faults(&[
         (text.len() > 253, TOO_LONG),
-        (text.is_empty() || !text.bytes().all(is_allowed), "must consist of letters, digits, '-', '_' and '.'"),
+        (
+            text.is_empty() || !text.bytes().all(is_allowed),
+            "must consist of letters, digits, '-', '_' and '.'",
+        ),
         (text == "." || text.starts_with(".."), "must not be '.' nor begin with '..'"),
     ])
 }
@@ -168,7 +178,10 @@ pub(super) fn ip(text: &str) -> Faults {
 pub(super) fn sysctl(text: &str) -> Faults {
     let is_inner = |byte| is_lower(byte) || byte == b'_';
     let is_valid = text.len() <= 253 && text.split(['.', '/']).all(|part| is_label(part, is_inner));
-    faults(&[(!is_valid, "must be segments of lower case letters, digits and inner '-' and '_', joined by '.' or '/'")])
+    faults(&[(
+        !is_valid,
+        "must be segments of lower case letters, digits and inner '-' and '_', joined by '.' or '/'",
+    )])
 }
 
 #[cfg(test)]

@@ -38,7 +38,8 @@ pub(super) fn default_volume(volume: &mut Map) {
     if let Some(path) = volume.object_mut("hostPath") {
         path.default_value("type", "".into());
     }
-    if let Some(claim) = volume.object_mut("ephemeral").and_then(|source| source.object_mut("volumeClaimTemplate"))
+    if let Some(claim) =
+        volume.object_mut("ephemeral").and_then(|source| source.object_mut("volumeClaimTemplate"))
     {
         default_claim_template(claim);
     }

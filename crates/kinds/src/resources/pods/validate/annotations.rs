@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::Map;
 use crate::resources::pods::defaults::CONTAINER_LISTS;
 use crate::resources::pods::prepare::APP_ARMOR_PREFIX;
-use crate::resources::pods::read::{Field, Members};
+use crate::resources::pods::read::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, Kept, scheduling};
 
@@ -81,7 +81,7 @@ fn seccomp(profile: &Field<'_>, errors: &mut Errors) {
 }
 
 fn app_armor(spec: &Field<'_>, container: &str, profile: &Field<'_>, errors: &mut Errors) {
-    let mut containers = CONTAINER_LISTS.iter().flat_map(|list| spec.child(list).items().collect::<Vec<_>>());
+    let mut containers = CONTAINER_LISTS.iter().flat_map(|list| spec.child(list).items());
     if !containers.any(|known| known.child("name").text() == container) {
         errors.push(profile.invalid("container not found"));
     }
@@ -116,8 +116,7 @@ pub(super) fn match_fields(pod: &Map, errors: &mut Errors) {
     let context = spec.child("securityContext");
     let of_pod = context.child("seccompProfile");
     same_profile(&all.key(SECCOMP_POD), &of_pod, &["runtime/default", "docker/default"], errors);
-    let containers =
-        || CONTAINER_LISTS.iter().flat_map(|list| spec.child(list).items().collect::<Vec<_>>());
+    let containers = || CONTAINER_LISTS.iter().flat_map(|list| spec.child(list).items());
     for container in containers() {
         let annotation = all.key(&format!("{SECCOMP_PREFIX}{}", container.child("name").text()));
         let field = container.child("securityContext").child("seccompProfile");
@@ -151,7 +150,9 @@ fn same_profile(annotation: &Field<'_>, field: &Field<'_>, defaults: &[&str], er
     };
     if !is_kind {
         errors.push(kind.forbidden("type in annotation and field must match"));
-    } else if kind.text() == "Localhost" && text.strip_prefix("localhost/") != profile.value().and_then(Value::as_str) {
+    } else if kind.text() == "Localhost"
+        && text.strip_prefix("localhost/") != profile.value().and_then(Value::as_str)
+    {
         errors.push(profile.forbidden("profile in annotation and field must match"));
     }
 }

@@ -103,7 +103,9 @@ fn init(around: &Around<'_>, errors: &mut Errors) {
             for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
                 let field = container.child(field);
                 if field.is_set() {
-                    errors.push(field.forbidden("may not be set for init containers without restartPolicy=Always"));
+                    errors.push(
+                        field.forbidden("may not be set for init containers without restartPolicy=Always"),
+                    );
                 }
             }
             let resize = container.child("resizePolicy");
@@ -285,7 +287,7 @@ fn resize_policy(around: &Around<'_>, policies: &Field<'_>, errors: &mut Errors)
 }
 
 /// A pod, other than a template of one, names its images exactly.
-pub(super) fn image_without_padding(container: &Field<'_>, errors: &mut Errors) {
+pub(in crate::resources::pods) fn image_without_padding(container: &Field<'_>, errors: &mut Errors) {
     let image = container.child("image");
     if image.text().trim() != image.text() {
         errors.push(image.invalid("must not have leading or trailing whitespace"));

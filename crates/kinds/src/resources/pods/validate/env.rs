@@ -89,7 +89,9 @@ fn value_from(variable: &Field<'_>, source: &Field<'_>, errors: &mut Errors) {
         file_key(&file, errors);
     }
     if sources == 0 {
-        errors.push(source.invalid("must specify one of: fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef or fileKeyRef"));
+        errors.push(source.invalid(
+            "must specify one of: fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef or fileKeyRef",
+        ));
     } else if !variable.child("value").text().is_empty() {
         errors.push(source.invalid("may not be specified when `value` is not empty"));
     } else if sources > 1 {
@@ -195,7 +197,11 @@ pub(super) fn field_ref(reference: &Field<'_>, allowed: &[&str], errors: &mut Er
     match subscripted {
         Some((field, subscript)) => match field {
             "metadata.annotations" | "metadata.labels" => {
-                let key = if field == "metadata.annotations" { subscript.to_lowercase() } else { subscript.to_owned() };
+                let key = if field == "metadata.annotations" {
+                    subscript.to_lowercase()
+                } else {
+                    subscript.to_owned()
+                };
                 // The path is that of the reference.
                 errors.extend(syntax::qualified_name(&key).into_iter().map(|fault| reference.invalid(fault)));
             }

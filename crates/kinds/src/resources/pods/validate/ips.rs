@@ -8,7 +8,12 @@ use crate::resources::pods::syntax;
 use crate::resources::pods::validate::Errors;
 
 /// An address that is valid, or that the old object had already.
-pub(in crate::resources::pods) fn address(field: &Field<'_>, text: &str, kept: &BTreeSet<String>, errors: &mut Errors) {
+pub(in crate::resources::pods) fn address(
+    field: &Field<'_>,
+    text: &str,
+    kept: &BTreeSet<String>,
+    errors: &mut Errors,
+) {
     if !kept.contains(text) {
         errors.extend(syntax::ip(text).into_iter().map(|fault| field.invalid(fault)));
     }

@@ -124,8 +124,9 @@ fn spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
     let metadata = pod.object("metadata");
     let name = metadata.map_or("", |metadata| metadata.text("name"));
     let volumes = volumes::validate(&spec.child("volumes"), name, kept, errors);
-    let is_mirror =
-        metadata.and_then(|all| all.object("annotations")).is_some_and(|all| all.contains_key(MIRROR_ANNOTATION));
+    let is_mirror = metadata
+        .and_then(|all| all.object("annotations"))
+        .is_some_and(|all| all.contains_key(MIRROR_ANNOTATION));
     resource_claims(&spec.child("resourceClaims"), is_mirror, errors);
     containers::validate(&containers::Around::new(&spec, &volumes, kept), errors);
     resources::of_pod(&spec, kept, errors);
@@ -144,10 +145,9 @@ fn spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
     os::host_processes(&spec, errors);
     network::host_users(&spec, errors);
     network::user_namespace_devices(&spec, kept, errors);
-    for (field, syntax) in [
-        ("serviceAccountName", syntax::subdomain as fn(&str) -> _),
-        ("nodeName", syntax::subdomain),
-    ] {
+    for (field, syntax) in
+        [("serviceAccountName", syntax::subdomain as fn(&str) -> _), ("nodeName", syntax::subdomain)]
+    {
         let field = spec.child(field);
         if !field.text().is_empty() {
             errors.extend(field.faults(syntax));
@@ -215,7 +215,8 @@ fn resource_claims(claims: &Field<'_>, is_mirror: bool, errors: &mut Errors) {
         }
         let sources = [claim.child("resourceClaimName"), claim.child("resourceClaimTemplateName")];
         if sources.iter().filter(|source| source.is_set()).count() != 1 {
-            errors.push(claim.invalid("must have one of `resourceClaimName` and `resourceClaimTemplateName`"));
+            errors
+                .push(claim.invalid("must have one of `resourceClaimName` and `resourceClaimTemplateName`"));
         }
         for source in sources.iter().filter(|source| source.is_set()) {
             errors.extend(source.faults(syntax::subdomain));

@@ -78,10 +78,15 @@ fn propagation(container: &Field<'_>, mounts: &Field<'_>, mount: &Field<'_>, err
                 errors.push(recursive.forbidden("may only be specified when readOnly is true"));
             }
             if propagation.is_set() && propagation.text() != "None" {
-                errors.push(recursive.forbidden("may only be specified when mountPropagation is None or not specified"));
+                errors.push(
+                    recursive
+                        .forbidden("may only be specified when mountPropagation is None or not specified"),
+                );
             }
         }
-        _ if recursive.is_set() => errors.push(recursive.not_supported(&["Disabled", "Enabled", "IfPossible"])),
+        _ if recursive.is_set() => {
+            errors.push(recursive.not_supported(&["Disabled", "Enabled", "IfPossible"]))
+        }
         _ => {}
     }
 }
@@ -101,7 +106,8 @@ pub(super) fn devices(container: &Field<'_>, volumes: &BTreeMap<&str, Field<'_>>
         }
         match volumes.get(name.text()) {
             None => errors.push(name.not_found()),
-            Some(volume) if volume.child("persistentVolumeClaim").is_set() || volume.child("ephemeral").is_set() => {}
+            Some(volume)
+                if volume.child("persistentVolumeClaim").is_set() || volume.child("ephemeral").is_set() => {}
             Some(_) => errors.push(name.invalid("can only be a PersistentVolumeClaim or Ephemeral volume")),
         }
         if path.text().is_empty() {

@@ -51,7 +51,9 @@ pub(super) fn dns_config(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     }
     let characters: usize = searches.items().map(|search| search.text().len()).sum();
     if characters + searches.len().saturating_sub(1) > MAX_SEARCH_CHARACTERS {
-        errors.push(searches.invalid("must not have more than 2048 characters (including spaces) in the search list"));
+        errors.push(
+            searches.invalid("must not have more than 2048 characters (including spaces) in the search list"),
+        );
     }
     for search in searches.items() {
         if search.text() != "." {

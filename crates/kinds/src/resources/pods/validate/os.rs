@@ -49,7 +49,10 @@ pub(super) fn validate(spec: &Field<'_>, errors: &mut Errors) {
 
 fn contexts<'a>(spec: &Field<'a>) -> impl Iterator<Item = Field<'a>> {
     let lists = CONTAINER_LISTS.map(|list| spec.child(list));
-    lists.into_iter().flat_map(|list| list.items().collect::<Vec<_>>()).map(|item| item.child("securityContext"))
+    lists
+        .into_iter()
+        .flat_map(|list| list.items())
+        .map(|item| item.child("securityContext"))
 }
 
 fn linux(spec: &Field<'_>, errors: &mut Errors) {
@@ -67,7 +70,11 @@ fn windows(spec: &Field<'_>, errors: &mut Errors) {
     for name in NOT_IN_WINDOWS_PODS {
         let field = spec.child(name);
         // The two that are not optional count when they are true.
-        let is_used = if name.starts_with("hostP") || name.starts_with("hostI") { field.is_true() } else { field.is_set() };
+        let is_used = if name.starts_with("hostP") || name.starts_with("hostI") {
+            field.is_true()
+        } else {
+            field.is_set()
+        };
         if is_used {
             errors.push(field.forbidden(detail));
         }
@@ -90,12 +97,11 @@ fn windows(spec: &Field<'_>, errors: &mut Errors) {
 
 /// Containers that are processes of a Windows host: all of a pod or none, and on the network of the host.
 pub(super) fn host_processes(spec: &Field<'_>, errors: &mut Errors) {
-    let flag = |context: &Field<'_>| context.child("windowsOptions").child("hostProcess");
-    let of_pod = flag(&spec.child("securityContext")).flag();
+    let of_pod = host_process(&spec.child("securityContext")).flag();
     let mut containers = 0;
     let mut processes = 0;
     for context in contexts(spec) {
-        let own = flag(&context);
+        let own = host_process(&context);
         containers += 1;
         if own.flag().zip(of_pod).is_some_and(|(own, of_pod)| own != of_pod) {
             errors.push(own.invalid("must be identical to that of the pod if both are specified"));
@@ -114,4 +120,8 @@ pub(super) fn host_processes(spec: &Field<'_>, errors: &mut Errors) {
     if !network.is_true() {
         errors.push(network.invalid("must be true if pod contains any hostProcess containers"));
     }
+}
+
+fn host_process<'a>(context: &Field<'a>) -> Field<'a> {
+    context.child("windowsOptions").child("hostProcess")
 }

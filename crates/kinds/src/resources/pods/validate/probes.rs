@@ -40,7 +40,9 @@ fn succeeds_at_once(probe: &Field<'_>, errors: &mut Errors) {
 
 fn probe(probe: &Field<'_>, grace: Option<i64>, errors: &mut Errors) {
     handler(probe, &["exec", "httpGet", "tcpSocket", "grpc"], grace, errors);
-    for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
+    for field in
+        ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
+    {
         let field = probe.child(field);
         if field.number().unwrap_or(0) < 0 {
             errors.push(field.invalid("must be greater than or equal to 0"));

@@ -62,7 +62,11 @@ pub(super) fn validate(projected: &Field<'_>, kept: &Kept, errors: &mut Errors) 
 }
 
 /// Two files at one path. The path of the error is that of the whole.
-fn conflict<'a>(projected: &Field<'_>, path: &Field<'a>, paths: &mut BTreeSet<&'a str>) -> Option<FieldError> {
+fn conflict<'a>(
+    projected: &Field<'_>,
+    path: &Field<'a>,
+    paths: &mut BTreeSet<&'a str>,
+) -> Option<FieldError> {
     (!paths.insert(path.text())).then(|| path.named(projected.path()).invalid("conflicting duplicate paths"))
 }
 
@@ -102,8 +106,14 @@ fn trust_bundle(bundle: &Field<'_>, errors: &mut Errors) {
             if signer.text().is_empty() {
                 errors.push(signer.required("must be a valid signer name"));
             }
-            if !signer.text().split_once('/').is_some_and(|(domain, name)| !domain.is_empty() && !name.is_empty()) {
-                errors.push(signer.invalid("must be a fully qualified domain and path of the form 'example.com/signer-name'"));
+            if !signer
+                .text()
+                .split_once('/')
+                .is_some_and(|(domain, name)| !domain.is_empty() && !name.is_empty())
+            {
+                errors.push(signer.invalid(
+                    "must be a fully qualified domain and path of the form 'example.com/signer-name'",
+                ));
             }
             selectors::selector(&bundle.child("labelSelector"), false, errors);
         }

@@ -48,7 +48,12 @@ const COUNTED: [&str; 9] = [
 const HUGE_PAGES: &str = "hugepages-";
 
 /// The requirements of a container. `claims` are the names of the pod's resource claims.
-pub(super) fn of_container(requirements: &Field<'_>, claims: &BTreeSet<&str>, kept: &Kept, errors: &mut Errors) {
+pub(super) fn of_container(
+    requirements: &Field<'_>,
+    claims: &BTreeSet<&str>,
+    kept: &Kept,
+    errors: &mut Errors,
+) {
     lists(requirements, container_name, kept, errors);
     claim_names(&requirements.child("claims"), claims, errors);
 }
@@ -79,7 +84,9 @@ pub(super) fn of_pod(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     for (name, total) in Totals::of_containers(spec_map, "requests").iter() {
         let request = requirements.child("requests").key(name);
         if is_of_pods(name) && total > amount::quantity(request.value()) {
-            errors.push(request.invalid(format!("must be at least the {total} that its containers request in all")));
+            errors.push(
+                request.invalid(format!("must be at least the {total} that its containers request in all")),
+            );
         }
     }
     for (i, container) in spec.child("containers").items().enumerate() {
@@ -122,7 +129,9 @@ fn lists(requirements: &Field<'_>, naming: Naming, kept: &Kept, errors: &mut Err
         // The path is that of the list.
         if asked > limit || (asked != limit && !may_exceed) {
             let relation = if may_exceed { "less than or equal to" } else { "equal to" };
-            errors.push(request.named(requests.path()).invalid(format!("must be {relation} {name} limit of {limit}")));
+            errors.push(
+                request.named(requests.path()).invalid(format!("must be {relation} {name} limit of {limit}")),
+            );
         }
     }
     if (of_limits.huge_pages || of_requests.huge_pages) && !of_limits.compute && !of_requests.compute {
@@ -154,7 +163,10 @@ fn list(list: &Field<'_>, naming: Naming, kept: &Kept, errors: &mut Errors) -> F
 
 /// Huge pages come whole.
 fn huge_pages(entry: &Field<'_>, name: &str, quantity: &Quantity, errors: &mut Errors) {
-    let size = name.strip_prefix(HUGE_PAGES).and_then(|size| Quantity::parse(size).ok()).map_or(0, |size| size.scaled(0));
+    let size = name
+        .strip_prefix(HUGE_PAGES)
+        .and_then(|size| Quantity::parse(size).ok())
+        .map_or(0, |size| size.scaled(0));
     if !quantity.is_integer() || size <= 0 || quantity.scaled(0) % size != 0 {
         errors.push(entry.invalid(format!("is not a positive integer multiple of {name}")));
     }
@@ -162,7 +174,7 @@ fn huge_pages(entry: &Field<'_>, name: &str, quantity: &Quantity, errors: &mut E
 
 /// The huge pages in a spec, by themselves.
 pub(super) fn all_huge_pages(spec: &Field<'_>, _: &Kept, errors: &mut Errors) {
-    let containers = CONTAINER_LISTS.iter().flat_map(|list| spec.child(list).items().collect::<Vec<_>>());
+    let containers = CONTAINER_LISTS.iter().flat_map(|list| spec.child(list).items());
     for holder in containers.chain(std::iter::once(spec.clone())) {
         for entries in ["limits", "requests"] {
             for (name, entry) in holder.child("resources").child(entries).entries() {
@@ -216,7 +228,8 @@ fn is_of_pods(name: &str) -> bool {
 
 /// The names of the claims of a pod.
 pub(super) fn claims_of_pod<'a>(spec: &Field<'a>) -> BTreeSet<&'a str> {
-    let names = spec.child("resourceClaims").items().map(|claim| claim.child("name").text()).collect::<Vec<_>>();
+    let names =
+        spec.child("resourceClaims").items().map(|claim| claim.child("name").text()).collect::<Vec<_>>();
     names.into_iter().filter(|name| !name.is_empty()).collect()
 }
 
@@ -256,7 +269,8 @@ fn claim_names(claims: &Field<'_>, known: &BTreeSet<&str>, errors: &mut Errors) 
             if seen.contains(&key) {
                 errors.push(name.duplicate());
             } else if request.text().is_empty() {
-                let is_part = |other: &&String| other.split_once('/').is_some_and(|(claim, _)| claim == name.text());
+                let is_part =
+                    |other: &&String| other.split_once('/').is_some_and(|(claim, _)| claim == name.text());
                 errors.extend(seen.iter().filter(is_part).map(|_| name.duplicate()));
             }
             seen.insert(key);

@@ -63,7 +63,9 @@ fn label_requirement(requirement: &Field<'_>, keeps_values: bool, errors: &mut E
     let operator = requirement.child("operator");
     let values = requirement.child("values");
     match operator.text() {
-        "In" | "NotIn" if values.is_empty() => errors.push(values.required("must have values for In and NotIn")),
+        "In" | "NotIn" if values.is_empty() => {
+            errors.push(values.required("must have values for In and NotIn"))
+        }
         "Exists" | "DoesNotExist" if !values.is_empty() => {
             errors.push(values.forbidden("may not have values for Exists and DoesNotExist"));
         }
@@ -83,7 +85,9 @@ fn field_requirement(requirement: &Field<'_>, errors: &mut Errors) {
     let operator = requirement.child("operator");
     let values = requirement.child("values");
     match operator.text() {
-        "In" | "NotIn" if values.len() != 1 => errors.push(values.required("must have one value for In and NotIn")),
+        "In" | "NotIn" if values.len() != 1 => {
+            errors.push(values.required("must have one value for In and NotIn"))
+        }
         "In" | "NotIn" => {}
         _ => errors.push(operator.invalid("not a valid selector operator")),
     }
@@ -134,8 +138,7 @@ fn label_keys(term: &Field<'_>, errors: &mut Errors) {
             errors.extend(key.faults(syntax::qualified_name));
         }
     }
-    let mut selected: BTreeSet<&str> =
-        selector.child("matchLabels").entries().map(|(key, _)| key).collect();
+    let mut selected: BTreeSet<&str> = selector.child("matchLabels").entries().map(|(key, _)| key).collect();
     for expression in selector.child("matchExpressions").items() {
         let key = expression.child("key");
         let at = matched.items().enumerate().filter(|(_, matched)| matched.text() == key.text()).last();
@@ -219,7 +222,9 @@ pub(in crate::resources::pods) fn tolerations(tolerations: &Field<'_>, kept: &Ke
                 }
             }
             "Exists" if !value.text().is_empty() => {
-                errors.push(value.named(operator.path()).invalid("value must be empty when `operator` is 'Exists'"));
+                errors.push(
+                    value.named(operator.path()).invalid("value must be empty when `operator` is 'Exists'"),
+                );
             }
             "Exists" => {}
             "Gt" | "Lt" if kept.comparing_tolerations => {

@@ -23,7 +23,8 @@ pub(super) fn of_pod(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
         id(&group, errors);
     }
     // The path is that of the context, where Kubernetes keeps the field internally.
-    let shares = spec.child("shareProcessNamespace").named(format!("{}.shareProcessNamespace", context.path()));
+    let shares =
+        spec.child("shareProcessNamespace").named(format!("{}.shareProcessNamespace", context.path()));
     if shares.is_true() && spec.child("hostPID").is_true() {
         errors.push(shares.invalid("ShareProcessNamespace and HostPID cannot both be enabled"));
     }
@@ -33,7 +34,8 @@ pub(super) fn of_pod(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     windows_options(&context.child("windowsOptions"), errors);
     app_armor(&context.child("appArmorProfile"), errors);
     supported(&context.child("supplementalGroupsPolicy"), &["Merge", "Strict"], errors);
-    let policies: &[&str] = if kept.label_change_policy { &["MountOption", "Recursive"] } else { &["Recursive"] };
+    let policies: &[&str] =
+        if kept.label_change_policy { &["MountOption", "Recursive"] } else { &["Recursive"] };
     supported(&context.child("seLinuxChangePolicy"), policies, errors);
 }
 
@@ -49,11 +51,15 @@ pub(super) fn of_container(context: &Field<'_>, uses_host_users: bool, errors: &
     seccomp(&context.child("seccompProfile"), errors);
     if context.child("allowPrivilegeEscalation").flag() == Some(false) {
         if context.child("privileged").is_true() {
-            errors.push(context.invalid("cannot set `allowPrivilegeEscalation` to false and `privileged` to true"));
+            errors.push(
+                context.invalid("cannot set `allowPrivilegeEscalation` to false and `privileged` to true"),
+            );
         }
         let added = context.child("capabilities").child("add");
         for _ in added.items().filter(|capability| capability.text() == "CAP_SYS_ADMIN") {
-            errors.push(context.invalid("cannot set `allowPrivilegeEscalation` to false and add CAP_SYS_ADMIN"));
+            errors.push(
+                context.invalid("cannot set `allowPrivilegeEscalation` to false and add CAP_SYS_ADMIN"),
+            );
         }
     }
     windows_options(&context.child("windowsOptions"), errors);
@@ -105,7 +111,8 @@ fn host_sysctl(spec: &Field<'_>, name: &Field<'_>) -> Option<FieldError> {
     if spec.child("hostNetwork").is_true() && text.starts_with("net.") {
         return Some(name.invalid("may not be specified when 'hostNetwork' is true"));
     }
-    (spec.child("hostIPC").is_true() && is_ipc).then(|| name.invalid("may not be specified when 'hostIPC' is true"))
+    (spec.child("hostIPC").is_true() && is_ipc)
+        .then(|| name.invalid("may not be specified when 'hostIPC' is true"))
 }
 
 /// The sysctls of a spec that are its node's, by themselves.

@@ -8,7 +8,9 @@ use crate::resources::pods::validate::Errors;
 pub(super) fn labels(labels: &Field<'_>, errors: &mut Errors) {
     for (key, value) in labels.entries() {
         let map = value.named(labels.path());
-        errors.extend(syntax::qualified_name(key).into_iter().map(|fault| map.invalid(format!("{key:?} {fault}"))));
+        errors.extend(
+            syntax::qualified_name(key).into_iter().map(|fault| map.invalid(format!("{key:?} {fault}"))),
+        );
         errors.extend(map.faults(syntax::label_value));
     }
 }
@@ -19,7 +21,9 @@ pub(super) fn selector(selector: &Field<'_>, keeps_values: bool, errors: &mut Er
     for requirement in selector.child("matchExpressions").items() {
         let values = requirement.child("values");
         match requirement.child("operator").text() {
-            "In" | "NotIn" if values.is_empty() => errors.push(values.required("must have values for In and NotIn")),
+            "In" | "NotIn" if values.is_empty() => {
+                errors.push(values.required("must have values for In and NotIn"))
+            }
             "Exists" | "DoesNotExist" if !values.is_empty() => {
                 errors.push(values.forbidden("may not have values for Exists and DoesNotExist"));
             }

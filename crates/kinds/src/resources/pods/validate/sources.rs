@@ -138,7 +138,8 @@ fn is_initiator(text: &str) -> bool {
         return is_id(rest, 32);
     }
     // Only the end must match, so that anything may come before another `iqn.`.
-    text.starts_with("iqn") && text.match_indices("iqn.").any(|(at, _)| text.get(at + 4..).is_some_and(is_qualified))
+    text.starts_with("iqn")
+        && text.match_indices("iqn.").any(|(at, _)| text.get(at + 4..).is_some_and(is_qualified))
 }
 
 /// `2001-04.com.example:x`: a month, a domain reversed, and a name after a colon.
@@ -223,9 +224,9 @@ fn quobyte(source: &Field<'_>, errors: &mut Errors) {
 
 fn is_host_and_port(pair: &str) -> bool {
     match pair.strip_prefix('[') {
-        Some(rest) => rest
-            .split_once(']')
-            .is_some_and(|(_, port)| port.strip_prefix(':').is_some_and(|port| !port.contains([':', '[', ']']))),
+        Some(rest) => rest.split_once(']').is_some_and(|(_, port)| {
+            port.strip_prefix(':').is_some_and(|port| !port.contains([':', '[', ']']))
+        }),
         None => pair.matches(':').count() == 1 && !pair.contains(['[', ']']),
     }
 }
@@ -356,7 +357,9 @@ fn data_sources(spec: &Field<'_>, errors: &mut Errors) {
         }
         let group = source.child("apiGroup");
         if group.text().is_empty() && source.child("kind").text() != "PersistentVolumeClaim" {
-            errors.push(source.invalid("must be 'PersistentVolumeClaim' when referencing the default apiGroup"));
+            errors.push(
+                source.invalid("must be 'PersistentVolumeClaim' when referencing the default apiGroup"),
+            );
         }
         if !group.text().is_empty() {
             errors.extend(group.faults(syntax::subdomain));
