@@ -6,6 +6,8 @@ mod fields;
 
 use crate::resource::Resource;
 
+pub mod pods;
+
 /// All kinds, by group and then by plural name.
 pub static ALL: &[&Resource] = &[
     &core::config_maps::CONFIG_MAPS,
@@ -20,6 +22,7 @@ pub static ALL: &[&Resource] = &[
     &core::services::SERVICES,
     &core::events::EVENTS,
 ];
+pub static ALL: &[&Resource] = &[&pods::PODS];
 
 /// The kind that a path names.
 pub fn find(group: &str, plural: &str) -> Option<&'static Resource> {
