@@ -65,10 +65,6 @@ pub enum Shape {
     Bool,
     /// Bytes, base64 in JSON.
     Bytes,
-    /// A time span such as `1h0m0s`.
-    Duration,
-    /// A floating point number.
-    Float,
     /// A 32-bit integer.
     Int32,
     /// A 64-bit integer.

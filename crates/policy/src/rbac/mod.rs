@@ -20,7 +20,7 @@ pub mod legacy;
 mod listing;
 mod matching;
 mod packed;
-mod quote;
+pub mod quote;
 mod reason;
 mod roles;
 

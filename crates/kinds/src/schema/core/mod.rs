@@ -10,3 +10,10 @@ pub mod references;
 pub mod service;
 pub mod small;
 pub mod volume;
+
+pub use claim::PERSISTENT_VOLUME_CLAIM;
+pub use node::NODE;
+pub use persistent_volume::PERSISTENT_VOLUME;
+pub use pod::{POD, POD_TEMPLATE};
+pub use service::{ENDPOINTS, SERVICE};
+pub use small::{BINDING, CONFIG_MAP, EVENT, NAMESPACE, SECRET, SERVICE_ACCOUNT};

@@ -2,3 +2,6 @@
 
 pub mod claim;
 pub mod slice;
+
+pub use claim::{DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE};
+pub use slice::RESOURCE_SLICE;
