@@ -46,7 +46,7 @@ pub(super) fn since(time: &str, now: i64) -> String {
 }
 
 /// A span in at most two units, as Kubernetes shows ages.
-pub(super) fn duration(seconds: i64) -> String {
+fn duration(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let days = hours / 24;
     let pair = |large: i64, unit: char, small: i64, part: char| match small {

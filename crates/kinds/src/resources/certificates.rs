@@ -11,13 +11,14 @@ use portcullis_policy::field_error::FieldError;
 use portcullis_policy::request::User;
 use serde_json::{Value, json};
 
-use super::cells::{AGE, NAME, age, duration, name, text_column};
+use super::cells::{AGE, NAME, age, name, text_column};
 use super::fields::{keep, object, object_mut, text, texts};
 use super::formats::quoted;
 use crate::Map;
 use crate::resource::{NameRule, Resource, STATUS_VERBS, Selectable, Subresource};
 use crate::schema::certificates::CERTIFICATE_SIGNING_REQUEST;
 use crate::table::{Column, NONE, Row};
+use crate::time::human_duration;
 
 pub use conditions::stamp as stamp_conditions;
 use conditions::{APPROVED, DENIED, FAILED, Path, has};
@@ -246,7 +247,7 @@ fn row(request: &Map, now: i64) -> Row {
         age(request, now),
         or_none(text(spec, "signerName")),
         Value::from(text(spec, "username")),
-        Value::from(expiration.map_or_else(|| NONE.to_owned(), duration)),
+        Value::from(expiration.map_or_else(|| NONE.to_owned(), human_duration)),
         Value::from(condition(request)),
     ];
     Row { cells, completed: None }
