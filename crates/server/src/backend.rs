@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
+use portcullis_store::embedded::Embedded;
+use portcullis_store::watch::Subscription;
 use portcullis_store::{Committed, Entry, Event, List, Listing, Revision, Store, StoreError, Watch, Write};
 
-use crate::memory::{Memory, MemoryWatch};
 
 /// A store.
 pub enum Backend {
-    /// In memory only: for tests, and gone with the process.
-    Memory(Memory),
+    /// In this process.
+    Embedded(Embedded),
 }
 
 /// A watch of a store.
 pub enum BackendWatch {
-    /// See [`Backend::Memory`].
-    Memory(MemoryWatch),
+    /// See [`Backend::Embedded`].
+    Embedded(Subscription),
 }
 
 impl Store for Backend {
@@ -23,37 +24,37 @@ impl Store for Backend {
 
     fn revision(&self) -> Revision {
         match self {
-            Self::Memory(store) => store.revision(),
+            Self::Embedded(store) => store.revision(),
         }
     }
 
     async fn get(&self, key: &str) -> Result<Option<Arc<Entry>>, StoreError> {
         match self {
-            Self::Memory(store) => store.get(key).await,
+            Self::Embedded(store) => store.get(key).await,
         }
     }
 
     async fn list(&self, list: &List) -> Result<Listing, StoreError> {
         match self {
-            Self::Memory(store) => store.list(list).await,
+            Self::Embedded(store) => store.list(list).await,
         }
     }
 
     async fn commit(&self, writes: Vec<Write>) -> Result<Committed, StoreError> {
         match self {
-            Self::Memory(store) => store.commit(writes).await,
+            Self::Embedded(store) => store.commit(writes).await,
         }
     }
 
     async fn watch(&self, prefix: &str, after: Revision) -> Result<BackendWatch, StoreError> {
         match self {
-            Self::Memory(store) => store.watch(prefix, after).await.map(BackendWatch::Memory),
+            Self::Embedded(store) => store.watch(prefix, after).await.map(BackendWatch::Embedded),
         }
     }
 
     async fn compact(&self, before: Revision) -> Result<(), StoreError> {
         match self {
-            Self::Memory(store) => store.compact(before).await,
+            Self::Embedded(store) => store.compact(before).await,
         }
     }
 }
@@ -61,13 +62,13 @@ impl Store for Backend {
 impl Watch for BackendWatch {
     async fn next(&mut self) -> Result<Vec<Event>, StoreError> {
         match self {
-            Self::Memory(watch) => watch.next().await,
+            Self::Embedded(watch) => watch.next().await,
         }
     }
 
     fn revision(&self) -> Revision {
         match self {
-            Self::Memory(watch) => watch.revision(),
+            Self::Embedded(watch) => watch.revision(),
         }
     }
 }

@@ -14,7 +14,6 @@ pub mod config;
 mod go;
 mod impersonation;
 pub mod listener;
-pub mod memory;
 pub mod metrics;
 mod query;
 pub mod service;

@@ -7,7 +7,7 @@ use http::header::WARNING;
 use hyper::body::Incoming;
 use kinds::Map;
 use portcullis_kinds as kinds;
-use portcullis_store::{Entry, Expect, Store as _, StoreError, Write};
+use portcullis_store::{Entry, Expect, Revision, Store as _, StoreError, Write};
 
 use super::admission::{self, Operation};
 use super::decode;
@@ -102,7 +102,7 @@ async fn store(call: &Call<'_>, object: &mut Map, is_dry_run: bool) -> Result<by
     let value = storage::encode(resource, object)?;
     let write = Write { key, expect: Expect::Absent, value: Some(value) };
     match call.backend.commit(vec![write]).await {
-        Ok(committed) => entry(committed.entries).map(|entry| entry.value.clone()),
+        Ok(committed) => storage::served(resource, &entry(committed.entries)?.value),
         Err(StoreError::Conflict { .. }) => Err(exists()),
         Err(error) => Err(storage::failed(&error)),
     }
@@ -121,11 +121,6 @@ pub(crate) fn entry(entries: Vec<Option<Arc<Entry>>>) -> Result<Arc<Entry>, Stat
 /// # Errors
 /// As [`storage::encode`].
 pub(crate) fn unstored(call: &Call<'_>, object: &Map) -> Result<bytes::Bytes, Status> {
-    let resource = call.target.resource;
-    let version = meta::text(object, "resourceVersion").parse::<u64>().ok();
-    let bytes = storage::encode(resource, object)?.bytes;
-    Ok(match version {
-        Some(version) => storage::at_revision(resource, &bytes, portcullis_store::Revision(version)),
-        None => bytes,
-    })
+    let version = meta::text(object, "resourceVersion").parse().unwrap_or_default();
+    storage::unstored(call.target.resource, object, Revision(version))
 }

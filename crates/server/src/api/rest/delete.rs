@@ -5,6 +5,7 @@ use http::StatusCode;
 use hyper::body::Incoming;
 use kinds::Map;
 use kinds::resource::Resource;
+use kinds::resources::pods::{Deletion, PODS, terminate};
 use portcullis_kinds as kinds;
 use portcullis_store::{Expect, Revision, Store as _, StoreError, Write};
 use serde_json::{Value, json};
@@ -91,7 +92,7 @@ pub(crate) async fn delete(call: &Call<'_>, options: &DeleteOptions) -> Result<O
     let key = call.key();
     for _ in 0..ATTEMPTS {
         let entry = call.stored(&key).await?.ok_or_else(|| call.no_object())?;
-        let stored = Stored::read(entry)?;
+        let stored = Stored::read(resource, entry)?;
         check_preconditions(call, options, &stored)?;
         let review = &mut call.review(
             Operation::Delete,
@@ -107,7 +108,7 @@ pub(crate) async fn delete(call: &Call<'_>, options: &DeleteOptions) -> Result<O
             false => step(resource, &stored.object, options),
         };
         let outcome = match step {
-            Step::Nothing => Some(Outcome::Stays(stored.entry.value.clone())),
+            Step::Nothing => Some(Outcome::Stays(stored.bytes.clone())),
             Step::Remove => {
                 remove(call, &key, &stored, &stored.object, options.is_dry_run).await?.map(Outcome::Gone)
             }
@@ -120,7 +121,7 @@ pub(crate) async fn delete(call: &Call<'_>, options: &DeleteOptions) -> Result<O
                     Some(bytes) if options.is_dry_run => Some(Outcome::Gone(bytes)),
                     Some(_) => match call.stored(&key).await? {
                         Some(entry) => {
-                            let stored = Stored::read(entry)?;
+                            let stored = Stored::read(resource, entry)?;
                             remove(call, &key, &stored, &stored.object, false).await?.map(Outcome::Gone)
                         }
                         None => return Err(call.no_object()),
@@ -171,66 +172,31 @@ pub(crate) enum Step {
 /// What a delete does to an object of any kind but a namespace.
 pub(crate) fn step(resource: &Resource, object: &Map, options: &DeleteOptions) -> Step {
     let mut marked = object.clone();
-    let grace = match resource.group.is_empty() && resource.plural == "pods" {
-        true => shorten_grace(&mut marked, options),
-        false => Grace::Immediate,
-    };
-    if grace == Grace::Pending {
-        return Step::Nothing;
+    // Pods alone have a time to end in. Once that is over, or was none, they go like everything else.
+    let is_pod = std::ptr::eq(resource, &raw const PODS);
+    let is_over = meta::is_terminating(object) && meta::grace_period(object).is_none_or(|seconds| seconds == 0);
+    let mut period = None;
+    if is_pod && !is_over {
+        match Deletion::of(object, options.grace_period) {
+            Deletion::Pending => return Step::Nothing,
+            Deletion::After(seconds) => {
+                terminate(&mut marked, seconds, now());
+                period = Some(seconds);
+            }
+        }
     }
     if let Some(finalizers) = finalizers(object, options) {
         meta::set_finalizers(&mut marked, finalizers);
     }
-    let has_finalizers = !meta::finalizers(&marked).is_empty();
-    match grace {
-        Grace::Set(seconds) if has_finalizers || seconds > 0 => Step::Mark(marked),
-        Grace::Set(_) => Step::MarkAndRemove(marked),
-        _ if has_finalizers => {
+    match (period, meta::finalizers(&marked).is_empty()) {
+        (Some(0), true) => Step::MarkAndRemove(marked),
+        (Some(_), _) => Step::Mark(marked),
+        (None, true) => Step::Remove,
+        (None, false) => {
             mark_deleted(&mut marked);
             Step::Mark(marked)
         }
-        _ => Step::Remove,
     }
-}
-
-/// What the grace period means for a delete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Grace {
-    /// There is none (any more).
-    Immediate,
-    /// It runs, and is not shortened.
-    Pending,
-    /// It begins, or is shortened, to so many seconds.
-    Set(i64),
-}
-
-/// AP-55: sets or shortens the grace period of a pod.
-fn shorten_grace(pod: &mut Map, options: &DeleteOptions) -> Grace {
-    if meta::is_terminating(pod) {
-        let running = meta::grace_period(pod).map(|seconds| if seconds < 0 { 1 } else { seconds });
-        let Some(running) = running.filter(|seconds| *seconds > 0) else { return Grace::Immediate };
-        let Some(asked) = options.grace_period.filter(|asked| *asked < running) else {
-            return Grace::Pending;
-        };
-        let ends = meta::seconds(meta::text(pod, "deletionTimestamp")).unwrap_or_else(now);
-        meta::set(pod, "deletionTimestamp", meta::time(ends - running + asked));
-        meta::set(pod, "deletionGracePeriodSeconds", asked);
-        return Grace::Set(asked);
-    }
-    let field =
-        |part: &str, field: &str| pod.get(part).and_then(|part| part.get(field)).cloned().unwrap_or_default();
-    let own = field("spec", "terminationGracePeriodSeconds").as_i64().unwrap_or(0);
-    let is_unbound = field("spec", "nodeName").as_str().unwrap_or_default().is_empty();
-    let is_done = matches!(field("status", "phase").as_str(), Some("Failed" | "Succeeded"));
-    let period = match options.grace_period.unwrap_or(own) {
-        _ if is_unbound || is_done => 0,
-        seconds if seconds < 0 => 1,
-        seconds => seconds,
-    };
-    meta::set(pod, "deletionTimestamp", meta::time(now().saturating_add(period)));
-    meta::set(pod, "deletionGracePeriodSeconds", period);
-    meta::raise_generation(pod);
-    Grace::Set(period)
 }
 
 /// AP-54: marks an object as deleted that has no grace period of its own.
@@ -268,15 +234,16 @@ async fn mark(
     is_dry_run: bool,
 ) -> Result<Option<Bytes>, Status> {
     if *marked == stored.object {
-        return Ok(Some(stored.entry.value.clone()));
+        return Ok(Some(stored.bytes.clone()));
     }
     if is_dry_run {
         return unstored(call, marked).map(Some);
     }
-    let value = storage::encode(call.target.resource, marked)?;
+    let resource = call.target.resource;
+    let value = storage::encode(resource, marked)?;
     let expect = Expect::Modified(stored.entry.modified);
     match call.backend.commit(vec![Write { key: key.into(), expect, value: Some(value) }]).await {
-        Ok(committed) => entry(committed.entries).map(|entry| Some(entry.value.clone())),
+        Ok(committed) => storage::served(resource, &entry(committed.entries)?.value).map(Some),
         Err(StoreError::Conflict { .. }) => Ok(None),
         Err(error) => Err(storage::failed(&error)),
     }
@@ -292,14 +259,13 @@ async fn remove(
     is_dry_run: bool,
 ) -> Result<Option<Bytes>, Status> {
     let resource = call.target.resource;
-    let bytes = storage::encode(resource, last)?.bytes;
-    let shown = |revision: Revision| storage::at_revision(resource, &bytes, revision);
+    let shown = |revision: Revision| storage::unstored(resource, last, revision).map(Some);
     if is_dry_run {
-        return Ok(Some(shown(stored.entry.modified)));
+        return shown(stored.entry.modified);
     }
     let expect = Expect::Modified(stored.entry.modified);
     match call.backend.commit(vec![Write { key: key.into(), expect, value: None }]).await {
-        Ok(committed) => Ok(Some(shown(committed.revision))),
+        Ok(committed) => shown(committed.revision),
         Err(StoreError::Conflict { .. }) => Ok(None),
         Err(error) => Err(storage::failed(&error)),
     }

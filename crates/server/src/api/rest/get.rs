@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::Call;
+use super::{Call, storage};
 use super::list_options::revision;
 use super::render::View;
 use crate::status::{Answer, Status};
@@ -12,5 +12,5 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View) -> Result<Answer, Statu
     let asked = call.query.first("resourceVersion").unwrap_or_default();
     call.wait_for(revision(asked).map_err(Status::unknown)?).await?;
     let entry = call.stored(&call.key()).await?.ok_or_else(|| call.no_object())?;
-    view.object(StatusCode::OK, &entry.value)
+    view.object(StatusCode::OK, &storage::served(call.target.resource, &entry.value)?)
 }

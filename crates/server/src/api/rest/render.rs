@@ -146,9 +146,11 @@ impl View {
     /// A list.
     pub(crate) fn list(&self, meta: &ListMeta, entries: &[Arc<Entry>]) -> Result<Answer, Status> {
         self.allow(true)?;
-        let objects = entries.iter().map(|entry| storage::decode(&entry.value));
+        let served = entries.iter().map(|entry| storage::served(self.resource, &entry.value));
+        let served = served.collect::<Result<Vec<Bytes>, _>>()?;
+        let objects = served.iter().map(|bytes| storage::decode(bytes));
         let document = match self.accepted.view {
-            negotiate::View::Whole => return Ok(json_bytes(StatusCode::OK, self.items(meta, entries))),
+            negotiate::View::Whole => return Ok(json_bytes(StatusCode::OK, self.items(meta, &served))),
             negotiate::View::Partial | negotiate::View::PartialList => {
                 let items = objects.map(|o| o.map(|object| self.partial(object)));
                 let items = items.collect::<Result<Vec<Value>, _>>()?;
@@ -170,22 +172,22 @@ impl View {
 
     /// A list, put together from stored bytes. Items carry neither kind nor version (AP-70): both stand at the start
     /// of the bytes.
-    fn items(&self, meta: &ListMeta, entries: &[Arc<Entry>]) -> Bytes {
+    fn items(&self, meta: &ListMeta, objects: &[Bytes]) -> Bytes {
         let (kind, version) = (self.resource.kind, self.resource.api_version());
         let type_length = format!(r#"{{"kind":"{kind}","apiVersion":"{version}","#).len();
-        let size: usize = entries.iter().map(|entry| entry.value.len()).sum();
+        let size: usize = objects.iter().map(Bytes::len).sum();
         let mut list = BytesMut::with_capacity(size + 256);
         let meta = meta.value();
         list.put_slice(
             format!(r#"{{"kind":"{kind}List","apiVersion":"{version}","metadata":{meta},"items":["#)
                 .as_bytes(),
         );
-        for (i, entry) in entries.iter().enumerate() {
+        for (i, object) in objects.iter().enumerate() {
             if i > 0 {
                 list.put_u8(b',');
             }
             list.put_u8(b'{');
-            list.put_slice(entry.value.get(type_length..).unwrap_or_default());
+            list.put_slice(object.get(type_length..).unwrap_or_default());
         }
         list.put_slice(b"]}");
         list.freeze()

@@ -90,7 +90,7 @@ impl Selection {
     ///
     /// # Errors
     /// The entry holds no object.
-    pub(crate) fn has(&self, resource: &Resource, entry: &Entry) -> Result<bool, Status> {
+    pub(crate) fn has(&self, resource: &'static Resource, entry: &Entry) -> Result<bool, Status> {
         let (namespace, name) = storage::place(resource, &entry.key);
         let mut needs_object = !self.labels.is_empty();
         for test in &self.fields {
@@ -106,7 +106,7 @@ impl Selection {
                 return Ok(false);
             }
         }
-        Ok(!needs_object || self.has_object(&storage::decode(&entry.value)?))
+        Ok(!needs_object || self.has_object(&storage::decode(&storage::served(resource, &entry.value)?)?))
     }
 
     /// Whether labels and fields of an object are those that are selected. Its place does not count.

@@ -4,19 +4,27 @@
 //! resourceVersion, in this order: the start is the same for all objects of a kind, and the store writes the revision
 //! of the commit in at a place that is known beforehand.
 
+use std::ptr;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use kinds::Map;
 use kinds::resource::Resource;
+use kinds::resources::core::events::{CORE_EVENTS, EVENTS, from_core, to_core};
 use portcullis_kinds as kinds;
 use portcullis_store::{Entry, Event, Revision, StoreError, Value};
 use serde_json::Value as Json;
 
 use crate::status::Status;
 
+/// The kind in whose form an object is stored. Another one only for the events of `events.k8s.io` (AP-134).
+fn stored_as(resource: &'static Resource) -> &'static Resource {
+    if ptr::eq(resource, &raw const EVENTS) { &CORE_EVENTS } else { resource }
+}
+
 /// The prefix of the keys of a kind, in one namespace or in all.
-pub(crate) fn prefix(resource: &Resource, namespace: &str) -> String {
+pub(crate) fn prefix(resource: &'static Resource, namespace: &str) -> String {
+    let resource = stored_as(resource);
     let group = if resource.group.is_empty() { "core" } else { resource.group };
     match namespace {
         "" => format!("/{group}/{}/", resource.plural),
@@ -25,7 +33,7 @@ pub(crate) fn prefix(resource: &Resource, namespace: &str) -> String {
 }
 
 /// The key of an object.
-pub(crate) fn key(resource: &Resource, namespace: &str, name: &str) -> Box<str> {
+pub(crate) fn key(resource: &'static Resource, namespace: &str, name: &str) -> Box<str> {
     let mut key = prefix(resource, namespace);
     key.push_str(name);
     key.into()
@@ -51,7 +59,37 @@ pub(crate) fn head(resource: &Resource) -> String {
 ///
 /// # Errors
 /// Only if JSON cannot be written, which does not happen to what was read from it.
-pub(crate) fn encode(resource: &Resource, object: &Map) -> Result<Value, Status> {
+pub(crate) fn encode(resource: &'static Resource, object: &Map) -> Result<Value, Status> {
+    let kind = stored_as(resource);
+    match ptr::eq(kind, resource) {
+        true => written(kind, object),
+        false => written(kind, &to_core(object.clone())),
+    }
+}
+
+/// The bytes of an object as they are served.
+///
+/// # Errors
+/// As [`encode`].
+pub(crate) fn unstored(resource: &Resource, object: &Map, revision: Revision) -> Result<Bytes, Status> {
+    Ok(at_revision(resource, &written(resource, object)?.bytes, revision))
+}
+
+/// Stored bytes as they are served for this kind: the same, unless another kind's form is stored.
+///
+/// # Errors
+/// They hold no object.
+pub(crate) fn served(resource: &'static Resource, bytes: &Bytes) -> Result<Bytes, Status> {
+    if ptr::eq(stored_as(resource), resource) {
+        return Ok(bytes.clone());
+    }
+    let event = from_core(decode(bytes)?);
+    let metadata = event.get("metadata").and_then(|metadata| metadata.get("resourceVersion"));
+    let revision = metadata.and_then(Json::as_str).and_then(|text| text.parse().ok()).unwrap_or_default();
+    unstored(resource, &event, Revision(revision))
+}
+
+fn written(resource: &Resource, object: &Map) -> Result<Value, Status> {
     let mut bytes = BytesMut::with_capacity(512).writer();
     let head = head(resource);
     let mut write = |text: &str| bytes.get_mut().put_slice(text.as_bytes());
@@ -100,9 +138,13 @@ pub(crate) fn at_revision(resource: &Resource, bytes: &Bytes, revision: Revision
     moved.freeze()
 }
 
-/// The last state of a removed object, as of its removal.
-pub(crate) fn removed(resource: &Resource, event: &Event) -> Option<Bytes> {
-    event.previous.as_ref().map(|entry| at_revision(resource, &entry.value, event.revision))
+/// The last state of a removed object, as of its removal; nothing if there was none.
+///
+/// # Errors
+/// As [`served`].
+pub(crate) fn removed(resource: &'static Resource, event: &Event) -> Result<Option<Bytes>, Status> {
+    let Some(entry) = &event.previous else { return Ok(None) };
+    Ok(Some(at_revision(resource, &served(resource, &entry.value)?, event.revision)))
 }
 
 /// An object and the entry that it was read from.
@@ -110,6 +152,8 @@ pub(crate) fn removed(resource: &Resource, event: &Event) -> Option<Bytes> {
 pub(crate) struct Stored {
     /// What the store has.
     pub(crate) entry: Arc<Entry>,
+    /// It, as it is served.
+    pub(crate) bytes: Bytes,
     /// The object in it.
     pub(crate) object: Map,
 }
@@ -119,8 +163,9 @@ impl Stored {
     ///
     /// # Errors
     /// It holds no object.
-    pub(crate) fn read(entry: Arc<Entry>) -> Result<Self, Status> {
-        Ok(Self { object: decode(&entry.value)?, entry })
+    pub(crate) fn read(resource: &'static Resource, entry: Arc<Entry>) -> Result<Self, Status> {
+        let bytes = served(resource, &entry.value)?;
+        Ok(Self { object: decode(&bytes)?, bytes, entry })
     }
 }
 
@@ -145,8 +190,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const NAMESPACED: Resource = Resource { kind: "Thing", plural: "things", ..Resource::USUAL };
-    const CLUSTERED: Resource =
+    static NAMESPACED: Resource = Resource { kind: "Thing", plural: "things", ..Resource::USUAL };
+    static CLUSTERED: Resource =
         Resource { group: "g.io", kind: "Base", plural: "bases", is_namespaced: false, ..Resource::USUAL };
 
     #[test]

@@ -92,7 +92,7 @@ pub(crate) async fn write(
     let resource = call.target.resource;
     let key = call.key();
     for _ in 0..ATTEMPTS {
-        let stored = call.stored(&key).await?.map(Stored::read).transpose()?;
+        let stored = call.stored(&key).await?.map(|entry| Stored::read(resource, entry)).transpose()?;
         let found = stored.as_ref().map_or("", |stored| meta::text(&stored.object, "uid"));
         if !uid.is_empty() && uid != found {
             let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
@@ -147,7 +147,7 @@ async fn attempt(
     }
     // AP-45
     if object == *old {
-        return Ok(Some(stored.entry.value.clone()));
+        return Ok(Some(stored.bytes.clone()));
     }
     if is_dry_run {
         return unstored(call, &object).map(Some);
@@ -155,7 +155,7 @@ async fn attempt(
     let value = storage::encode(resource, &object)?;
     let expect = Expect::Modified(stored.entry.modified);
     match call.backend.commit(vec![Write { key: key.into(), expect, value: Some(value) }]).await {
-        Ok(committed) => entry(committed.entries).map(|entry| Some(entry.value.clone())),
+        Ok(committed) => storage::served(resource, &entry(committed.entries)?.value).map(Some),
         Err(StoreError::Conflict { .. }) => Ok(None),
         Err(error) => Err(storage::failed(&error)),
     }

@@ -195,7 +195,7 @@ impl Stream {
     fn written(&mut self, item: &Item) -> Result<Option<Bytes>, Status> {
         let (resource, selection) = (self.resource, &self.selection);
         let (kind, object) = match item {
-            Item::Present(entry) if selection.has(resource, entry)? => ("ADDED", entry.value.clone()),
+            Item::Present(entry) if selection.has(resource, entry)? => ("ADDED", storage::served(resource, &entry.value)?),
             Item::Present(_) => return Ok(None),
             Item::Bookmark { revision, is_initial_end } => {
                 let bookmark = self.bookmark(*revision, *is_initial_end)?;
@@ -208,9 +208,9 @@ impl Stream {
                 };
                 match (has(&event.previous)?, has(&event.entry)?, &event.entry) {
                     (false, false, _) => return Ok(None),
-                    (false, true, Some(entry)) => ("ADDED", entry.value.clone()),
-                    (true, true, Some(entry)) => ("MODIFIED", entry.value.clone()),
-                    _ => match storage::removed(resource, event) {
+                    (false, true, Some(entry)) => ("ADDED", storage::served(resource, &entry.value)?),
+                    (true, true, Some(entry)) => ("MODIFIED", storage::served(resource, &entry.value)?),
+                    _ => match storage::removed(resource, event)? {
                         Some(last) => ("DELETED", last),
                         None => return Ok(None),
                     },
