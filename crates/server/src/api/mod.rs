@@ -17,10 +17,8 @@ use hyper::body::Incoming;
 use portcullis_policy as policy;
 
 use crate::authz::Permit;
-use crate::query::Query;
 use crate::service::App;
 use crate::status::{Answer, Status, page_not_found};
-use rest::Call;
 use rest::target::Target;
 use route::Route;
 
@@ -45,9 +43,7 @@ pub(crate) async fn answer(
     let (route, path) = (asked.route, asked.info.path());
     let answer = match (route, asked.target, app.backend()) {
         (Route::Object { action, .. }, Some(target), Some(backend)) => {
-            let query = Query::parse(head.uri.query().unwrap_or_default());
-            let call = Call { app, backend, permit, target, info: asked.info, head, query };
-            rest::answer(call, action, body).await
+            rest::answer(app, backend, permit, &asked, target, action, head, body).await
         }
         (Route::Health(probe), ..) => Ok(health::answer(permit, app, probe, path, head)),
         (Route::Metrics, ..) => metrics::answer(permit, app, head),
