@@ -7,7 +7,7 @@ pub mod health;
 mod metrics;
 mod negotiate;
 mod protobuf;
-pub(crate) mod rest;
+pub mod rest;
 pub mod reviews;
 pub mod route;
 mod version;

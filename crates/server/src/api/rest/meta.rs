@@ -37,14 +37,6 @@ pub(crate) fn unset(object: &mut Map, field: &str) {
     change(object, |metadata| metadata.remove(field));
 }
 
-/// Takes a field of the metadata from another object; removes it if it is not there.
-pub(crate) fn keep(object: &mut Map, old: &Map, field: &str) {
-    match of(old).get(field) {
-        Some(value) => set(object, field, value.clone()),
-        None => unset(object, field),
-    }
-}
-
 /// The finalizers.
 pub(crate) fn finalizers(object: &Map) -> Vec<&str> {
     let list = of(object).get("finalizers").and_then(Value::as_array);

@@ -18,6 +18,7 @@ mod render;
 mod selection;
 pub(crate) mod storage;
 mod strategy;
+pub mod system_namespaces;
 pub(crate) mod target;
 mod update;
 mod watch;
