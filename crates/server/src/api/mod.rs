@@ -10,6 +10,7 @@ mod protobuf;
 pub mod rest;
 pub mod reviews;
 pub mod route;
+mod self_review;
 mod version;
 
 use http::request::Parts;
@@ -54,6 +55,7 @@ pub(crate) async fn answer(
         (Route::Review { kind, version }, ..) => {
             reviews::answer(permit, app, kind, version, path, head, body).await
         }
+        (Route::SelfReview, ..) => self_review::answer(permit, app, head, body).await,
         (Route::Root | Route::Discovery(_), ..) => discovery::answer(permit, app, route, head),
     };
     answer.unwrap_or_else(Status::into_answer)

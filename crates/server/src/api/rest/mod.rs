@@ -5,12 +5,12 @@
 pub(crate) mod admission;
 mod collection;
 mod create;
-mod decode;
+pub(crate) mod decode;
 mod delete;
 mod get;
 mod list;
 pub(crate) mod list_options;
-mod meta;
+pub(crate) mod meta;
 mod namespaces;
 pub(crate) mod options;
 mod patch;

@@ -57,11 +57,10 @@ impl Patch<'_> {
         let decoded =
             kinds::decode::value(patched.into(), shape).map_err(|error| invalid(&error.to_string()))?;
         let mut object = decoded.object;
-        for (field, expected) in [("kind", resource.kind), ("apiVersion", &resource.api_version())] {
-            if object.get(field).and_then(|value| value.as_str()) != Some(expected) {
-                return Err(invalid(&format!("the {field} of the result is not {expected}")));
-            }
-        }
+        // What is not said is filled in; what is said differently is another object.
+        decode::claim(&mut object, "kind", resource.kind).map_err(|status| invalid(status.message()))?;
+        decode::claim(&mut object, "apiVersion", &resource.api_version())
+            .map_err(|status| invalid(status.message()))?;
         if self.validation == FieldValidation::Strict {
             problems.extend(decoded.problems);
             if !problems.is_empty() {
