@@ -232,13 +232,13 @@ async fn damage(image: &[u8], lock: &[u8], due: &BTreeMap<String, Bytes>) -> (us
     // Most of a file is unused: damage where there is something.
     let used: Vec<usize> = (0..image.len()).filter(|at| image[*at] != 0).collect();
     let mut dice = 1_u64;
-    for round in 0..700_usize {
+    for round in 0..350_usize {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let random = (dice >> 33) as usize;
         let mut damaged = image.to_vec();
         match round % 7 {
             // The header decides what the rest is taken for.
-            0 => damaged[round * 320 / 700] ^= 1 << (random % 8),
+            0 => damaged[round * 320 / 350] ^= 1 << (random % 8),
             1 => damaged.truncate(random % image.len()),
             2 => {
                 let start = used[random % used.len()] / 4_096 * 4_096;
