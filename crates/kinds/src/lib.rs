@@ -7,6 +7,7 @@
 mod complete;
 pub mod decode;
 mod json;
+pub mod openapi;
 pub mod protobuf;
 pub mod quantity;
 pub mod resource;
