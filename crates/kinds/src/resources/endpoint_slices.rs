@@ -16,7 +16,7 @@ use super::formats::{
 };
 use super::scheduling::validate_labels;
 use crate::Map;
-use crate::resource::Resource;
+use crate::resource::{MetadataChecks, Resource};
 use crate::schema::discovery::ENDPOINT_SLICE;
 use crate::table::{Column, Row};
 
@@ -25,6 +25,7 @@ pub static ENDPOINT_SLICES: Resource = Resource {
     group: "discovery.k8s.io",
     kind: "EndpointSlice",
     plural: "endpointslices",
+    metadata_checks: MetadataChecks { alone: 1, as_update: 0, ..MetadataChecks::USUAL },
     schema: &ENDPOINT_SLICE,
     default,
     prepare_create: |slice| {

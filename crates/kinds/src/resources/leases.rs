@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::cells::{AGE, NAME, age, name, text_column};
 use super::fields::{object, object_mut, text};
 use crate::Map;
-use crate::resource::Resource;
+use crate::resource::{MetadataChecks, Resource};
 use crate::schema::coordination::LEASE;
 use crate::table::Row;
 
@@ -15,6 +15,7 @@ pub static LEASES: Resource = Resource {
     group: "coordination.k8s.io",
     kind: "Lease",
     plural: "leases",
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: false },
     schema: &LEASE,
     creates_on_update: true,
     updates_unconditionally: false,

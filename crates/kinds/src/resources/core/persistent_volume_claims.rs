@@ -15,7 +15,7 @@ use super::storage::{
 };
 use crate::Map;
 use crate::quantity::Quantity;
-use crate::resource::{Resource, Subresource};
+use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::fields::{
     default_text, default_value, is_present, keep, list, metadata, object, object_mut, text,
@@ -27,6 +27,7 @@ use crate::table::{Column, Row};
 pub static PERSISTENT_VOLUME_CLAIMS: Resource = Resource {
     kind: "PersistentVolumeClaim",
     plural: "persistentvolumeclaims",
+    metadata_checks: MetadataChecks { alone: 2, as_update: 1, ..MetadataChecks::USUAL },
     short_names: &["pvc"],
     subresources: &[Subresource::status("PersistentVolumeClaim")],
     schema: &schema::core::claim::PERSISTENT_VOLUME_CLAIM,

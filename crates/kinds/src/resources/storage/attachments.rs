@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::USUAL;
 use crate::Map;
-use crate::resource::{Resource, Subresource};
+use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::fields::{is_present, is_set, keep, keep_metadata, number, object, text};
 use crate::resources::formats::{dns_subdomain, driver_name, immutable};
@@ -16,6 +16,7 @@ use crate::table::{Column, Row};
 pub static VOLUME_ATTACHMENTS: Resource = Resource {
     kind: "VolumeAttachment",
     plural: "volumeattachments",
+    metadata_checks: MetadataChecks { alone: 2, as_update: 0, ..MetadataChecks::USUAL },
     schema: &VOLUME_ATTACHMENT,
     subresources: &[Subresource::status("VolumeAttachment")],
     prepare_create,

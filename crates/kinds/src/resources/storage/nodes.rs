@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::USUAL;
 use crate::Map;
-use crate::resource::Resource;
+use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{AGE, NAME, age, name};
 use crate::resources::fields::{
     empty_to_null, list, number, object, object_mut, objects, objects_mut, text, texts,
@@ -20,6 +20,7 @@ use crate::table::{Column, Row};
 pub static CSI_NODES: Resource = Resource {
     kind: "CSINode",
     plural: "csinodes",
+    metadata_checks: MetadataChecks { alone: 2, as_update: 0, ..MetadataChecks::USUAL },
     schema: &CSI_NODE,
     default,
     validate_create: validate,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::quantities::{quantity, round_amounts};
 use super::storage::{class, modes_cell, or_unset, phase_cell, protect};
 use crate::Map;
-use crate::resource::{Resource, Subresource};
+use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::fields::{default_text, default_value, is_present, keep, object, object_mut, text};
 use crate::schema;
@@ -18,6 +18,7 @@ use crate::table::{Column, Row};
 pub static PERSISTENT_VOLUMES: Resource = Resource {
     kind: "PersistentVolume",
     plural: "persistentvolumes",
+    metadata_checks: MetadataChecks { alone: 2, as_update: 0, ..MetadataChecks::USUAL },
     short_names: &["pv"],
     is_namespaced: false,
     subresources: &[Subresource::status("PersistentVolume")],
