@@ -7,6 +7,8 @@
 mod complete;
 pub mod decode;
 mod json;
+pub mod meta;
+pub mod names;
 pub mod protobuf;
 pub mod quantity;
 pub mod resource;

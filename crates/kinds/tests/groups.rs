@@ -341,7 +341,21 @@ fn replay(files: &[&str], at_least: usize) {
 
 #[test]
 fn rb_70_to_rb_77_roles_and_bindings_are_made_and_refused_as_recorded() {
-    replay(&["rbac-objects", "rbac-aggregation", "rbac-enforcement", "review-self", "csr-admission"], 60);
+    replay(
+        &[
+            "rbac-objects",
+            "rbac-aggregation",
+            "rbac-enforcement",
+            "rbac-escalation",
+            "review-sar",
+            "review-self",
+            "impersonation",
+            "bootstrap-tokens",
+            "csr-admission",
+            "csr-autoapprove",
+        ],
+        280,
+    );
 }
 
 #[test]
@@ -366,12 +380,14 @@ fn ap_91_tables_have_the_recorded_columns_and_cells() {
 
 #[test]
 fn cs_12_to_cs_34_signing_requests_are_updated_as_recorded() {
-    replay(&["csr-update", "csr-status", "csr-approval", "csr-requesters"], 100);
+    let signing = ["csr-signer-api-client", "csr-signer-kubelet-serving", "csr-signer-node-client"];
+    let files = ["csr-update", "csr-status", "csr-status-certificate", "csr-approval", "csr-requesters"];
+    replay(&[&files[..], &signing[..]].concat(), 330);
 }
 
 #[test]
 fn cs_12_to_cs_14_fields_of_signing_requests_are_refused_as_recorded() {
-    replay(&["csr-create-fields", "csr-create-object"], 80);
+    replay(&["csr-create-fields", "csr-create-object", "csr-create-request"], 150);
 }
 
 #[test]

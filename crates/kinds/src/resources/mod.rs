@@ -38,6 +38,16 @@ pub static ALL: &[&Resource] = &[
     &storage::CSI_NODES,
     &storage::STORAGE_CLASSES,
     &storage::VOLUME_ATTACHMENTS,
+    &core::endpoints::ENDPOINTS,
+    &core::events::CORE_EVENTS,
+    &core::namespaces::NAMESPACES,
+    &core::nodes::NODES,
+    &core::persistent_volume_claims::PERSISTENT_VOLUME_CLAIMS,
+    &core::persistent_volumes::PERSISTENT_VOLUMES,
+    &core::secrets::SECRETS,
+    &core::service_accounts::SERVICE_ACCOUNTS,
+    &core::services::SERVICES,
+    &core::events::EVENTS,
 ];
 
 /// The kind that a path names.

@@ -8,6 +8,7 @@ use crate::Map;
 use crate::resource::Resource;
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::fields::{is_set, object};
+use crate::schema;
 use crate::table::{Column, Row};
 
 /// The row of ConfigMaps.
@@ -15,6 +16,7 @@ pub static CONFIG_MAPS: Resource = Resource {
     kind: "ConfigMap",
     plural: "configmaps",
     short_names: &["cm"],
+    schema: &schema::core::small::CONFIG_MAP,
     validate_create: validate,
     validate_update,
     columns: COLUMNS,

@@ -14,6 +14,9 @@ const LABEL_LENGTH: usize = 63;
 /// The finalizers that need no prefix.
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
+/// What is wrong with a text, under its path.
+pub(super) type TextRule = fn(&str, &str) -> Vec<FieldError>;
+
 /// What is wrong with a key of a ConfigMap or a Secret (AP-132), one message per rule that it breaks.
 pub(super) fn data_key_errors(field: &str, key: &str) -> Vec<FieldError> {
     let mut details = Vec::new();

@@ -10,6 +10,7 @@ use crate::Map;
 use crate::resource::{NameRule, Resource, Selectable, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name as name_cell, text_column};
 use crate::resources::fields::{default_text, is_terminating, keep, name, object, object_mut, text, texts};
+use crate::schema;
 use crate::table::{Column, Row};
 
 /// The row of Namespaces.
@@ -22,6 +23,7 @@ pub static NAMESPACES: Resource = Resource {
         Subresource { name: "finalize", kind: "Namespace", group: None, version: None, verbs: &["update"] },
         Subresource::status("Namespace"),
     ],
+    schema: &schema::core::small::NAMESPACE,
     names: NameRule::Label,
     selectable: &[Selectable { name: "status.phase", value: |namespace| Cow::Borrowed(phase(namespace)) }],
     selects_namespace: false,
