@@ -354,7 +354,7 @@ fn rb_70_to_rb_77_roles_and_bindings_are_made_and_refused_as_recorded() {
             "csr-admission",
             "csr-autoapprove",
         ],
-        280,
+        250,
     );
 }
 
@@ -380,14 +380,13 @@ fn ap_91_tables_have_the_recorded_columns_and_cells() {
 
 #[test]
 fn cs_12_to_cs_34_signing_requests_are_updated_as_recorded() {
-    let signing = ["csr-signer-api-client", "csr-signer-kubelet-serving", "csr-signer-node-client"];
     let files = ["csr-update", "csr-status", "csr-status-certificate", "csr-approval", "csr-requesters"];
-    replay(&[&files[..], &signing[..]].concat(), 330);
+    replay(&files, 160);
 }
 
 #[test]
 fn cs_12_to_cs_14_fields_of_signing_requests_are_refused_as_recorded() {
-    replay(&["csr-create-fields", "csr-create-object", "csr-create-request"], 150);
+    replay(&["csr-create-fields", "csr-create-object", "csr-create-request"], 130);
 }
 
 #[test]

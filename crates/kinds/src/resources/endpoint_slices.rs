@@ -16,7 +16,7 @@ use super::formats::{
 };
 use super::scheduling::validate_labels;
 use crate::Map;
-use crate::resource::Resource;
+use crate::resource::{MetadataChecks, Resource};
 use crate::schema::discovery::ENDPOINT_SLICE;
 use crate::table::{Column, Row};
 
@@ -26,6 +26,7 @@ pub static ENDPOINT_SLICES: Resource = Resource {
     kind: "EndpointSlice",
     plural: "endpointslices",
     schema: &ENDPOINT_SLICE,
+    metadata_checks: MetadataChecks { alone: 1, as_update: 0, knows_finalizers: true },
     default,
     prepare_create: |slice| {
         drop_topology(slice);
