@@ -1,14 +1,23 @@
 //! Replays recorded requests for the kinds of all groups but the core group through the functions of their rows, and
 //! compares what comes out with the recorded answers: objects, causes, and rows of tables.
 
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up must stop"
+)]
+
 use std::collections::HashMap;
 
 use portcullis_kinds::resource::Resource;
-use portcullis_kinds::resources::{certificates, find};
+use portcullis_kinds::resources::{ALL, certificates, find, rbac};
 use portcullis_kinds::{Map, decode};
 use portcullis_policy::field_error::FieldError;
 use portcullis_policy::request::User;
 use portcullis_testkit::recorded;
+use proptest::prelude::*;
+use proptest::{collection, sample};
 use serde_json::{Value, json};
 
 /// 2026-01-02T03:04:05Z.
@@ -400,4 +409,151 @@ fn cs_1_the_requester_replaces_what_the_client_says() {
     assert_eq!(object["spec"]["groups"], json!(["us"]));
     assert!(object["spec"].get("uid").is_none() && object["spec"].get("extra").is_none());
     assert_eq!(object["status"], json!({}));
+}
+
+#[test]
+fn ap_40_ap_41_ap_50_ap_75_rows_answer_as_the_conventions_list_them() {
+    let rows = |holds: fn(&Resource) -> bool| -> Vec<&str> {
+        let groups = ALL.iter().filter(|resource| !matches!(resource.group, "" | "events.k8s.io"));
+        groups.filter(|resource| holds(resource)).map(|resource| resource.plural).collect()
+    };
+    assert_eq!(
+        rows(|r| !r.updates_unconditionally && r.plural != "machines"),
+        ["leases", "runtimeclasses", "csidrivers", "csinodes", "volumeattachments"]
+    );
+    assert_eq!(
+        rows(|r| r.creates_on_update),
+        ["leases", "runtimeclasses", "clusterrolebindings", "clusterroles", "rolebindings", "roles"]
+    );
+    let with_object = [
+        "deviceclasses",
+        "resourceclaims",
+        "resourceclaimtemplates",
+        "resourceslices",
+        "csidrivers",
+        "csinodes",
+        "storageclasses",
+        "volumeattachments",
+    ];
+    assert_eq!(rows(|r| r.deletes_to_object), with_object);
+    assert_eq!(rows(|r| !r.selects_namespace), ["certificatesigningrequests", "resourceslices"]);
+}
+
+#[test]
+fn rows_are_in_order_and_named_once() {
+    let names: Vec<_> = ALL.iter().map(|resource| (resource.group, resource.plural)).collect();
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(names, sorted);
+}
+
+#[test]
+fn nb_123_machines_keep_fields_that_nobody_here_knows() {
+    let target = target("/apis/machine.openshift.io/v1beta1/namespaces/a/machines").unwrap();
+    let spec = json!({"providerID": "p", "providerSpec": {"value": {"zone": "z", "tags": [1, null]}}});
+    let document = json!({"metadata": {"name": "m"}, "spec": spec, "status": {"phase": "Running"}});
+    let machine = created(&target, document, &Value::Null).unwrap().unwrap();
+    assert_eq!(machine["spec"]["providerSpec"], spec["providerSpec"]);
+    assert!(machine.get("status").is_none(), "a client cannot create a machine's status");
+}
+
+#[test]
+fn rb_121_old_documents_become_what_they_mean_in_v1() {
+    let document = json!({"apiVersion": "rbac.authorization.k8s.io/v1alpha1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "b"}, "subjects": [{"kind": "User", "name": "*", "apiVersion": "x/v1"}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}});
+    let mut document = document.as_object().unwrap().clone();
+    assert!(rbac::upgrade(&mut document));
+    assert_eq!(document["apiVersion"], json!("rbac.authorization.k8s.io/v1"));
+    let subject =
+        json!({"kind": "Group", "name": "system:authenticated", "apiGroup": "rbac.authorization.k8s.io"});
+    assert_eq!(document["subjects"], json!([subject]));
+    assert!((rbac::CLUSTER_ROLE_BINDINGS.validate_create)(&document).is_empty());
+    assert!(!rbac::upgrade(&mut document), "a v1 document stays as it is");
+}
+
+/// Any object whose members have names and values that the kinds look at, often of the wrong type.
+fn any_object() -> impl Strategy<Value = Map> {
+    let name = sample::select(vec![
+        "metadata",
+        "spec",
+        "status",
+        "rules",
+        "subjects",
+        "roleRef",
+        "drivers",
+        "devices",
+        "requests",
+        "exactly",
+        "firstAvailable",
+        "endpoints",
+        "addresses",
+        "ports",
+        "conditions",
+        "type",
+        "name",
+        "usages",
+        "pool",
+        "allocation",
+        "results",
+        "reservedFor",
+        "overhead",
+        "podFixed",
+        "hugepages-0",
+        "capacity",
+        "c",
+        "requestPolicy",
+        "validRange",
+        "validValues",
+        "default",
+        "min",
+        "max",
+        "step",
+        "value",
+        "attributes",
+        "version",
+        "allowMultipleAllocations",
+        "allowedTopologies",
+        "matchLabelExpressions",
+        "addressType",
+    ]);
+    let text =
+        sample::select(vec!["", "IPv4", "é/", "1Gi", "0", "-1", "a/b/c", "Approved", "true", "1.2.3-"]);
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        text.prop_map(Value::from),
+    ];
+    let value = leaf.prop_recursive(6, 64, 6, move |inner| {
+        prop_oneof![
+            collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            collection::vec((name.clone(), inner), 0..6).prop_map(|fields| {
+                Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+            }),
+        ]
+    });
+    value.prop_map(|value| value.as_object().cloned().unwrap_or_default())
+}
+
+proptest! {
+    #[test]
+    fn no_object_whatsoever_makes_a_row_panic(new in any_object(), old in any_object()) {
+        for resource in ALL.iter().filter(|resource| !resource.group.is_empty()) {
+            let mut object = new.clone();
+            (resource.default)(&mut object);
+            let defaulted = object.clone();
+            (resource.default)(&mut object);
+            prop_assert_eq!(&object, &defaulted, "defaults are there once they have been set");
+            (resource.validate_create)(&object);
+            (resource.validate_update)(&object, &old);
+            (resource.validate_status)(&object, &old);
+            let cells = (resource.row)(&object, NOW).cells;
+            prop_assert_eq!(cells.len(), resource.columns.len());
+            (resource.prepare_update)(&mut object, &old);
+            (resource.prepare_status)(&mut object, &old);
+            (resource.prepare_create)(&mut object);
+        }
+    }
 }
