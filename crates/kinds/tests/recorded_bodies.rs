@@ -1,5 +1,12 @@
 //! The bodies of recorded requests and answers are read as Kubernetes reads and prints them.
 
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up must stop"
+)]
+
 use portcullis_kinds::decode::{self, DecodeError, Decoded};
 use portcullis_kinds::schema::{self, Type};
 use portcullis_testkit::recorded;

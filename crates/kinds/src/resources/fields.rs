@@ -90,6 +90,13 @@ pub(super) fn keep(map: &mut Map, old: &Map, name: &str) {
     };
 }
 
+/// Makes a list that is empty or missing `null`, as it comes back from storage (AP-136).
+pub(super) fn empty_to_null(map: &mut Map, name: &str) {
+    if list(map, name).is_empty() {
+        map.insert(name.to_owned(), Value::Null);
+    }
+}
+
 /// Whether a member is there and is not null: Go's pointer that is not nil.
 pub(super) fn is_present(map: &Map, name: &str) -> bool {
     map.get(name).is_some_and(|value| !value.is_null())
@@ -99,5 +106,36 @@ pub(super) fn is_present(map: &Map, name: &str) -> bool {
 pub(super) fn default_value(map: &mut Map, name: &str, value: impl Into<Value>) {
     if !is_present(map, name) {
         map.insert(name.to_owned(), value.into());
+    }
+}
+
+/// Keeps of the metadata what an update of the status of some kinds cannot change: nearly all.
+pub(super) fn keep_metadata(object: &mut Map, old: &Map) {
+    const KEPT: [&str; 7] = [
+        "annotations",
+        "deletionTimestamp",
+        "finalizers",
+        "generation",
+        "labels",
+        "ownerReferences",
+        "selfLink",
+    ];
+    if let Some(new) = object_mut(object, "metadata") {
+        KEPT.into_iter().for_each(|name| keep(new, metadata(old), name));
+    }
+}
+
+/// Sets the generation of a new object.
+pub(super) fn begin_generation(object: &mut Map) {
+    if let Some(metadata) = object_mut(object, "metadata") {
+        metadata.insert("generation".to_owned(), Value::from(1));
+    }
+}
+
+/// Sets the generation after an update: one more than before when something has changed that counts.
+pub(super) fn raise_generation(object: &mut Map, old: &Map, has_changed: bool) {
+    let generation = number(metadata(old), "generation").saturating_add(i64::from(has_changed));
+    if let Some(metadata) = object_mut(object, "metadata").filter(|_| generation > 0) {
+        metadata.insert("generation".to_owned(), Value::from(generation));
     }
 }
