@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::USUAL;
 use crate::Map;
-use crate::resource::{Resource, Subresource};
+use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::fields::{is_present, is_set, keep, keep_metadata, number, object, text};
 use crate::resources::formats::{dns_subdomain, driver_name, immutable};
@@ -17,6 +17,7 @@ pub static VOLUME_ATTACHMENTS: Resource = Resource {
     kind: "VolumeAttachment",
     plural: "volumeattachments",
     schema: &VOLUME_ATTACHMENT,
+    metadata_checks: MetadataChecks { alone: 1, as_update: 0, knows_finalizers: true },
     subresources: &[Subresource::status("VolumeAttachment")],
     prepare_create,
     validate_create,
