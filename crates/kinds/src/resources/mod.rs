@@ -9,6 +9,7 @@ mod fields;
 mod formats;
 pub mod leases;
 pub mod machines;
+pub mod pods;
 pub mod rbac;
 pub mod runtime_classes;
 mod scheduling;
@@ -19,11 +20,21 @@ use crate::resource::Resource;
 /// All kinds, by group and then by plural name.
 pub static ALL: &[&Resource] = &[
     &core::config_maps::CONFIG_MAPS,
+    &core::endpoints::ENDPOINTS,
+    &core::events::CORE_EVENTS,
     &core::namespaces::NAMESPACES,
+    &core::nodes::NODES,
+    &core::persistent_volume_claims::PERSISTENT_VOLUME_CLAIMS,
+    &core::persistent_volumes::PERSISTENT_VOLUMES,
+    &pods::PODS,
+    &core::secrets::SECRETS,
+    &core::service_accounts::SERVICE_ACCOUNTS,
+    &core::services::SERVICES,
     &certificates::CERTIFICATE_SIGNING_REQUESTS,
     &machines::CLUSTER_API_MACHINES,
     &leases::LEASES,
     &endpoint_slices::ENDPOINT_SLICES,
+    &core::events::EVENTS,
     &machines::OPENSHIFT_MACHINES,
     &runtime_classes::RUNTIME_CLASSES,
     &rbac::CLUSTER_ROLE_BINDINGS,
@@ -38,16 +49,6 @@ pub static ALL: &[&Resource] = &[
     &storage::CSI_NODES,
     &storage::STORAGE_CLASSES,
     &storage::VOLUME_ATTACHMENTS,
-    &core::endpoints::ENDPOINTS,
-    &core::events::CORE_EVENTS,
-    &core::namespaces::NAMESPACES,
-    &core::nodes::NODES,
-    &core::persistent_volume_claims::PERSISTENT_VOLUME_CLAIMS,
-    &core::persistent_volumes::PERSISTENT_VOLUMES,
-    &core::secrets::SECRETS,
-    &core::service_accounts::SERVICE_ACCOUNTS,
-    &core::services::SERVICES,
-    &core::events::EVENTS,
 ];
 
 /// The kind that a path names.
