@@ -17,6 +17,7 @@ pub static LEASES: Resource = Resource {
     plural: "leases",
     metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: false },
     schema: &LEASE,
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: false },
     creates_on_update: true,
     updates_unconditionally: false,
     prepare_create: drop_disabled,

@@ -23,6 +23,8 @@ pub static CORE_EVENTS: Resource = Resource {
     schema: &schema::core::small::EVENT,
     names: NameRule::PathSegment,
     metadata_checks: MetadataChecks { alone: 0, as_update: 0, ..MetadataChecks::USUAL },
+    // Its validation never looks at the metadata.
+    metadata_checks: MetadataChecks { alone: 0, as_update: 0, knows_finalizers: false },
     creates_on_update: true,
     selectable: &[
         Selectable { name: "involvedObject.apiVersion", value: |event| involved(event, "apiVersion") },
@@ -56,6 +58,7 @@ pub static EVENTS: Resource = Resource {
     schema: &schema::events::EVENT,
     names: NameRule::Subdomain,
     metadata_checks: MetadataChecks { alone: 0, as_update: 1, ..MetadataChecks::USUAL },
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
     selectable: &[
         Selectable { name: "reason", value: |event| Cow::Borrowed(text(event, "reason")) },
         Selectable { name: "regarding.apiVersion", value: |event| regarding(event, "apiVersion") },

@@ -31,6 +31,7 @@ pub static PERSISTENT_VOLUME_CLAIMS: Resource = Resource {
     short_names: &["pvc"],
     subresources: &[Subresource::status("PersistentVolumeClaim")],
     schema: &schema::core::claim::PERSISTENT_VOLUME_CLAIM,
+    metadata_checks: MetadataChecks { alone: 2, as_update: 1, knows_finalizers: true },
     deletes_to_object: true,
     default,
     prepare_create,

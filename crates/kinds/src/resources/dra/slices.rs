@@ -27,6 +27,7 @@ pub static RESOURCE_SLICES: Resource = Resource {
     plural: "resourceslices",
     metadata_checks: MetadataChecks { alone: 0, as_update: 1, ..MetadataChecks::USUAL },
     schema: &RESOURCE_SLICE,
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
     is_namespaced: false,
     selectable: &[
         Selectable {

@@ -23,6 +23,7 @@ pub static CSI_DRIVERS: Resource = Resource {
     plural: "csidrivers",
     metadata_checks: MetadataChecks { alone: 0, as_update: 1, ..MetadataChecks::USUAL },
     schema: &CSI_DRIVER,
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
     default,
     validate_create: validate,
     prepare_update,

@@ -22,6 +22,7 @@ pub static CSI_NODES: Resource = Resource {
     plural: "csinodes",
     metadata_checks: MetadataChecks { alone: 2, as_update: 0, ..MetadataChecks::USUAL },
     schema: &CSI_NODE,
+    metadata_checks: MetadataChecks { alone: 1, as_update: 0, knows_finalizers: true },
     default,
     validate_create: validate,
     validate_update,

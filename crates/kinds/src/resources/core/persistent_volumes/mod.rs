@@ -23,6 +23,8 @@ pub static PERSISTENT_VOLUMES: Resource = Resource {
     is_namespaced: false,
     subresources: &[Subresource::status("PersistentVolume")],
     schema: &schema::core::persistent_volume::PERSISTENT_VOLUME,
+    // Its validation looks at the volume twice, and never at what changed.
+    metadata_checks: MetadataChecks { alone: 2, as_update: 0, knows_finalizers: true },
     deletes_to_object: true,
     default,
     prepare_create,
