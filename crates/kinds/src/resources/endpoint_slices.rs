@@ -25,7 +25,6 @@ pub static ENDPOINT_SLICES: Resource = Resource {
     group: "discovery.k8s.io",
     kind: "EndpointSlice",
     plural: "endpointslices",
-    metadata_checks: MetadataChecks { alone: 1, as_update: 0, ..MetadataChecks::USUAL },
     schema: &ENDPOINT_SLICE,
     metadata_checks: MetadataChecks { alone: 1, as_update: 0, knows_finalizers: true },
     default,

@@ -15,7 +15,6 @@ pub static LEASES: Resource = Resource {
     group: "coordination.k8s.io",
     kind: "Lease",
     plural: "leases",
-    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: false },
     schema: &LEASE,
     metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: false },
     creates_on_update: true,

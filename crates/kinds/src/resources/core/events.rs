@@ -22,7 +22,6 @@ pub static CORE_EVENTS: Resource = Resource {
     short_names: &["ev"],
     schema: &schema::core::small::EVENT,
     names: NameRule::PathSegment,
-    metadata_checks: MetadataChecks { alone: 0, as_update: 0, ..MetadataChecks::USUAL },
     // Its validation never looks at the metadata.
     metadata_checks: MetadataChecks { alone: 0, as_update: 0, knows_finalizers: false },
     creates_on_update: true,
@@ -57,7 +56,6 @@ pub static EVENTS: Resource = Resource {
     group: "events.k8s.io",
     schema: &schema::events::EVENT,
     names: NameRule::Subdomain,
-    metadata_checks: MetadataChecks { alone: 0, as_update: 1, ..MetadataChecks::USUAL },
     metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
     selectable: &[
         Selectable { name: "reason", value: |event| Cow::Borrowed(text(event, "reason")) },

@@ -27,7 +27,6 @@ use crate::table::{Column, Row};
 pub static PERSISTENT_VOLUME_CLAIMS: Resource = Resource {
     kind: "PersistentVolumeClaim",
     plural: "persistentvolumeclaims",
-    metadata_checks: MetadataChecks { alone: 2, as_update: 1, ..MetadataChecks::USUAL },
     short_names: &["pvc"],
     subresources: &[Subresource::status("PersistentVolumeClaim")],
     schema: &schema::core::claim::PERSISTENT_VOLUME_CLAIM,

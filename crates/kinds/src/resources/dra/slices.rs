@@ -25,7 +25,6 @@ use crate::table::{Column, Row};
 pub static RESOURCE_SLICES: Resource = Resource {
     kind: "ResourceSlice",
     plural: "resourceslices",
-    metadata_checks: MetadataChecks { alone: 0, as_update: 1, ..MetadataChecks::USUAL },
     schema: &RESOURCE_SLICE,
     metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
     is_namespaced: false,

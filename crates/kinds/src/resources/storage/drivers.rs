@@ -21,7 +21,6 @@ use crate::table::{Column, NONE, Row};
 pub static CSI_DRIVERS: Resource = Resource {
     kind: "CSIDriver",
     plural: "csidrivers",
-    metadata_checks: MetadataChecks { alone: 0, as_update: 1, ..MetadataChecks::USUAL },
     schema: &CSI_DRIVER,
     metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
     default,

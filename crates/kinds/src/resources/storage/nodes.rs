@@ -20,7 +20,6 @@ use crate::table::{Column, Row};
 pub static CSI_NODES: Resource = Resource {
     kind: "CSINode",
     plural: "csinodes",
-    metadata_checks: MetadataChecks { alone: 2, as_update: 0, ..MetadataChecks::USUAL },
     schema: &CSI_NODE,
     metadata_checks: MetadataChecks { alone: 1, as_update: 0, knows_finalizers: true },
     default,

@@ -18,7 +18,6 @@ use crate::table::{Column, Row};
 pub static PERSISTENT_VOLUMES: Resource = Resource {
     kind: "PersistentVolume",
     plural: "persistentvolumes",
-    metadata_checks: MetadataChecks { alone: 2, as_update: 0, ..MetadataChecks::USUAL },
     short_names: &["pv"],
     is_namespaced: false,
     subresources: &[Subresource::status("PersistentVolume")],
