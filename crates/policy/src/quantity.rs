@@ -304,7 +304,7 @@ impl fmt::Display for Quantity {
 fn write_binary(f: &mut fmt::Formatter<'_>, mut value: u64) -> fmt::Result {
     let mut suffix = "";
     for larger in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
-        if value % 1024 != 0 {
+        if !value.is_multiple_of(1024) {
             break;
         }
         value /= 1024;
