@@ -7,9 +7,9 @@
 mod complete;
 pub mod decode;
 mod json;
-pub mod openapi;
 pub mod meta;
 pub mod names;
+pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;
