@@ -13,12 +13,14 @@ use std::net::Ipv4Addr;
 
 use portcullis_kinds::Map;
 use portcullis_kinds::decode;
+use portcullis_kinds::meta;
 use portcullis_kinds::patch::{self, PatchKind};
 use portcullis_kinds::resource::Resource;
 use portcullis_kinds::resources;
 use portcullis_kinds::resources::core::{
     events, namespaces, persistent_volume_claims, persistent_volumes, services,
 };
+use portcullis_kinds::time::Instant;
 use portcullis_policy::field_error::FieldError;
 use portcullis_testkit::recorded;
 use serde_json::{Value, json};
@@ -52,17 +54,6 @@ const DROPPED: &[&str] = &[
     "message",
     "resourceVersion",
     "uid",
-];
-
-/// Paths of causes that come from the rules for metadata, which are not the kinds'.
-const OF_METADATA: &[&str] = &[
-    "metadata.annotations",
-    "metadata.deletionTimestamp",
-    "metadata.labels",
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.resourceVersion",
-    "metadata.uid",
 ];
 
 fn cleaned(value: &Value) -> Value {
@@ -160,11 +151,9 @@ impl Store {
 
     fn create(&self, target: &Target, mut object: Map) -> Outcome {
         let resource = target.resource;
-        let metadata = object.entry("metadata").or_insert(json!({})).as_object_mut().unwrap();
-        match resource.is_namespaced {
-            true => metadata.insert("namespace".into(), json!(target.namespace)),
-            false => metadata.remove("namespace"),
-        };
+        meta::settle_namespace(&mut object, &target.namespace).unwrap();
+        // A request that names the uid of an object says it so.
+        meta::begin(&mut object, "${uid}", Instant::of_seconds(0));
         (resource.default)(&mut object);
         (resource.prepare_create)(&mut object);
         match resource.plural {
@@ -181,21 +170,18 @@ impl Store {
             },
             _ => {}
         }
-        let errors = (resource.validate_create)(&object);
+        let mut errors = meta::validate(&object, resource);
+        errors.extend((resource.validate_create)(&object));
         if errors.is_empty() { Outcome::Object(object) } else { Outcome::Invalid(errors) }
     }
 
     fn update(&self, target: &Target, mut object: Map, old: &Map) -> Outcome {
         let resource = target.resource;
-        let metadata = object.entry("metadata").or_insert(json!({})).as_object_mut().unwrap();
-        for member in ["namespace", "deletionGracePeriodSeconds", "deletionTimestamp"] {
-            match old["metadata"].get(member) {
-                Some(value) => metadata.insert(member.to_owned(), value.clone()),
-                None => metadata.remove(member),
-            };
-        }
+        meta::settle_namespace(&mut object, &target.namespace).unwrap();
+        meta::carry_over(&mut object, old);
         (resource.default)(&mut object);
-        let errors = match target.subresource.as_deref() {
+        let is_whole = target.subresource.is_none();
+        let of_kind = match target.subresource.as_deref() {
             None => {
                 (resource.prepare_update)(&mut object, old);
                 if resource.plural == "services" {
@@ -216,6 +202,8 @@ impl Store {
             }
             Some(other) => panic!("{other}"),
         };
+        let mut errors = meta::validate_update(&object, old, resource, !is_whole);
+        errors.extend(of_kind);
         if errors.is_empty() { Outcome::Object(object) } else { Outcome::Invalid(errors) }
     }
 }
@@ -259,9 +247,6 @@ fn recorded_causes(body: &Value) -> Vec<(String, String)> {
         .flatten()
         .map(|cause| (text(cause, "field"), text(cause, "reason")))
         .filter(|(field, _)| {
-            !OF_METADATA.contains(&field.as_str()) && !field.starts_with("metadata.finalizers")
-        })
-        .filter(|(field, _)| {
             !matches!(field.as_str(), "patch" | "fieldValidation" | "dryRun" | "fieldManager")
         })
         .collect();
@@ -289,7 +274,7 @@ fn compare(place: &str, line: &Value, outcome: &Outcome, counts: &mut Counts) {
             counts.expect_same(place, &causes(errors), &recorded_causes(expected));
             counts.refusals += 1;
         }
-        // The metadata, the query or the patch were refused; the kind has nothing against the object.
+        // The query or the patch was refused; nothing is wrong with the object.
         (Outcome::Object(_), 422) => counts.expect_same(place, &Vec::new(), &recorded_causes(expected)),
         (Outcome::Object(_), _) => {}
         (Outcome::Invalid(errors), code) => {
