@@ -7,6 +7,9 @@
 mod complete;
 pub mod decode;
 mod json;
+pub mod meta;
+pub mod names;
+pub mod patch;
 pub mod protobuf;
 pub mod quantity;
 pub mod resource;

@@ -14,8 +14,8 @@ use portcullis_policy as policy;
 
 /// The user of requests without credentials (AN-110).
 pub const ANONYMOUS: &str = "system:anonymous";
-const AUTHENTICATED: &str = "system:authenticated";
-const UNAUTHENTICATED: &str = "system:unauthenticated";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// How long a certificate that failed is not looked at again on the same connection: checking a long chain is work
 /// that a client could ask for with every request.
 const REMEMBER_FAILURE: Duration = Duration::from_secs(1);

@@ -7,9 +7,12 @@
 pub mod api;
 pub mod authn;
 pub mod authz;
+pub mod backend;
+pub mod body;
 pub mod bootstrap;
 pub mod config;
 mod go;
+mod impersonation;
 pub mod listener;
 pub mod metrics;
 mod query;

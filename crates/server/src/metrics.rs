@@ -178,13 +178,13 @@ impl Metrics {
 }
 
 fn request_labels(route: Route, method: &Method, code: StatusCode) -> RequestLabels {
-    let Labels { group, version, resource, scope } = route.labels();
+    let Labels { group, version, resource, subresource, scope } = route.labels();
     RequestLabels {
-        verb: verb(method),
+        verb: verb(route, method),
         group,
         version,
         resource,
-        subresource: "",
+        subresource,
         scope,
         component: "apiserver",
         code: code.as_u16(),
@@ -193,19 +193,22 @@ fn request_labels(route: Route, method: &Method, code: StatusCode) -> RequestLab
 }
 
 fn duration_labels(route: Route, method: &Method) -> DurationLabels {
-    let Labels { group, version, resource, scope } = route.labels();
+    let Labels { group, version, resource, subresource, scope } = route.labels();
     DurationLabels {
-        verb: verb(method),
+        verb: verb(route, method),
         group,
         version,
         resource,
-        subresource: "",
+        subresource,
         scope,
         component: "apiserver",
     }
 }
 
-fn verb(method: &Method) -> &'static str {
+fn verb(route: Route, method: &Method) -> &'static str {
+    if let Route::Object { action, .. } = route {
+        return action.label();
+    }
     match method.as_str() {
         "DELETE" => "DELETE",
         "GET" => "GET",

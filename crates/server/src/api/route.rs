@@ -1,7 +1,12 @@
 //! Which paths there are. One function reads a path; the table of all paths is for tests, which hold it against every
 //! kind of caller.
 
+use std::hash::{Hash, Hasher};
+use std::ptr;
+
+use kinds::resource::Resource;
 use policy::review::{REVIEW_GROUP, ReviewKind, ReviewVersion};
+use portcullis_kinds as kinds;
 use portcullis_policy as policy;
 
 use crate::config::RuntimeConfig;
@@ -13,10 +18,21 @@ pub enum Route {
     Discovery(Document),
     /// A health endpoint, or one check of it.
     Health(Probe),
+    /// A kind is there, but not for this method (AP-2).
+    MethodNotAllowed,
     /// `/metrics`
     Metrics,
     /// Nothing, below a served API group (AP-1).
     NotFound,
+    /// An object, a collection, or what is below an object.
+    Object {
+        /// The kind.
+        row: Row,
+        /// The subresource, or empty.
+        subresource: &'static str,
+        /// What is to be done.
+        action: Action,
+    },
     /// Nothing, anywhere else (AP-1).
     PageNotFound,
     /// A review (WH-70).
@@ -30,6 +46,75 @@ pub enum Route {
     Root,
     /// `/version`
     Version,
+}
+
+/// A kind. Two are the same only if they are the same row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row(pub &'static Resource);
+
+impl PartialEq for Row {
+    fn eq(&self, other: &Self) -> bool {
+        ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Row {}
+
+impl Hash for Row {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        ptr::from_ref(self.0).hash(state);
+    }
+}
+
+/// What is to be done with objects: each is the verb that was authorized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// `create`
+    Create,
+    /// `delete`
+    Delete,
+    /// `deletecollection`
+    DeleteCollection,
+    /// `get`
+    Get,
+    /// `list`
+    List,
+    /// `patch`
+    Patch,
+    /// `update`
+    Update,
+    /// `watch`
+    Watch,
+}
+
+impl Action {
+    /// The verb, as authorizers know it.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Patch => "patch",
+            Self::Update => "update",
+            Self::Watch => "watch",
+        }
+    }
+
+    /// The verb, as metrics have it.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Create => "POST",
+            Self::Delete => "DELETE",
+            Self::DeleteCollection => "DELETECOLLECTION",
+            Self::Get => "GET",
+            Self::List => "LIST",
+            Self::Patch => "PATCH",
+            Self::Update => "PUT",
+            Self::Watch => "WATCH",
+        }
+    }
 }
 
 /// A discovery document (AP-100).
@@ -144,6 +229,7 @@ pub(crate) struct Labels {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) resource: &'static str,
+    pub(crate) subresource: &'static str,
     pub(crate) scope: &'static str,
 }
 
@@ -214,17 +300,31 @@ impl Route {
     }
 
     pub(crate) fn labels(self) -> Labels {
-        let path = |resource| Labels { group: "", version: "", resource, scope: "" };
+        let path = |resource| Labels { group: "", version: "", resource, subresource: "", scope: "" };
         match self {
             Self::Discovery(_) | Self::Root => path("discovery"),
             Self::Health(probe) => path(probe.name()),
             Self::Metrics => path("metrics"),
-            Self::NotFound | Self::PageNotFound => path(""),
+            Self::MethodNotAllowed | Self::NotFound | Self::PageNotFound => path(""),
+            Self::Object { row: Row(resource), subresource, action } => Labels {
+                group: resource.group,
+                version: resource.version,
+                resource: resource.plural,
+                subresource,
+                scope: match action {
+                    Action::DeleteCollection | Action::List | Action::Watch if resource.is_namespaced => {
+                        "namespace"
+                    }
+                    Action::DeleteCollection | Action::List | Action::Watch => "cluster",
+                    _ => "resource",
+                },
+            },
             Self::Version => path("version"),
             Self::Review { kind, version } => Labels {
                 group: REVIEW_GROUP,
                 version: version.review().as_str(),
                 resource: kind.resource(),
+                subresource: "",
                 scope: if kind.is_namespaced() { "namespace" } else { "cluster" },
             },
         }

@@ -24,6 +24,7 @@ use portcullis_pki::{CertificateAuthority, KeyPair, pem};
 use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::{Builder, EngineConfig};
 use portcullis_policy::objects::Object;
+use portcullis_policy::restriction::{AdmissionRequest, Rejection};
 use portcullis_policy::rules::{NonResourceRule, ResourceRule, RuleListing};
 use portcullis_policy::{Attributes, Reason, User};
 use portcullis_server::api::health::Check;
@@ -92,6 +93,10 @@ impl Engine for FixedRules {
         } else {
             outcome(Verdict::NoOpinion, vec![], None)
         }
+    }
+
+    fn admit_write(&self, _request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+        Ok(())
     }
 
     fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
