@@ -6,7 +6,6 @@ use portcullis_store::embedded::Embedded;
 use portcullis_store::watch::Subscription;
 use portcullis_store::{Committed, Entry, Event, List, Listing, Revision, Store, StoreError, Watch, Write};
 
-
 /// A store.
 pub enum Backend {
     /// In this process.

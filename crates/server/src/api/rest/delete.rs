@@ -174,7 +174,8 @@ pub(crate) fn step(resource: &Resource, object: &Map, options: &DeleteOptions) -
     let mut marked = object.clone();
     // Pods alone have a time to end in. Once that is over, or was none, they go like everything else.
     let is_pod = std::ptr::eq(resource, &raw const PODS);
-    let is_over = meta::is_terminating(object) && meta::grace_period(object).is_none_or(|seconds| seconds == 0);
+    let is_over =
+        meta::is_terminating(object) && meta::grace_period(object).is_none_or(|seconds| seconds == 0);
     let mut period = None;
     if is_pod && !is_over {
         match Deletion::of(object, options.grace_period) {

@@ -195,7 +195,9 @@ impl Stream {
     fn written(&mut self, item: &Item) -> Result<Option<Bytes>, Status> {
         let (resource, selection) = (self.resource, &self.selection);
         let (kind, object) = match item {
-            Item::Present(entry) if selection.has(resource, entry)? => ("ADDED", storage::served(resource, &entry.value)?),
+            Item::Present(entry) if selection.has(resource, entry)? => {
+                ("ADDED", storage::served(resource, &entry.value)?)
+            }
             Item::Present(_) => return Ok(None),
             Item::Bookmark { revision, is_initial_end } => {
                 let bookmark = self.bookmark(*revision, *is_initial_end)?;
