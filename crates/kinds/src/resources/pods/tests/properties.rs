@@ -119,6 +119,32 @@ fn a_valid_pod_stays_valid_when_nothing_changes() {
 }
 
 #[test]
+fn a_pod_is_given_a_token_once_and_stays_valid_ap_110() {
+    let account = Map::new();
+    let mut mounted = 0;
+    for pod in pods() {
+        let mut pod = defaulted(pod);
+        let Some(name) = admission::service_account(&pod).map(str::to_owned) else { continue };
+        let was_valid = {
+            let mut pod = pod.clone();
+            for field in ["serviceAccount", "serviceAccountName"] {
+                pod.object_mut("spec").unwrap().insert(field.to_owned(), name.as_str().into());
+            }
+            (PODS.validate_create)(&pod).is_empty()
+        };
+        admission::admit_service_account(&mut pod, Some(&account), "abcde").unwrap();
+        let once = pod.clone();
+        admission::admit_service_account(&mut pod, Some(&account), "fghij").unwrap();
+        assert_eq!(pod, once);
+        assert_eq!(defaulted(pod.clone()), once, "nothing is left to default");
+        let volumes = pod.object("spec").unwrap().list("volumes");
+        mounted += usize::from(volumes.iter().any(|volume| volume["name"] == "kube-api-access-abcde"));
+        assert!(!was_valid || (PODS.validate_create)(&pod).is_empty(), "{}", Value::Object(pod));
+    }
+    assert!(mounted > 20, "only {mounted} pods have a token");
+}
+
+#[test]
 fn no_pod_stops_any_function() {
     let all = pods();
     for (pod, other) in all.iter().zip(all.iter().rev()) {
