@@ -65,7 +65,11 @@ fn cases() -> Vec<Case> {
     for name in recorded::names().iter().filter(|name| name.starts_with("http/")) {
         let mut stored: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
         for line in recorded::lines(name) {
-            let (path, _) = line["path"].as_str().unwrap().split_once('?').unwrap_or((line["path"].as_str().unwrap(), ""));
+            let (path, _) = line["path"]
+                .as_str()
+                .unwrap()
+                .split_once('?')
+                .unwrap_or((line["path"].as_str().unwrap(), ""));
             let method = line["method"].as_str().unwrap();
             let answer = &line["expect"]["body"];
             let object_path = match method {
@@ -122,7 +126,9 @@ fn recorded_patches_give_the_recorded_results_ap_60_to_ap_64() {
                 applied += 1;
                 let decoded = decode::value(Value::Object(object), case.of_type).unwrap().object;
                 let (got, want) = (cleaned(&Value::Object(decoded)), case.expected["body"].clone());
-                if got != want { println!("DIFF {id} {} \n got {got}\nwant {want}", String::from_utf8_lossy(&case.patch)); }
+                if got != want {
+                    println!("DIFF {id} {} \n got {got}\nwant {want}", String::from_utf8_lossy(&case.patch));
+                }
             }
             Ok(object) => {
                 let decoded = decode::value(Value::Object(object), case.of_type);

@@ -117,9 +117,11 @@ fn validate_inline(spec: &Map) -> Vec<FieldError> {
     let field = |name: &str| format!("spec.source.inlineVolumeSpec.{name}");
     let of_objects =
         ["claimRef", "nodeAffinity", "volumeMode"].into_iter().filter(|name| is_present(spec, name));
-    let of_objects = of_objects
-        .chain((!object(spec, "capacity").is_empty()).then_some("capacity"))
-        .chain(["persistentVolumeReclaimPolicy", "storageClassName"].into_iter().filter(|name| !text(spec, name).is_empty()));
+    let of_objects = of_objects.chain((!object(spec, "capacity").is_empty()).then_some("capacity")).chain(
+        ["persistentVolumeReclaimPolicy", "storageClassName"]
+            .into_iter()
+            .filter(|name| !text(spec, name).is_empty()),
+    );
     let detail = "may not be specified in the context of inline volumes";
     let mut errors: Vec<FieldError> =
         of_objects.map(|name| FieldError::forbidden(field(name), detail)).collect();
@@ -127,7 +129,8 @@ fn validate_inline(spec: &Map) -> Vec<FieldError> {
         errors.push(FieldError::required(field("accessModes"), ""));
     }
     if !is_present(spec, "csi") {
-        errors.push(FieldError::required(field("csi"), "has to be specified in the context of inline volumes"));
+        errors
+            .push(FieldError::required(field("csi"), "has to be specified in the context of inline volumes"));
         return errors;
     }
     let csi = object(spec, "csi");

@@ -49,10 +49,7 @@ pub(super) fn validate(spec: &Field<'_>, errors: &mut Errors) {
 
 fn contexts<'a>(spec: &Field<'a>) -> impl Iterator<Item = Field<'a>> {
     let lists = CONTAINER_LISTS.map(|list| spec.child(list));
-    lists
-        .into_iter()
-        .flat_map(|list| list.items())
-        .map(|item| item.child("securityContext"))
+    lists.into_iter().flat_map(|list| list.items()).map(|item| item.child("securityContext"))
 }
 
 fn linux(spec: &Field<'_>, errors: &mut Errors) {
