@@ -191,15 +191,178 @@ fn a_changed_bundle_counts_on_open_connections_an_40() {
 }
 
 #[test]
-fn impersonation_is_refused_and_never_passed_over() {
+fn impersonation_without_a_user_is_refused_and_without_anything_is_none_an_121_an_130() {
     let server = start();
-    for header in
-        ["Impersonate-User: jane", "impersonate-group: g", "Impersonate-Uid: 1", "Impersonate-Extra-a: b"]
-    {
-        let answer = server.get("/api").by(&server.admin()).header(header).send();
-        answer.assert_status(400, "BadRequest");
+    for headers in [
+        &["impersonate-group: g"][..],
+        &["Impersonate-Uid: 1"],
+        &["Impersonate-Extra-a: b"],
+        &["Impersonate-Group;"],
+        &["Impersonate-User;", "Impersonate-Group: x"],
+    ] {
+        let mut request = server.get("/api").by(&server.admin());
+        for header in headers {
+            request = request.header(header);
+        }
+        request.send().assert_status(400, "BadRequest");
     }
-    assert_eq!(server.get("/api").by(&server.admin()).header("Impersonate-Other: x").send().code, 200);
+    for header in ["Impersonate-Other: x", "Impersonate-User;", "Impersonate-Uid;"] {
+        assert_eq!(server.get("/api").by(&server.admin()).header(header).send().code, 200, "{header}");
+    }
+}
+
+/// Who the server takes a caller for.
+fn whoami(request: common::Curl) -> serde_json::Value {
+    let answer = request.send();
+    assert_eq!(answer.code, 201, "{}", String::from_utf8_lossy(&answer.body));
+    answer.json()["status"]["userInfo"].clone()
+}
+
+const SELF_REVIEW: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+fn with_rules(rules: &str) -> common::Started {
+    let role = |name: &str, rules: &str| {
+        format!(
+            r#"{{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{{"name":"{name}"}},"rules":{rules}}},
+            {{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{{"name":"{name}"}},"roleRef":{{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"{name}"}},"subjects":[{{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"alice"}}]}}"#
+        )
+    };
+    let state = format!(r#"{{"kind":"List","apiVersion":"v1","items":[{}]}}"#, role("imp", rules));
+    start_with(Setup { state: Some(state), ..Setup::default() })
+}
+
+#[test]
+fn an_impersonated_user_has_nothing_of_the_caller_an_124_to_an_126() {
+    let server = with_rules("[]");
+    let ask = |headers: &[&str]| {
+        let mut request = server.post(SELF_REVIEW, "{}").by(&server.admin());
+        for header in headers {
+            request = request.header(header);
+        }
+        whoami(request)
+    };
+    assert_eq!(
+        ask(&["Impersonate-User: bob"]),
+        serde_json::json!({"username": "bob", "groups": ["system:authenticated"]})
+    );
+    assert_eq!(
+        ask(&[
+            "Impersonate-User: bob",
+            "Impersonate-Group: a",
+            "Impersonate-Group: b",
+            "Impersonate-Uid: u",
+            "Impersonate-Extra-Acme%2fX: 1",
+            "Impersonate-Extra-Acme%2fX: 2"
+        ]),
+        serde_json::json!({"username": "bob", "uid": "u", "groups": ["a", "b", "system:authenticated"],
+            "extra": {"acme/x": ["1", "2"]}})
+    );
+    assert_eq!(
+        ask(&["Impersonate-User: system:serviceaccount:ns:sa"])["groups"],
+        serde_json::json!(["system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"])
+    );
+    assert_eq!(
+        ask(&["Impersonate-User: system:serviceaccount:Ns:sa"])["groups"],
+        serde_json::json!(["system:authenticated"])
+    );
+    // Nobody known may not even ask who they are.
+    let anonymous =
+        server.post(SELF_REVIEW, "{}").by(&server.admin()).header("Impersonate-User: system:anonymous");
+    anonymous.send().assert_status(403, "Forbidden");
+}
+
+#[test]
+fn who_may_impersonate_whom_is_asked_for_every_part_an_123_an_127() {
+    let server = with_rules(
+        r#"[{"verbs":["impersonate"],"apiGroups":[""],"resources":["users"],"resourceNames":["bob"]},
+            {"verbs":["impersonate"],"apiGroups":[""],"resources":["groups"],"resourceNames":["g1"]},
+            {"verbs":["impersonate"],"apiGroups":["authentication.k8s.io"],"resources":["userextras/scopes"],"resourceNames":["s1"]}]"#,
+    );
+    let alice = server.user("alice", &[]);
+    let ask = |headers: &[&str]| {
+        let mut request = server.post(SELF_REVIEW, "{}").by(&alice).header("Impersonate-User: bob");
+        for header in headers {
+            request = request.header(header);
+        }
+        request.send()
+    };
+    assert_eq!(ask(&[]).code, 201);
+    assert_eq!(ask(&["Impersonate-Group: g1", "Impersonate-Extra-Scopes: s1"]).code, 201);
+    for (headers, details) in [
+        (
+            &["Impersonate-Group: system:masters"][..],
+            serde_json::json!({"kind": "groups", "name": "system:masters"}),
+        ),
+        (
+            &["Impersonate-Uid: u"],
+            serde_json::json!({"group": "authentication.k8s.io", "kind": "uids", "name": "u"}),
+        ),
+        (
+            &["Impersonate-Extra-Scopes: s2"],
+            serde_json::json!({"group": "authentication.k8s.io", "kind": "userextras", "name": "s2"}),
+        ),
+    ] {
+        assert_eq!(ask(headers).assert_status(403, "Forbidden")["details"], details);
+    }
+    let other = server.post(SELF_REVIEW, "{}").by(&alice).header("Impersonate-User: eve").send();
+    let status = other.assert_status(403, "Forbidden");
+    assert_eq!(
+        status["message"],
+        r#"users "eve" is forbidden: User "alice" cannot impersonate resource "users" in API group "" at the cluster scope"#
+    );
+}
+
+#[test]
+fn constrained_impersonation_needs_the_request_and_the_user_an_140_to_an_145() {
+    let server = with_rules(
+        r#"[{"verbs":["impersonate:user-info"],"apiGroups":["authentication.k8s.io"],"resources":["users"],"resourceNames":["bob"]},
+            {"verbs":["impersonate:user-info"],"apiGroups":["authentication.k8s.io"],"resources":["groups"]},
+            {"verbs":["impersonate-on:user-info:create"],"apiGroups":["authentication.k8s.io"],"resources":["selfsubjectreviews"]}]"#,
+    );
+    let alice = server.user("alice", &[]);
+    let ask = |path: &str, header: &str| {
+        server.post(path, "{}").by(&alice).header("Impersonate-User: bob").header(header).send()
+    };
+    assert_eq!(ask(SELF_REVIEW, "Impersonate-Group: g").code, 201);
+    // Not this request.
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let status = ask(path, "Impersonate-Group: g").assert_status(403, "Forbidden");
+    assert_eq!(status["details"]["kind"], "selfsubjectaccessreviews");
+    // Never this group.
+    let status = ask(SELF_REVIEW, "Impersonate-Group: system:masters").assert_status(403, "Forbidden");
+    assert_eq!(status["details"]["name"], "system:masters");
+    // Not this user.
+    let request = server.post(SELF_REVIEW, "{}").by(&alice).header("Impersonate-User: eve");
+    let status = request.send().assert_status(403, "Forbidden");
+    assert_eq!(
+        status["details"],
+        serde_json::json!({"group": "authentication.k8s.io", "kind": "users", "name": "eve"})
+    );
+}
+
+#[test]
+fn static_tokens_are_users_an_60_to_an_64() {
+    let tokens = "secret,jane,u1,\"g1,g2\"\nplain,joe,u2";
+    let server = start_with(Setup {
+        tokens: Some(tokens),
+        state: Some(r#"{"kind":"List","apiVersion":"v1","items":[]}"#.into()),
+        ..Setup::default()
+    });
+    let ask = |token: &str| server.post(SELF_REVIEW, "{}").header(&format!("Authorization: Bearer {token}"));
+    assert_eq!(
+        whoami(ask("secret")),
+        serde_json::json!({"username": "jane", "uid": "u1", "groups": ["g1", "g2", "system:authenticated"]})
+    );
+    assert_eq!(
+        whoami(ask("plain")),
+        serde_json::json!({"username": "joe", "uid": "u2", "groups": ["system:authenticated"]})
+    );
+    ask("other").send().assert_status(401, "Unauthorized");
+    // AN-11: a certificate that fails does not keep the token from counting, and one that is good comes first.
+    let long_ago = SystemTime::now() - Duration::from_secs(7200);
+    let expired = server.issued(server.authority(), "eve", &[], Usage::Client, long_ago);
+    assert_eq!(whoami(ask("secret").by(&expired))["username"], "jane");
+    assert_eq!(whoami(ask("secret").by(&server.admin()))["username"], "kubernetes-admin");
 }
 
 #[test]

@@ -28,12 +28,16 @@ use portcullis_policy::restriction::{AdmissionRequest, Rejection};
 use portcullis_policy::rules::{NonResourceRule, ResourceRule, RuleListing};
 use portcullis_policy::{Attributes, Reason, User};
 use portcullis_server::api::health::Check;
+use portcullis_server::api::rest::system_namespaces;
 use portcullis_server::authn::Authentication;
 use portcullis_server::authz::{Authorization, Engine, Outcome, Verdict};
+use portcullis_server::backend::Backend;
 use portcullis_server::bootstrap::Bootstrap;
 use portcullis_server::config::{Limits, RuntimeConfig};
 use portcullis_server::state::{Format, Loader};
+use portcullis_server::token_file::TokenFile;
 use portcullis_server::{App, Server};
+use portcullis_store::embedded::Options;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -126,6 +130,10 @@ pub struct Setup {
     pub checks: Vec<Check>,
     /// Decide over these objects as the product does, not by the fixed rules.
     pub state: Option<String>,
+    /// Keep objects, in memory.
+    pub keeps_objects: bool,
+    /// Static tokens.
+    pub tokens: Option<&'static str>,
 }
 
 impl Default for Setup {
@@ -136,6 +144,8 @@ impl Default for Setup {
             limits: Limits { shutdown: Duration::from_secs(1), ..Limits::default() },
             checks: Vec::new(),
             state: None,
+            keeps_objects: false,
+            tokens: None,
         }
     }
 }
@@ -162,6 +172,7 @@ fn engine(state: &str) -> portcullis_policy::engine::Engine {
         modes: vec![Mode::Node, Mode::Rbac],
         masters_first: true,
         default_policy: true,
+        admission: true,
         ..EngineConfig::default()
     };
     let mut builder = Builder::new(config).unwrap();
@@ -181,6 +192,10 @@ pub fn start_with(setup: Setup) -> Started {
         portcullis_pki::CaBundle::from_pem(&fs::read(dir.join("ca.crt")).unwrap()).unwrap(),
         setup.anonymous,
     );
+    let authentication = match setup.tokens {
+        Some(text) => authentication.with_tokens(TokenFile::read(text).unwrap()),
+        None => authentication,
+    };
     let authorization = match &setup.state {
         Some(state) => Authorization::new(engine(state)),
         None => Authorization::new(FixedRules),
@@ -189,8 +204,13 @@ pub fn start_with(setup: Setup) -> Started {
     for check in setup.checks {
         app = app.with_check(check);
     }
-    let app = Arc::new(app);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    if setup.keeps_objects {
+        let backend = Backend::Embedded(Options::memory().open().unwrap());
+        runtime.block_on(system_namespaces::ensure(&backend)).map_err(|s| s.message().to_owned()).unwrap();
+        app = app.with_backend(backend);
+    }
+    let app = Arc::new(app);
     let server = runtime
         .block_on(Server::bind("127.0.0.1:0".parse().unwrap(), bootstrap.tls.clone(), Arc::clone(&app)))
         .unwrap();

@@ -4,7 +4,10 @@ use http::StatusCode;
 use http::header::WARNING;
 use hyper::body::Incoming;
 use kinds::Map;
+use kinds::resources::pods::PODS;
+use policy::field_error::NO_FIELD;
 use portcullis_kinds as kinds;
+use portcullis_policy as policy;
 use portcullis_store::{Expect, Store as _, StoreError, Write};
 
 use super::admission::{self, Operation};
@@ -164,6 +167,9 @@ async fn attempt(
 /// AP-40: a resourceVersion is a precondition; without one some kinds cannot be updated.
 fn check_version(call: &Call<'_>, object: &mut Map, stored: &Stored) -> Result<(), Status> {
     let resource = call.target.resource;
+    if let Some(error) = kinds::meta::missing_revision(object, resource) {
+        return Err(Status::invalid_object(resource.group, resource.kind, call.target.name, &[error]));
+    }
     let given = meta::text(object, "resourceVersion");
     let asked = list_options::revision(given).map_err(Status::unknown)?;
     match asked {
@@ -171,15 +177,6 @@ fn check_version(call: &Call<'_>, object: &mut Map, stored: &Stored) -> Result<(
             let why =
                 "the object has been modified; please apply your changes to the latest version and try again";
             return Err(Status::conflict(resource.group, resource.plural, call.target.name, why));
-        }
-        None if !resource.updates_unconditionally => {
-            let field = "metadata.resourceVersion";
-            let errors = [portcullis_policy::field_error::FieldError::invalid(
-                field,
-                "0",
-                "must be specified for an update",
-            )];
-            return Err(Status::invalid_object(resource.group, resource.kind, call.target.name, &errors));
         }
         _ => {}
     }
@@ -190,20 +187,19 @@ fn check_version(call: &Call<'_>, object: &mut Map, stored: &Stored) -> Result<(
 /// Keeps what an update cannot change, and validates the rest (AP-42 to AP-44).
 fn prepare(call: &Call<'_>, object: &mut Map, old: &Map) -> Result<(), Status> {
     let resource = call.target.resource;
-    meta::keep_system_fields(object, old);
-    let is_status = call.target.subresource.is_some_and(|sub| sub.name == "status");
-    let validate = match is_status {
-        true => {
-            (resource.prepare_status)(object, old);
-            resource.validate_status
+    kinds::meta::carry_over(object, old);
+    (call.strategy.prepare)(object, old);
+    let mut errors = (call.strategy.validate)(object, old);
+    // A pod's error without a field stands alone (MP-15).
+    let alone =
+        errors.iter().position(|error| error.field == NO_FIELD && std::ptr::eq(resource, &raw const PODS));
+    match alone {
+        Some(at) => errors = vec![errors.swap_remove(at)],
+        None => {
+            let of_metadata = kinds::meta::validate_update(object, old, resource, call.strategy.is_status);
+            errors.splice(0..0, of_metadata);
         }
-        false => {
-            (resource.prepare_update)(object, old);
-            resource.validate_update
-        }
-    };
-    let mut errors = meta::validate_update(resource, object, old);
-    errors.extend(validate(object, old));
+    }
     match errors.as_slice() {
         [] => Ok(()),
         errors => Err(Status::invalid_object(resource.group, resource.kind, call.target.name, errors)),
