@@ -82,7 +82,7 @@ impl Engine for FixedRules {
                             || path.starts_with("/apis/"))
                 }
             },
-            Some(r) if r.group == "authorization.k8s.io" => {
+            Some(r) if matches!(r.group, "authentication.k8s.io" | "authorization.k8s.io") => {
                 is_authenticated && attributes.verb == "create" && r.resource.starts_with("selfsubject")
             }
             Some(r) => {
@@ -313,6 +313,32 @@ impl Started {
 
     pub fn get(&self, path: &str) -> Curl {
         self.request("GET", path)
+    }
+
+    /// The status codes of the same method at many paths, over one connection as long as the server keeps it.
+    pub fn codes(&self, method: &str, paths: &[String], identity: Option<&Identity>) -> Vec<u16> {
+        let mut curl = Command::new("curl");
+        curl.args([
+            "-sS",
+            "--http1.1",
+            "--path-as-is",
+            "--max-time",
+            "60",
+            "-X",
+            method,
+            "-w",
+            "%{http_code}\n",
+        ]);
+        curl.arg("--cacert").arg(self.dir.join("ca.crt"));
+        if let Some(identity) = identity {
+            curl.arg("--cert").arg(&identity.certificate).arg("--key").arg(&identity.key);
+        }
+        for path in paths {
+            curl.args(["-o", "/dev/null"]).arg(format!("https://localhost:{}{path}", self.address.port()));
+        }
+        let out = curl.output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap().lines().map(|code| code.parse().unwrap()).collect()
     }
 
     pub fn post(&self, path: &str, body: impl Into<Vec<u8>>) -> Curl {
