@@ -44,6 +44,72 @@ fn every_route_refuses_strangers_and_users_without_rights_unless_it_is_public() 
 }
 
 #[test]
+fn every_endpoint_of_every_kind_refuses_strangers_and_users_without_rights() {
+    let server = start_with(Setup { keeps_objects: true, ..Setup::default() });
+    let nobody = server.user("nobody", &[]);
+    let mut paths = Vec::new();
+    for resource in portcullis_kinds::resources::ALL {
+        let prefix = match resource.group {
+            "" => format!("/api/{}", resource.version),
+            group => format!("/apis/{group}/{}", resource.version),
+        };
+        let scope = if resource.is_namespaced { "/namespaces/default" } else { "" };
+        let collection = format!("{prefix}{scope}/{}", resource.plural);
+        paths.push(format!("{prefix}/{}", resource.plural));
+        paths.push(format!("{collection}?watch=1&timeoutSeconds=1"));
+        paths.push(format!("{prefix}/watch{scope}/{}", resource.plural));
+        paths.push(format!("{prefix}/watch{scope}/{}/x", resource.plural));
+        paths.push(format!("{collection}/x"));
+        paths.extend(resource.subresources.iter().map(|sub| format!("{collection}/x/{}", sub.name)));
+        // Other ways of writing the same, which authorizers may read differently.
+        paths.push(format!("/{collection}"));
+        paths.push(format!("{collection}//x"));
+        paths.push(format!("{collection}/x/"));
+        paths.push(collection);
+    }
+    assert!(paths.len() > 200, "{}", paths.len());
+    for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
+        for (who, identity) in [("anonymous", None), ("nobody", Some(&nobody))] {
+            let codes = server.codes(method, &paths, identity);
+            assert_eq!(codes.len(), paths.len());
+            for (path, code) in paths.iter().zip(codes) {
+                assert_eq!(code, 403, "{who} {method} {path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn only_what_was_authorized_is_served() {
+    let server = start_with(Setup { keeps_objects: true, ..Setup::default() });
+    let code = |method: &str, path: &str| server.request(method, path).by(&server.admin()).send().code;
+    assert_eq!(code("GET", "/api/v1/namespaces/default"), 200);
+    assert_eq!(code("GET", "/api/v1/namespaces/"), 200, "AP-4");
+    // jane may get pods in the namespace default, and nothing else.
+    let jane = server.user("jane", &[]);
+    let ask = |method: &str, path: &str| server.request(method, path).by(&jane).send().code;
+    assert_eq!(ask("GET", "/api/v1/namespaces/default/pods/x"), 404);
+    assert_eq!(ask("GET", "/api/v1/namespaces/default/pods"), 403);
+    assert_eq!(ask("DELETE", "/api/v1/namespaces/default/pods/x"), 403);
+    // What authorizers take for a get of pods in that namespace, and is none.
+    for path in [
+        "/api/v1/namespaces/default/pods/x/y/z",
+        "/api/v1/namespaces/default//pods/x",
+        "//api/v1/namespaces/default/pods/x",
+        "/api/v1/namespaces/default/pods/x//",
+        "/api/v9/namespaces/default/pods/x",
+    ] {
+        assert!(matches!(ask("GET", path), 403 | 404), "{path}");
+    }
+    assert_eq!(ask("HEAD", "/api/v1/namespaces/default/pods/x"), 405, "AP-2");
+    // Subresources with documents of their own are never the object.
+    for path in ["log", "exec", "proxy", "binding", "eviction"] {
+        let path = format!("/api/v1/namespaces/kube-system/pods/x/{path}");
+        assert!(matches!(code("GET", &path), 404 | 405), "{path}");
+    }
+}
+
+#[test]
 fn refusals_have_the_words_of_kubernetes_ac_56_to_ac_58() {
     let server = start();
     let jane = server.user("jane", &[]);

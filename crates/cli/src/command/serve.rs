@@ -1,8 +1,8 @@
-//! `portcullis serve`: a Kubernetes API server with a store of its own, or over a snapshot of another cluster.
+//! `portcullis serve`: an API server, or an API endpoint that decides over a snapshot of a cluster.
 
 use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,8 +18,8 @@ use portcullis_server::config::{Limits, RuntimeConfig, ServeConfig};
 use portcullis_server::controller::Controllers;
 use portcullis_server::metrics::Metrics;
 use portcullis_server::state::{Source, Watch};
+use portcullis_server::token_file::TokenFile;
 use portcullis_server::{App, Server};
-use portcullis_store::Options;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -32,15 +32,12 @@ const STORE: &str = "objects.redb";
 /// How often the state files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Serve the Kubernetes API over HTTPS
+/// Serve the Kubernetes API over HTTPS, on a store of its own or over a snapshot of a cluster
 ///
-/// Objects are kept in the data directory. The first start makes a certificate authority, a serving certificate, and a
-/// client certificate with a kubeconfig for the administrator there as well.
-///
-/// With --state nothing is kept: access reviews are answered over a snapshot of another cluster. State files are read
-/// again when they change; a broken file leaves the old state in force.
-///
-/// DIVERGES from kube-apiserver: the default modes are Node,RBAC, not AlwaysAllow.
+/// The first start makes a certificate authority, a serving certificate, and a client certificate with a kubeconfig for
+/// the administrator in the data directory. Objects are kept there as well. With --state nothing is kept: access
+/// reviews alone are answered, over the objects in those files, which are read again when they change; a broken file
+/// leaves the old state in force. DIVERGES from kube-apiserver: the default modes are Node,RBAC, not AlwaysAllow.
 ///
 /// Exit codes: 0 told to stop; 2 bad flags or input; 3 the address or the data directory cannot be had.
 #[derive(Args, Debug)]
@@ -63,6 +60,10 @@ pub struct ServeArgs {
     /// Serve requests without credentials as system:anonymous
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     anonymous_auth: bool,
+
+    /// Take these static tokens: a CSV file of token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
 
     /// Switch API versions on or off: authorization.k8s.io/v1beta1=true
     #[arg(long, value_name = "VERSIONS", default_value = "", hide_default_value = true)]
@@ -103,12 +104,13 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     };
     let engine =
         EngineConfig { default_policy: args.default_policy, masters_first: true, ..args.engine.config()? };
+    let tokens = tokens(args.token_auth_file.as_deref())?;
     let bootstrap = || {
         Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
             .map_err(Failure::unreachable)
     };
     if args.engine.state.is_empty() {
-        return serve_cluster(&config, &engine, &bootstrap()?);
+        return serve_cluster(&config, &engine, &bootstrap()?, tokens);
     }
     let source = Source { paths: args.engine.state.clone(), config: engine, threads: threads() };
     let started = Instant::now();
@@ -125,7 +127,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     runtime()?.block_on(async {
         let metrics = Metrics::default();
         metrics.state.loaded(&engine, &summary, loaded);
-        let app = Arc::new(app(&config, &bootstrap, Authorization::new(engine), metrics));
+        let app = Arc::new(app(&config, &bootstrap, tokens, Authorization::new(engine), metrics));
         let server = listen(&config, &bootstrap, &app).await?;
         let stop = Arc::new(AtomicBool::new(false));
         let watching = std::thread::spawn({
@@ -148,13 +150,17 @@ fn serve_cluster(
     config: &ServeConfig,
     engine: &EngineConfig,
     bootstrap: &Bootstrap,
+    tokens: TokenFile,
 ) -> Result<ExitCode, Failure> {
     runtime()?.block_on(async {
         let metrics = Metrics::default();
-        let store = Options::file(config.data_dir.join(STORE));
-        let cluster = Cluster::open(store, engine, &metrics).await.map_err(Failure::unreachable)?;
+        let path = config.data_dir.join(STORE);
+        let cluster = Cluster::open(&path, engine, &metrics).await.map_err(|error| {
+            Failure::unreachable(format_args!("{}: {error} (--data-dir)", path.display()))
+        })?;
         let authorization = Authorization::new(Arc::clone(&cluster.engine));
-        let app = app(config, bootstrap, authorization, metrics).with_backend(Arc::clone(&cluster.backend));
+        let app =
+            app(config, bootstrap, tokens, authorization, metrics).with_backend(Arc::clone(&cluster.backend));
         let app = Arc::new(app);
         let controllers = Controllers::start(&cluster.backend, bootstrap.authority_pem()).await;
         let server = listen(config, bootstrap, &app).await?;
@@ -169,8 +175,15 @@ fn runtime() -> Result<Runtime, Failure> {
     Runtime::new().map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))
 }
 
-fn app(config: &ServeConfig, bootstrap: &Bootstrap, authorization: Authorization, metrics: Metrics) -> App {
-    let authentication = Authentication::new(bootstrap.clients.clone(), config.anonymous_auth);
+fn app(
+    config: &ServeConfig,
+    bootstrap: &Bootstrap,
+    tokens: TokenFile,
+    authorization: Authorization,
+    metrics: Metrics,
+) -> App {
+    let authentication =
+        Authentication::new(bootstrap.clients.clone(), config.anonymous_auth).with_tokens(tokens);
     App::new(authentication, authorization, config.runtime_config, config.limits).with_metrics(metrics)
 }
 
@@ -188,8 +201,19 @@ async fn listen(config: &ServeConfig, bootstrap: &Bootstrap, app: &Arc<App>) -> 
     let kubeconfig = bootstrap.write_kubeconfig(address.port()).map_err(Failure::unreachable)?;
     tracing::info!(%address, "listening");
     println!("Serving on https://{address}");
-    println!("Try: kubectl --kubeconfig {} auth can-i --list", kubeconfig.display());
+    let first = if app.backend().is_some() { "get namespaces" } else { "auth can-i --list" };
+    println!("Try: kubectl --kubeconfig {} {first}", kubeconfig.display());
     Ok(server)
+}
+
+/// The users of the file of tokens.
+fn tokens(path: Option<&Path>) -> Result<TokenFile, Failure> {
+    let Some(path) = path else { return Ok(TokenFile::default()) };
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::input(format_args!("{}: {error} (--token-auth-file)", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+    TokenFile::read(&text).map_err(|error| failed(&error))
 }
 
 fn log(format: LoggingFormat) {

@@ -7,6 +7,7 @@ pub mod default_policy;
 mod follow;
 pub(crate) mod write;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use policy::chain::Mode;
@@ -50,16 +51,24 @@ pub enum ClusterError {
 }
 
 impl Cluster {
-    /// Opens a store, takes in everything that is stored, and writes what every cluster has: its namespaces and, with
-    /// mode RBAC, the default policy if `config` wants it. Nothing is to be served before that.
+    /// Opens a store in a file, takes in everything that is stored, and writes what every cluster has: its namespaces
+    /// and, with mode RBAC, the default policy if `config` wants it. Nothing is to be served before that.
     ///
     /// # Errors
     /// See [`ClusterError`]. Objects that the engine cannot take in are none.
-    pub async fn open(
-        options: Options,
-        config: &EngineConfig,
-        metrics: &Metrics,
-    ) -> Result<Self, ClusterError> {
+    pub async fn open(path: &Path, config: &EngineConfig, metrics: &Metrics) -> Result<Self, ClusterError> {
+        Self::over(Options::file(path), config, metrics).await
+    }
+
+    /// A cluster that is gone with the process.
+    ///
+    /// # Errors
+    /// As [`Cluster::open`].
+    pub async fn in_memory(config: &EngineConfig, metrics: &Metrics) -> Result<Self, ClusterError> {
+        Self::over(Options::memory(), config, metrics).await
+    }
+
+    async fn over(options: Options, config: &EngineConfig, metrics: &Metrics) -> Result<Self, ClusterError> {
         // The default policy is stored: what is deleted of it is gone until the next start (RB-102).
         let live = EngineConfig { default_policy: false, admission: true, ..config.clone() };
         let engine = Arc::new(LiveEngine::new(&live)?);

@@ -37,7 +37,6 @@ use portcullis_server::config::{Limits, RuntimeConfig};
 use portcullis_server::state::{Format, Loader};
 use portcullis_server::token_file::TokenFile;
 use portcullis_server::{App, Server};
-use portcullis_store::embedded::Options;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -82,7 +81,7 @@ impl Engine for FixedRules {
                             || path.starts_with("/apis/"))
                 }
             },
-            Some(r) if r.group == "authorization.k8s.io" => {
+            Some(r) if matches!(r.group, "authentication.k8s.io" | "authorization.k8s.io") => {
                 is_authenticated && attributes.verb == "create" && r.resource.starts_with("selfsubject")
             }
             Some(r) => {
@@ -206,7 +205,7 @@ pub fn start_with(setup: Setup) -> Started {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     if setup.keeps_objects {
-        let backend = Backend::Embedded(Options::memory().open().unwrap());
+        let backend = Backend::in_memory().unwrap();
         runtime.block_on(system_namespaces::ensure(&backend)).map_err(|s| s.message().to_owned()).unwrap();
         app = app.with_backend(backend);
     }
@@ -313,6 +312,32 @@ impl Started {
 
     pub fn get(&self, path: &str) -> Curl {
         self.request("GET", path)
+    }
+
+    /// The status codes of the same method at many paths, over one connection as long as the server keeps it.
+    pub fn codes(&self, method: &str, paths: &[String], identity: Option<&Identity>) -> Vec<u16> {
+        let mut curl = Command::new("curl");
+        curl.args([
+            "-sS",
+            "--http1.1",
+            "--path-as-is",
+            "--max-time",
+            "60",
+            "-X",
+            method,
+            "-w",
+            "%{http_code}\n",
+        ]);
+        curl.arg("--cacert").arg(self.dir.join("ca.crt"));
+        if let Some(identity) = identity {
+            curl.arg("--cert").arg(&identity.certificate).arg("--key").arg(&identity.key);
+        }
+        for path in paths {
+            curl.args(["-o", "/dev/null"]).arg(format!("https://localhost:{}{path}", self.address.port()));
+        }
+        let out = curl.output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap().lines().map(|code| code.parse().unwrap()).collect()
     }
 
     pub fn post(&self, path: &str, body: impl Into<Vec<u8>>) -> Curl {
