@@ -1,6 +1,7 @@
 //! The readers of outside input and what each promises whatever it is given: a new reader is one more row.
 
 mod certificates;
+mod kinds;
 mod objects;
 mod policies;
 mod requests;
@@ -20,6 +21,8 @@ pub(crate) struct Target {
 /// Every target.
 pub(crate) const TARGETS: &[Target] = &[
     Target { name: "json", dictionary: objects::JSON, run: objects::json },
+    Target { name: "object-json", dictionary: kinds::OBJECT_JSON, run: kinds::object_json },
+    Target { name: "object-protobuf", dictionary: kinds::OBJECT_PROTOBUF, run: kinds::object_protobuf },
     Target { name: "state-json", dictionary: objects::STATE_JSON, run: objects::state_json },
     Target { name: "state-yaml", dictionary: objects::STATE_YAML, run: objects::state_yaml },
     Target { name: "rbac-legacy", dictionary: objects::RBAC_LEGACY, run: objects::rbac_legacy },

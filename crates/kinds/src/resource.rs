@@ -32,6 +32,8 @@ pub struct Resource {
     pub schema: &'static Type,
     /// What names are allowed (AP-33).
     pub names: NameRule,
+    /// How often the kind's own validation of an update looks at the metadata.
+    pub metadata_checks: MetadataChecks,
     /// The fields that a field selector may name besides `metadata.name` and `metadata.namespace` (AP-74).
     pub selectable: &'static [Selectable],
     /// Whether a field selector may name `metadata.namespace` (AP-75).
@@ -97,6 +99,23 @@ pub enum NameRule {
     Subdomain,
 }
 
+/// How often a kind's own validation of an update looks at the metadata, which has been looked at both ways before. A
+/// fault is reported each time anew (AP-22). An update of the status is looked at once, as an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetadataChecks {
+    /// How often by itself, as for a new object.
+    pub alone: u8,
+    /// How often against the stored object.
+    pub as_update: u8,
+    /// Whether a finalizer without a domain must be one of Kubernetes' own (not so for leases).
+    pub knows_finalizers: bool,
+}
+
+impl MetadataChecks {
+    /// What most kinds do: once each.
+    pub const USUAL: Self = Self { alone: 1, as_update: 1, knows_finalizers: true };
+}
+
 /// `get`, `patch`, `update`: the verbs of a status subresource.
 pub const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 
@@ -120,6 +139,7 @@ impl Resource {
         subresources: &[],
         schema: &Type { name: "", package: "", fields: &[] },
         names: NameRule::Subdomain,
+        metadata_checks: MetadataChecks::USUAL,
         selectable: &[],
         selects_namespace: true,
         deletes_to_object: false,

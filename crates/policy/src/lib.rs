@@ -20,6 +20,7 @@ pub mod json;
 pub mod kubelet_api;
 pub mod node;
 pub mod objects;
+pub mod quantity;
 pub mod rbac;
 pub mod request;
 pub mod request_info;

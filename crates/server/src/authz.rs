@@ -5,9 +5,13 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use policy::chain::{self, Reasons};
+use policy::engine::RbacWrite;
+use policy::rbac::escalation::Refusal;
 use policy::request_info::RequestInfo;
+use policy::restriction::{AdmissionRequest, Rejection};
 use policy::rules::RuleListing;
 use policy::{Attributes, User};
+use portcullis_pki as pki;
 use portcullis_policy as policy;
 
 use crate::go::{quoted, sanitized};
@@ -21,6 +25,21 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Lists what a user may do in a namespace (AC-59).
     fn rules_for(&self, user: &User, namespace: &str) -> RuleListing;
+
+    /// Decides a write by NodeRestriction, over the objects that this engine knows.
+    ///
+    /// # Errors
+    /// The node may not write this (NR-6).
+    fn admit_write(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection>;
+
+    /// Decides whether a role or a binding may be written (RB-50 to RB-64), over those that this engine knows. An
+    /// engine that does not follow what is written lets nothing be written.
+    ///
+    /// # Errors
+    /// The refusal to answer with.
+    fn check_write(&self, _write: &RbacWrite<'_>) -> Result<(), Refusal> {
+        Err(Refusal::Forbidden("roles and bindings cannot be written here".to_owned()))
+    }
 }
 
 impl Engine for policy::engine::Engine {
@@ -30,6 +49,10 @@ impl Engine for policy::engine::Engine {
 
     fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
         self.chain().rules_for(user, namespace)
+    }
+
+    fn admit_write(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+        self.admit(request, |pem| pki::csr::common_name(pem).map_err(|error| error.to_string()))
     }
 }
 
@@ -41,6 +64,14 @@ impl Engine for Arc<policy::engine::LiveEngine> {
 
     fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
         self.chain().rules_for(user, namespace)
+    }
+
+    fn admit_write(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+        self.admit(request, |pem| pki::csr::common_name(pem).map_err(|error| error.to_string()))
+    }
+
+    fn check_write(&self, write: &RbacWrite<'_>) -> Result<(), Refusal> {
+        policy::engine::LiveEngine::check_write(self, write)
     }
 }
 
@@ -111,6 +142,35 @@ impl Authorization {
     /// The rules of a user in a namespace.
     pub fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
         self.engine.load().rules_for(user, namespace)
+    }
+
+    /// What NodeRestriction says to a write.
+    ///
+    /// # Errors
+    /// The node may not write this (NR-6).
+    pub(crate) fn admit_write(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+        self.engine.load().admit_write(request)
+    }
+
+    /// Whether a role or a binding may be written (RB-50 to RB-64).
+    ///
+    /// # Errors
+    /// The refusal to answer with.
+    pub(crate) fn check_write(&self, write: &RbacWrite<'_>) -> Result<(), Refusal> {
+        self.engine.load().check_write(write)
+    }
+
+    /// Whether somebody who may make a request may do this as well, which it turns out to need.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) fn allow_also(&self, permit: &Permit, info: &RequestInfo, verb: &str) -> Result<(), Status> {
+        let attributes = Attributes { verb, ..info.attributes(permit.user()) };
+        let outcome = self.ask(&attributes);
+        match outcome.verdict {
+            Verdict::Allow => Ok(()),
+            _ => Err(forbidden(&attributes, &outcome.reason(&attributes))),
+        }
     }
 
     /// Decides whether a request may go on (AC-53).

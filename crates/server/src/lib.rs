@@ -7,15 +7,21 @@
 pub mod api;
 pub mod authn;
 pub mod authz;
+pub mod backend;
+pub mod body;
 pub mod bootstrap;
+pub mod cluster;
 pub mod config;
+pub mod controller;
 mod go;
+mod impersonation;
 pub mod listener;
 pub mod metrics;
 mod query;
 pub mod service;
 pub mod state;
 pub mod status;
+pub mod token_file;
 
 pub use config::ServeConfig;
 pub use listener::Server;

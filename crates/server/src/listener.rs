@@ -87,6 +87,7 @@ impl Server {
         }
         drop(self.tcp);
         stopping.send_replace(true);
+        self.app.stop();
         let all = async { while connections.join_next().await.is_some() {} };
         if timeout(limits.shutdown, all).await.is_err() {
             tracing::warn!("requests were still under way when the time to stop was over");
@@ -212,10 +213,16 @@ impl Default for Activity {
 }
 
 impl Activity {
-    /// A request is under way until the returned value is dropped.
-    pub(crate) fn begin(&self) -> impl Drop + '_ {
+    /// A request is under way.
+    pub(crate) fn begin(&self) {
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        Busy(self)
+    }
+
+    /// A request is over, its answer sent.
+    pub(crate) fn end(&self) {
+        let now = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(now, Ordering::Relaxed);
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Lets the connection end once the requests under way are answered.
@@ -234,15 +241,5 @@ impl Activity {
             }
             sleep(if is_busy { limit } else { limit.saturating_sub(quiet) }).await;
         }
-    }
-}
-
-struct Busy<'a>(&'a Activity);
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        let now = u64::try_from(self.0.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.0.last.store(now, Ordering::Relaxed);
-        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }

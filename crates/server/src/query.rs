@@ -1,22 +1,42 @@
 //! Parameters of a URL's query (AC-19).
 
-/// The values of one parameter, in order. Pairs with a `;` or a malformed escape are dropped, alone.
+/// The parameters, in order. Pairs with a `;` or a malformed escape are dropped, alone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads what stands after the question mark.
+    pub(crate) fn parse(query: &str) -> Self {
+        let pairs = query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
+        Self(
+            pairs
+                .filter_map(|pair| {
+                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    Some((decode(key)?, decode(value)?))
+                })
+                .collect(),
+        )
+    }
+
+    /// The values of a parameter, in order.
+    pub(crate) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The first value of a parameter.
+    pub(crate) fn first(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The values of one parameter, in order.
 pub(crate) fn values(query: &str, name: &str) -> Vec<String> {
-    query
-        .split('&')
-        .filter(|pair| !pair.is_empty() && !pair.contains(';'))
-        .filter_map(|pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Some((decode(key)?, decode(value)?))
-        })
-        .filter(|(key, _)| key == name)
-        .map(|(_, value)| value)
-        .collect()
+    Query::parse(query).values(name).map(str::to_owned).collect()
 }
 
 /// Whether the parameter is there.
 pub(crate) fn has(query: &str, name: &str) -> bool {
-    !values(query, name).is_empty()
+    Query::parse(query).first(name).is_some()
 }
 
 fn decode(text: &str) -> Option<String> {

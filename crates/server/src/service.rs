@@ -8,20 +8,25 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request};
-use http_body_util::{BodyExt, Full};
+use http::{HeaderValue, Method, Request};
+use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use policy::request_info::{RequestInfo, RequestInfoError};
 use portcullis_policy as policy;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::api;
 use crate::api::discovery::Documents;
 use crate::api::health::Check;
+use crate::api::rest::target::{Target, is_known_group};
 use crate::api::route::Route;
+use crate::api::{self, Asked, finish};
 use crate::authn::{Authentication, Peer, is_anonymous};
 use crate::authz::Authorization;
+use crate::backend::Backend;
+use crate::body::Body;
 use crate::config::{Limits, RuntimeConfig};
+use crate::impersonation::{Remembered, Wanted, impersonate};
 use crate::metrics::Metrics;
 use crate::status::{Answer, Status, internal_error};
 
@@ -33,11 +38,14 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 pub struct App {
     authentication: Authentication,
     authorization: Authorization,
+    backend: Option<Arc<Backend>>,
     checks: Vec<Check>,
     documents: Documents,
+    impersonators: Remembered,
     limits: Limits,
     metrics: Metrics,
     runtime: RuntimeConfig,
+    stopping: watch::Sender<bool>,
 }
 
 impl App {
@@ -51,12 +59,22 @@ impl App {
         Self {
             authentication,
             authorization,
+            backend: None,
             checks: vec![Check::ping()],
             documents: Documents::new(runtime),
+            impersonators: Remembered::default(),
             limits,
             metrics: Metrics::default(),
             runtime,
+            stopping: watch::Sender::new(false),
         }
+    }
+
+    /// The same application, which keeps objects here. Without, only what stores nothing is served.
+    #[must_use]
+    pub fn with_backend(mut self, backend: impl Into<Arc<Backend>>) -> Self {
+        self.backend = Some(backend.into());
+        self
     }
 
     /// The same application, measured by these.
@@ -88,6 +106,20 @@ impl App {
         &self.metrics
     }
 
+    /// Where objects are kept, if they are.
+    pub fn backend(&self) -> Option<&Backend> {
+        self.backend.as_deref()
+    }
+
+    /// Ends what would go on for as long as the client likes. Everything else is let finish.
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+
     pub(crate) fn checks(&self) -> &[Check] {
         &self.checks
     }
@@ -108,6 +140,22 @@ pub(crate) struct Connection {
     pub(crate) activity: crate::listener::Activity,
 }
 
+/// A request under way, until this is dropped.
+struct Busy(Arc<Connection>);
+
+impl Busy {
+    fn begin(connection: &Arc<Connection>) -> Self {
+        connection.activity.begin();
+        Self(Arc::clone(connection))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.activity.end();
+    }
+}
+
 /// Answers one request.
 pub(crate) async fn serve(
     app: Arc<App>,
@@ -115,7 +163,7 @@ pub(crate) async fn serve(
     request: Request<Incoming>,
 ) -> Result<Answer, Infallible> {
     let started = Instant::now();
-    let _busy = connection.activity.begin();
+    let busy = Busy::begin(&connection);
     let (head, mut body) = request.into_parts();
     let (route, mut answer, is_stranger) = respond(&app, &connection, &head, &mut body).await;
     // A client that waits for leave to send its body is not given it.
@@ -129,12 +177,13 @@ pub(crate) async fn serve(
     if !body.is_end_stream() && !connection.is_http2 {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
+    let mut answer = finish(answer, &head.headers);
     // HTTP/2 would send it.
     if head.method == Method::HEAD {
-        *answer.body_mut() = Full::default();
+        *answer.body_mut() = Body::default();
     }
     app.metrics.answered(route, &head.method, answer.status(), started.elapsed());
-    Ok(answer)
+    Ok(answer.map(|body| body.with(busy)))
 }
 
 /// Takes in what is left of the body of a request that was answered without it, up to a limit: many clients read no
@@ -176,7 +225,15 @@ async fn respond(
             return (Route::PageNotFound, Status::bad_request(error.to_string()).into_answer(), true);
         }
     };
-    let route = Route::of(info.path(), app.runtime);
+    let about = app.backend.as_ref().and_then(|_| Target::of(&info));
+    let route = match &about {
+        Some(about) => about.route(&info, &head.method),
+        None => match Route::of(info.path(), app.runtime) {
+            // AP-1: what is not there in a group that is served.
+            Route::PageNotFound if app.backend.is_some() && is_known_group(&info) => Route::NotFound,
+            route => route,
+        },
+    };
 
     let user = match app.authentication.authenticate(&connection.peer, &head.headers, SystemTime::now()) {
         Ok(user) => user,
@@ -186,27 +243,22 @@ async fn respond(
         }
     };
     let is_stranger = is_anonymous(&user);
-    if asks_for_another_user(&head.headers) {
-        // DIVERGES: impersonation is not served yet. Passing over the headers would answer for the wrong user.
-        let message = "impersonation is not supported by this server: remove the Impersonate-* headers";
-        return (route, Status::bad_request(message).into_answer(), is_stranger);
-    }
+    // AN-120, AN-152: the request goes on as somebody else.
+    let user = match Wanted::read(&head.headers) {
+        Ok(None) => user,
+        Ok(Some(wanted)) => match impersonate(&app.authorization, &app.impersonators, &user, wanted, &info) {
+            Ok(other) => other,
+            Err(status) => return (route, status.into_answer(), is_stranger),
+        },
+        Err(status) => return (route, status.into_answer(), is_stranger),
+    };
 
     let permit = match app.authorization.admit(user, &info, target, &app.metrics) {
         Ok(permit) => permit,
         Err(refusal) => return (route, *refusal, is_stranger),
     };
-    let answer = api::answer(app, permit, route, info.path(), head, body).await;
+    let answer = api::answer(app, permit, Asked { route, target: about, info: &info }, head, body).await;
     (route, answer, is_stranger)
-}
-
-/// Whether there is any header that impersonation knows (AN-120, AN-130), empty or not.
-fn asks_for_another_user(headers: &HeaderMap) -> bool {
-    headers.keys().any(|name| {
-        name.as_str()
-            .strip_prefix("impersonate-")
-            .is_some_and(|rest| matches!(rest, "user" | "uid" | "group") || rest.starts_with("extra-"))
-    })
 }
 
 /// Reads a body whole.

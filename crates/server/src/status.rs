@@ -1,15 +1,16 @@
 //! The one place where a failure becomes an answer: the `Status` object and the few texts beside it.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Response, StatusCode};
-use http_body_util::Full;
+use portcullis_policy::field_error::FieldError;
 use serde::Serialize;
 
-use crate::go::sanitized;
+use crate::body::Body;
+use crate::go::{quoted, sanitized};
 
 /// What handlers answer with.
-pub type Answer = Response<Full<Bytes>>;
+pub type Answer = Response<Body>;
 
 /// The media type of JSON answers.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -39,9 +40,27 @@ pub struct Details {
     /// The plural resource, or the kind (AP-20).
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
+    /// The unique id of the object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
     /// Every fault, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
+    /// After how many seconds to try again.
+    #[serde(rename = "retryAfterSeconds", skip_serializing_if = "is_zero")]
+    pub retry_after_seconds: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl Details {
+    /// Details that name an object of a resource or kind.
+    pub fn of(group: &str, kind: &str, name: &str) -> Self {
+        Self { group: group.to_owned(), kind: kind.to_owned(), name: name.to_owned(), ..Self::default() }
+    }
 }
 
 /// One fault of an object.
@@ -52,7 +71,19 @@ pub struct Cause {
     /// What is wrong.
     pub message: String,
     /// Where.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub field: String,
+}
+
+impl From<&FieldError> for Cause {
+    fn from(error: &FieldError) -> Self {
+        Self { reason: error.reason.as_str(), message: error.message(), field: error.field.clone() }
+    }
+}
+
+/// `configmaps` or `roles.rbac.authorization.k8s.io`.
+fn qualified(group: &str, resource: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 
 impl Status {
@@ -93,14 +124,16 @@ impl Status {
     }
 
     /// No media type that the client takes (AP-17).
-    pub fn not_acceptable() -> Self {
-        let message = "only the following media types are accepted: application/json";
+    pub fn not_acceptable(accepted: &str) -> Self {
+        let message = format!("only the following media types are accepted: {accepted}");
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message, Some(Details::default()))
     }
 
     /// A media type that is not read (AP-10).
-    pub fn unsupported_media_type() -> Self {
-        let message = "the body of the request was in an unknown format - accepted media types include: application/json, application/vnd.kubernetes.protobuf";
+    pub fn unsupported_media_type(accepted: &str) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {accepted}"
+        );
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message, None)
     }
 
@@ -116,13 +149,101 @@ impl Status {
         Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message, None)
     }
 
-    /// The object is not valid.
+    /// Not valid.
     pub fn invalid(message: String, details: Details) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message, Some(details))
     }
 
-    /// The answer.
-    pub fn into_answer(self) -> Answer {
+    /// There is no such object (AP-20).
+    pub fn no_object(group: &str, resource: &str, name: &str) -> Self {
+        let message = format!("{} {} not found", qualified(group, resource), quoted(name));
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message, Some(Details::of(group, resource, name)))
+    }
+
+    /// The name is taken.
+    pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
+        let message = format!("{} {} already exists", qualified(group, resource), quoted(name));
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message, Some(Details::of(group, resource, name)))
+    }
+
+    /// The object is not what the client took it for.
+    pub fn conflict(group: &str, kind: &str, name: &str, why: &str) -> Self {
+        let what = qualified(group, kind);
+        let message = format!("Operation cannot be fulfilled on {what} {}: {why}", quoted(name));
+        Self::new(StatusCode::CONFLICT, "Conflict", message, Some(Details::of(group, kind, name)))
+    }
+
+    /// Admission refuses (AP-20).
+    pub fn not_admitted(group: &str, resource: &str, name: &str, why: &str, causes: Vec<Cause>) -> Self {
+        let message = format!("{} {} is forbidden: {why}", qualified(group, resource), quoted(name));
+        let details = Details { causes, ..Details::of(group, resource, name) };
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message, Some(details))
+    }
+
+    /// The object, or the options, are not valid: every fault is a cause (AP-20, AP-21).
+    pub fn invalid_object(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let faults: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let faults = portcullis_policy::rules::aggregate(&faults).unwrap_or_default();
+        let message = format!("{} {} is invalid: {faults}", qualified(group, kind), quoted(name));
+        let causes = errors.iter().map(Cause::from).collect();
+        Self::invalid(message, Details { causes, ..Details::of(group, kind, name) })
+    }
+
+    /// A patch that cannot be applied, or whose result cannot be read (AP-60, AP-61).
+    pub fn invalid_patch(message: impl Into<String>, causes: Vec<Cause>) -> Self {
+        Self::invalid(message.into(), Details { causes, ..Details::default() })
+    }
+
+    /// What the client holds is too old (AP-71, AP-81).
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message, None)
+    }
+
+    /// The client asks for what has not happened yet (AP-72).
+    pub fn future(asked: u64, newest: u64) -> Self {
+        let cause = Cause {
+            reason: "ResourceVersionTooLarge",
+            message: "Too large resource version".to_owned(),
+            field: String::new(),
+        };
+        let details = Details { causes: vec![cause], retry_after_seconds: 1, ..Details::default() };
+        let message = format!("Timeout: Too large resource version: {asked}, current: {newest}");
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message, Some(details))
+    }
+
+    /// What Kubernetes has no word for: 500 without a reason.
+    pub fn unknown(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message, None)
+    }
+
+    /// Something failed on our side.
+    pub fn internal(message: impl std::fmt::Display) -> Self {
+        let message = format!("Internal error occurred: {message}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message, None)
+    }
+
+    /// A failure with everything said elsewhere.
+    pub fn other(
+        code: StatusCode,
+        reason: &'static str,
+        message: impl Into<String>,
+        details: Option<Details>,
+    ) -> Self {
+        Self::new(code, reason, message, details)
+    }
+
+    /// The code.
+    pub fn code(&self) -> StatusCode {
+        self.0.code
+    }
+
+    /// What is wrong.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The document.
+    pub fn document(&self) -> serde_json::Value {
         #[derive(Serialize)]
         struct Document<'a> {
             kind: &'static str,
@@ -132,6 +253,7 @@ impl Status {
             status: &'static str,
             #[serde(skip_serializing_if = "str::is_empty")]
             message: &'a str,
+            #[serde(skip_serializing_if = "str::is_empty")]
             reason: &'static str,
             #[serde(skip_serializing_if = "Option::is_none")]
             details: &'a Option<Details>,
@@ -140,22 +262,37 @@ impl Status {
         #[derive(Serialize)]
         struct Empty {}
 
-        let failure = self.0;
-        let mut answer = json(
-            failure.code,
-            &Document {
-                kind: "Status",
-                api_version: "v1",
-                metadata: Empty {},
-                status: "Failure",
-                message: &failure.message,
-                reason: failure.reason,
-                details: &failure.details,
-                code: failure.code.as_u16(),
-            },
-        );
+        let failure = &self.0;
+        let document = Document {
+            kind: "Status",
+            api_version: "v1",
+            metadata: Empty {},
+            status: "Failure",
+            message: &failure.message,
+            reason: failure.reason,
+            details: &failure.details,
+            code: failure.code.as_u16(),
+        };
+        serde_json::to_value(document).unwrap_or_default()
+    }
+
+    /// The answer, in JSON.
+    pub fn into_answer(self) -> Answer {
+        let answer = json(self.0.code, &self.document());
+        self.mark(answer)
+    }
+
+    /// The answer around a document that was written elsewhere: with the headers of this failure.
+    pub(crate) fn mark(&self, mut answer: Answer) -> Answer {
+        let failure = &self.0;
+        let headers = answer.headers_mut();
         if failure.code == StatusCode::FORBIDDEN {
-            answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        }
+        if let Some(details) = &failure.details
+            && details.retry_after_seconds > 0
+        {
+            headers.insert(RETRY_AFTER, HeaderValue::from(details.retry_after_seconds));
         }
         answer
     }
@@ -171,7 +308,7 @@ pub fn json(code: StatusCode, document: &impl Serialize) -> Answer {
 
 /// An answer in JSON that is already written.
 pub fn json_bytes(code: StatusCode, bytes: Bytes) -> Answer {
-    let mut answer = Response::new(Full::new(bytes));
+    let mut answer = Response::new(Body::from(bytes));
     *answer.status_mut() = code;
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, JSON);
@@ -181,7 +318,7 @@ pub fn json_bytes(code: StatusCode, bytes: Bytes) -> Answer {
 
 /// An answer in plain text.
 pub fn text(code: StatusCode, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
+    let mut answer = Response::new(Body::from(body.into()));
     *answer.status_mut() = code;
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, TEXT);

@@ -2,13 +2,30 @@
 //! that miss and repeat nothing, and no acknowledgement before a write is safe.
 //!
 //! What the values mean is not known here.
+//!
+//! The trait is shaped so that etcd fits behind it: a [`Revision`] is etcd's revision of the whole key space,
+//! [`Entry::created`] and [`Entry::modified`] are its `create_revision` and `mod_revision`, a [`Store::commit`] is one
+//! transaction of compares on `mod_revision` and of puts and deletes, a [`Watch`] is a watch with the previous values.
+//! etcd does not tell a revision before the transaction is through; a backend for it keeps the value and
+//! [`Value::revision_at`] apart and writes the revision in when it reads.
+//!
+//! [`Embedded`] keeps everything in this process and one file. Every backend passes `conformance` (feature
+//! `conformance`).
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+pub mod embedded;
+pub mod watch;
+
+pub use embedded::{Embedded, History, Options};
 
 use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// The number of a change. The first is 1; each commit has one more than the commit before.
+/// The number of a change. A new store is at revision 1, as with etcd, so that 0 is free to mean "any"; each commit has
+/// one more than the commit before. Revisions never go back and none is given twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -31,7 +48,7 @@ pub struct Entry {
 pub struct Value {
     /// The value without the revision.
     pub bytes: Bytes,
-    /// Before which byte the revision is written in; nothing if nowhere.
+    /// Before which byte the revision is written in; nothing if nowhere. At most the length of `bytes`.
     pub revision_at: Option<usize>,
 }
 
@@ -62,7 +79,7 @@ pub struct Write {
 pub struct List {
     /// The keys that begin with this.
     pub prefix: Box<str>,
-    /// Only keys after this one.
+    /// Only keys after this one. It need not be there.
     pub after: Option<Box<str>>,
     /// At most so many; zero for all.
     pub limit: usize,
@@ -92,6 +109,14 @@ pub struct Event {
     pub entry: Option<Arc<Entry>>,
 }
 
+impl Event {
+    /// The key that changed.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.entry.as_ref().or(self.previous.as_ref()).map_or("", |entry| &entry.key)
+    }
+}
+
 /// Told of every commit, in order, before it is acknowledged. Must be quick: all writers wait for it.
 pub trait Observer: Send + Sync {
     /// The changes of one commit.
@@ -103,34 +128,50 @@ pub trait Store: Send + Sync + 'static {
     /// The changes of the keys under a prefix, in order, each once.
     type Watch: Watch;
 
-    /// The newest revision.
+    /// The newest revision that is safe on disk and can be read.
     fn revision(&self) -> Revision;
 
     /// The entry of a key.
     fn get(&self, key: &str) -> impl Future<Output = Result<Option<Arc<Entry>>, StoreError>> + Send;
 
-    /// The entries under a prefix.
+    /// The entries under a prefix, all as of one revision.
+    ///
+    /// # Errors
+    /// [`StoreError::Compacted`] and [`StoreError::Future`] for a revision that is not held.
     fn list(&self, list: &List) -> impl Future<Output = Result<Listing, StoreError>> + Send;
 
     /// Writes all or nothing, and returns when that is safe on disk: the new revision and the entries as written (in
-    /// the order of the writes; for a removed key what was removed).
+    /// the order of the writes; for a removed key what was removed). A commit that changes nothing, because what it
+    /// removes is not there, takes no revision: the answer has the newest. A commit goes on when its future is
+    /// dropped.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] for the first write that did not find what it expected; [`StoreError::Refused`] for a
+    /// commit that names a key twice, or a value whose `revision_at` lies outside; [`StoreError::Broken`].
     fn commit(&self, writes: Vec<Write>) -> impl Future<Output = Result<Committed, StoreError>> + Send;
 
     /// The changes after a revision of the keys under a prefix.
+    ///
+    /// # Errors
+    /// [`StoreError::Compacted`] and [`StoreError::Future`] for a revision that is not held.
     fn watch(
         &self,
         prefix: &str,
         after: Revision,
     ) -> impl Future<Output = Result<Self::Watch, StoreError>> + Send;
 
-    /// Forgets what was before a revision: lists and watches from before it fail with [`StoreError::Compacted`].
+    /// Forgets what was before a revision: lists and watches from before it fail with [`StoreError::Compacted`], those
+    /// from the revision itself do not. Forgetting again what is forgotten does nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Future`] for a revision that is not there yet.
     fn compact(&self, before: Revision) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
 /// A watch under way.
 pub trait Watch: Send + 'static {
     /// The next changes, those of whole commits together; never an empty list. Also says how far the watch has come
-    /// when nothing under the prefix has changed: see [`Watch::revision`].
+    /// when nothing under the prefix has changed: see [`Watch::revision`]. Dropping the future loses nothing.
     ///
     /// # Errors
     /// [`StoreError::Compacted`] when the reader was too slow and changes were lost to it; the store's end.
@@ -176,6 +217,9 @@ pub enum StoreError {
         /// What there is.
         newest: Revision,
     },
+    /// No store can carry this commit out; the reason says why. Nothing was written. A fault of the caller.
+    #[error("{0}")]
+    Refused(String),
     /// The store cannot be read or written. What was not acknowledged may or may not be there afterwards.
     #[error("{0}")]
     Broken(String),

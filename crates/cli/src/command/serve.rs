@@ -1,8 +1,8 @@
-//! `portcullis serve`: an API endpoint that decides over a snapshot of a cluster.
+//! `portcullis serve`: an API server, or an API endpoint that decides over a snapshot of a cluster.
 
 use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,24 +13,31 @@ use portcullis_policy::engine::EngineConfig;
 use portcullis_server::authn::Authentication;
 use portcullis_server::authz::Authorization;
 use portcullis_server::bootstrap::Bootstrap;
+use portcullis_server::cluster::Cluster;
 use portcullis_server::config::{Limits, RuntimeConfig, ServeConfig};
+use portcullis_server::controller::Controllers;
 use portcullis_server::metrics::Metrics;
 use portcullis_server::state::{Source, Watch};
+use portcullis_server::token_file::TokenFile;
 use portcullis_server::{App, Server};
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::engine_flags::{EngineFlags, threads};
 use crate::failure::Failure;
 
+/// The file of the objects, in the data directory.
+const STORE: &str = "objects.redb";
 /// How often the state files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Serve access reviews over HTTPS, decided over a snapshot of a cluster
+/// Serve the Kubernetes API over HTTPS, on a store of its own or over a snapshot of a cluster
 ///
 /// The first start makes a certificate authority, a serving certificate, and a client certificate with a kubeconfig for
-/// the administrator in the data directory. State files are read again when they change; a broken file leaves the old
-/// state in force. DIVERGES from kube-apiserver: the default modes are Node,RBAC, not AlwaysAllow.
+/// the administrator in the data directory. Objects are kept there as well. With --state nothing is kept: access
+/// reviews alone are answered, over the objects in those files, which are read again when they change; a broken file
+/// leaves the old state in force. DIVERGES from kube-apiserver: the default modes are Node,RBAC, not AlwaysAllow.
 ///
 /// Exit codes: 0 told to stop; 2 bad flags or input; 3 the address or the data directory cannot be had.
 #[derive(Args, Debug)]
@@ -38,7 +45,7 @@ pub struct ServeArgs {
     #[command(flatten)]
     engine: EngineFlags,
 
-    /// Where keys, certificates and admin.kubeconfig are kept
+    /// Where objects, keys, certificates and admin.kubeconfig are kept
     #[arg(long, value_name = "DIR", default_value = "./portcullis-data")]
     data_dir: PathBuf,
 
@@ -54,11 +61,16 @@ pub struct ServeArgs {
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     anonymous_auth: bool,
 
+    /// Take these static tokens: a CSV file of token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+
     /// Switch API versions on or off: authorization.k8s.io/v1beta1=true
     #[arg(long, value_name = "VERSIONS", default_value = "", hide_default_value = true)]
     runtime_config: String,
 
-    /// Have the default RBAC policy of Kubernetes beside the objects; objects of the same name win
+    /// Have the default RBAC policy of Kubernetes: with mode RBAC, what of it is not stored is written at each start.
+    /// With --state it is there beside the objects, and objects of the same name win
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     default_policy: bool,
 
@@ -92,6 +104,14 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     };
     let engine =
         EngineConfig { default_policy: args.default_policy, masters_first: true, ..args.engine.config()? };
+    let tokens = tokens(args.token_auth_file.as_deref())?;
+    let bootstrap = || {
+        Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
+            .map_err(Failure::unreachable)
+    };
+    if args.engine.state.is_empty() {
+        return serve_cluster(&config, &engine, &bootstrap()?, tokens);
+    }
     let source = Source { paths: args.engine.state.clone(), config: engine, threads: threads() };
     let started = Instant::now();
     let (watch, engine, summary) = Watch::start(source).map_err(Failure::input)?;
@@ -103,31 +123,12 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         seconds = loaded.as_secs_f64(),
         "state loaded"
     );
-    let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
-        .map_err(Failure::unreachable)?;
-    let runtime = tokio::runtime::Runtime::new()
-        .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
-    runtime.block_on(async {
-        let authentication = Authentication::new(bootstrap.clients.clone(), config.anonymous_auth);
+    let bootstrap = bootstrap()?;
+    runtime()?.block_on(async {
         let metrics = Metrics::default();
         metrics.state.loaded(&engine, &summary, loaded);
-        let authorization = Authorization::new(engine);
-        let app = App::new(authentication, authorization, config.runtime_config, config.limits);
-        let app = Arc::new(app.with_metrics(metrics));
-        let address = SocketAddr::new(config.bind_address, config.secure_port);
-        let server =
-            Server::bind(address, bootstrap.tls.clone(), Arc::clone(&app)).await.map_err(|error| {
-                Failure::unreachable(format_args!(
-                    "cannot listen on {address}: {error} (--bind-address, --secure-port)"
-                ))
-            })?;
-        let address = server
-            .local_addr()
-            .map_err(|error| Failure::unreachable(format_args!("cannot tell the address: {error}")))?;
-        let kubeconfig = bootstrap.write_kubeconfig(address.port()).map_err(Failure::unreachable)?;
-        tracing::info!(%address, "listening");
-        println!("Serving on https://{address}");
-        println!("Try: kubectl --kubeconfig {} auth can-i --list", kubeconfig.display());
+        let app = Arc::new(app(&config, &bootstrap, tokens, Authorization::new(engine), metrics));
+        let server = listen(&config, &bootstrap, &app).await?;
         let stop = Arc::new(AtomicBool::new(false));
         let watching = std::thread::spawn({
             let (app, stop) = (Arc::clone(&app), Arc::clone(&stop));
@@ -142,6 +143,77 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         tracing::info!("stopped");
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Serves a cluster of its own.
+fn serve_cluster(
+    config: &ServeConfig,
+    engine: &EngineConfig,
+    bootstrap: &Bootstrap,
+    tokens: TokenFile,
+) -> Result<ExitCode, Failure> {
+    runtime()?.block_on(async {
+        let metrics = Metrics::default();
+        let path = config.data_dir.join(STORE);
+        let cluster = Cluster::open(&path, engine, &metrics).await.map_err(|error| {
+            Failure::unreachable(format_args!("{}: {error} (--data-dir)", path.display()))
+        })?;
+        let authorization = Authorization::new(Arc::clone(&cluster.engine));
+        let app =
+            app(config, bootstrap, tokens, authorization, metrics).with_backend(Arc::clone(&cluster.backend));
+        let app = Arc::new(app);
+        let controllers = Controllers::start(&cluster.backend, bootstrap.authority_pem()).await;
+        let server = listen(config, bootstrap, &app).await?;
+        server.serve(told_to_stop()).await;
+        controllers.stop().await;
+        tracing::info!("stopped");
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    Runtime::new().map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))
+}
+
+fn app(
+    config: &ServeConfig,
+    bootstrap: &Bootstrap,
+    tokens: TokenFile,
+    authorization: Authorization,
+    metrics: Metrics,
+) -> App {
+    let authentication =
+        Authentication::new(bootstrap.clients.clone(), config.anonymous_auth).with_tokens(tokens);
+    App::new(authentication, authorization, config.runtime_config, config.limits).with_metrics(metrics)
+}
+
+/// Listens, and tells the user how to go on.
+async fn listen(config: &ServeConfig, bootstrap: &Bootstrap, app: &Arc<App>) -> Result<Server, Failure> {
+    let address = SocketAddr::new(config.bind_address, config.secure_port);
+    let server = Server::bind(address, bootstrap.tls.clone(), Arc::clone(app)).await.map_err(|error| {
+        Failure::unreachable(format_args!(
+            "cannot listen on {address}: {error} (--bind-address, --secure-port)"
+        ))
+    })?;
+    let address = server
+        .local_addr()
+        .map_err(|error| Failure::unreachable(format_args!("cannot tell the address: {error}")))?;
+    let kubeconfig = bootstrap.write_kubeconfig(address.port()).map_err(Failure::unreachable)?;
+    tracing::info!(%address, "listening");
+    println!("Serving on https://{address}");
+    let first = if app.backend().is_some() { "get namespaces" } else { "auth can-i --list" };
+    println!("Try: kubectl --kubeconfig {} {first}", kubeconfig.display());
+    Ok(server)
+}
+
+/// The users of the file of tokens.
+fn tokens(path: Option<&Path>) -> Result<TokenFile, Failure> {
+    let Some(path) = path else { return Ok(TokenFile::default()) };
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::input(format_args!("{}: {error} (--token-auth-file)", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+    TokenFile::read(&text).map_err(|error| failed(&error))
 }
 
 fn log(format: LoggingFormat) {

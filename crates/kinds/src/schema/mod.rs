@@ -3,6 +3,30 @@
 //!
 //! Decoding from JSON, YAML and protobuf, the OpenAPI documents and strategic merge patches all follow from these tables.
 
+mod find;
+mod table;
+
+pub mod authentication;
+pub mod authorization;
+pub mod authorization_v1beta1;
+pub mod certificates;
+pub mod coordination;
+pub mod core;
+pub mod discovery;
+pub mod events;
+pub mod machine;
+pub mod meta;
+pub mod node;
+pub mod policy;
+pub mod rbac;
+pub mod resource;
+pub mod storage;
+
+pub use find::{find, group_version, kinds};
+
+/// The name of the field that stands for all members that no other field of its type names; it holds any value.
+pub const REST: &str = "*";
+
 /// A type with named fields.
 #[derive(Debug)]
 pub struct Type {
@@ -15,12 +39,15 @@ pub struct Type {
 }
 
 /// A field of a type.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Field {
     /// The name in JSON.
     pub name: &'static str,
-    /// The number in protobuf; 0 for a type that has no protobuf form.
+    /// The number in protobuf; 0 for a type that has no protobuf form, and for what the envelope says.
     pub number: u32,
+    /// The number of the embedded message that holds the field in protobuf, where JSON has it beside the others
+    /// (inlined); 0 when the field is the type's own.
+    pub within: u32,
     /// What it holds.
     pub shape: Shape,
     /// When it is printed.
@@ -38,10 +65,6 @@ pub enum Shape {
     Bool,
     /// Bytes, base64 in JSON.
     Bytes,
-    /// A time span such as `1h0m0s`.
-    Duration,
-    /// A floating point number.
-    Float,
     /// A 32-bit integer.
     Int32,
     /// A 64-bit integer.
@@ -67,8 +90,11 @@ pub enum Shape {
 /// When a field is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// Always, with its zero value (`""`, `0`, `null` for lists and maps, `{}` for objects) when it is not set.
+    /// Always, with its zero value (`""`, `0`, `null` for lists, maps, times and any value, `"0"` for quantities,
+    /// its own zero values for objects) when it is not set.
     Always,
+    /// Always, as `null` when it is not set: Go's pointer without `omitempty`.
+    OrNull,
     /// When it is set, also to its zero value: Go's pointer.
     WhenSet,
     /// When it is not its zero value. An object always is (Go never leaves a struct out), a nil pointer never.
@@ -91,8 +117,13 @@ pub enum Merge {
 }
 
 impl Type {
-    /// The field of this name in JSON.
+    /// The field of this name in JSON; that of the [`REST`] when no field has the name and the type keeps all others.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
-        self.fields.iter().find(|field| field.name == name)
+        self.fields.iter().find(|field| field.name == name).or_else(|| self.rest())
+    }
+
+    /// The field that stands for what no other names.
+    pub fn rest(&self) -> Option<&'static Field> {
+        self.fields.last().filter(|field| field.name == REST)
     }
 }

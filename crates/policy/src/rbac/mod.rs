@@ -22,7 +22,7 @@ pub mod legacy;
 mod listing;
 mod matching;
 mod packed;
-mod quote;
+pub mod quote;
 mod reason;
 pub mod reconcile;
 mod roles;

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 /// A string that prints in double quotes with the escapes of Go's `%q`.
-pub(super) struct Quoted<'a>(pub(super) &'a str);
+pub struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

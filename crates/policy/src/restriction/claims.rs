@@ -3,12 +3,12 @@
 use serde::Deserialize;
 
 use super::body::GroupKind;
-use super::quantity::Quantity;
 use super::semantic::{Instant, Map};
 use super::{AdmissionRequest, Operation, Rejection};
 use crate::features::{Feature, FeatureGates};
 use crate::objects::decode::{List, Text, or_default};
 use crate::objects::meta::OwnerReference;
+use crate::quantity::Quantity;
 
 const CLAIM: GroupKind = GroupKind::new("", "PersistentVolumeClaim");
 

@@ -24,7 +24,6 @@ mod nodes;
 mod pod_certificates;
 mod pod_references;
 mod pods;
-mod quantity;
 pub mod rejection;
 pub mod review;
 mod semantic;

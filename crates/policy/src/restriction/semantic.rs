@@ -1,6 +1,6 @@
 //! Values whose `==` is the semantic equality of Kubernetes (NR-51).
 //!
-//! Quantities are equal by value ([`Quantity`](super::quantity::Quantity)), times by instant, and absent lists and
+//! Quantities are equal by value ([`Quantity`](crate::quantity::Quantity)), times by instant, and absent lists and
 //! maps equal empty ones. A view made of these derives `PartialEq` and is compared as Kubernetes compares.
 
 use std::collections::BTreeMap;

@@ -84,7 +84,7 @@ pub(crate) fn answer(_permit: Permit, app: &App, route: Route, head: &Parts) -> 
     if head.method != Method::GET {
         return Err(Status::method_not_allowed());
     }
-    negotiate::accepts_json(&head.headers)?;
+    negotiate::document(&head.headers)?;
     let documents = app.documents();
     let document = match route {
         Route::Discovery(Document::Api) => &documents.api,

@@ -1,32 +1,153 @@
 //! Media types: what comes in and what the client takes (AP-10, AP-17, AP-18).
 //!
-//! DIVERGES: Kubernetes also reads and writes YAML and answers in protobuf. Here answers are JSON, and bodies JSON or
-//! protobuf: who asks for anything else is told so with 406 or 415.
+//! DIVERGES: Kubernetes also answers in protobuf. Here answers are JSON or YAML: clients that prefer protobuf name
+//! JSON as their second choice.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 
 use crate::status::Status;
 
-/// Checks that the client takes JSON (AP-17). Clauses that ask for another form (`as=...`) are passed over, as for a
-/// form that is not served (AP-18).
+const ACCEPTED: &str = "application/json, application/yaml";
+const READ: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// The syntax of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Syntax {
+    /// `application/json`
+    #[default]
+    Json,
+    /// `application/yaml`
+    Yaml,
+}
+
+/// What is made of an object before it is sent (AP-18).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum View {
+    /// The object as it is.
+    #[default]
+    Whole,
+    /// Its metadata.
+    Partial,
+    /// The metadata of each object of a list.
+    PartialList,
+    /// Rows and columns.
+    Table,
+}
+
+/// What the client takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    /// The syntax.
+    pub(crate) syntax: Syntax,
+    /// The view.
+    pub(crate) view: View,
+    /// Whether views are to be of version `v1beta1`.
+    pub(crate) is_beta: bool,
+}
+
+/// What the client takes of a document that has no other views than itself.
 ///
 /// # Errors
 /// 406 when no clause can be met.
-pub(crate) fn accepts_json(headers: &HeaderMap) -> Result<(), Status> {
-    let Some(value) = headers.get(ACCEPT) else { return Ok(()) };
-    let value = value.to_str().map_err(|_| Status::not_acceptable())?;
-    if value.trim().is_empty() || value.split(',').any(is_plain_json) {
-        return Ok(());
-    }
-    Err(Status::not_acceptable())
+pub(crate) fn document(headers: &HeaderMap) -> Result<Syntax, Status> {
+    clauses(headers)
+        .iter()
+        .find_map(|clause| clause.accepted().filter(|a| a.view == View::Whole))
+        .map(|accepted| accepted.syntax)
+        .ok_or_else(|| Status::not_acceptable(ACCEPTED))
 }
 
-fn is_plain_json(clause: &str) -> bool {
-    let mut parts = clause.split(';').map(str::trim);
-    let media = parts.next().unwrap_or_default();
-    (media == "*/*" || media.eq_ignore_ascii_case("application/json"))
-        && !parts.any(|p| p.split('=').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("as")))
+/// What the client takes of objects.
+///
+/// # Errors
+/// 406 when no clause can be met.
+pub(crate) fn objects(headers: &HeaderMap) -> Result<Accepted, Status> {
+    let found = clauses(headers).iter().find_map(Clause::accepted);
+    found.ok_or_else(|| Status::not_acceptable(ACCEPTED))
+}
+
+/// What the client takes of a stream of events: JSON in any view (AP-80).
+///
+/// # Errors
+/// 406 when no clause can be met, or YAML is met first.
+pub(crate) fn events(headers: &HeaderMap) -> Result<Accepted, Status> {
+    match objects(headers) {
+        Ok(accepted) if accepted.syntax == Syntax::Json => Ok(accepted),
+        _ => Err(Status::not_acceptable("application/json;stream=watch")),
+    }
+}
+
+/// The syntax of errors: that of the answer that was asked for, and JSON where there is none (AP-17).
+pub(crate) fn syntax(headers: &HeaderMap) -> Syntax {
+    document(headers).unwrap_or_default()
+}
+
+/// One of the things that the client takes.
+#[derive(Debug)]
+struct Clause<'a> {
+    media: &'a str,
+    parameters: Vec<(&'a str, &'a str)>,
+    quality: f32,
+}
+
+/// The clauses of `Accept` in order of preference. Without the header, or with an empty one, everything is taken.
+fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
+    let value = headers.get(ACCEPT).map_or(Ok(""), |value| value.to_str()).unwrap_or("?");
+    if value.trim().is_empty() {
+        return vec![Clause { media: "*/*", parameters: Vec::new(), quality: 1.0 }];
+    }
+    let mut clauses: Vec<Clause<'_>> = value.split(',').map(Clause::read).collect();
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
+    clauses
+}
+
+impl<'a> Clause<'a> {
+    fn read(text: &'a str) -> Self {
+        let mut parts = text.split(';').map(str::trim);
+        let media = parts.next().unwrap_or_default();
+        let mut quality = 1.0;
+        let mut parameters = Vec::new();
+        for part in parts {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            match (name.trim(), value.trim()) {
+                ("q", value) => quality = value.parse().ok().filter(|q: &f32| q.is_finite()).unwrap_or(1.0),
+                pair => parameters.push(pair),
+            }
+        }
+        Self { media, parameters, quality }
+    }
+
+    /// What it asks for, if that is served (AP-18).
+    fn accepted(&self) -> Option<Accepted> {
+        let syntax = match self.media {
+            "*/*" => Syntax::Json,
+            media if media.eq_ignore_ascii_case("application/json") => Syntax::Json,
+            media if media.eq_ignore_ascii_case("application/yaml") => Syntax::Yaml,
+            _ => return None,
+        };
+        let parameter = |name: &str| {
+            self.parameters.iter().rev().find(|(n, _)| *n == name).map_or("", |(_, value)| *value)
+        };
+        if !matches!(parameter("stream"), "" | "watch") {
+            return None;
+        }
+        let (kind, group, version) = (parameter("as"), parameter("g"), parameter("v"));
+        let view = match kind {
+            "" if group.is_empty() && version.is_empty() => View::Whole,
+            "Table" => View::Table,
+            "PartialObjectMetadata" => View::Partial,
+            "PartialObjectMetadataList" => View::PartialList,
+            _ => return None,
+        };
+        if view == View::Whole {
+            return Some(Accepted { syntax, ..Accepted::default() });
+        }
+        if group != "meta.k8s.io" || !matches!(version, "v1" | "v1beta1") {
+            return None;
+        }
+        Some(Accepted { syntax, view, is_beta: version == "v1beta1" })
+    }
 }
 
 /// The forms of a body that are read.
@@ -36,20 +157,59 @@ pub(crate) enum Form {
     Json,
     /// `application/vnd.kubernetes.protobuf`
     Protobuf,
+    /// `application/yaml`
+    Yaml,
+}
+
+/// The media type of a body, without parameters; empty when there is none.
+pub(crate) fn content_type(headers: &HeaderMap) -> &str {
+    let Some(value) = headers.get(CONTENT_TYPE) else { return "" };
+    value.to_str().unwrap_or("?").split(';').next().unwrap_or_default().trim()
 }
 
 /// What the body is said to be (AP-10). A body without a media type is taken for JSON.
 ///
 /// # Errors
-/// 415 for anything else, YAML included.
+/// 415 for anything else.
 pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Status> {
-    let Some(value) = headers.get(CONTENT_TYPE) else { return Ok(Form::Json) };
-    let media = value.to_str().unwrap_or("?").split(';').next().unwrap_or_default().trim();
-    if media.is_empty() || media.eq_ignore_ascii_case("application/json") {
-        return Ok(Form::Json);
+    match content_type(headers) {
+        "" => Ok(Form::Json),
+        media if media.eq_ignore_ascii_case("application/json") => Ok(Form::Json),
+        media if media.eq_ignore_ascii_case("application/yaml") => Ok(Form::Yaml),
+        media if media.eq_ignore_ascii_case("application/vnd.kubernetes.protobuf") => Ok(Form::Protobuf),
+        _ => Err(Status::unsupported_media_type(READ)),
     }
-    if media.eq_ignore_ascii_case("application/vnd.kubernetes.protobuf") {
-        return Ok(Form::Protobuf);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn asked(accept: &str) -> Option<(Syntax, View)> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_str(accept).unwrap());
+        objects(&headers).ok().map(|accepted| (accepted.syntax, accepted.view))
     }
-    Err(Status::unsupported_media_type())
+
+    #[test]
+    fn clauses_are_tried_in_order_of_preference_ap_17_ap_18() {
+        let json = Some((Syntax::Json, View::Whole));
+        assert_eq!(asked(""), json);
+        assert_eq!(asked("*/*"), json);
+        assert_eq!(asked("text/xml, application/json;q=0.5"), json);
+        assert_eq!(asked("application/json;q=0"), json);
+        assert_eq!(asked("application/yaml;q=0.5, application/json"), json);
+        assert_eq!(asked("application/yaml, application/json"), Some((Syntax::Yaml, View::Whole)));
+        assert_eq!(asked("application/vnd.kubernetes.protobuf, application/json"), json);
+        for refused in ["application/*", ";;;", "text/plain", "application/json;as=Table;v=v1", "Application"]
+        {
+            assert_eq!(asked(refused), None, "{refused}");
+        }
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        assert_eq!(asked(table), Some((Syntax::Json, View::Table)));
+        assert_eq!(asked(&format!("{table},application/json")), Some((Syntax::Json, View::Table)));
+        assert_eq!(asked("application/json;as=Table;v=v9;g=meta.k8s.io,application/json"), json);
+        assert_eq!(asked("application/json;as=Chair;v=v1;g=meta.k8s.io"), None);
+    }
 }

@@ -14,11 +14,13 @@ use portcullis_policy as policy;
 use serde_json::Value;
 
 use super::negotiate::{self, Form};
-use super::options::{self, FieldValidation};
+use super::rest::options::{self, FieldValidation, WriteKind};
 use super::route::{Kind, Version};
 use super::{fields, protobuf};
 use crate::authz::{Permit, Verdict};
+use crate::query::Query;
 use crate::service::{self, App};
+use crate::state::yaml;
 use crate::status::{Answer, Cause, Details, Status, json};
 
 /// Answers a review. POST only; everything before the body's contents is checked in the API server's order: what
@@ -35,10 +37,11 @@ pub(crate) async fn answer(
     if head.method != Method::POST {
         return Err(Status::method_not_allowed());
     }
-    negotiate::accepts_json(&head.headers)?;
+    negotiate::document(&head.headers)?;
     let form = negotiate::form(&head.headers)?;
     let body = service::read_body(head, body, app.limits()).await?;
-    let validation = options::read(head.uri.query().unwrap_or_default())?;
+    let validation =
+        options::write(&Query::parse(head.uri.query().unwrap_or_default()), WriteKind::Create)?.validation;
     let (document, warnings) = decode(&body, form, kind, version, validation)?;
     let expected = (kind.review(), version.review());
     let review = Review::read(&document, Some(expected)).map_err(|e| Status::bad_request(e.to_string()))?;
@@ -69,6 +72,10 @@ fn decode(
     let is_v1 = version == Version::V1;
     let decoded = match form {
         Form::Json => fields::decode(body).map_err(|e| e.to_string()),
+        Form::Yaml => std::str::from_utf8(body)
+            .map_err(|e| e.to_string())
+            .and_then(|text| yaml::to_json(text).map_err(|e| e.to_string()))
+            .and_then(|json| fields::decode(json.as_bytes()).map_err(|e| e.to_string())),
         Form::Protobuf => {
             protobuf::decode(body, kind, is_v1).map(|d| (d, Vec::new())).map_err(|e| e.to_string())
         }

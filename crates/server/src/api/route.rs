@@ -1,10 +1,18 @@
 //! Which paths there are. One function reads a path; the table of all paths is for tests, which hold it against every
 //! kind of caller.
 
+use std::hash::{Hash, Hasher};
+use std::ptr;
+
+use kinds::resource::Resource;
 use policy::review::{REVIEW_GROUP, ReviewKind, ReviewVersion};
+use portcullis_kinds as kinds;
 use portcullis_policy as policy;
 
+use super::self_review;
 use crate::config::RuntimeConfig;
+
+const SELF_REVIEWS: &str = "selfsubjectreviews";
 
 /// What a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,10 +21,21 @@ pub enum Route {
     Discovery(Document),
     /// A health endpoint, or one check of it.
     Health(Probe),
+    /// A kind is there, but not for this method (AP-2).
+    MethodNotAllowed,
     /// `/metrics`
     Metrics,
     /// Nothing, below a served API group (AP-1).
     NotFound,
+    /// An object, a collection, or what is below an object.
+    Object {
+        /// The kind.
+        row: Row,
+        /// The subresource, or empty.
+        subresource: &'static str,
+        /// What is to be done.
+        action: Action,
+    },
     /// Nothing, anywhere else (AP-1).
     PageNotFound,
     /// A review (WH-70).
@@ -28,8 +47,79 @@ pub enum Route {
     },
     /// `/`
     Root,
+    /// `selfsubjectreviews` (WH-110).
+    SelfReview,
     /// `/version`
     Version,
+}
+
+/// A kind. Two are the same only if they are the same row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row(pub &'static Resource);
+
+impl PartialEq for Row {
+    fn eq(&self, other: &Self) -> bool {
+        ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Row {}
+
+impl Hash for Row {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        ptr::from_ref(self.0).hash(state);
+    }
+}
+
+/// What is to be done with objects: each is the verb that was authorized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// `create`
+    Create,
+    /// `delete`
+    Delete,
+    /// `deletecollection`
+    DeleteCollection,
+    /// `get`
+    Get,
+    /// `list`
+    List,
+    /// `patch`
+    Patch,
+    /// `update`
+    Update,
+    /// `watch`
+    Watch,
+}
+
+impl Action {
+    /// The verb, as authorizers know it.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Patch => "patch",
+            Self::Update => "update",
+            Self::Watch => "watch",
+        }
+    }
+
+    /// The verb, as metrics have it.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Create => "POST",
+            Self::Delete => "DELETE",
+            Self::DeleteCollection => "DELETECOLLECTION",
+            Self::Get => "GET",
+            Self::List => "LIST",
+            Self::Patch => "PATCH",
+            Self::Update => "PUT",
+            Self::Watch => "WATCH",
+        }
+    }
 }
 
 /// A discovery document (AP-100).
@@ -144,6 +234,7 @@ pub(crate) struct Labels {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) resource: &'static str,
+    pub(crate) subresource: &'static str,
     pub(crate) scope: &'static str,
 }
 
@@ -175,6 +266,10 @@ impl Route {
             Some("apis") => match segments.next() {
                 None => Self::Discovery(Document::Apis),
                 Some(REVIEW_GROUP) => Self::of_group(segments, runtime),
+                Some(self_review::GROUP) => match (segments.next(), segments.next(), segments.next()) {
+                    (Some("v1"), Some(SELF_REVIEWS), None) => Self::SelfReview,
+                    _ => Self::NotFound,
+                },
                 Some(_) => Self::PageNotFound,
             },
             Some("healthz") if !slash => Self::of_probe(Probe::Healthz, segments),
@@ -214,17 +309,38 @@ impl Route {
     }
 
     pub(crate) fn labels(self) -> Labels {
-        let path = |resource| Labels { group: "", version: "", resource, scope: "" };
+        let path = |resource| Labels { group: "", version: "", resource, subresource: "", scope: "" };
         match self {
             Self::Discovery(_) | Self::Root => path("discovery"),
             Self::Health(probe) => path(probe.name()),
             Self::Metrics => path("metrics"),
-            Self::NotFound | Self::PageNotFound => path(""),
+            Self::SelfReview => Labels {
+                group: self_review::GROUP,
+                version: "v1",
+                resource: SELF_REVIEWS,
+                subresource: "",
+                scope: "cluster",
+            },
+            Self::MethodNotAllowed | Self::NotFound | Self::PageNotFound => path(""),
+            Self::Object { row: Row(resource), subresource, action } => Labels {
+                group: resource.group,
+                version: resource.version,
+                resource: resource.plural,
+                subresource,
+                scope: match action {
+                    Action::DeleteCollection | Action::List | Action::Watch if resource.is_namespaced => {
+                        "namespace"
+                    }
+                    Action::DeleteCollection | Action::List | Action::Watch => "cluster",
+                    _ => "resource",
+                },
+            },
             Self::Version => path("version"),
             Self::Review { kind, version } => Labels {
                 group: REVIEW_GROUP,
                 version: version.review().as_str(),
                 resource: kind.resource(),
+                subresource: "",
                 scope: if kind.is_namespaced() { "namespace" } else { "cluster" },
             },
         }
@@ -240,6 +356,7 @@ impl Route {
             paths.push(format!("/{}", probe.name()));
             paths.push(format!("/{}/ping", probe.name()));
         }
+        paths.push(format!("/apis/{}/v1/{SELF_REVIEWS}", self_review::GROUP));
         paths.push(format!("/apis/{REVIEW_GROUP}"));
         for version in ["v1", "v1beta1"].into_iter().filter(|v| Version::of(v, runtime).is_some()) {
             paths.push(format!("/apis/{REVIEW_GROUP}/{version}"));
@@ -312,6 +429,6 @@ mod tests {
         for path in &paths {
             assert!(!matches!(Route::of(path, runtime), Route::NotFound | Route::PageNotFound), "{path}");
         }
-        assert_eq!(paths.len(), 6 + 6 + 1 + 2 * 5);
+        assert_eq!(paths.len(), 6 + 6 + 1 + 1 + 2 * 5);
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn answer(_permit: Permit, head: &Parts) -> Result<Answer, Status> {
     if head.method != Method::GET {
         return Err(Status::method_not_allowed());
     }
-    negotiate::accepts_json(&head.headers)?;
+    negotiate::document(&head.headers)?;
     Ok(json(
         StatusCode::OK,
         &Version {

@@ -23,7 +23,7 @@ mod parallel;
 mod seen;
 mod source;
 mod split;
-mod yaml;
+pub(crate) mod yaml;
 
 pub use error::StateError;
 pub use files::{Format, MAX_FILE_BYTES, MAX_YAML_BYTES};

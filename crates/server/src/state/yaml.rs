@@ -14,7 +14,7 @@ use serde_saphyr::{Error, Options, Spanned};
 ///
 /// # Errors
 /// The text is not YAML, a key is given twice, or it is deeper, larger or more entangled than any cluster prints.
-pub(super) fn to_json(text: &str) -> Result<String, JsonError> {
+pub(crate) fn to_json(text: &str) -> Result<String, JsonError> {
     let documents: Vec<Node> =
         serde_saphyr::from_multiple_with_options(text, options()).map_err(|error| {
             let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(0));

@@ -1,0 +1,85 @@
+//! Makes of the fields that are set the object that Go prints: zero values that are left out go, those that are always
+//! printed come (AP-136).
+
+use serde_json::Value;
+
+use crate::Map;
+use crate::schema::{Presence, REST, Shape, Type};
+
+/// Completes an object that holds only what is set. `null` is not set.
+pub(crate) fn object(object: &mut Map, ty: &Type) {
+    for field in ty.fields.iter().filter(|field| field.name != REST) {
+        if let Some(value) = object.get_mut(field.name).filter(|value| !value.is_null()) {
+            inner(value, field.shape);
+            match field.presence {
+                Presence::WhenNotZero if is_zero(value, field.shape) => drop(object.remove(field.name)),
+                // What is stored does not tell an empty list from none.
+                Presence::Always if is_list(field.shape) && is_zero(value, field.shape) => {
+                    *value = Value::Null
+                }
+                _ => {}
+            }
+            continue;
+        }
+        match (field.presence, field.shape) {
+            (Presence::Always, shape) | (Presence::WhenNotZero, shape @ Shape::Object(_)) => {
+                object.insert(field.name.to_owned(), zero(shape));
+            }
+            (Presence::OrNull, _) => {
+                object.insert(field.name.to_owned(), Value::Null);
+            }
+            (Presence::WhenNotZero | Presence::WhenSet, _) => drop(object.remove(field.name)),
+        }
+    }
+}
+
+/// Completes what lies in a value.
+fn inner(value: &mut Value, shape: Shape) {
+    match (shape, value) {
+        (Shape::Object(ty), Value::Object(members)) => object(members, ty),
+        (Shape::List(shape), Value::Array(items)) => {
+            for item in items {
+                inner(item, *shape);
+            }
+        }
+        (Shape::Map(shape), Value::Object(members)) => {
+            for member in members.values_mut() {
+                inner(member, *shape);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The value of what is not set, as it is printed.
+pub(crate) fn zero(shape: Shape) -> Value {
+    match shape {
+        Shape::Any | Shape::List(_) | Shape::Map(_) | Shape::MicroTime | Shape::Time => Value::Null,
+        Shape::Bool => false.into(),
+        Shape::Bytes | Shape::Text => "".into(),
+        Shape::Int32 | Shape::Int64 | Shape::IntOrString => 0.into(),
+        Shape::Quantity => "0".into(),
+        Shape::Object(ty) => {
+            let mut members = Map::new();
+            object(&mut members, ty);
+            Value::Object(members)
+        }
+    }
+}
+
+/// Whether a value is the zero value of its shape. An object never is; an empty map is.
+fn is_zero(value: &Value, shape: Shape) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(bool) => !bool,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty() && matches!(shape, Shape::Map(_)),
+    }
+}
+
+/// Whether a shape can be empty and yet set.
+fn is_list(shape: Shape) -> bool {
+    matches!(shape, Shape::List(_) | Shape::Map(_))
+}

@@ -1,0 +1,155 @@
+//! The metadata that all objects have: what the server sets at creation, what an update cannot change, what is wrong
+//! with it, and what selectors see of it.
+//!
+//! Which fields a client owns (`managedFields`) is not kept.
+
+mod selection;
+mod validation;
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use crate::Map;
+use crate::resource::Resource;
+use crate::time::Instant;
+
+pub use selection::{FieldSelector, UnknownField, labels_match};
+pub use validation::{validate, validate_update};
+
+/// The longest prefix that a generated name keeps, in bytes.
+const MAX_GENERATED_PREFIX: usize = 58;
+/// How many characters are generated.
+const GENERATED: usize = 5;
+/// What they are: no vowels, and nothing that looks like another.
+const GENERATED_CHARACTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// The body of a create or an update names another namespace than its path (AP-31); a bad request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the namespace of the provided object does not match the namespace sent on the request")]
+pub struct OtherNamespace;
+
+/// The object's metadata; nothing when it has none.
+pub fn metadata(object: &Map) -> Option<&Map> {
+    object.get("metadata")?.as_object()
+}
+
+/// A text of the metadata; empty when it is not set.
+pub fn text<'a>(object: &'a Map, name: &str) -> &'a str {
+    metadata(object).and_then(|meta| meta.get(name)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The object's name.
+pub fn name(object: &Map) -> &str {
+    text(object, "name")
+}
+
+/// The object's namespace; empty when it has none.
+pub fn namespace(object: &Map) -> &str {
+    text(object, "namespace")
+}
+
+/// Whether a deletion of the object has begun.
+pub fn is_terminating(object: &Map) -> bool {
+    !text(object, "deletionTimestamp").is_empty()
+}
+
+/// The metadata, to be written to; made when there is none. There always is some then.
+pub fn metadata_mut(object: &mut Map) -> Option<&mut Map> {
+    let meta = object.entry("metadata").or_insert(Value::Null);
+    if !meta.is_object() {
+        *meta = Value::Object(Map::new());
+    }
+    meta.as_object_mut()
+}
+
+/// Puts an object into the namespace of its request (AP-31): empty for a kind without namespaces, for which any value
+/// is cleared.
+///
+/// # Errors
+/// The object names another one.
+pub fn settle_namespace(object: &mut Map, requested: &str) -> Result<(), OtherNamespace> {
+    match namespace(object) {
+        own if own == requested && !own.is_empty() => return Ok(()),
+        "" => {}
+        _ if requested.is_empty() => {}
+        _ => return Err(OtherNamespace),
+    }
+    let Some(meta) = metadata_mut(object) else { return Ok(()) };
+    match requested {
+        "" => meta.remove("namespace"),
+        requested => meta.insert("namespace".to_owned(), Value::from(requested)),
+    };
+    Ok(())
+}
+
+/// Sets what the server decides of a new object, and drops what a client cannot say of it (AP-30).
+pub fn begin(object: &mut Map, uid: &str, now: Instant) {
+    let Some(meta) = metadata_mut(object) else { return };
+    for name in ["deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "selfLink"]
+    {
+        meta.remove(name);
+    }
+    meta.insert("uid".to_owned(), Value::from(uid));
+    meta.insert("creationTimestamp".to_owned(), Value::from(now.to_string()));
+}
+
+/// Names an object that has only the beginning of a name (AP-32). `random` decides which name it becomes.
+pub fn generate_name(object: &mut Map, random: u64) {
+    let prefix = text(object, "generateName");
+    if prefix.is_empty() || !name(object).is_empty() {
+        return;
+    }
+    let mut kept = MAX_GENERATED_PREFIX;
+    while !prefix.is_char_boundary(kept.min(prefix.len())) {
+        kept -= 1;
+    }
+    let mut name = prefix.get(..kept).unwrap_or(prefix).to_owned();
+    let mut random = random;
+    for _ in 0..GENERATED {
+        let count = GENERATED_CHARACTERS.len() as u64;
+        let index = usize::try_from(random % count).unwrap_or_default();
+        name.push(GENERATED_CHARACTERS.get(index).map_or('b', |character| char::from(*character)));
+        random /= count;
+    }
+    if let Some(meta) = metadata_mut(object) {
+        meta.insert("name".to_owned(), Value::from(name));
+    }
+}
+
+/// Whether a new object says that it has been stored before: then it cannot be created (an internal error, for
+/// clients that look at the code).
+pub fn has_revision(object: &Map) -> bool {
+    !matches!(text(object, "resourceVersion"), "" | "0")
+}
+
+/// The fault of an update that must say which state it is of, and does not (AP-40).
+pub fn missing_revision(object: &Map, resource: &Resource) -> Option<FieldError> {
+    let is_missing = !resource.updates_unconditionally && matches!(text(object, "resourceVersion"), "" | "0");
+    let error = || FieldError::invalid("metadata.resourceVersion", "", "must be specified for an update");
+    is_missing.then(error)
+}
+
+/// Keeps of the stored object what an update cannot change, or need not say (AP-43). What it must not change and does
+/// is left for [`validate_update`] to find.
+pub fn carry_over(object: &mut Map, old: &Map) {
+    let old = metadata(old);
+    let of_old = |name: &str| old.and_then(|meta| meta.get(name)).filter(|value| !value.is_null());
+    let Some(meta) = metadata_mut(object) else { return };
+    meta.remove("managedFields");
+    meta.remove("selfLink");
+    meta.remove("generation");
+    for name in ["creationTimestamp", "deletionTimestamp", "generation"] {
+        if let Some(value) = of_old(name) {
+            meta.insert(name.to_owned(), value.clone());
+        }
+    }
+    for name in ["deletionGracePeriodSeconds", "uid"] {
+        let is_unset = meta.get(name).is_none_or(|value| value.is_null() || value.as_str() == Some(""));
+        if let Some(value) = of_old(name).filter(|_| is_unset) {
+            meta.insert(name.to_owned(), value.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! What is wrong with metadata (AP-22, AP-34, AP-43, AP-44).
+
+use std::collections::BTreeSet;
+
+use portcullis_policy::field_error::FieldError;
+use portcullis_policy::selector::syntax::{label_key_errors, label_value_errors};
+use serde_json::Value;
+
+use super::{is_terminating, metadata, name, namespace, text};
+use crate::Map;
+use crate::names::label_errors;
+use crate::resource::{MetadataChecks, NameRule, Resource};
+
+/// How large all annotations together may be, keys and values, in bytes.
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+/// The finalizers that need no domain.
+const OWN_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
+
+/// Everything wrong with the metadata of a new object, in field order (AP-34).
+pub fn validate(object: &Map, resource: &Resource) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    check(object, resource, resource.names, resource.metadata_checks.knows_finalizers, &mut errors);
+    errors
+}
+
+/// Everything wrong with the metadata of an update, as often as the API server says so (AP-22): once by itself and
+/// once against the stored object for every kind, and then as often as the kind's own validation looks at it.
+pub fn validate_update(object: &Map, old: &Map, resource: &Resource, is_status: bool) -> Vec<FieldError> {
+    let of_kind = resource.metadata_checks;
+    let of_kind = if is_status { MetadataChecks { alone: 0, as_update: 1, ..of_kind } } else { of_kind };
+    let mut errors = Vec::new();
+    check(object, resource, NameRule::PathSegment, false, &mut errors);
+    check_update(object, old, false, &mut errors);
+    for _ in 0..of_kind.alone {
+        check(object, resource, resource.names, of_kind.knows_finalizers, &mut errors);
+    }
+    for _ in 0..of_kind.as_update {
+        check_update(object, old, of_kind.knows_finalizers, &mut errors);
+    }
+    errors
+}
+
+fn check(
+    object: &Map,
+    resource: &Resource,
+    names: NameRule,
+    knows_finalizers: bool,
+    errors: &mut Vec<FieldError>,
+) {
+    let prefix = text(object, "generateName");
+    if !prefix.is_empty() {
+        let of_prefix = names.prefix_errors(prefix).into_iter();
+        errors.extend(of_prefix.map(|error| FieldError::invalid("metadata.generateName", prefix, error)));
+    }
+    match name(object) {
+        "" => errors.push(FieldError::required("metadata.name", "name or generateName is required")),
+        name => {
+            let of_name = names.errors(name).into_iter();
+            errors.extend(of_name.map(|error| FieldError::invalid("metadata.name", name, error)));
+        }
+    }
+    check_namespace(namespace(object), resource.is_namespaced, errors);
+    check_labels(object, errors);
+    check_annotations(object, errors);
+    check_owners(object, errors);
+    check_finalizers(object, errors);
+    if knows_finalizers {
+        check_own_finalizers(object, errors);
+    }
+}
+
+fn check_namespace(namespace: &str, is_namespaced: bool, errors: &mut Vec<FieldError>) {
+    const FIELD: &str = "metadata.namespace";
+    match (is_namespaced, namespace) {
+        (true, "") => errors.push(FieldError::required(FIELD, "")),
+        (true, namespace) => {
+            let of_name = label_errors(namespace).into_iter();
+            errors.extend(of_name.map(|error| FieldError::invalid(FIELD, namespace, error)));
+        }
+        (false, "") => {}
+        (false, _) => errors.push(FieldError::forbidden(FIELD, "not allowed on this type")),
+    }
+}
+
+/// What an update must not change (AP-43, AP-44), and what is looked at once more.
+fn check_update(object: &Map, old: &Map, knows_finalizers: bool, errors: &mut Vec<FieldError>) {
+    if is_terminating(old) {
+        let before: BTreeSet<&str> = finalizers(old).collect();
+        let added: BTreeSet<&str> = finalizers(object).filter(|name| !before.contains(name)).collect();
+        if !added.is_empty() {
+            let detail = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
+            );
+            errors.push(FieldError::forbidden("metadata.finalizers", detail));
+        }
+    }
+    for name in
+        ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
+    {
+        let (new, old) = (set(object, name), set(old, name));
+        if new != old {
+            let shown = new.map(ToString::to_string).unwrap_or_default();
+            errors.push(FieldError::invalid(format!("metadata.{name}"), shown, "field is immutable"));
+        }
+    }
+    check_labels(object, errors);
+    check_annotations(object, errors);
+    check_owners(object, errors);
+    if knows_finalizers {
+        check_own_finalizers(object, errors);
+    }
+}
+
+/// A member of the metadata, unless it is its zero value.
+fn set<'a>(object: &'a Map, name: &str) -> Option<&'a Value> {
+    let value = metadata(object)?.get(name)?;
+    (!value.is_null() && value.as_str() != Some("")).then_some(value)
+}
+
+fn check_labels(object: &Map, errors: &mut Vec<FieldError>) {
+    const FIELD: &str = "metadata.labels";
+    for (key, value) in entries(object, "labels") {
+        let of_key = label_key_errors(key).into_iter();
+        errors.extend(of_key.map(|error| FieldError::invalid(FIELD, key, error)));
+        let of_value = label_value_errors(value).into_iter();
+        errors.extend(of_value.map(|error| FieldError::invalid(FIELD, value, error)));
+    }
+}
+
+/// Keys are label keys, but may be written in capitals.
+fn check_annotations(object: &Map, errors: &mut Vec<FieldError>) {
+    const FIELD: &str = "metadata.annotations";
+    let mut size = 0_usize;
+    for (key, value) in entries(object, "annotations") {
+        size = size.saturating_add(key.len()).saturating_add(value.len());
+        let of_key = label_key_errors(&key.to_lowercase()).into_iter();
+        errors.extend(of_key.map(|error| FieldError::invalid(FIELD, key, error)));
+    }
+    if size > MAX_ANNOTATIONS {
+        errors.push(FieldError::too_long(FIELD, MAX_ANNOTATIONS));
+    }
+}
+
+/// The paths have no index (AP-34).
+fn check_owners(object: &Map, errors: &mut Vec<FieldError>) {
+    const FIELD: &str = "metadata.ownerReferences";
+    let owners = metadata(object).and_then(|meta| meta.get("ownerReferences")).and_then(Value::as_array);
+    let mut controllers = 0;
+    for owner in owners.into_iter().flatten().filter_map(Value::as_object) {
+        let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (group, version) = group_and_version(text("apiVersion"));
+        if version.is_empty() {
+            let field = format!("{FIELD}.apiVersion");
+            errors.push(FieldError::invalid(field, text("apiVersion"), "version must not be empty"));
+        }
+        for name in ["kind", "name", "uid"] {
+            if text(name).is_empty() {
+                errors.push(FieldError::invalid(format!("{FIELD}.{name}"), "", "must not be empty"));
+            }
+        }
+        if group.is_empty() && version == "v1" && text("kind") == "Event" {
+            errors.push(FieldError::invalid(FIELD, "Event", "an Event is disallowed from being an owner"));
+        }
+        if owner.get("controller").and_then(Value::as_bool).unwrap_or_default() {
+            controllers += 1;
+            if controllers > 1 {
+                let detail = "Only one reference can have Controller set to true";
+                errors.push(FieldError::invalid(FIELD, text("name"), detail));
+            }
+        }
+    }
+}
+
+fn group_and_version(api_version: &str) -> (&str, &str) {
+    match api_version.split_once('/') {
+        None => ("", api_version),
+        Some((_, rest)) if rest.contains('/') => ("", ""),
+        Some(both) => both,
+    }
+}
+
+fn finalizers(object: &Map) -> impl Iterator<Item = &str> {
+    let list = metadata(object).and_then(|meta| meta.get("finalizers")).and_then(Value::as_array);
+    list.into_iter().flatten().map(|name| name.as_str().unwrap_or_default())
+}
+
+fn check_finalizers(object: &Map, errors: &mut Vec<FieldError>) {
+    const FIELD: &str = "metadata.finalizers";
+    for name in finalizers(object) {
+        let of_name = label_key_errors(name).into_iter();
+        errors.extend(of_name.map(|error| FieldError::invalid(FIELD, name, error)));
+    }
+    let has = |wanted: &str| finalizers(object).any(|name| name == wanted);
+    if has("orphan") && has("foregroundDeletion") {
+        let detail = "finalizer foregroundDeletion and orphan cannot be both set";
+        errors.push(FieldError::invalid(FIELD, "", detail));
+    }
+}
+
+fn check_own_finalizers(object: &Map, errors: &mut Vec<FieldError>) {
+    for (index, name) in finalizers(object).enumerate() {
+        if !name.contains('/') && !OWN_FINALIZERS.contains(&name) {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(format!("metadata.finalizers[{index}]"), name, detail));
+        }
+    }
+}
+
+/// The entries of a map of texts. What is no text counts as empty, which is how it is read back (AP-136).
+fn entries<'a>(object: &'a Map, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let map = metadata(object).and_then(|meta| meta.get(name)).and_then(Value::as_object);
+    map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
+}

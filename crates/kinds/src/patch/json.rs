@@ -1,0 +1,259 @@
+//! JSON patches: RFC 6902 with the leniencies of Kubernetes (AP-61).
+
+use std::io;
+
+use serde_json::Value;
+
+use super::{MAX_WORKING_DEPTH, PatchError, depth};
+use crate::Map;
+
+/// How many operations a patch may have.
+pub const MAX_OPERATIONS: usize = 10_000;
+/// How many bytes of JSON all `copy` operations of a patch may add.
+pub const MAX_COPIED: usize = 3 * 1024 * 1024;
+
+/// The members of an operation.
+pub(super) const MEMBERS: [&str; 4] = ["from", "op", "path", "value"];
+
+/// Applies the operations one after the other, on a copy: all or nothing.
+pub(super) fn apply(current: &Map, operations: Vec<Value>) -> Result<Map, PatchError> {
+    let operations: Vec<Operation> =
+        operations.into_iter().enumerate().map(Operation::read).collect::<Result<_, _>>()?;
+    if operations.len() > MAX_OPERATIONS {
+        return Err(PatchError::TooManyOperations(operations.len()));
+    }
+    let root = Value::Object(current.clone());
+    let mut document = Document { depth: depth(&root), root, copied: 0 };
+    for (index, operation) in operations.into_iter().enumerate() {
+        document
+            .apply(operation)
+            .map_err(|reason| PatchError::Unprocessable(format!("operation {index}: {reason}")))?;
+    }
+    match document.root {
+        Value::Object(object) => Ok(object),
+        _ => Err(PatchError::NotAnObject),
+    }
+}
+
+/// An operation. A member that is `null` counts as missing, except for `value`.
+struct Operation {
+    op: Option<String>,
+    path: Option<String>,
+    from: Option<String>,
+    value: Option<Value>,
+}
+
+impl Operation {
+    fn read((index, operation): (usize, Value)) -> Result<Self, PatchError> {
+        let malformed = |what: &str| PatchError::Malformed(format!("operation {index}: {what}"));
+        let mut members = match operation {
+            Value::Object(members) => members,
+            Value::Null => Map::new(),
+            _ => return Err(malformed("an operation is an object")),
+        };
+        let mut text = |name: &str| match members.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(malformed(&format!("{name:?} is a string"))),
+        };
+        let (op, path, from) = (text("op")?, text("path")?, text("from")?);
+        Ok(Self { op, path, from, value: members.remove("value") })
+    }
+}
+
+/// A step in the application of a patch, or why it cannot be made.
+type Step<T> = Result<T, String>;
+
+struct Document {
+    root: Value,
+    /// No less than how deep the root is.
+    depth: usize,
+    /// How many bytes have been copied.
+    copied: usize,
+}
+
+impl Document {
+    fn apply(&mut self, operation: Operation) -> Step<()> {
+        let Operation { op, path, from, value } = operation;
+        let path = || path.as_deref().ok_or_else(|| "it has no path".to_owned());
+        let from = || from.as_deref().ok_or_else(|| "it has no from".to_owned());
+        match op.as_deref().unwrap_or("unknown") {
+            "add" => {
+                let value = value.unwrap_or_default();
+                let deep = depth(&value);
+                self.add(path()?, value, deep)
+            }
+            "remove" => self.remove(path()?).map(drop),
+            "replace" => self.replace(path()?, value.unwrap_or_default()),
+            "move" => {
+                let (from, path) = (from()?, path()?);
+                let deep = self.depth.saturating_sub(levels(from));
+                let value = self.remove(from)?;
+                self.add(path, value, deep)
+            }
+            "copy" => {
+                let (from, path) = (from()?, path()?);
+                let value = self.find(from)?.cloned().unwrap_or_default();
+                self.copied = self.copied.saturating_add(size(&value));
+                if self.copied > MAX_COPIED {
+                    return Err(format!("copies may not add more than {MAX_COPIED} bytes"));
+                }
+                let deep = depth(&value);
+                self.add(path, value, deep)
+            }
+            "test" => self.test(path()?, value.unwrap_or_default()),
+            op => Err(format!("{op:?} is not an operation: use add, copy, move, remove, replace or test")),
+        }
+    }
+
+    fn add(&mut self, path: &str, value: Value, deep: usize) -> Step<()> {
+        self.grow(path, &value, deep)?;
+        let (place, key) = self.place(path)?;
+        match place {
+            Value::Object(members) => {
+                members.insert(key, value);
+            }
+            Value::Array(entries) if key == "-" => entries.push(value),
+            Value::Array(entries) => {
+                let index = index(&key, entries.len() + 1)?;
+                entries.insert(index, value);
+            }
+            _ => return Err(missing(path)),
+        }
+        Ok(())
+    }
+
+    /// A member that is not there is added (AP-61).
+    fn replace(&mut self, path: &str, value: Value) -> Step<()> {
+        self.grow(path, &value, depth(&value))?;
+        if path.is_empty() {
+            if !matches!(value, Value::Array(_) | Value::Object(_)) {
+                return Err("the whole can only be replaced by an object or a list".to_owned());
+            }
+            self.root = value;
+            return Ok(());
+        }
+        let (place, key) = self.place(path)?;
+        match place {
+            Value::Object(members) => {
+                members.insert(key, value);
+            }
+            Value::Array(entries) => {
+                let index = index(&key, entries.len())?;
+                if let Some(entry) = entries.get_mut(index) {
+                    *entry = value;
+                }
+            }
+            _ => return Err(missing(path)),
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, path: &str) -> Step<Value> {
+        let (place, key) = self.place(path)?;
+        match place {
+            Value::Object(members) => members.remove(&key).ok_or_else(|| missing(path)),
+            Value::Array(entries) => Ok(entries.remove(index(&key, entries.len())?)),
+            _ => Err(missing(path)),
+        }
+    }
+
+    /// A member that is not there is `null`.
+    fn test(&mut self, path: &str, value: Value) -> Step<()> {
+        let found = if path.is_empty() { Some(&self.root) } else { self.find(path)? };
+        match found.unwrap_or(&Value::Null) == &value {
+            true => Ok(()),
+            false => Err(format!("the value at {path:?} is another one")),
+        }
+    }
+
+    /// The value at a path; nothing for a member that is not there.
+    fn find(&mut self, path: &str) -> Step<Option<&Value>> {
+        let (place, key) = self.place(path)?;
+        match place {
+            Value::Object(members) => Ok(members.get(&key)),
+            Value::Array(entries) => Ok(entries.get(index(&key, entries.len())?)),
+            _ => Err(missing(path)),
+        }
+    }
+
+    /// What holds the last part of a path, and that part. What stands before the first slash does not count (AP-61).
+    fn place(&mut self, path: &str) -> Step<(&mut Value, String)> {
+        let (_, path) = path.split_once('/').ok_or_else(|| missing(path))?;
+        let mut parts = path.split('/').map(unescaped);
+        let mut key = parts.next().unwrap_or_default();
+        let mut place = &mut self.root;
+        for next in parts {
+            let inner = match place {
+                Value::Object(members) => members.get_mut(&key),
+                Value::Array(entries) => {
+                    let index = index(&key, entries.len())?;
+                    entries.get_mut(index)
+                }
+                _ => None,
+            };
+            place =
+                inner.filter(|inner| inner.is_object() || inner.is_array()).ok_or_else(|| missing(path))?;
+            key = next;
+        }
+        Ok((place, key))
+    }
+
+    /// Refuses what would make the document too deep to be handled. `deep` is no less than the depth of the value.
+    fn grow(&mut self, path: &str, value: &Value, mut deep: usize) -> Step<()> {
+        let above = levels(path);
+        if above + deep > MAX_WORKING_DEPTH {
+            deep = depth(value);
+        }
+        if above + deep > MAX_WORKING_DEPTH {
+            return Err(format!("the result would be nested deeper than {MAX_WORKING_DEPTH} levels"));
+        }
+        self.depth = self.depth.max(above + deep);
+        Ok(())
+    }
+}
+
+/// How many levels above what a path names there are.
+fn levels(path: &str) -> usize {
+    path.matches('/').count()
+}
+
+fn missing(path: &str) -> String {
+    format!("there is nothing at {path:?}")
+}
+
+/// A part of a path as the key that it stands for.
+fn unescaped(part: &str) -> String {
+    match part.contains('~') {
+        true => part.replace("~1", "/").replace("~0", "~"),
+        false => part.to_owned(),
+    }
+}
+
+/// The place of an entry among so many; negative numbers count from the end (AP-61).
+fn index(key: &str, length: usize) -> Step<usize> {
+    let outside = || format!("there is no entry {key:?} among {length}");
+    let number: i64 = key.parse().map_err(|_| format!("{key:?} is not the number of an entry"))?;
+    let distance = usize::try_from(number.unsigned_abs()).map_err(|_| outside())?;
+    let index = if number < 0 { length.checked_sub(distance) } else { Some(distance) };
+    index.filter(|index| *index < length).ok_or_else(outside)
+}
+
+/// How many bytes of JSON a value is.
+fn size(value: &Value) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.saturating_add(bytes.len());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => usize::MAX,
+    }
+}

@@ -1,0 +1,143 @@
+//! The conditions of a CertificateSigningRequest (CS-20, CS-30 to CS-34).
+
+use std::collections::BTreeSet;
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use crate::Map;
+use crate::resources::fields::{object, object_mut, objects, objects_mut, text};
+use crate::resources::formats::{one_of, quoted};
+
+pub(super) const APPROVED: &str = "Approved";
+pub(super) const DENIED: &str = "Denied";
+pub(super) const FAILED: &str = "Failed";
+
+const FIELD: &str = "status.conditions";
+
+/// The ways to update a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Path {
+    /// The object itself.
+    Main,
+    /// Its subresource `approval`.
+    Approval,
+    /// Its subresource `status`.
+    Status,
+}
+
+fn conditions(request: &Map) -> impl DoubleEndedIterator<Item = &Map> {
+    objects(object(request, "status"), "conditions")
+}
+
+fn of_type<'a>(request: &'a Map, kind: &str) -> Vec<&'a Map> {
+    conditions(request).filter(|condition| text(condition, "type") == kind).collect()
+}
+
+/// Whether there is a condition of this type.
+pub(super) fn has(request: &Map, kind: &str) -> bool {
+    conditions(request).any(|condition| text(condition, "type") == kind)
+}
+
+/// CS-20: an update through `status` leaves decisions as they are, unless it has another number of them (which is an
+/// error).
+pub(super) fn restore_decision(request: &mut Map, old: &Map) {
+    for kind in [APPROVED, DENIED] {
+        let kept = of_type(old, kind);
+        if kept.len() != of_type(request, kind).len() {
+            continue;
+        }
+        let Some(status) = object_mut(request, "status") else { return };
+        let replaced = objects_mut(status, "conditions").filter(|condition| text(condition, "type") == kind);
+        replaced.zip(kept).for_each(|(condition, kept)| condition.clone_from(kept));
+    }
+}
+
+/// CS-33: sets the times that an update leaves out, after `prepare_status` or
+/// [`prepare_approval`](super::prepare_approval). `now` is a time as objects hold it, such as `2026-01-02T03:04:05Z`.
+pub fn stamp(request: &mut Map, old: &Map, now: &str) {
+    let Some(status) = object_mut(request, "status") else { return };
+    for condition in objects_mut(status, "conditions") {
+        if text(condition, "lastUpdateTime").is_empty() {
+            condition.insert("lastUpdateTime".to_owned(), Value::from(now));
+        }
+        if text(condition, "lastTransitionTime").is_empty() {
+            let (kind, state) = (text(condition, "type"), text(condition, "status"));
+            let before = conditions(old)
+                .filter(|old| text(old, "type") == kind && text(old, "status") == state)
+                .map(|old| text(old, "lastTransitionTime"))
+                .find(|time| !time.is_empty());
+            let time = Value::from(before.unwrap_or(now));
+            condition.insert("lastTransitionTime".to_owned(), time);
+        }
+    }
+}
+
+/// CS-30, CS-31, CS-24.
+pub(super) fn validate(request: &Map, old: Option<&Map>) -> Vec<FieldError> {
+    let excuses = |fault: fn(&Map) -> bool| old.is_some_and(fault);
+    let excuses_empty = excuses(|old| has(old, ""));
+    let excuses_both = excuses(|old| has(old, APPROVED) && has(old, DENIED));
+    let excuses_duplicates = excuses(has_duplicates);
+    let mut errors = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (i, condition) in conditions(request).enumerate() {
+        let (kind, status) = (text(condition, "type"), text(condition, "status"));
+        let (at_type, at_status) = (format!("{FIELD}[{i}].type"), format!("{FIELD}[{i}].status"));
+        if kind.is_empty() && !excuses_empty {
+            errors.push(FieldError::required(&at_type, ""));
+        }
+        let known: &[&str] = match kind {
+            APPROVED | DENIED | FAILED => &["True"],
+            _ => &["False", "True", "Unknown"],
+        };
+        match status {
+            "" => errors.push(FieldError::required(at_status, "")),
+            status => errors.extend(one_of(&at_status, status, known)),
+        }
+        let opposite = match kind {
+            APPROVED => Some(DENIED),
+            DENIED => Some(APPROVED),
+            _ => None,
+        };
+        if opposite.is_some_and(|opposite| seen.contains(opposite)) && !excuses_both {
+            let detail = "Approved and Denied conditions are mutually exclusive";
+            errors.push(FieldError::invalid(FIELD, quoted(kind), detail));
+        }
+        if !seen.insert(kind) && !excuses_duplicates {
+            errors.push(FieldError::duplicate(at_type, quoted(kind)));
+        }
+    }
+    errors
+}
+
+fn has_duplicates(request: &Map) -> bool {
+    let mut seen = BTreeSet::new();
+    conditions(request).any(|condition| !seen.insert(text(condition, "type")))
+}
+
+/// CS-20.
+pub(super) fn validate_changes(request: &Map, old: &Map, path: Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for kind in [APPROVED, DENIED, FAILED] {
+        if of_type(request, kind).len() < of_type(old, kind).len() {
+            errors.push(forbidden("remove", kind));
+        }
+    }
+    if path == Path::Approval {
+        return errors;
+    }
+    for kind in [APPROVED, DENIED] {
+        let (new, old) = (of_type(request, kind), of_type(old, kind));
+        if new.len() > old.len() {
+            errors.push(forbidden("add", kind));
+        } else if new.len() == old.len() && new != old {
+            errors.push(forbidden("modify", kind));
+        }
+    }
+    errors
+}
+
+fn forbidden(what: &str, kind: &str) -> FieldError {
+    FieldError::forbidden(FIELD, format!("updates may not {what} a condition of type {kind:?}"))
+}

@@ -1,0 +1,91 @@
+//! ConfigMaps: settings as texts and bytes.
+
+use portcullis_policy::field_error::{FieldError, NO_FIELD};
+use serde_json::Value;
+
+use super::names::data_key_errors;
+use crate::Map;
+use crate::resource::Resource;
+use crate::resources::cells::{AGE, NAME, age, name, text_column};
+use crate::resources::fields::{is_set, object};
+use crate::schema;
+use crate::table::{Column, Row};
+
+/// The row of ConfigMaps.
+pub static CONFIG_MAPS: Resource = Resource {
+    kind: "ConfigMap",
+    plural: "configmaps",
+    short_names: &["cm"],
+    schema: &schema::core::small::CONFIG_MAP,
+    validate_create: validate,
+    validate_update,
+    columns: COLUMNS,
+    row,
+    ..Resource::USUAL
+};
+
+/// How many bytes the values of a ConfigMap or a Secret may have (AP-132).
+pub(super) const MAX_SIZE: usize = 1024 * 1024;
+
+/// AP-132.
+fn validate(config_map: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let (data, binary) = (object(config_map, "data"), object(config_map, "binaryData"));
+    for key in data.keys() {
+        errors.extend(data_key_errors(&format!("data[{key}]"), key));
+        if binary.contains_key(key) {
+            errors.push(FieldError::invalid(
+                format!("data[{key}]"),
+                key.as_str(),
+                "duplicate of key present in binaryData",
+            ));
+        }
+    }
+    for key in binary.keys() {
+        errors.extend(data_key_errors(&format!("binaryData[{key}]"), key));
+    }
+    let texts: usize = data.values().filter_map(Value::as_str).map(str::len).sum();
+    if texts + decoded_size(binary) > MAX_SIZE {
+        errors.push(FieldError::too_long(NO_FIELD, MAX_SIZE));
+    }
+    errors
+}
+
+/// How many bytes the base64 values of a map stand for.
+pub(super) fn decoded_size(map: &Map) -> usize {
+    let size = |text: &str| {
+        let padding = text.bytes().rev().take_while(|&byte| byte == b'=').count();
+        (text.len() / 4 * 3).saturating_sub(padding)
+    };
+    map.values().filter_map(Value::as_str).map(size).sum()
+}
+
+/// AP-132: what is immutable stays so, and so does its data.
+fn validate_update(config_map: &Map, old: &Map) -> Vec<FieldError> {
+    let mut errors = immutable_errors(config_map, old, &["data", "binaryData"]);
+    errors.extend(validate(config_map));
+    errors
+}
+
+/// The changes of an immutable ConfigMap or Secret (AP-132).
+pub(super) fn immutable_errors(object: &Map, old: &Map, fields: &[&str]) -> Vec<FieldError> {
+    if !is_set(old, "immutable") {
+        return Vec::new();
+    }
+    let has_changed = |field: &&str| match *field {
+        "immutable" => !is_set(object, field),
+        field => object.get(field) != old.get(field),
+    };
+    std::iter::once(&"immutable")
+        .chain(fields)
+        .filter(|field| has_changed(field))
+        .map(|field| FieldError::forbidden(*field, "field is immutable when `immutable` is set"))
+        .collect()
+}
+
+const COLUMNS: &[Column] = &[NAME, text_column("Data", "How many keys there are, texts and bytes."), AGE];
+
+fn row(config_map: &Map, now: i64) -> Row {
+    let count = object(config_map, "data").len() + object(config_map, "binaryData").len();
+    Row { cells: vec![name(config_map), Value::from(count), age(config_map, now)], completed: None }
+}

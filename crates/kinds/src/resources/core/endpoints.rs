@@ -1,0 +1,118 @@
+//! Endpoints: where the pods of a service are.
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use super::addresses;
+use super::names::{dns_label_errors, qualified_name_errors, subdomain_errors};
+use super::ports::{number_errors, protocol_errors};
+use crate::Map;
+use crate::resource::Resource;
+use crate::resources::cells::{AGE, NAME, age, name, text_column};
+use crate::resources::fields::{default_text, list, number, objects, objects_mut, text};
+use crate::schema;
+use crate::table::{NONE, Row};
+
+/// The row of Endpoints.
+pub static ENDPOINTS: Resource = Resource {
+    kind: "Endpoints",
+    plural: "endpoints",
+    short_names: &["ep"],
+    schema: &schema::core::service::ENDPOINTS,
+    creates_on_update: true,
+    default,
+    validate_create: validate,
+    validate_update: |endpoints, _| validate(endpoints),
+    columns: &[NAME, text_column("Endpoints", "Where the service is answered, the first three."), AGE],
+    row: |endpoints, now| Row {
+        cells: vec![name(endpoints), Value::from(summary(endpoints)), age(endpoints, now)],
+        completed: None,
+    },
+    ..Resource::USUAL
+};
+
+/// How many endpoints the table shows.
+const SHOWN: usize = 3;
+
+fn default(endpoints: &mut Map) {
+    for subset in objects_mut(endpoints, "subsets") {
+        objects_mut(subset, "ports").for_each(|port| default_text(port, "protocol", "TCP"));
+    }
+}
+
+fn validate(endpoints: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (i, subset) in objects(endpoints, "subsets").enumerate() {
+        let field = format!("subsets[{i}]");
+        if list(subset, "addresses").is_empty() && list(subset, "notReadyAddresses").is_empty() {
+            errors.push(FieldError::required(&field, "must specify `addresses` or `notReadyAddresses`"));
+        }
+        for member in ["addresses", "notReadyAddresses"] {
+            for (j, address) in objects(subset, member).enumerate() {
+                errors.extend(address_errors(&format!("{field}.{member}[{j}]"), address));
+            }
+        }
+        let needs_name = list(subset, "ports").len() > 1;
+        for (j, port) in objects(subset, "ports").enumerate() {
+            errors.extend(port_errors(&format!("{field}.ports[{j}]"), port, needs_name));
+        }
+    }
+    errors
+}
+
+fn address_errors(field: &str, address: &Map) -> Vec<FieldError> {
+    let (ip_field, ip) = (format!("{field}.ip"), text(address, "ip"));
+    let mut errors: Vec<FieldError> = addresses::errors(&ip_field, ip).into_iter().collect();
+    let hostname = text(address, "hostname");
+    if !hostname.is_empty() {
+        errors.extend(dns_label_errors(&format!("{field}.hostname"), hostname));
+    }
+    if let Some(Value::String(node)) = address.get("nodeName") {
+        errors.extend(subdomain_errors(&format!("{field}.nodeName"), node));
+    }
+    // What is no address at all is reported by both rules.
+    errors.extend(addresses::special_errors(&ip_field, ip));
+    errors
+}
+
+fn port_errors(field: &str, port: &Map, needs_name: bool) -> Vec<FieldError> {
+    let name_field = format!("{field}.name");
+    let mut errors = match text(port, "name") {
+        "" if needs_name => vec![FieldError::required(name_field, "")],
+        "" => Vec::new(),
+        name => dns_label_errors(&name_field, name),
+    };
+    errors.extend(number_errors(&format!("{field}.port"), number(port, "port")));
+    errors.extend(protocol_errors(&format!("{field}.protocol"), text(port, "protocol")));
+    if let Some(Value::String(protocol)) = port.get("appProtocol") {
+        errors.extend(qualified_name_errors(&format!("{field}.appProtocol"), protocol));
+    }
+    errors
+}
+
+/// The first endpoints that are ready, and how many more there are.
+fn summary(endpoints: &Map) -> String {
+    let subsets = objects(endpoints, "subsets");
+    if subsets.len() == 0 {
+        return NONE.to_owned();
+    }
+    let mut all = Vec::new();
+    for subset in subsets {
+        let ips = objects(subset, "addresses").map(|address| text(address, "ip"));
+        if list(subset, "ports").is_empty() {
+            all.extend(ips.clone().map(str::to_owned));
+        }
+        for port in objects(subset, "ports") {
+            let port = number(port, "port");
+            all.extend(ips.clone().map(|ip| match ip.contains(':') {
+                true => format!("[{ip}]:{port}"),
+                false => format!("{ip}:{port}"),
+            }));
+        }
+    }
+    let shown: Vec<&str> = all.iter().take(SHOWN).map(String::as_str).collect();
+    match all.len().saturating_sub(SHOWN) {
+        0 => shown.join(","),
+        more => format!("{} + {more} more...", shown.join(",")),
+    }
+}

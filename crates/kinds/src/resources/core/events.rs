@@ -1,0 +1,338 @@
+//! Events, in the form of the core group and in that of `events.k8s.io`. Both are the same objects (AP-134): they are
+//! stored in the form of the core group (AP-105), and converted where they come in and go out.
+
+use std::borrow::Cow;
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use super::names::{qualified_name_errors, subdomain_errors};
+use crate::Map;
+use crate::resource::{MetadataChecks, NameRule, Resource, Selectable};
+use crate::resources::cells::{text_column, wide_column};
+use crate::resources::fields::{metadata, name, number, object, text};
+use crate::schema;
+use crate::table::{Column, Row};
+use crate::time;
+
+/// The row of Events of the core group.
+pub static CORE_EVENTS: Resource = Resource {
+    kind: "Event",
+    plural: "events",
+    short_names: &["ev"],
+    schema: &schema::core::small::EVENT,
+    names: NameRule::PathSegment,
+    // Its validation never looks at the metadata.
+    metadata_checks: MetadataChecks { alone: 0, as_update: 0, knows_finalizers: false },
+    creates_on_update: true,
+    selectable: &[
+        Selectable { name: "involvedObject.apiVersion", value: |event| involved(event, "apiVersion") },
+        Selectable { name: "involvedObject.fieldPath", value: |event| involved(event, "fieldPath") },
+        Selectable { name: "involvedObject.kind", value: |event| involved(event, "kind") },
+        Selectable { name: "involvedObject.name", value: |event| involved(event, "name") },
+        Selectable { name: "involvedObject.namespace", value: |event| involved(event, "namespace") },
+        Selectable {
+            name: "involvedObject.resourceVersion",
+            value: |event| involved(event, "resourceVersion"),
+        },
+        Selectable { name: "involvedObject.uid", value: |event| involved(event, "uid") },
+        Selectable { name: "reason", value: |event| Cow::Borrowed(text(event, "reason")) },
+        Selectable {
+            name: "reportingComponent",
+            value: |event| Cow::Borrowed(text(event, "reportingComponent")),
+        },
+        Selectable { name: "source", value: |event| Cow::Borrowed(component(event)) },
+        Selectable { name: "type", value: |event| Cow::Borrowed(text(event, "type")) },
+    ],
+    validate_create: |event| legacy_errors(event, "reportingComponent"),
+    validate_update: |event, _| legacy_errors(event, "reportingComponent"),
+    columns: COLUMNS,
+    row,
+    ..Resource::USUAL
+};
+
+/// The row of Events of `events.k8s.io`. Its functions take objects in that form; storage holds [`to_core`] of them.
+pub static EVENTS: Resource = Resource {
+    group: "events.k8s.io",
+    schema: &schema::events::EVENT,
+    names: NameRule::Subdomain,
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
+    selectable: &[
+        Selectable { name: "reason", value: |event| Cow::Borrowed(text(event, "reason")) },
+        Selectable { name: "regarding.apiVersion", value: |event| regarding(event, "apiVersion") },
+        Selectable { name: "regarding.fieldPath", value: |event| regarding(event, "fieldPath") },
+        Selectable { name: "regarding.kind", value: |event| regarding(event, "kind") },
+        Selectable { name: "regarding.name", value: |event| regarding(event, "name") },
+        Selectable { name: "regarding.namespace", value: |event| regarding(event, "namespace") },
+        Selectable { name: "regarding.resourceVersion", value: |event| regarding(event, "resourceVersion") },
+        Selectable { name: "regarding.uid", value: |event| regarding(event, "uid") },
+        Selectable {
+            name: "reportingController",
+            value: |event| Cow::Borrowed(text(event, "reportingController")),
+        },
+        Selectable { name: "type", value: |event| Cow::Borrowed(text(event, "type")) },
+    ],
+    validate_create: |event| creation_errors(&to_core(event.clone())),
+    validate_update: |event, old| update_errors(&to_core(event.clone()), &to_core(old.clone())),
+    row: |event, now| row(&to_core(event.clone()), now),
+    ..CORE_EVENTS
+};
+
+/// The longest text of `action`, `reason` and `reportingInstance`, in bytes.
+const MAX_WORD: usize = 128;
+/// The longest message, in bytes.
+const MAX_MESSAGE: usize = 1024;
+
+/// Members by their name in the core group, and by that in `events.k8s.io`.
+const RENAMED: &[(&str, &str)] = &[
+    ("count", "deprecatedCount"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("involvedObject", "regarding"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("message", "note"),
+    ("reportingComponent", "reportingController"),
+    ("source", "deprecatedSource"),
+];
+
+/// An event of `events.k8s.io` in the form of the core group (AP-134).
+pub fn to_core(mut event: Map) -> Map {
+    rename(&mut event, |(core, new)| (new, core), "v1");
+    for member in ["reportingComponent", "reportingInstance"] {
+        event.entry(member).or_insert_with(|| Value::from(""));
+    }
+    if let Some(series) = event.get_mut("series").and_then(Value::as_object_mut)
+        && number(series, "count") == 0
+    {
+        series.remove("count");
+    }
+    event
+}
+
+/// An event of the core group in the form of `events.k8s.io` (AP-134).
+pub fn from_core(mut event: Map) -> Map {
+    rename(&mut event, |(core, new)| (core, new), "events.k8s.io/v1");
+    for member in ["reportingController", "reportingInstance"] {
+        if text(&event, member).is_empty() {
+            event.remove(member);
+        }
+    }
+    if let Some(series) = event.get_mut("series").and_then(Value::as_object_mut) {
+        series.entry("count").or_insert_with(|| Value::from(0));
+    }
+    event
+}
+
+fn rename<'a>(event: &mut Map, order: fn((&'a str, &'a str)) -> (&'a str, &'a str), version: &str) {
+    let (from, to): (Vec<&str>, Vec<&str>) = RENAMED.iter().copied().map(order).unzip();
+    let values: Vec<Option<Value>> = from.iter().map(|name| event.remove(*name)).collect();
+    for (name, value) in to.into_iter().zip(values) {
+        if let Some(value) = value {
+            event.insert(name.to_owned(), value);
+        }
+    }
+    if event.contains_key("apiVersion") {
+        event.insert("apiVersion".to_owned(), Value::from(version));
+    }
+}
+
+fn involved<'a>(event: &'a Map, member: &str) -> Cow<'a, str> {
+    Cow::Borrowed(text(object(event, "involvedObject"), member))
+}
+
+fn regarding<'a>(event: &'a Map, member: &str) -> Cow<'a, str> {
+    Cow::Borrowed(text(object(event, "regarding"), member))
+}
+
+/// Who reports: the component of the source, or the reporting one.
+fn component(event: &Map) -> &str {
+    match text(object(event, "source"), "component") {
+        "" => text(event, "reportingComponent"),
+        component => component,
+    }
+}
+
+/// Whether a member is not set, be it missing or null.
+fn is_unset(event: &Map, member: &str) -> bool {
+    event.get(member).is_none_or(Value::is_null)
+}
+
+/// AP-134: what holds for every event. The name of the reporting component differs between the groups.
+fn legacy_errors(event: &Map, component_field: &str) -> Vec<FieldError> {
+    let namespace = text(metadata(event), "namespace");
+    let mut errors = match is_unset(event, "eventTime") {
+        true => old_style_errors(event, namespace),
+        false => new_style_errors(event, namespace, component_field),
+    };
+    errors.extend(subdomain_errors("namespace", namespace));
+    errors
+}
+
+fn namespace_error(event: &Map) -> FieldError {
+    let namespace = text(object(event, "involvedObject"), "namespace");
+    FieldError::invalid("involvedObject.namespace", namespace, "does not match event.namespace")
+}
+
+/// An event is where its object is; those of objects without a namespace are in `default`.
+fn old_style_errors(event: &Map, namespace: &str) -> Vec<FieldError> {
+    let matches = match text(object(event, "involvedObject"), "namespace") {
+        "" => matches!(namespace, "" | "default"),
+        involved => involved == namespace,
+    };
+    if matches { Vec::new() } else { vec![namespace_error(event)] }
+}
+
+fn new_style_errors(event: &Map, namespace: &str, component_field: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let involved = text(object(event, "involvedObject"), "namespace");
+    if involved.is_empty() && !matches!(namespace, "default" | "kube-system") {
+        errors.push(namespace_error(event));
+    }
+    let component = text(event, "reportingComponent");
+    if component.is_empty() {
+        errors.push(FieldError::required(component_field, ""));
+    }
+    errors.extend(qualified_name_errors(component_field, component));
+    for member in ["reportingInstance", "action", "reason"] {
+        match text(event, member) {
+            "" => errors.push(FieldError::required(member, "")),
+            value if value.len() > MAX_WORD => {
+                errors.push(FieldError::invalid(member, "", "can have at most 128 characters"));
+            }
+            _ => {}
+        }
+    }
+    if text(event, "message").len() > MAX_MESSAGE {
+        errors.push(FieldError::invalid("message", "", "can have at most 1024 characters"));
+    }
+    errors
+}
+
+/// AP-134: what holds for new events of `events.k8s.io`, in the form of the core group.
+fn creation_errors(event: &Map) -> Vec<FieldError> {
+    let mut errors = legacy_errors(event, "reportingController");
+    errors.extend(series_errors(event));
+    if is_unset(event, "eventTime") {
+        errors.push(FieldError::required("eventTime", ""));
+    }
+    let kind = text(event, "type");
+    if !matches!(kind, "Normal" | "Warning") {
+        errors.push(FieldError::invalid("type", "", format!("has invalid value: {kind}")));
+    }
+    let source = object(event, "source");
+    let must_be_unset = [
+        ("firstTimestamp", is_unset(event, "firstTimestamp")),
+        ("lastTimestamp", is_unset(event, "lastTimestamp")),
+        ("count", number(event, "count") == 0),
+        ("source", text(source, "component").is_empty() && text(source, "host").is_empty()),
+    ];
+    let set = must_be_unset.into_iter().filter(|(_, is_unset)| !is_unset);
+    errors.extend(set.map(|(field, _)| FieldError::invalid(field, "", "needs to be unset")));
+    errors
+}
+
+fn series_errors(event: &Map) -> Vec<FieldError> {
+    let Some(Value::Object(series)) = event.get("series") else { return Vec::new() };
+    let mut errors = Vec::new();
+    if number(series, "count") < 2 {
+        errors.push(FieldError::invalid("series.count", "", "should be at least 2"));
+    }
+    if is_unset(series, "lastObservedTime") {
+        errors.push(FieldError::required("series.lastObservedTime", ""));
+    }
+    errors
+}
+
+/// AP-134: through `events.k8s.io` only the series and the metadata change.
+fn update_errors(event: &Map, old: &Map) -> Vec<FieldError> {
+    const IMMUTABLE: &[(&str, &str)] = &[
+        ("involvedObject", "involvedObject"),
+        ("reason", "reason"),
+        ("message", "message"),
+        ("source", "source"),
+        ("firstTimestamp", "firstTimestamp"),
+        ("lastTimestamp", "lastTimestamp"),
+        ("count", "count"),
+        // Kubernetes looks at the reason twice, and reports it twice.
+        ("reason", "reason"),
+        ("type", "type"),
+        ("eventTime", "eventTime"),
+        ("action", "action"),
+        ("related", "related"),
+        ("reportingController", "reportingComponent"),
+        ("reportingInstance", "reportingInstance"),
+    ];
+    let set = |event: &Map, member: &str| event.get(member).filter(|value| !value.is_null()).cloned();
+    let mut errors = legacy_errors(event, "reportingController");
+    if set(event, "series") != set(old, "series") {
+        errors.extend(series_errors(event));
+    }
+    for (field, member) in IMMUTABLE {
+        let (is, was) = (set(event, member), set(old, member));
+        if is != was {
+            errors.push(FieldError::invalid(
+                *field,
+                is.unwrap_or_default().to_string(),
+                "field is immutable",
+            ));
+        }
+    }
+    errors
+}
+
+const COLUMNS: &[Column] = &[
+    text_column("Last Seen", "How long ago the event happened last."),
+    text_column("Type", "Whether the event is normal or a warning."),
+    text_column("Reason", "Why there is the event, in one word."),
+    text_column("Object", "What the event is about."),
+    wide_column("Subobject", "Which part of the object the event is about."),
+    wide_column("Source", "Who reports the event, and from where."),
+    text_column("Message", "What happened."),
+    wide_column("First Seen", "How long ago the event happened first."),
+    wide_column("Count", "How often the event happened."),
+    Column { format: "name", ..wide_column("Name", "What the event is called.") },
+];
+
+/// AP-92.
+fn row(event: &Map, now: i64) -> Row {
+    let ago = |map: &Map, member: &str| time::age(map.get(member).and_then(Value::as_str), now);
+    let first = match is_unset(event, "firstTimestamp") {
+        true => ago(event, "eventTime"),
+        false => ago(event, "firstTimestamp"),
+    };
+    let last = match is_unset(event, "lastTimestamp") {
+        true => first.clone(),
+        false => ago(event, "lastTimestamp"),
+    };
+    let (last, count) = match event.get("series") {
+        Some(Value::Object(series)) => (ago(series, "lastObservedTime"), number(series, "count")),
+        // An event that happened once has no count in the new form.
+        _ => (last, number(event, "count").max(1)),
+    };
+    let involved = object(event, "involvedObject");
+    let kind = text(involved, "kind").to_lowercase();
+    let target = match text(involved, "name") {
+        "" => kind,
+        name => format!("{kind}/{name}"),
+    };
+    let instance = match text(object(event, "source"), "host") {
+        "" => text(event, "reportingInstance"),
+        host => host,
+    };
+    let source = match instance {
+        "" => component(event).to_owned(),
+        instance => format!("{}, {instance}", component(event)),
+    };
+    let cells = vec![
+        Value::from(last),
+        Value::from(text(event, "type")),
+        Value::from(text(event, "reason")),
+        Value::from(target),
+        Value::from(text(involved, "fieldPath")),
+        Value::from(source),
+        Value::from(text(event, "message").trim()),
+        Value::from(first),
+        Value::from(count),
+        Value::from(name(event)),
+    ];
+    Row { cells, completed: None }
+}

@@ -1,0 +1,17 @@
+//! The core group without pods, and the events of `events.k8s.io`.
+
+mod addresses;
+pub mod config_maps;
+pub mod endpoints;
+pub mod events;
+mod names;
+pub mod namespaces;
+pub mod nodes;
+pub mod persistent_volume_claims;
+pub mod persistent_volumes;
+mod ports;
+mod quantities;
+pub mod secrets;
+pub mod service_accounts;
+pub mod services;
+mod storage;

@@ -1,0 +1,413 @@
+//! Claims to storage.
+
+use std::cmp::Reverse;
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::{Value, json};
+
+use super::names::{dns_label_errors, label_selector_errors, qualified_name_errors, subdomain_errors};
+use super::quantities::{
+    amount_errors, is_qualified_by_others, negative_error, positive_error, quantity, round_amounts,
+};
+use super::storage::{
+    CLASS_ANNOTATION, class, class_name_errors, mode_errors, modes_cell, or_unset, phase_cell, protect,
+    volume_mode_errors,
+};
+use crate::Map;
+use crate::quantity::Quantity;
+use crate::resource::{MetadataChecks, Resource, Subresource};
+use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
+use crate::resources::fields::{
+    default_text, default_value, is_present, keep, list, metadata, object, object_mut, text,
+};
+use crate::schema;
+use crate::table::{Column, Row};
+
+/// The row of PersistentVolumeClaims.
+pub static PERSISTENT_VOLUME_CLAIMS: Resource = Resource {
+    kind: "PersistentVolumeClaim",
+    plural: "persistentvolumeclaims",
+    short_names: &["pvc"],
+    subresources: &[Subresource::status("PersistentVolumeClaim")],
+    schema: &schema::core::claim::PERSISTENT_VOLUME_CLAIM,
+    metadata_checks: MetadataChecks { alone: 2, as_update: 1, knows_finalizers: true },
+    deletes_to_object: true,
+    default,
+    prepare_create,
+    validate_create: validate,
+    prepare_update,
+    validate_update,
+    prepare_status: |claim, old| keep(claim, old, "spec"),
+    validate_status: |claim, _| validate_status(claim),
+    columns: COLUMNS,
+    row,
+    ..Resource::USUAL
+};
+
+/// Holds a claim until no pod uses it (AP-57).
+pub const FINALIZER: &str = "kubernetes.io/pvc-protection";
+const PENDING: &str = "Pending";
+const BOUND: &str = "Bound";
+/// The annotations that mark the default storage class.
+const DEFAULT_CLASS: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+
+/// AP-113 (table): the class of claims that name none, of all StorageClasses: the newest of those that are marked.
+pub fn default_class<'a>(classes: impl Iterator<Item = &'a Map>) -> Option<&'a str> {
+    let is_default = |class: &&Map| {
+        let annotations = object(metadata(class), "annotations");
+        DEFAULT_CLASS.iter().any(|annotation| text(annotations, annotation) == "true")
+    };
+    let of = |class: &'a Map, member: &str| text(metadata(class), member);
+    classes
+        .filter(is_default)
+        .min_by_key(|class| (Reverse(of(class, "creationTimestamp")), of(class, "name")))
+        .map(|class| of(class, "name"))
+}
+
+/// AP-113 (table): whether a new claim gets the default class: it names none, not even the empty one.
+pub fn takes_default_class(claim: &Map) -> bool {
+    !object(metadata(claim), "annotations").contains_key(CLASS_ANNOTATION)
+        && !is_present(object(claim, "spec"), "storageClassName")
+}
+
+/// Sets the storage class of a new claim.
+pub fn set_class(claim: &mut Map, class: &str) {
+    if let Some(spec) = object_mut(claim, "spec") {
+        spec.insert("storageClassName".to_owned(), Value::from(class));
+    }
+}
+
+/// AP-133: why a claim may not grow as an update wants it to, or nothing. The answer is 403, before any validation.
+/// `expands` says whether the StorageClass of this name allows it; it is asked only where it matters.
+pub fn growth_refusal(claim: &Map, old: &Map, expands: impl FnOnce(&str) -> bool) -> Option<&'static str> {
+    if requested(claim) <= requested(old) {
+        return None;
+    }
+    if text(object(old, "status"), "phase") != BOUND {
+        return Some("Only bound persistent volume claims can be expanded");
+    }
+    let (is, was) = (class(claim), class(old));
+    let is_allowed = !is.is_empty() && is == was && expands(is);
+    (!is_allowed).then_some(
+        "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support \
+         resize",
+    )
+}
+
+fn requested(claim: &Map) -> Quantity {
+    quantity(object(object(object(claim, "spec"), "resources"), "requests"), "storage").unwrap_or_default()
+}
+
+/// AP-113 (table).
+fn default(claim: &mut Map) {
+    if let Some(status) = object_mut(claim, "status") {
+        default_text(status, "phase", PENDING);
+        round_amounts(status, "capacity");
+        round_amounts(status, "allocatedResources");
+    }
+    let Some(spec) = object_mut(claim, "spec") else { return };
+    default_value(spec, "volumeMode", "Filesystem");
+    if let Some(resources) = object_mut(spec, "resources") {
+        round_amounts(resources, "limits");
+        round_amounts(resources, "requests");
+    }
+}
+
+/// AP-30, AP-57.
+fn prepare_create(claim: &mut Map) {
+    claim.insert("status".to_owned(), json!({ "phase": PENDING }));
+    protect(claim, FINALIZER);
+    if let Some(spec) = object_mut(claim, "spec") {
+        prepare_data_source(spec, None);
+    }
+}
+
+fn prepare_update(claim: &mut Map, old: &Map) {
+    keep(claim, old, "status");
+    if let Some(spec) = object_mut(claim, "spec") {
+        prepare_data_source(spec, Some(object(old, "spec")));
+    }
+}
+
+/// `dataSource` and `dataSourceRef` say the same. The old field takes claims and snapshots only, and drops others
+/// silently; the new one does not reach into other namespaces.
+fn prepare_data_source(spec: &mut Map, old: Option<&Map>) {
+    let (source, reference) = ("dataSource", "dataSourceRef");
+    let was_set = |member: &str| old.is_some_and(|old| is_present(old, member));
+    let reaches_out = !text(object(spec, reference), "namespace").is_empty();
+    if reaches_out && !was_set(reference) {
+        spec.remove(reference);
+    }
+    let is_kept = was_set(source) || was_set(reference) || is_present(spec, reference);
+    if !is_kept && !is_claim_or_snapshot(object(spec, source)) {
+        spec.remove(source);
+    }
+    match (is_present(spec, source), is_present(spec, reference)) {
+        (true, false) => {
+            let copy = Value::Object(object(spec, source).clone());
+            spec.insert(reference.to_owned(), copy);
+        }
+        (false, true) if text(object(spec, reference), "namespace").is_empty() => {
+            let mut copy = object(spec, reference).clone();
+            copy.remove("namespace");
+            spec.insert(source.to_owned(), Value::Object(copy));
+        }
+        _ => {}
+    }
+}
+
+fn is_claim_or_snapshot(source: &Map) -> bool {
+    matches!(
+        (text(source, "kind"), text(source, "apiGroup")),
+        ("PersistentVolumeClaim", "") | ("VolumeSnapshot", "snapshot.storage.k8s.io")
+    )
+}
+
+fn validate(claim: &Map) -> Vec<FieldError> {
+    spec_errors(object(claim, "spec"), None)
+}
+
+fn spec_errors(spec: &Map, old: Option<&Map>) -> Vec<FieldError> {
+    let mut errors = mode_errors(spec);
+    if is_present(spec, "selector") {
+        errors.extend(label_selector_errors("spec.selector", object(spec, "selector")));
+    }
+    errors.extend(size_errors(spec));
+    errors.extend(class_name_errors(spec, "storageClassName"));
+    errors.extend(volume_mode_errors(spec));
+    errors.extend(data_source_errors(spec, old));
+    errors.extend(class_name_errors(spec, "volumeAttributesClassName"));
+    errors
+}
+
+fn size_errors(spec: &Map) -> Vec<FieldError> {
+    let field = "spec.resources[storage]";
+    let requests = object(object(spec, "resources"), "requests");
+    let Some(size) = quantity(requests, "storage") else { return vec![FieldError::required(field, "")] };
+    match positive_error(field, &size) {
+        Some(error) => vec![error],
+        None => amount_errors(field, "storage", requests.get("storage").unwrap_or(&Value::Null)),
+    }
+}
+
+fn data_source_errors(spec: &Map, old: Option<&Map>) -> Vec<FieldError> {
+    let has_group = |member: &str| old.is_some_and(|old| is_present(object(old, member), "apiGroup"));
+    let is_group_free = has_group("dataSource") || has_group("dataSourceRef");
+    let mut errors = Vec::new();
+    for member in ["dataSource", "dataSourceRef"] {
+        if is_present(spec, member) {
+            errors.extend(source_errors(&format!("spec.{member}"), object(spec, member), is_group_free));
+        }
+    }
+    let (source, reference) = (object(spec, "dataSource"), object(spec, "dataSourceRef"));
+    if !is_present(spec, "dataSource") || !is_present(spec, "dataSourceRef") {
+        return errors;
+    }
+    let is_same =
+        ["apiGroup", "kind", "name"].into_iter().all(|member| source.get(member) == reference.get(member));
+    if !text(reference, "namespace").is_empty() {
+        let detail = "may not be specified when dataSourceRef.namespace is specified";
+        errors.push(FieldError::invalid("spec", "spec.dataSource", detail));
+    } else if !is_same {
+        errors.push(FieldError::invalid("spec", "spec.dataSource", "must match dataSourceRef"));
+    }
+    errors
+}
+
+fn source_errors(field: &str, source: &Map, is_group_free: bool) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for member in ["name", "kind"] {
+        if text(source, member).is_empty() {
+            errors.push(FieldError::required(format!("{field}.{member}"), ""));
+        }
+    }
+    let (group, kind, namespace) =
+        (text(source, "apiGroup"), text(source, "kind"), text(source, "namespace"));
+    if group.is_empty() && kind != "PersistentVolumeClaim" {
+        let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+        errors.push(FieldError::invalid(field, kind, detail));
+    }
+    if !group.is_empty() && !is_group_free {
+        errors.extend(subdomain_errors(&format!("{field}.apiGroup"), group));
+    }
+    if !namespace.is_empty() {
+        errors.extend(dns_label_errors(&format!("{field}.namespace"), namespace));
+    }
+    errors
+}
+
+/// AP-133. Faults of the spec come twice: the claim is looked at on its own and as an update.
+fn validate_update(claim: &Map, old: &Map) -> Vec<FieldError> {
+    let (spec, old_spec) = (object(claim, "spec"), object(old, "spec"));
+    let mut errors = spec_errors(spec, Some(old_spec));
+    errors.extend(spec_errors(spec, Some(old_spec)));
+    let (mut is, mut was) = (spec.clone(), old_spec.clone());
+    // The volume is named once.
+    if text(old_spec, "volumeName").is_empty() {
+        keep(&mut was, spec, "volumeName");
+    }
+    let annotation = |claim: &Map| {
+        object(metadata(claim), "annotations")
+            .get(CLASS_ANNOTATION)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    let (class, old_class) = (annotation(claim), annotation(old));
+    let named = Some(text(spec, "storageClassName")).filter(|_| is_present(spec, "storageClassName"));
+    let gets_class = !is_present(old_spec, "storageClassName") && named.is_some();
+    let moves_class = gets_class
+        && old_class.is_some()
+        && old_class.as_deref() == named
+        && class.as_ref().is_none_or(|class| Some(class) == old_class.as_ref());
+    if !moves_class && class.as_deref().unwrap_or_default() != old_class.as_deref().unwrap_or_default() {
+        let field = format!("metadata.annotations.{CLASS_ANNOTATION}");
+        errors.push(FieldError::invalid(field, class.unwrap_or_default(), "field is immutable"));
+    }
+    // The class may be named later, as the annotation named it if there is one.
+    if moves_class || gets_class && (old_class.is_none() || old_class.as_deref() == named) {
+        keep(&mut is, old_spec, "storageClassName");
+    }
+    if text(object(claim, "status"), "phase") == BOUND {
+        unify_bound(&mut is, old_spec);
+    }
+    unify_amounts(&mut is, &was);
+    if is != was {
+        let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
+            bound claims";
+        errors.push(FieldError::forbidden("spec", detail));
+    }
+    let (size, capacity) = (requested(claim), object(object(old, "status"), "capacity"));
+    if size < requested(old) && size <= quantity(capacity, "storage").unwrap_or_default() {
+        let detail = "field can not be less than status.capacity";
+        errors.push(FieldError::forbidden("spec.resources.requests.storage", detail));
+    }
+    if spec.get("volumeMode") != old_spec.get("volumeMode") {
+        errors.push(FieldError::invalid("volumeMode", text(spec, "volumeMode"), "field is immutable"));
+    }
+    let attributes = "volumeAttributesClassName";
+    if is_present(old_spec, attributes)
+        && text(spec, attributes).is_empty()
+        && spec.get(attributes) != old_spec.get(attributes)
+    {
+        let detail = "update from non-nil value to nil or an empty string is forbidden";
+        errors.push(FieldError::forbidden("spec.volumeAttributesClassName", detail));
+    }
+    errors
+}
+
+/// An amount may be written in another way.
+fn unify_amounts(is: &mut Map, was: &Map) {
+    let Some(resources) = is.get_mut("resources").and_then(Value::as_object_mut) else { return };
+    for member in ["limits", "requests"] {
+        let was = object(object(was, "resources"), member);
+        let Some(amounts) = resources.get_mut(member).and_then(Value::as_object_mut) else { continue };
+        for resource in was.keys() {
+            if quantity(amounts, resource) == quantity(was, resource) {
+                keep(amounts, was, resource);
+            }
+        }
+    }
+}
+
+/// A bound claim may ask for another size, and for another class of attributes.
+fn unify_bound(is: &mut Map, old: &Map) {
+    if is_present(is, "volumeAttributesClassName") {
+        keep(is, old, "volumeAttributesClassName");
+    }
+    let old_requests = object(object(old, "resources"), "requests");
+    let requests = is
+        .get_mut("resources")
+        .and_then(|resources| resources.get_mut("requests"))
+        .and_then(Value::as_object_mut);
+    if let Some(requests) = requests {
+        keep(requests, old_requests, "storage");
+    }
+}
+
+fn validate_status(claim: &Map) -> Vec<FieldError> {
+    const RESIZING: &[&str] = &[
+        "ControllerResizeInProgress",
+        "ControllerResizeInfeasible",
+        "NodeResizeInProgress",
+        "NodeResizeInfeasible",
+        "NodeResizePending",
+    ];
+    let status = object(claim, "status");
+    let mut errors = Vec::new();
+    if list(object(claim, "spec"), "accessModes").is_empty() {
+        // Kubernetes spells this path so.
+        errors.push(FieldError::required("Spec.accessModes", ""));
+    }
+    let capacity = object(status, "capacity");
+    for resource in capacity.keys() {
+        let amount = quantity(capacity, resource).unwrap_or_default();
+        errors.extend(negative_error(&format!("status.capacity[{resource}]"), &amount));
+    }
+    let field = "status.allocatedResourceStatus";
+    for (resource, state) in object(status, "allocatedResourceStatuses") {
+        errors.extend(resource_errors(field, resource));
+        if !state.as_str().is_some_and(|state| RESIZING.contains(&state)) {
+            errors.push(FieldError::not_supported(field, resource.as_str(), RESIZING));
+        }
+    }
+    let allocated = object(status, "allocatedResources");
+    for (resource, amount) in allocated {
+        let faults = resource_errors("status.allocatedResources", resource);
+        if faults.is_empty() {
+            errors.extend(amount_errors(
+                &format!("status.allocatedResources[{resource}]"),
+                "storage",
+                amount,
+            ));
+        }
+        errors.extend(faults);
+    }
+    errors
+}
+
+/// Of Kubernetes' own resources only storage is allocated.
+fn resource_errors(field: &str, resource: &str) -> Vec<FieldError> {
+    let errors = qualified_name_errors(field, resource);
+    if !errors.is_empty() || is_qualified_by_others(resource) || resource == "storage" {
+        return errors;
+    }
+    vec![FieldError::not_supported(field, resource, &["storage"])]
+}
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    text_column("Status", "Whether the claim is bound to a volume."),
+    text_column("Volume", "The volume."),
+    text_column("Capacity", "How much the volume holds."),
+    text_column("Access Modes", "From how many nodes the volume is used, and how."),
+    text_column("StorageClass", "Of which class the volume is to be."),
+    text_column("VolumeAttributesClass", "Which class of attributes the volume is to have."),
+    AGE,
+    wide_column("VolumeMode", "Whether the volume is a file system or a device."),
+];
+
+/// AP-92: what a claim has comes from the status, once it has a volume.
+fn row(claim: &Map, now: i64) -> Row {
+    let (spec, status) = (object(claim, "spec"), object(claim, "status"));
+    let volume = text(spec, "volumeName");
+    let (capacity, modes) = match volume {
+        "" => (Value::from(""), Value::from("")),
+        _ => {
+            let capacity = quantity(object(status, "capacity"), "storage").unwrap_or_default();
+            (Value::from(capacity.to_string()), modes_cell(status))
+        }
+    };
+    let cells = vec![
+        name(claim),
+        phase_cell(claim),
+        Value::from(volume),
+        capacity,
+        modes,
+        Value::from(class(claim)),
+        or_unset(spec, "volumeAttributesClassName"),
+        age(claim, now),
+        or_unset(spec, "volumeMode"),
+    ];
+    Row { cells, completed: None }
+}

@@ -1,0 +1,112 @@
+//! Persistent volumes: storage that claims are bound to.
+
+mod sources;
+mod validation;
+
+use serde_json::{Value, json};
+
+use super::quantities::{quantity, round_amounts};
+use super::storage::{class, modes_cell, or_unset, phase_cell, protect};
+use crate::Map;
+use crate::resource::{MetadataChecks, Resource, Subresource};
+use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
+use crate::resources::fields::{default_text, default_value, is_present, keep, object, object_mut, text};
+use crate::schema;
+use crate::table::{Column, Row};
+
+/// The row of PersistentVolumes. After preparing an object its phase needs [`stamp_phase`].
+pub static PERSISTENT_VOLUMES: Resource = Resource {
+    kind: "PersistentVolume",
+    plural: "persistentvolumes",
+    short_names: &["pv"],
+    is_namespaced: false,
+    subresources: &[Subresource::status("PersistentVolume")],
+    schema: &schema::core::persistent_volume::PERSISTENT_VOLUME,
+    // Its validation looks at the volume twice, and never at what changed.
+    metadata_checks: MetadataChecks { alone: 2, as_update: 0, knows_finalizers: true },
+    deletes_to_object: true,
+    default,
+    prepare_create,
+    validate_create: validation::validate,
+    prepare_update: |volume, old| keep(volume, old, "status"),
+    validate_update: validation::validate_update,
+    prepare_status: |volume, old| keep(volume, old, "spec"),
+    columns: COLUMNS,
+    row,
+    ..Resource::USUAL
+};
+
+/// Holds a volume until no claim is bound to it (AP-57).
+pub const FINALIZER: &str = "kubernetes.io/pv-protection";
+const PENDING: &str = "Pending";
+const STAMP: &str = "lastPhaseTransitionTime";
+
+/// AP-113 (table).
+fn default(volume: &mut Map) {
+    if let Some(status) = object_mut(volume, "status") {
+        default_text(status, "phase", PENDING);
+    }
+    let Some(spec) = object_mut(volume, "spec") else { return };
+    round_amounts(spec, "capacity");
+    default_text(spec, "persistentVolumeReclaimPolicy", "Retain");
+    default_value(spec, "volumeMode", "Filesystem");
+    sources::default(spec);
+}
+
+/// AP-30, AP-57.
+fn prepare_create(volume: &mut Map) {
+    volume.insert("status".to_owned(), json!({ "phase": PENDING }));
+    protect(volume, FINALIZER);
+}
+
+/// AP-113 (table): notes when the phase changed, unless the client says when. `now` is a time such as
+/// `2026-01-02T03:04:05Z`. To be called after `prepare_create` (without an old volume) and after `prepare_status`.
+pub fn stamp_phase(volume: &mut Map, old: Option<&Map>, now: &str) {
+    let Some(status) = object_mut(volume, "status") else { return };
+    let old = old.map(|old| object(old, "status"));
+    let has_changed = old.is_none_or(|old| text(old, "phase") != text(status, "phase"));
+    let is_said = is_present(status, STAMP) && status.get(STAMP) != old.and_then(|old| old.get(STAMP));
+    if has_changed && !is_said {
+        status.insert(STAMP.to_owned(), Value::from(now));
+    }
+}
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    text_column("Capacity", "How much the volume holds."),
+    text_column("Access Modes", "From how many nodes the volume is used, and how."),
+    text_column("Reclaim Policy", "What becomes of the volume when its claim is gone."),
+    text_column("Status", "Whether a claim is bound to the volume."),
+    text_column("Claim", "Which claim the volume is for, with its namespace."),
+    text_column("StorageClass", "Of which class the volume is."),
+    text_column("VolumeAttributesClass", "Which class of attributes the volume has."),
+    text_column("Reason", "Why the volume is in its phase, in one word."),
+    AGE,
+    wide_column("VolumeMode", "Whether the volume is a file system or a device."),
+];
+
+/// AP-92.
+fn row(volume: &Map, now: i64) -> Row {
+    let (spec, status) = (object(volume, "spec"), object(volume, "status"));
+    let claim = match is_present(spec, "claimRef") {
+        true => {
+            let claim = object(spec, "claimRef");
+            format!("{}/{}", text(claim, "namespace"), text(claim, "name"))
+        }
+        false => String::new(),
+    };
+    let cells = vec![
+        name(volume),
+        Value::from(quantity(object(spec, "capacity"), "storage").unwrap_or_default().to_string()),
+        modes_cell(spec),
+        Value::from(text(spec, "persistentVolumeReclaimPolicy")),
+        phase_cell(volume),
+        Value::from(claim),
+        Value::from(class(volume)),
+        or_unset(spec, "volumeAttributesClassName"),
+        Value::from(text(status, "reason")),
+        age(volume, now),
+        or_unset(spec, "volumeMode"),
+    ];
+    Row { cells, completed: None }
+}

@@ -1,0 +1,467 @@
+//! Where the storage of a volume is: one of many kinds of sources.
+
+use std::borrow::Cow;
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use crate::Map;
+use crate::resources::core::names::{TextRule, dns_label_errors, subdomain_errors};
+use crate::resources::fields::{
+    default_text, default_value, is_present, is_set, list, number, object, text, texts,
+};
+
+/// A kind of source.
+struct Source {
+    /// The member of the spec.
+    name: &'static str,
+    /// What the path of an error is when there is another source already.
+    second: &'static str,
+    /// Whether the volume can be mounted with options.
+    takes_options: bool,
+    /// Everything wrong with it: the path, the source, and the name of the volume.
+    errors: fn(&str, &Map, &str) -> Vec<FieldError>,
+    /// The path of these errors.
+    field: &'static str,
+}
+
+impl Source {
+    const fn new(name: &'static str, errors: fn(&str, &Map, &str) -> Vec<FieldError>) -> Self {
+        Self { name, second: name, takes_options: true, errors, field: name }
+    }
+
+    const fn without_options(self) -> Self {
+        Self { takes_options: false, ..self }
+    }
+}
+
+/// All of them, in the order in which they are looked at.
+const SOURCES: &[Source] = &[
+    Source::new("hostPath", |field, source, _| host_path_errors(field, source)).without_options(),
+    Source {
+        field: "persistentDisk",
+        ..Source::new("gcePersistentDisk", |field, source, _| disk_errors(field, source, "pdName"))
+    },
+    Source::new("awsElasticBlockStore", |field, source, _| disk_errors(field, source, "volumeID")),
+    Source::new("glusterfs", |field, source, _| glusterfs_errors(field, source)),
+    Source::new("flocker", |field, source, _| flocker_errors(field, source)),
+    Source::new("nfs", |field, source, _| nfs_errors(field, source)),
+    Source::new("rbd", |field, source, _| required(field, source, &["monitors", "image"])),
+    Source::new("quobyte", |field, source, _| quobyte_errors(field, source)),
+    Source {
+        second: "cephFS",
+        ..Source::new("cephfs", |field, source, _| required(field, source, &["monitors"]))
+    },
+    Source::new("iscsi", iscsi_errors),
+    Source::new("cinder", |field, source, _| cinder_errors(field, source)),
+    Source::new("fc", |field, source, _| fc_errors(field, source)),
+    Source::new("flexVolume", |field, source, _| flex_errors(field, source)).without_options(),
+    Source::new("azureFile", |field, source, _| azure_file_errors(field, source)),
+    Source::new("vsphereVolume", |field, source, _| required(field, source, &["volumePath"])),
+    Source::new("photonPersistentDisk", |field, source, _| required(field, source, &["pdID"])),
+    Source::new("portworxVolume", |field, source, _| required(field, source, &["volumeID"])),
+    Source::new("azureDisk", |field, source, _| azure_disk_errors(field, source)),
+    Source::new("scaleIO", |field, source, _| required(field, source, &["gateway", "system", "volumeName"])),
+    Source::new("local", |field, source, _| local_errors(field, source)).without_options(),
+    Source::new("storageos", |field, source, _| storage_os_errors(field, source)).without_options(),
+    Source::new("csi", |field, source, _| csi_errors(field, source)).without_options(),
+];
+
+/// AP-113.
+pub(super) fn default(spec: &mut Map) {
+    if let Some(source) = source_mut(spec, "hostPath") {
+        default_value(source, "type", "");
+    }
+    let texts: &[(&str, &[(&str, &str)])] = &[
+        ("iscsi", &[("iscsiInterface", "default")]),
+        ("rbd", &[("pool", "rbd"), ("user", "admin"), ("keyring", "/etc/ceph/keyring")]),
+        ("scaleIO", &[("storageMode", "ThinProvisioned"), ("fsType", "xfs")]),
+    ];
+    for (name, defaults) in texts {
+        if let Some(source) = source_mut(spec, name) {
+            defaults.iter().for_each(|(member, value)| default_text(source, member, value));
+        }
+    }
+    if let Some(source) = source_mut(spec, "azureDisk") {
+        default_value(source, "cachingMode", "ReadWrite");
+        default_value(source, "kind", "Shared");
+        default_value(source, "fsType", "ext4");
+        default_value(source, "readOnly", false);
+    }
+}
+
+/// A source that is there.
+fn source_mut<'a>(spec: &'a mut Map, name: &str) -> Option<&'a mut Map> {
+    spec.get_mut(name).and_then(Value::as_object_mut)
+}
+
+/// Whether the volume can be mounted with options.
+pub(super) fn takes_mount_options(spec: &Map) -> bool {
+    SOURCES.iter().any(|source| source.takes_options && is_present(spec, source.name))
+}
+
+/// The source, to be compared (AP-133). The secret for the expansion of a CSI volume may be set once.
+pub(super) fn of<'a>(spec: &'a Map, old: &Map) -> Vec<(&'static str, Cow<'a, Map>)> {
+    const EXPANSION: &str = "controllerExpandSecretRef";
+    let present = SOURCES.iter().filter(|source| is_present(spec, source.name));
+    present
+        .map(|source| {
+            let mut value = Cow::Borrowed(object(spec, source.name));
+            let was_unset = is_present(old, "csi") && !is_present(object(old, "csi"), EXPANSION);
+            if source.name == "csi" && was_unset && value.contains_key(EXPANSION) {
+                value.to_mut().remove(EXPANSION);
+            }
+            (source.name, value)
+        })
+        .collect()
+}
+
+/// Everything wrong with the source of a volume: there is exactly one.
+pub(super) fn errors(spec: &Map, volume: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut count = 0;
+    for source in SOURCES.iter().filter(|source| is_present(spec, source.name)) {
+        // Kubernetes looks at a flexible volume even when it is not the first.
+        if count > 0 && source.name != "flexVolume" {
+            let field = format!("spec.{}", source.second);
+            errors.push(FieldError::forbidden(field, "may not specify more than 1 volume type"));
+            continue;
+        }
+        count += 1;
+        errors.extend((source.errors)(&format!("spec.{}", source.field), object(spec, source.name), volume));
+        if source.name == "local" && !is_present(spec, "nodeAffinity") {
+            errors.push(FieldError::required("spec.nodeAffinity", "Local volume requires node affinity"));
+        }
+    }
+    if count == 0 {
+        errors.push(FieldError::required("spec", "must specify a volume type"));
+    }
+    let host_path = text(object(spec, "hostPath"), "path");
+    let recycles = text(spec, "persistentVolumeReclaimPolicy") == "Recycle";
+    if recycles && is_root(host_path) {
+        let detail = "may not be 'recycle' for a hostPath mount of '/'";
+        errors.push(FieldError::forbidden("spec.persistentVolumeReclaimPolicy", detail));
+    }
+    errors
+}
+
+/// Whether a path means the root once `.` and `..` are gone.
+fn is_root(path: &str) -> bool {
+    let depth = path.split('/').try_fold(0_usize, |depth, part| match part {
+        "" | "." => Some(depth),
+        ".." => Some(depth.saturating_sub(1)),
+        _ => depth.checked_add(1),
+    });
+    path.starts_with('/') && depth == Some(0)
+}
+
+/// Members that must be set: texts, or lists with an entry.
+fn required(field: &str, source: &Map, members: &[&str]) -> Vec<FieldError> {
+    let is_missing = |member: &&&str| text(source, member).is_empty() && list(source, member).is_empty();
+    members
+        .iter()
+        .filter(is_missing)
+        .map(|member| FieldError::required(format!("{field}.{member}"), ""))
+        .collect()
+}
+
+/// A path without `..`.
+fn backstep_error(field: &str, path: &str) -> Option<FieldError> {
+    let has_backstep = path.split('/').any(|part| part == "..");
+    has_backstep.then(|| FieldError::invalid(field, path, "must not contain '..'"))
+}
+
+fn host_path_errors(field: &str, source: &Map) -> Vec<FieldError> {
+    const TYPES: &[&str] = &[
+        "",
+        "BlockDevice",
+        "CharDevice",
+        "Directory",
+        "DirectoryOrCreate",
+        "File",
+        "FileOrCreate",
+        "Socket",
+    ];
+    let mut errors = required(field, source, &["path"]);
+    if !errors.is_empty() {
+        return errors;
+    }
+    errors.extend(backstep_error(&format!("{field}.path"), text(source, "path")));
+    let kind = text(source, "type");
+    if !TYPES.contains(&kind) {
+        errors.push(FieldError::not_supported(format!("{field}.type"), kind, TYPES));
+    }
+    errors
+}
+
+fn local_errors(field: &str, source: &Map) -> Vec<FieldError> {
+    let errors = required(field, source, &["path"]);
+    if !errors.is_empty() {
+        return errors;
+    }
+    backstep_error(&format!("{field}.path"), text(source, "path")).into_iter().collect()
+}
+
+fn disk_errors(field: &str, source: &Map, id: &str) -> Vec<FieldError> {
+    let mut errors = required(field, source, &[id]);
+    let partition = number(source, "partition");
+    if !(0..=255).contains(&partition) {
+        let detail = "must be between 1 and 255, inclusive";
+        errors.push(FieldError::invalid(format!("{field}.partition"), partition.to_string(), detail));
+    }
+    errors
+}
+
+fn glusterfs_errors(field: &str, source: &Map) -> Vec<FieldError> {
+    let mut errors = required(field, source, &["endpoints", "path"]);
+    if is_present(source, "endpointsNamespace") {
+        let namespace_field = format!("{field}.endpointsNamespace");
+        match text(source, "endpointsNamespace") {
+            "" => errors.push(FieldError::invalid(namespace_field, "", "must be a valid namespace name")),
+            namespace => errors.extend(dns_label_errors(&namespace_field, namespace)),
+        }
+    }
+    errors
+}
+
+fn flocker_errors(field: &str, source: &Map) -> Vec<FieldError> {
+    let (name, uuid) = (text(source, "datasetName"), text(source, "datasetUUID"));
+    let mut errors = Vec::new();
+    match (name.is_empty(), uuid.is_empty()) {
+        (true, true) => {
+            errors.push(FieldError::required(field, "one of datasetName and datasetUUID is required"));
+        }
+        (false, false) => {
+            let detail = "datasetName and datasetUUID can not be specified simultaneously";
+            errors.push(FieldError::invalid(field, "resource", detail));
+        }
+        _ => {}
+    }
+    if name.contains('/') {
+        errors.push(FieldError::invalid(format!("{field}.datasetName"), name, "must not contain '/'"));
+    }
+    errors
+}
+
+fn nfs_errors(field: &str, source: &Map) -> Vec<FieldError> {
+    let mut errors = required(field, source, &["server", "path"]);
+    let path = text(source, "path");
+    if !path.starts_with('/') {
+        errors.push(FieldError::invalid(format!("{field}.path"), path, "must be an absolute path"));
+    }
+    errors
+}
+
+fn quobyte_errors(field: &str, source: &Map) -> Vec<FieldError> {
+    let registry = text(source, "registry");
+    let detail = "must be a host:port pair or multiple pairs separated by commas";
+    let mut errors = Vec::new();
+    if registry.is_empty() {
+        errors.push(FieldError::required(format!("{field}.registry"), detail));
+    } else if text(source, "tenant").len() >= 65 {
+        let detail = "must be a UUID and may not exceed a length of 64 characters";
+        errors.push(FieldError::required(format!("{field}.tenant"), detail));
+    } else {
+        let bad = registry.split(',').filter(|pair| !is_host_and_port(pair));
+        errors.extend(bad.map(|_| FieldError::invalid(format!("{field}.registry"), registry, detail)));
+    }
+    errors.extend(required(field, source, &["volume"]));
+    errors
+}
+
+/// Whether a text is `host:port` or `[host]:port`; neither part need be there.
+fn is_host_and_port(pair: &str) -> bool {
+    let plain = |text: &str| !text.contains([':', '[', ']']);
+    match pair.strip_prefix('[') {
+        Some(rest) => {
+            rest.split_once("]:").is_some_and(|(host, port)| !host.contains(['[', ']']) && plain(port))
+        }
+        None => pair.split_once(':').is_some_and(|(host, port)| plain(host) && plain(port)),
+    }
+}
+
+fn iscsi_errors(field: &str, source: &Map, volume: &str) -> Vec<FieldError> {
+    let mut errors = required(field, source, &["targetPortal"]);
+    let (portal, initiator) = (text(source, "targetPortal"), text(source, "initiatorName"));
+    let has_initiator = is_present(source, "initiatorName");
+    if has_initiator && volume.len() + 1 + portal.len() > 64 {
+        let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if \
+            iscsi.initiatorName is specified.";
+        errors.push(FieldError::invalid(format!("{field}.targetportal"), portal, detail));
+    }
+    match text(source, "iqn") {
+        "" => errors.push(FieldError::required(format!("{field}.iqn"), "")),
+        name => errors.extend(qualified_name_error(&format!("{field}.iqn"), name)),
+    }
+    let lun = number(source, "lun");
+    if !(0..=255).contains(&lun) {
+        let detail = "must be between 0 and 255, inclusive";
+        errors.push(FieldError::invalid(format!("{field}.lun"), lun.to_string(), detail));
+    }
+    let needs_secret = is_set(source, "chapAuthDiscovery") || is_set(source, "chapAuthSession");
+    match is_present(source, "secretRef") {
+        true => {
+            errors.extend(required(&format!("{field}.secretRef"), object(source, "secretRef"), &["name"]))
+        }
+        false if needs_secret => errors.push(FieldError::required(format!("{field}.secretRef"), "")),
+        false => {}
+    }
+    if has_initiator {
+        errors.extend(qualified_name_error(&format!("{field}.initiatorname"), initiator));
+    }
+    errors
+}
+
+/// An iSCSI name: `iqn.2001-04.com.example:disk`, `eui.` and 16, or `naa.` and 32 letters or digits.
+fn qualified_name_error(field: &str, name: &str) -> Option<FieldError> {
+    let has_id = |length: usize| {
+        let id: Vec<char> = name.chars().skip(4).collect();
+        id.len() == length && id.iter().all(char::is_ascii_alphanumeric)
+    };
+    let is_valid = match name.get(..3) {
+        Some("iqn") => name.match_indices("iqn.").any(|(i, _)| name.get(i + 4..).is_some_and(is_dated_name)),
+        Some("eui") => has_id(16),
+        Some("naa") => has_id(32),
+        _ => false,
+    };
+    (!is_valid).then(|| FieldError::invalid(field, name, "must be valid format"))
+}
+
+/// `2001-04.com.example:disk`.
+fn is_dated_name(text: &str) -> bool {
+    let Some((date, rest)) = text.split_once('.') else { return false };
+    let is_date = date.len() == 7
+        && date.bytes().enumerate().all(|(i, c)| if i == 4 { c == b'-' } else { c.is_ascii_digit() });
+    let Some((authority, id)) = rest.split_once(':') else { return false };
+    let is_authority = !authority.is_empty()
+        && authority.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.'));
+    is_date
+        && is_authority
+        && !id.is_empty()
+        && !id.contains([',', ';', '*', '&', '$', '|', ' ', '\t', '\n', '\r'])
+}
+
+fn cinder_errors(field: &str, source: &Map) -> Vec<FieldError> {
+    let mut errors = required(field, source, &["volumeID"]);
+    errors.extend(secret_errors(field, source));
+    errors
+}
+
+/// A reference to a secret, if there is one, has a name and a namespace.
+fn secret_errors(field: &str, source: &Map) -> Vec<FieldError> {
+    if !is_present(source, "secretRef") {
+        return Vec::new();
+    }
+    required(&format!("{field}.secretRef"), object(source, "secretRef"), &["name", "namespace"])
+}
+
+fn fc_errors(field: &str, source: &Map) -> Vec<FieldError> {
+    let targets = texts(source, "targetWWNs").len();
+    let mut errors = Vec::new();
+    match (targets, texts(source, "wwids").len()) {
+        (0, 0) => {
+            let detail = "must specify either targetWWNs or wwids, but not both";
+            errors.push(FieldError::required(format!("{field}.targetWWNs"), detail));
+        }
+        (1.., 1..) => {
+            let shown = Value::Array(list(source, "targetWWNs").to_vec()).to_string();
+            let detail = "targetWWNs and wwids can not be specified simultaneously";
+            errors.push(FieldError::invalid(format!("{field}.targetWWNs"), shown, detail));
+        }
+        _ => {}
+    }
+    let lun = number(source, "lun");
+    if targets > 0 && !is_present(source, "lun") {
+        let detail = "lun is required if targetWWNs is specified";
+        errors.push(FieldError::required(format!("{field}.lun"), detail));
+    } else if targets > 0 && !(0..=255).contains(&lun) {
+        let detail = "must be between 0 and 255, inclusive";
+        errors.push(FieldError::invalid(format!("{field}.lun"), lun.to_string(), detail));
+    }
+    errors
+}
+
+fn flex_errors(field: &str, source: &Map) -> Vec<FieldError> {
+    let mut errors = required(field, source, &["driver"]);
+    for key in object(source, "options").keys() {
+        let namespace = key.split_once('/').map_or(key.as_str(), |(namespace, _)| namespace);
+        let namespace = format!(".{}", namespace.to_lowercase());
+        if namespace.ends_with(".kubernetes.io") || namespace.ends_with(".k8s.io") {
+            let detail = "kubernetes.io and k8s.io namespaces are reserved";
+            errors.push(FieldError::invalid(format!("{field}.options[{key}]"), key.as_str(), detail));
+        }
+    }
+    errors
+}
+
+fn azure_file_errors(field: &str, source: &Map) -> Vec<FieldError> {
+    let mut errors = required(field, source, &["secretName", "shareName"]);
+    if is_present(source, "secretNamespace") {
+        errors.extend(required(field, source, &["secretNamespace"]));
+    }
+    errors
+}
+
+fn azure_disk_errors(field: &str, source: &Map) -> Vec<FieldError> {
+    const CACHING: &[&str] = &["None", "ReadOnly", "ReadWrite"];
+    const KINDS: &[&str] = &["Dedicated", "Managed", "Shared"];
+    let mut errors = required(field, source, &["diskName", "diskURI"]);
+    for (member, known) in [("cachingMode", CACHING), ("kind", KINDS)] {
+        let value = text(source, member);
+        if is_present(source, member) && !known.contains(&value) {
+            errors.push(FieldError::not_supported(format!("{field}.{member}"), value, known));
+        }
+    }
+    let (kind, uri) = (text(source, "kind"), text(source, "diskURI"));
+    let prefix = if kind == "Managed" { "/subscriptions/" } else { "https://" };
+    if is_present(source, "kind") && !uri.starts_with(prefix) {
+        errors.push(FieldError::not_supported(format!("{field}.diskURI"), uri, &[prefix]));
+    }
+    errors
+}
+
+fn storage_os_errors(field: &str, source: &Map) -> Vec<FieldError> {
+    let mut errors = required(field, source, &["volumeName"]);
+    for member in ["volumeName", "volumeNamespace"] {
+        let value = text(source, member);
+        if !value.is_empty() {
+            errors.extend(dns_label_errors(&format!("{field}.{member}"), value));
+        }
+    }
+    errors.extend(secret_errors(field, source));
+    errors
+}
+
+fn csi_errors(field: &str, source: &Map) -> Vec<FieldError> {
+    let driver = text(source, "driver");
+    let mut errors = required(field, source, &["driver"]);
+    if driver.len() > 63 {
+        errors.push(FieldError::too_long(format!("{field}.driver"), 63));
+    }
+    errors.extend(subdomain_errors(&format!("{field}.driver"), &driver.to_lowercase()));
+    errors.extend(required(field, source, &["volumeHandle"]));
+    // The secret for staging is not looked at, as in Kubernetes.
+    for member in [
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ] {
+        if is_present(source, member) {
+            errors.extend(reference_errors(&format!("{field}.{member}"), object(source, member)));
+        }
+    }
+    errors
+}
+
+fn reference_errors(field: &str, reference: &Map) -> Vec<FieldError> {
+    let rules: [(&str, TextRule); 2] = [("name", subdomain_errors), ("namespace", dns_label_errors)];
+    let check = |(member, rule): (&str, TextRule)| {
+        let field = format!("{field}.{member}");
+        match text(reference, member) {
+            "" => vec![FieldError::required(field, "")],
+            value => rule(&field, value),
+        }
+    };
+    rules.into_iter().flat_map(check).collect()
+}

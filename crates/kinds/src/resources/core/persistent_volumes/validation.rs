@@ -1,0 +1,146 @@
+//! Everything wrong with a volume.
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use super::sources;
+use crate::Map;
+use crate::resources::core::names::{node_selector_errors, subdomain_errors};
+use crate::resources::core::quantities::{negative_error, positive_error};
+use crate::resources::core::storage::{class_name_errors, mode_errors, volume_mode_errors};
+use crate::resources::fields::{is_present, metadata, object, objects, objects_mut, text};
+
+/// The annotation that was there before `mountOptions`.
+const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
+
+/// Labels of nodes that have got another name.
+const RENAMED_LABELS: &[(&str, &str)] = &[
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+];
+
+pub(super) fn validate(volume: &Map) -> Vec<FieldError> {
+    let mut errors = spec_errors(volume);
+    errors.extend(mount_option_error(volume));
+    errors
+}
+
+/// AP-133. Faults of the spec come twice: the volume is looked at on its own and as an update.
+pub(super) fn validate_update(volume: &Map, old: &Map) -> Vec<FieldError> {
+    let mut errors = validate(volume);
+    errors.extend(spec_errors(volume));
+    let (spec, old_spec) = (object(volume, "spec"), object(old, "spec"));
+    if sources::of(spec, old_spec) != sources::of(old_spec, old_spec) {
+        let detail = "spec.persistentvolumesource is immutable after creation";
+        errors.push(FieldError::forbidden("spec.persistentvolumesource", detail));
+    }
+    if spec.get("volumeMode") != old_spec.get("volumeMode") {
+        errors.push(FieldError::invalid("volumeMode", text(spec, "volumeMode"), "field is immutable"));
+    }
+    if is_present(old_spec, "nodeAffinity") && !is_same_affinity(spec, old_spec) {
+        let affinity = Value::Object(object(spec, "nodeAffinity").clone()).to_string();
+        let detail = "field is immutable, except for updating from beta label to GA";
+        errors.push(FieldError::invalid("nodeAffinity", affinity, detail));
+    }
+    if is_present(old_spec, "volumeAttributesClassName") && !is_present(spec, "volumeAttributesClassName") {
+        let detail = "update from non-nil value to nil is forbidden";
+        errors.push(FieldError::forbidden("spec.volumeAttributesClassName", detail));
+    }
+    errors
+}
+
+/// Whether a volume is still for the same nodes; a label may have got its new name.
+fn is_same_affinity(spec: &Map, old: &Map) -> bool {
+    if !is_present(spec, "nodeAffinity") {
+        return false;
+    }
+    let mut masked = object(old, "nodeAffinity").clone();
+    let terms = objects(object(object(spec, "nodeAffinity"), "required"), "nodeSelectorTerms");
+    if let Some(required) = masked.get_mut("required").and_then(Value::as_object_mut) {
+        for (was, is) in objects_mut(required, "nodeSelectorTerms").zip(terms) {
+            for member in ["matchExpressions", "matchFields"] {
+                for (was, is) in objects_mut(was, member).zip(objects(is, member)) {
+                    let pair = (text(was, "key"), text(is, "key"));
+                    if RENAMED_LABELS.contains(&pair) {
+                        was.insert("key".to_owned(), Value::from(text(is, "key")));
+                    }
+                }
+            }
+        }
+    }
+    masked == *object(spec, "nodeAffinity")
+}
+
+/// Not every volume can be mounted with options.
+fn mount_option_error(volume: &Map) -> Option<FieldError> {
+    let has_option = object(metadata(volume), "annotations").contains_key(MOUNT_OPTIONS);
+    let takes_options = sources::takes_mount_options(object(volume, "spec"));
+    (has_option && !takes_options).then(|| {
+        let field = format!("metadata.annotations.{MOUNT_OPTIONS}");
+        FieldError::forbidden(field, "may not specify mount options for this volume type")
+    })
+}
+
+fn spec_errors(volume: &Map) -> Vec<FieldError> {
+    let spec = object(volume, "spec");
+    let mut errors = mode_errors(spec);
+    errors.extend(capacity_errors(spec));
+    match text(spec, "persistentVolumeReclaimPolicy") {
+        "" | "Delete" | "Recycle" | "Retain" => {}
+        policy => errors.push(FieldError::not_supported(
+            "spec.persistentVolumeReclaimPolicy",
+            policy,
+            &["Delete", "Recycle", "Retain"],
+        )),
+    }
+    if is_present(spec, "nodeAffinity") {
+        let affinity = object(spec, "nodeAffinity");
+        match is_present(affinity, "required") {
+            true => errors
+                .extend(node_selector_errors("spec.nodeAffinity.required", object(affinity, "required"))),
+            false => errors.push(FieldError::required(
+                "spec.nodeAffinity.required",
+                "must specify required node constraints",
+            )),
+        }
+    }
+    errors.extend(sources::errors(spec, text(metadata(volume), "name")));
+    errors.extend(class_name_errors(spec, "storageClassName"));
+    errors.extend(volume_mode_errors(spec));
+    if is_present(spec, "volumeAttributesClassName") {
+        let field = "spec.volumeAttributesClassName";
+        match text(spec, "volumeAttributesClassName") {
+            "" => errors.push(FieldError::required(field, "an empty string is disallowed")),
+            class => errors.extend(subdomain_errors(field, class)),
+        }
+        if !is_present(spec, "csi") {
+            let detail = "has to be specified when using volumeAttributesClassName";
+            errors.push(FieldError::required("spec.csi", detail));
+        }
+    }
+    errors
+}
+
+/// A volume has storage, and nothing else.
+fn capacity_errors(spec: &Map) -> Vec<FieldError> {
+    let capacity = object(spec, "capacity");
+    let field = "spec.capacity";
+    let mut errors = Vec::new();
+    if capacity.is_empty() {
+        errors.push(FieldError::required(field, ""));
+    }
+    if !capacity.contains_key("storage") || capacity.len() > 1 {
+        let shown = Value::Object(capacity.clone()).to_string();
+        errors.push(FieldError::not_supported(field, shown, &["storage"]));
+    }
+    for resource in capacity.keys() {
+        let Some(amount) = crate::resources::core::quantities::quantity(capacity, resource) else { continue };
+        let field = format!("{field}[{resource}]");
+        errors.extend(negative_error(&field, &amount));
+        errors.extend(positive_error(&field, &amount));
+    }
+    errors
+}

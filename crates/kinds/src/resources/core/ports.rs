@@ -1,0 +1,46 @@
+//! What ports may look like.
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+/// The longest name of a port, in bytes.
+const MAX_NAME: usize = 15;
+
+/// What is wrong with the number of a port.
+pub(super) fn number_errors(field: &str, port: i64) -> Option<FieldError> {
+    let detail = "must be between 1 and 65535, inclusive";
+    (!(1..=65_535).contains(&port)).then(|| FieldError::invalid(field, port.to_string(), detail))
+}
+
+/// What is wrong with the protocol of a port.
+pub(super) fn protocol_errors(field: &str, protocol: &str) -> Option<FieldError> {
+    match protocol {
+        "TCP" | "UDP" | "SCTP" => None,
+        "" => Some(FieldError::required(field, "")),
+        protocol => Some(FieldError::not_supported(field, protocol, &["SCTP", "TCP", "UDP"])),
+    }
+}
+
+/// What is wrong with a port that is a number or the name of a container's port.
+pub(super) fn number_or_name_errors(field: &str, port: &Value) -> Vec<FieldError> {
+    match port {
+        Value::String(name) => name_errors(field, name),
+        port => number_errors(field, port.as_i64().unwrap_or_default()).into_iter().collect(),
+    }
+}
+
+fn name_errors(field: &str, name: &str) -> Vec<FieldError> {
+    let is_known = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    let faults = [
+        (name.len() > MAX_NAME, "must be no more than 15 bytes"),
+        (
+            name.is_empty() || !name.bytes().all(is_known),
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+        ),
+        (!name.bytes().any(|c| c.is_ascii_lowercase()), "must contain at least one letter (a-z)"),
+        (name.contains("--"), "must not contain consecutive hyphens"),
+        (name.starts_with('-') || name.ends_with('-'), "must not begin or end with a hyphen"),
+    ];
+    let found = faults.into_iter().filter(|(is_faulty, _)| *is_faulty);
+    found.map(|(_, detail)| FieldError::invalid(field, name, detail)).collect()
+}

@@ -1,0 +1,76 @@
+//! Amounts of resources: maps from the name of a resource to a quantity.
+
+use portcullis_policy::field_error::FieldError;
+use portcullis_policy::selector::syntax::label_key_errors;
+use serde_json::Value;
+
+use crate::Map;
+use crate::quantity::Quantity;
+
+/// Amounts are kept in thousandths at the finest; what is finer is rounded up.
+const FINEST: i64 = -3;
+
+/// Resources that are counted in whole numbers, besides those that others define.
+const COUNTED: &[&str] = &[
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+
+/// Rounds the amounts of a map up to thousandths.
+pub(super) fn round_amounts(map: &mut Map, name: &str) {
+    for amount in map.get_mut(name).and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+        let Some(Ok(mut quantity)) = amount.as_str().map(Quantity::parse) else { continue };
+        quantity.round_up(FINEST);
+        *amount = Value::from(quantity.to_string());
+    }
+}
+
+/// The quantity of a member; nothing when it is not set.
+pub(super) fn quantity(map: &Map, name: &str) -> Option<Quantity> {
+    map.get(name).and_then(Value::as_str).and_then(|text| Quantity::parse(text).ok())
+}
+
+/// What is wrong with an amount of a resource: it is not negative, and whole where things are counted.
+pub(super) fn amount_errors(field: &str, resource: &str, amount: &Value) -> Vec<FieldError> {
+    let text = amount.as_str().unwrap_or_default();
+    let Ok(quantity) = Quantity::parse(text) else { return Vec::new() };
+    let mut errors: Vec<FieldError> = negative_error(field, &quantity).into_iter().collect();
+    if is_counted(resource) && !quantity.is_integer() {
+        errors.push(FieldError::invalid(field, text, "must be an integer"));
+    }
+    errors
+}
+
+/// An amount is not less than nothing.
+pub(super) fn negative_error(field: &str, amount: &Quantity) -> Option<FieldError> {
+    let detail = "must be greater than or equal to 0";
+    amount.is_negative().then(|| FieldError::invalid(field, amount.to_string(), detail))
+}
+
+/// An amount is more than nothing.
+pub(super) fn positive_error(field: &str, amount: &Quantity) -> Option<FieldError> {
+    let is_positive = !amount.is_negative() && !amount.is_zero();
+    (!is_positive).then(|| FieldError::invalid(field, amount.to_string(), "must be greater than zero"))
+}
+
+/// Whether a resource is counted in whole numbers: some of Kubernetes' own, and all that others define.
+fn is_counted(resource: &str) -> bool {
+    let is_extended = || {
+        is_qualified_by_others(resource)
+            && !resource.starts_with("requests.")
+            && label_key_errors(&format!("requests.{resource}")).is_empty()
+    };
+    COUNTED.contains(&resource) || is_extended()
+}
+
+/// Whether the name of a resource has a prefix that is not of Kubernetes.
+pub(super) fn is_qualified_by_others(resource: &str) -> bool {
+    resource.contains('/') && !resource.contains("kubernetes.io/")
+}

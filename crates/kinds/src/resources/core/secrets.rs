@@ -1,0 +1,122 @@
+//! Secrets: bytes that few may read, some of known types.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use super::config_maps::{MAX_SIZE, decoded_size, immutable_errors};
+use super::names::data_key_errors;
+use crate::Map;
+use crate::resource::{Resource, Selectable};
+use crate::resources::cells::{AGE, NAME, age, name, text_column};
+use crate::resources::fields::{default_text, metadata, object, object_mut, text};
+use crate::schema;
+use crate::table::{Column, Row};
+
+/// The row of Secrets.
+pub static SECRETS: Resource = Resource {
+    kind: "Secret",
+    plural: "secrets",
+    schema: &schema::core::small::SECRET,
+    selectable: &[Selectable { name: "type", value: |secret| Cow::Borrowed(text(secret, "type")) }],
+    default,
+    validate_create: validate,
+    validate_update,
+    columns: COLUMNS,
+    row,
+    ..Resource::USUAL
+};
+
+/// The annotation that names the account of a token (AP-132).
+pub const ACCOUNT_ANNOTATION: &str = "kubernetes.io/service-account.name";
+/// The type of tokens of service accounts.
+pub const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
+
+/// The type Opaque; `stringData` goes over `data`.
+fn default(secret: &mut Map) {
+    default_text(secret, "type", "Opaque");
+    let Some(Value::Object(texts)) = secret.remove("stringData") else { return };
+    if texts.is_empty() {
+        return;
+    }
+    let Some(data) = object_mut(secret, "data") else { return };
+    for (key, value) in texts {
+        data.insert(key, Value::from(STANDARD.encode(value.as_str().unwrap_or_default())));
+    }
+}
+
+/// AP-132.
+fn validate(secret: &Map) -> Vec<FieldError> {
+    let data = object(secret, "data");
+    let mut errors: Vec<FieldError> =
+        data.keys().flat_map(|key| data_key_errors(&format!("data[{key}]"), key)).collect();
+    if decoded_size(data) > MAX_SIZE {
+        errors.push(FieldError::too_long("data", MAX_SIZE));
+    }
+    errors.extend(type_errors(secret, data));
+    errors
+}
+
+/// AP-132: typed secrets need their keys.
+fn type_errors(secret: &Map, data: &Map) -> Vec<FieldError> {
+    let required = |key: &str| FieldError::required(format!("data[{key}]"), "");
+    let missing = |keys: &[&str]| -> Vec<FieldError> {
+        keys.iter().filter(|key| !data.contains_key(**key)).map(|key| required(key)).collect()
+    };
+    match text(secret, "type") {
+        ACCOUNT_TOKEN if text(object(metadata(secret), "annotations"), ACCOUNT_ANNOTATION).is_empty() => {
+            vec![FieldError::required(format!("metadata.annotations[{ACCOUNT_ANNOTATION}]"), "")]
+        }
+        "kubernetes.io/dockercfg" => docker_errors(data, ".dockercfg"),
+        "kubernetes.io/dockerconfigjson" => docker_errors(data, ".dockerconfigjson"),
+        // One of the two is enough.
+        "kubernetes.io/basic-auth" => match missing(&["username", "password"]) {
+            errors if errors.len() == 2 => errors,
+            _ => Vec::new(),
+        },
+        "kubernetes.io/ssh-auth" if text(data, "ssh-privatekey").is_empty() => {
+            vec![required("ssh-privatekey")]
+        }
+        "kubernetes.io/tls" => missing(&["tls.crt", "tls.key"]),
+        _ => Vec::new(),
+    }
+}
+
+/// The configuration of a registry must be a JSON object (or `null`).
+fn docker_errors(data: &Map, key: &str) -> Vec<FieldError> {
+    let field = format!("data[{key}]");
+    if !data.contains_key(key) {
+        return vec![FieldError::required(field, "")];
+    }
+    let bytes = STANDARD.decode(text(data, key)).unwrap_or_default();
+    match serde_json::from_slice::<Option<Map>>(&bytes) {
+        Ok(_) => Vec::new(),
+        Err(_) => vec![FieldError::invalid(field, "<secret contents redacted>", "must be a JSON object")],
+    }
+}
+
+/// AP-132: the type never changes; an immutable secret keeps its data and stays immutable.
+fn validate_update(secret: &Map, old: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if text(secret, "type") != text(old, "type") {
+        errors.push(FieldError::invalid("type", text(secret, "type"), "field is immutable"));
+    }
+    errors.extend(immutable_errors(secret, old, &["data"]));
+    errors.extend(validate(secret));
+    errors
+}
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    text_column("Type", "Which keys the secret has, and who uses it."),
+    text_column("Data", "How many keys there are."),
+    AGE,
+];
+
+fn row(secret: &Map, now: i64) -> Row {
+    let (kind, count) = (Value::from(text(secret, "type")), Value::from(object(secret, "data").len()));
+    Row { cells: vec![name(secret), kind, count, age(secret, now)], completed: None }
+}

@@ -1,0 +1,36 @@
+//! Service accounts: who pods are.
+
+use crate::Map;
+use crate::resource::{Resource, Subresource};
+use crate::resources::cells::{AGE, NAME, age, name};
+use crate::resources::fields::objects_mut;
+use crate::schema;
+use crate::table::Row;
+
+/// The row of ServiceAccounts.
+pub static SERVICE_ACCOUNTS: Resource = Resource {
+    kind: "ServiceAccount",
+    plural: "serviceaccounts",
+    short_names: &["sa"],
+    subresources: &[Subresource {
+        name: "token",
+        kind: "TokenRequest",
+        group: Some("authentication.k8s.io"),
+        version: Some("v1"),
+        verbs: &["create"],
+    }],
+    schema: &schema::core::small::SERVICE_ACCOUNT,
+    deletes_to_object: true,
+    prepare_create: keep_names,
+    prepare_update: |account, _| keep_names(account),
+    columns: &[NAME, AGE],
+    row: |account, now| Row { cells: vec![name(account), age(account, now)], completed: None },
+    ..Resource::USUAL
+};
+
+/// Of a reference to a secret only the name is kept.
+fn keep_names(account: &mut Map) {
+    for secret in objects_mut(account, "secrets") {
+        secret.retain(|member, _| member == "name");
+    }
+}

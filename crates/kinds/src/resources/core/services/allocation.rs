@@ -1,0 +1,266 @@
+//! Addresses and ports of nodes for services. What is free is the caller's to know: a pool is what no stored service
+//! has, so nothing needs to be given back.
+
+use std::collections::{BTreeMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr};
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::{Value, json};
+
+use super::families::{fill_in, stays_preferred};
+use super::{EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, is_headless, needs_health_port, needs_node_ports};
+use crate::Map;
+use crate::resources::core::addresses;
+use crate::resources::fields::{is_set, list, number, object, object_mut, objects, text, texts};
+
+/// What is free.
+pub trait Pool {
+    /// Takes an address: this one, or any.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn address(&mut self, wanted: Option<IpAddr>) -> Result<IpAddr, String>;
+
+    /// Takes a port of the nodes: this one, or any.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn port(&mut self, wanted: Option<i64>) -> Result<i64, String>;
+}
+
+/// Why a service does not get what it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AllocationError {
+    /// What it asks for does not fit together or cannot be had: 422 with these causes alone.
+    Invalid(Vec<FieldError>),
+    /// There is nothing left: 500.
+    Internal(String),
+}
+
+/// Gives a service its families, addresses and ports of nodes. To be called after `prepare_create` or
+/// `prepare_update` and before validation, also for a dry run; `old` is the stored service.
+///
+/// # Errors
+/// [`AllocationError`]; nothing of the service is stored then.
+pub fn allocate(service: &mut Map, old: Option<&Map>, pool: &mut dyn Pool) -> Result<(), AllocationError> {
+    fill_in(service, old).map_err(AllocationError::Invalid)?;
+    let Some(spec) = object_mut(service, "spec") else { return Ok(()) };
+    let old = old.map(|old| object(old, "spec"));
+    if old.is_none_or(|old| text(old, "type") == EXTERNAL_NAME && !stays_preferred(spec, old)) {
+        allocate_addresses(spec, pool)?;
+    }
+    match old {
+        None => allocate_ports(spec, pool)?,
+        Some(old) => update_ports(spec, old, pool)?,
+    }
+    if needs_health_port(spec) && !old.is_some_and(needs_health_port) {
+        allocate_health_port(spec, pool)?;
+    }
+    Ok(())
+}
+
+fn invalid(field: impl Into<String>, value: impl ToString, detail: String) -> AllocationError {
+    AllocationError::Invalid(vec![FieldError::invalid(field, value.to_string(), detail)])
+}
+
+fn allocate_addresses(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), AllocationError> {
+    if text(spec, "type") == EXTERNAL_NAME || is_headless(spec) {
+        return Ok(());
+    }
+    let wanted: Vec<&str> = texts(spec, "clusterIPs").collect();
+    let count = list(spec, "ipFamilies").len();
+    let mut given = Vec::new();
+    for ip in wanted.into_iter().chain(std::iter::repeat("")).take(count) {
+        let address = match addresses::parse(ip) {
+            Some(address) => pool.address(Some(address)).map(|_| ip.to_owned()).map_err(|why| {
+                invalid("spec.clusterIPs", ip, format!("failed to allocate IP {ip}: {why}"))
+            })?,
+            None => pool
+                .address(None)
+                .map(|address| address.to_string())
+                .map_err(|why| AllocationError::Internal(format!("failed to allocate a serviceIP: {why}")))?,
+        };
+        given.push(address);
+    }
+    if let Some(first) = given.first() {
+        spec.insert("clusterIP".to_owned(), json!(first));
+        spec.insert("clusterIPs".to_owned(), json!(given));
+    }
+    Ok(())
+}
+
+/// Whether a port of the nodes is taken for each port that has none.
+fn takes_node_ports(spec: &Map) -> bool {
+    match text(spec, "type") {
+        NODE_PORT => true,
+        LOAD_BALANCER => is_set(spec, "allocateLoadBalancerNodePorts"),
+        _ => false,
+    }
+}
+
+/// Ports of one number (of several protocols) share a port of the nodes.
+fn allocate_ports(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), AllocationError> {
+    if !needs_node_ports(spec) {
+        return Ok(());
+    }
+    let takes_all = takes_node_ports(spec);
+    let mut wanted: BTreeMap<i64, i64> = BTreeMap::new();
+    for port in objects(spec, "ports").filter(|port| number(port, "nodePort") != 0) {
+        wanted.entry(number(port, "port")).or_insert_with(|| number(port, "nodePort"));
+    }
+    let mut given: BTreeMap<i64, i64> = BTreeMap::new();
+    for (i, port) in ports_mut(spec) {
+        let (number_, node_port) = (number(port, "port"), number(port, "nodePort"));
+        if node_port == 0 && !takes_all {
+            continue;
+        }
+        let node_port = match (given.get(&number_), wanted.get(&number_)) {
+            (Some(&shared), _) if node_port == 0 || node_port == shared => shared,
+            (Some(_), _) => take(pool, i, node_port)?,
+            (None, Some(&wanted)) => take(pool, i, wanted)?,
+            (None, None) => pool.port(None).map_err(no_port)?,
+        };
+        given.entry(number_).or_insert(node_port);
+        port.insert("nodePort".to_owned(), Value::from(node_port));
+    }
+    Ok(())
+}
+
+/// Only what the old service did not have is taken.
+fn update_ports(spec: &mut Map, old: &Map, pool: &mut dyn Pool) -> Result<(), AllocationError> {
+    if !needs_node_ports(spec) {
+        return Ok(());
+    }
+    let takes_all = takes_node_ports(spec);
+    let had: Vec<i64> = objects(old, "ports").map(|port| number(port, "nodePort")).collect();
+    let mut taken: Vec<i64> = Vec::new();
+    let mut seen: Vec<(String, i64)> = Vec::new();
+    for (i, port) in ports_mut(spec) {
+        let mut node_port = number(port, "nodePort");
+        match node_port {
+            0 if !takes_all => continue,
+            0 => {
+                node_port = pool.port(None).map_err(no_port)?;
+                port.insert("nodePort".to_owned(), Value::from(node_port));
+            }
+            _ if had.contains(&node_port) || taken.contains(&node_port) => {}
+            _ => taken.push(take(pool, i, node_port)?),
+        }
+        let pair = (text(port, "protocol").to_owned(), node_port);
+        if seen.contains(&pair) {
+            return Err(AllocationError::Internal(format!("duplicate nodePort: {node_port}")));
+        }
+        seen.push(pair);
+    }
+    Ok(())
+}
+
+fn ports_mut(spec: &mut Map) -> impl Iterator<Item = (usize, &mut Map)> {
+    crate::resources::fields::objects_mut(spec, "ports").enumerate()
+}
+
+fn take(pool: &mut dyn Pool, i: usize, port: i64) -> Result<i64, AllocationError> {
+    pool.port(Some(port)).map_err(|why| invalid(format!("spec.ports[{i}].nodePort"), port, why))
+}
+
+fn no_port(why: String) -> AllocationError {
+    AllocationError::Internal(format!("failed to allocate a nodePort: {why}"))
+}
+
+fn allocate_health_port(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), AllocationError> {
+    let wanted = Some(number(spec, "healthCheckNodePort")).filter(|port| *port != 0);
+    let port = pool.port(wanted).map_err(|why| {
+        AllocationError::Internal(format!("failed to allocate a HealthCheck NodePort: {why}"))
+    })?;
+    spec.insert("healthCheckNodePort".to_owned(), Value::from(port));
+    Ok(())
+}
+
+/// What is free of a range of IPv4 addresses and of the usual ports of nodes, beside what some services have.
+#[derive(Clone, Debug)]
+pub struct FreePool {
+    first: u32,
+    count: u32,
+    addresses: HashSet<IpAddr>,
+    ports: HashSet<i64>,
+}
+
+impl FreePool {
+    /// The ports of nodes that services may have.
+    pub const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+
+    /// The pool of a range, such as `10.0.0.0` with a prefix of 24 bits, beside what these services have.
+    pub fn of<'a>(network: Ipv4Addr, prefix: u32, services: impl Iterator<Item = &'a Map>) -> Self {
+        let size = 1_u64 << 32_u32.saturating_sub(prefix);
+        let mut pool = Self {
+            first: network.to_bits(),
+            // Neither the address of the network nor that of broadcasts.
+            count: u32::try_from(size.saturating_sub(2)).unwrap_or(u32::MAX),
+            addresses: HashSet::new(),
+            ports: HashSet::new(),
+        };
+        for service in services {
+            let spec = object(service, "spec");
+            pool.addresses.extend(texts(spec, "clusterIPs").filter_map(addresses::parse));
+            let ports = objects(spec, "ports").map(|port| number(port, "nodePort"));
+            pool.ports.extend(ports.chain([number(spec, "healthCheckNodePort")]));
+        }
+        pool
+    }
+
+    /// How many addresses at the beginning are left for those who ask for one.
+    fn reserved(&self) -> u32 {
+        match self.count {
+            0..=16 => 0,
+            count => (count / 16).clamp(16, 256),
+        }
+    }
+
+    fn nth(&self, n: u32) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::from_bits(self.first.saturating_add(n)))
+    }
+}
+
+impl Pool for FreePool {
+    fn address(&mut self, wanted: Option<IpAddr>) -> Result<IpAddr, String> {
+        let reserved = self.reserved();
+        let is_inside = |address: IpAddr| match address {
+            IpAddr::V4(v4) => (1..=self.count).contains(&v4.to_bits().wrapping_sub(self.first)),
+            IpAddr::V6(_) => false,
+        };
+        let address = match wanted {
+            Some(address) if !is_inside(address) => {
+                return Err("the provided IP is not in the valid range".to_owned());
+            }
+            Some(address) if self.addresses.contains(&address) => {
+                return Err("provided IP is already allocated".to_owned());
+            }
+            Some(address) => address,
+            None => (reserved + 1..=self.count)
+                .chain(1..=reserved)
+                .map(|n| self.nth(n))
+                .find(|address| !self.addresses.contains(address))
+                .ok_or("range is full")?,
+        };
+        self.addresses.insert(address);
+        Ok(address)
+    }
+
+    fn port(&mut self, wanted: Option<i64>) -> Result<i64, String> {
+        let port = match wanted {
+            Some(port) if !Self::PORTS.contains(&port) => {
+                return Err(
+                    "provided port is not in the valid range. The range of valid ports is 30000-32767"
+                        .to_owned(),
+                );
+            }
+            Some(port) if self.ports.contains(&port) => {
+                return Err("provided port is already allocated".to_owned());
+            }
+            Some(port) => port,
+            None => Self::PORTS.into_iter().find(|port| !self.ports.contains(port)).ok_or("range is full")?,
+        };
+        self.ports.insert(port);
+        Ok(port)
+    }
+}

@@ -1,0 +1,299 @@
+//! Which families of addresses a service has, and how `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` fit
+//! together. The cluster has one family, IPv4.
+
+use std::collections::BTreeSet;
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::{Value, json};
+
+use super::{EXTERNAL_NAME, HEADLESS, is_headless};
+use crate::Map;
+use crate::resources::core::addresses;
+use crate::resources::fields::{is_present, keep, list, object, object_mut, text, texts};
+
+const SINGLE: &str = "SingleStack";
+const PREFER: &str = "PreferDualStack";
+const REQUIRE: &str = "RequireDualStack";
+/// The family of the cluster's addresses.
+const DEFAULT: &str = "IPv4";
+/// The family that the cluster has no addresses of.
+const OTHER: &str = "IPv6";
+
+/// Fills in the policy and the families of a new service, or of one that is updated. An error leaves what was filled
+/// in so far. To do it again changes nothing.
+///
+/// # Errors
+/// What does not fit together. Nothing else is reported then.
+pub(super) fn fill_in(service: &mut Map, old: Option<&Map>) -> Result<(), Vec<FieldError>> {
+    let Some(spec) = object_mut(service, "spec") else { return Ok(()) };
+    let old = old.map(|old| object(old, "spec"));
+    if text(spec, "type") == EXTERNAL_NAME || old.is_some_and(|old| stays_preferred(spec, old)) {
+        return Ok(());
+    }
+    default_policy(spec, old);
+    none_or(errors(spec))?;
+    let mut errors = match old {
+        Some(old) => release(spec, old),
+        None => Vec::new(),
+    };
+    errors.extend(single_errors(spec));
+    errors.extend(infer(spec));
+    none_or(errors)?;
+    if text(spec, "clusterIP") == HEADLESS && object(spec, "selector").is_empty() {
+        default_families(spec);
+        if text(spec, "ipFamilyPolicy") != SINGLE && list(spec, "ipFamilies").len() < 2 {
+            let first = texts(spec, "ipFamilies").next().unwrap_or(DEFAULT).to_owned();
+            let second = if first == DEFAULT { OTHER } else { DEFAULT };
+            spec.insert("ipFamilies".to_owned(), json!([first, second]));
+        }
+        return Ok(());
+    }
+    none_or(cluster_errors(spec))?;
+    default_families(spec);
+    Ok(())
+}
+
+fn none_or(errors: Vec<FieldError>) -> Result<(), Vec<FieldError>> {
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Whether a service that prefers two families is left as it is: it is not to gain or lose one when the cluster does.
+pub(super) fn stays_preferred(spec: &Map, old: &Map) -> bool {
+    let prefers = |spec: &Map| text(spec, "ipFamilyPolicy") == PREFER;
+    text(spec, "type") == text(old, "type")
+        && prefers(spec)
+        && (prefers(old) || !is_present(old, "ipFamilyPolicy"))
+        && is_same(spec, old, "clusterIPs")
+        && is_same(spec, old, "ipFamilies")
+}
+
+fn is_same(spec: &Map, old: &Map, member: &str) -> bool {
+    list(spec, member) == list(old, member)
+}
+
+fn default_policy(spec: &mut Map, old: Option<&Map>) {
+    if is_present(spec, "ipFamilyPolicy") {
+        return;
+    }
+    if let Some(old) = old.filter(|old| is_present(old, "ipFamilyPolicy")) {
+        keep(spec, old, "ipFamilyPolicy");
+        return;
+    }
+    let is_open = text(spec, "clusterIP") == HEADLESS && object(spec, "selector").is_empty();
+    let policy = if is_open { REQUIRE } else { SINGLE };
+    spec.insert("ipFamilyPolicy".to_owned(), Value::from(policy));
+}
+
+fn default_families(spec: &mut Map) {
+    if list(spec, "ipFamilies").is_empty() {
+        spec.insert("ipFamilies".to_owned(), json!([DEFAULT]));
+    }
+}
+
+/// To become a service of one family is enough to lose the second of everything; to lose it otherwise is an error.
+fn release(spec: &mut Map, old: &Map) -> Vec<FieldError> {
+    let members = ["clusterIPs", "ipFamilies"];
+    if text(spec, "ipFamilyPolicy") == SINGLE {
+        for member in members {
+            if is_same(spec, old, member)
+                && let Some(Value::Array(entries)) = spec.get_mut(member)
+            {
+                entries.truncate(1);
+            }
+        }
+        return Vec::new();
+    }
+    let is_reduced = |member: &&str| {
+        let count = list(spec, member).len();
+        count > 0 && count < list(old, member).len()
+    };
+    let detail = "must be 'SingleStack' to release the secondary one";
+    members.iter().filter(|member| is_reduced(member)).map(|_| policy_error(spec, detail)).collect()
+}
+
+fn policy_error(spec: &Map, detail: &str) -> FieldError {
+    FieldError::invalid("spec.ipFamilyPolicy", text(spec, "ipFamilyPolicy"), detail)
+}
+
+fn single_errors(spec: &Map) -> Vec<FieldError> {
+    if text(spec, "ipFamilyPolicy") != SINGLE {
+        return Vec::new();
+    }
+    let detail = "must be 'RequireDualStack' or 'PreferDualStack' when there are two of them";
+    let doubled = ["clusterIPs", "ipFamilies"].into_iter().filter(|member| list(spec, member).len() == 2);
+    doubled.map(|_| policy_error(spec, detail)).collect()
+}
+
+/// Families follow from addresses that have none.
+fn infer(spec: &mut Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut families: Vec<String> = texts(spec, "ipFamilies").map(str::to_owned).collect();
+    for (i, ip) in texts(spec, "clusterIPs").enumerate() {
+        if ip == HEADLESS {
+            break;
+        }
+        if i < families.len() {
+            continue;
+        }
+        match family_of(ip) {
+            Some(DEFAULT) => families.push(DEFAULT.to_owned()),
+            _ => errors.push(FieldError::invalid(
+                format!("spec.clusterIPs[{i}]"),
+                ip,
+                "its family is not configured on this cluster",
+            )),
+        }
+    }
+    if !families.is_empty() {
+        spec.insert("ipFamilies".to_owned(), Value::from(families));
+    }
+    errors
+}
+
+/// What the cluster does not have.
+fn cluster_errors(spec: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if text(spec, "ipFamilyPolicy") == REQUIRE {
+        errors.push(policy_error(spec, "this cluster is not configured for dual-stack services"));
+    }
+    for (i, family) in texts(spec, "ipFamilies").enumerate() {
+        if family != DEFAULT {
+            let field = format!("spec.ipFamilies[{i}]");
+            errors.push(FieldError::invalid(field, family, "not configured on this cluster"));
+        }
+    }
+    errors
+}
+
+fn family_of(ip: &str) -> Option<&'static str> {
+    addresses::parse(ip).map(|address| if address.is_ipv4() { DEFAULT } else { OTHER })
+}
+
+/// Whether the addresses and families of a service fit together.
+pub(super) fn errors(spec: &Map) -> Vec<FieldError> {
+    if text(spec, "type") == EXTERNAL_NAME {
+        return Vec::new();
+    }
+    let field = "spec.clusterIPs";
+    let ips: Vec<&str> = texts(spec, "clusterIPs").collect();
+    let shown = || Value::Array(list(spec, "clusterIPs").to_vec()).to_string();
+    let mut errors = Vec::new();
+    match (text(spec, "clusterIP"), ips.first()) {
+        ("", None) => {}
+        ("", Some(_)) => {
+            let detail = "must be empty when `clusterIP` is not specified";
+            errors.push(FieldError::invalid(field, shown(), detail));
+        }
+        (_, None) => errors.push(FieldError::required(field, "")),
+        (ip, Some(first)) if ip != *first => {
+            errors.push(FieldError::invalid(field, shown(), "first value must match `clusterIP`"));
+        }
+        _ => {}
+    }
+    errors.extend(family_errors(spec));
+    match text(spec, "ipFamilyPolicy") {
+        "" if !is_present(spec, "ipFamilyPolicy") => {}
+        SINGLE | PREFER | REQUIRE => {}
+        policy => {
+            errors.push(FieldError::not_supported("spec.ipFamilyPolicy", policy, &[PREFER, REQUIRE, SINGLE]));
+        }
+    }
+    let mut has_invalid = false;
+    for (i, ip) in ips.iter().enumerate() {
+        let error = match *ip {
+            HEADLESS if i == 0 && ips.len() == 1 => continue,
+            HEADLESS if i == 0 => {
+                Some(FieldError::invalid(field, shown(), "'None' must be the first and only value"))
+            }
+            ip => addresses::errors(&format!("{field}[{i}]"), ip),
+        };
+        has_invalid |= error.is_some();
+        errors.extend(error);
+    }
+    if ips.len() > 2 {
+        errors.push(FieldError::invalid(field, shown(), "may only hold up to 2 values"));
+    }
+    if has_invalid {
+        return errors;
+    }
+    let families: BTreeSet<_> = ips.iter().map(|ip| family_of(ip)).collect();
+    if ips.len() > 1 && families.len() < 2 {
+        let detail = "may specify no more than one IP for each IP family";
+        errors.push(FieldError::invalid(field, shown(), detail));
+    }
+    if !is_headless(spec) {
+        errors.extend(match_errors(spec, &ips));
+    }
+    errors
+}
+
+fn family_errors(spec: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (i, family) in texts(spec, "ipFamilies").enumerate() {
+        let field = format!("spec.ipFamilies[{i}]");
+        if !matches!(family, DEFAULT | OTHER) {
+            errors.push(FieldError::not_supported(&field, family, &[DEFAULT, OTHER]));
+        }
+        if !seen.insert(family) {
+            errors.push(FieldError::duplicate(field, family));
+        }
+    }
+    errors
+}
+
+/// Each address is of the family at its place.
+fn match_errors(spec: &Map, ips: &[&str]) -> Vec<FieldError> {
+    let pairs = ips.iter().zip(texts(spec, "ipFamilies")).enumerate();
+    let differing = pairs
+        .filter(|(_, (ip, family))| matches!(*family, DEFAULT | OTHER) && family_of(ip) != Some(*family));
+    differing
+        .map(|(i, (ip, family))| {
+            let detail = format!("expected an {family} value as indicated by `ipFamilies[{i}]`");
+            FieldError::invalid(format!("spec.clusterIPs[{i}]"), *ip, detail)
+        })
+        .collect()
+}
+
+/// What an update may not change of addresses and families.
+pub(super) fn change_errors(spec: &Map, old: &Map) -> Vec<FieldError> {
+    if [spec, old].into_iter().any(|spec| text(spec, "type") == EXTERNAL_NAME) {
+        return Vec::new();
+    }
+    let (is_headless_now, was_headless) = (is_headless(spec), is_headless(old));
+    let mut errors = Vec::new();
+    if !(is_headless_now && was_headless) {
+        errors.extend(list_change_errors(spec, old, "clusterIPs"));
+    }
+    if !is_headless_now && !was_headless {
+        errors.extend(list_change_errors(spec, old, "ipFamilies"));
+    }
+    errors
+}
+
+fn list_change_errors(spec: &Map, old: &Map, member: &str) -> Vec<FieldError> {
+    let (is, was): (Vec<&str>, Vec<&str>) = (texts(spec, member).collect(), texts(old, member).collect());
+    let shown = || Value::Array(list(spec, member).to_vec()).to_string();
+    let invalid =
+        |i: usize, detail: &str| FieldError::invalid(format!("spec.{member}[{i}]"), shown(), detail);
+    if is.len() == was.len() {
+        let pairs = is.iter().zip(&was).enumerate().filter(|(_, (is, was))| is != was);
+        // Kubernetes reports all families under the first.
+        let place = |i| if member == "ipFamilies" { 0 } else { i };
+        return pairs.map(|(i, _)| invalid(place(i), "may not change once set")).collect();
+    }
+    let mut errors = Vec::new();
+    let is_released = is.len() < was.len();
+    if is_released && list(spec, "clusterIPs").is_empty() {
+        errors.push(invalid(0, "the primary one can not be unset"));
+    }
+    if let (Some(is), Some(was)) = (is.first(), was.first())
+        && is != was
+    {
+        errors.push(invalid(0, "may not change once set"));
+    }
+    if is_released && is.len() == 1 && text(spec, "ipFamilyPolicy") != SINGLE {
+        errors.push(policy_error(spec, "must be set to 'SingleStack' when releasing the secondary one"));
+    }
+    errors
+}

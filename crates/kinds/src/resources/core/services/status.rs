@@ -1,0 +1,52 @@
+//! What a load balancer reports.
+
+use std::net::IpAddr;
+
+use portcullis_policy::field_error::FieldError;
+
+use super::LOAD_BALANCER;
+use crate::Map;
+use crate::resources::core::addresses;
+use crate::resources::core::names::subdomain_errors;
+use crate::resources::fields::{is_present, list, object, objects, text};
+
+/// Everything wrong with the status of a service.
+pub(super) fn validate(service: &Map) -> Vec<FieldError> {
+    let balancer = object(object(service, "status"), "loadBalancer");
+    let field = "status.loadBalancer.ingress";
+    if text(object(service, "spec"), "type") != LOAD_BALANCER {
+        let detail = "may only be used when `spec.type` is 'LoadBalancer'";
+        let is_used = !list(balancer, "ingress").is_empty();
+        return if is_used { vec![FieldError::forbidden(field, detail)] } else { Vec::new() };
+    }
+    let ingresses = objects(balancer, "ingress").enumerate();
+    ingresses.flat_map(|(i, ingress)| ingress_errors(&format!("{field}[{i}]"), ingress)).collect()
+}
+
+fn ingress_errors(field: &str, ingress: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let (ip, mode) = (text(ingress, "ip"), text(ingress, "ipMode"));
+    if !ip.is_empty() {
+        errors.extend(addresses::errors(&format!("{field}.ip"), ip));
+    }
+    let mode_field = format!("{field}.ipMode");
+    match (is_present(ingress, "ipMode"), ip.is_empty()) {
+        (false, false) => errors.push(FieldError::required(mode_field, "must be specified when `ip` is set")),
+        (true, true) => {
+            errors.push(FieldError::forbidden(mode_field, "may not be specified when `ip` is not set"));
+        }
+        (true, false) if !matches!(mode, "VIP" | "Proxy") => {
+            errors.push(FieldError::not_supported(mode_field, mode, &["Proxy", "VIP"]));
+        }
+        _ => {}
+    }
+    let hostname = text(ingress, "hostname");
+    if !hostname.is_empty() {
+        let field = format!("{field}.hostname");
+        errors.extend(subdomain_errors(&field, hostname));
+        if hostname.parse::<IpAddr>().is_ok() {
+            errors.push(FieldError::invalid(field, hostname, "must be a DNS name, not an IP address"));
+        }
+    }
+    errors
+}

@@ -1,0 +1,306 @@
+//! Everything wrong with a service.
+
+use std::collections::BTreeSet;
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use super::{
+    CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, families, is_external, is_headless,
+    needs_health_port,
+};
+use crate::Map;
+use crate::resources::core::addresses;
+use crate::resources::core::names::{
+    dns_label_errors, labels_errors, qualified_name_errors, subdomain_errors,
+};
+use crate::resources::core::ports::{number_errors, number_or_name_errors, protocol_errors};
+use crate::resources::fields::{is_present, list, metadata, number, object, objects, text, texts};
+
+/// The longest time that a client stays with a pod, in seconds.
+const MAX_AFFINITY_SECONDS: i64 = 86_400;
+const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
+/// The annotation that was there before `loadBalancerSourceRanges`.
+const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
+
+pub(super) fn validate_update(service: &Map, old: &Map) -> Vec<FieldError> {
+    let (spec, old_spec) = (object(service, "spec"), object(old, "spec"));
+    let mut errors = families::change_errors(spec, old_spec);
+    let is_balanced = |spec: &Map| text(spec, "type") == LOAD_BALANCER;
+    if is_balanced(spec)
+        && is_balanced(old_spec)
+        && spec.get("loadBalancerClass") != old_spec.get("loadBalancerClass")
+    {
+        let class = text(spec, "loadBalancerClass");
+        errors.push(FieldError::invalid("spec.loadBalancerClass", class, "may not change once set"));
+    }
+    errors.extend(class_errors(spec));
+    if needs_health_port(spec)
+        && needs_health_port(old_spec)
+        && number(spec, "healthCheckNodePort") != number(old_spec, "healthCheckNodePort")
+    {
+        errors.push(FieldError::forbidden("spec.healthCheckNodePort", "field is immutable"));
+    }
+    errors.extend(validate(service));
+    errors
+}
+
+pub(super) fn validate(service: &Map) -> Vec<FieldError> {
+    let annotations = object(metadata(service), "annotations");
+    let spec = object(service, "spec");
+    let mut errors: Vec<FieldError> = topology_errors(annotations).into_iter().collect();
+    let kind = text(spec, "type");
+    if list(spec, "ports").is_empty() && !is_headless(spec) && kind != EXTERNAL_NAME {
+        errors.push(FieldError::required("spec.ports", ""));
+    }
+    errors.extend(type_errors(spec));
+    errors.extend(ports_errors(spec));
+    errors.extend(labels_errors("spec.selector", object(spec, "selector")));
+    errors.extend(affinity_errors(spec));
+    errors.extend(families::errors(spec));
+    for (i, ip) in texts(spec, "externalIPs").enumerate() {
+        let field = format!("spec.externalIPs[{i}]");
+        errors.extend(addresses::errors(&field, ip).or_else(|| addresses::special_errors(&field, ip)));
+    }
+    match kind {
+        CLUSTER_IP | NODE_PORT | LOAD_BALANCER | EXTERNAL_NAME => {}
+        "" => errors.push(FieldError::required("spec.type", "")),
+        kind => errors.push(FieldError::not_supported(
+            "spec.type",
+            kind,
+            &[CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT],
+        )),
+    }
+    errors.extend(port_set_errors(spec));
+    errors.extend(source_range_errors(spec, annotations));
+    errors.extend(balancer_errors(spec));
+    errors.extend(class_errors(spec));
+    errors.extend(external_policy_errors(spec));
+    errors.extend(internal_policy_errors(spec));
+    match text(spec, "trafficDistribution") {
+        "PreferClose" | "PreferSameNode" | "PreferSameZone" => {}
+        "" if !is_present(spec, "trafficDistribution") => {}
+        other => errors.push(FieldError::not_supported(
+            "spec.trafficDistribution",
+            other,
+            &["PreferClose", "PreferSameNode", "PreferSameZone"],
+        )),
+    }
+    errors
+}
+
+fn topology_errors(annotations: &Map) -> Option<FieldError> {
+    let (mode, hints) = (annotations.get(TOPOLOGY_MODE)?, annotations.get(TOPOLOGY_HINTS)?);
+    (mode != hints).then(|| {
+        let field = format!("metadata.annotations[{TOPOLOGY_MODE}]");
+        let detail = format!("must match annotations[{TOPOLOGY_HINTS}] when both are specified");
+        FieldError::invalid(field, mode.as_str().unwrap_or_default(), detail)
+    })
+}
+
+fn type_errors(spec: &Map) -> Vec<FieldError> {
+    let kind = text(spec, "type");
+    match kind {
+        LOAD_BALANCER | NODE_PORT if is_headless(spec) => {
+            let detail = format!("may not be set to 'None' for {kind} services");
+            vec![FieldError::invalid("spec.clusterIPs[0]", "None", detail)]
+        }
+        EXTERNAL_NAME => external_name_errors(spec),
+        _ => Vec::new(),
+    }
+}
+
+fn external_name_errors(spec: &Map) -> Vec<FieldError> {
+    let set = [
+        ("spec.clusterIPs", !list(spec, "clusterIPs").is_empty()),
+        ("spec.ipFamilies", !list(spec, "ipFamilies").is_empty()),
+        ("spec.ipFamilyPolicy", is_present(spec, "ipFamilyPolicy")),
+    ];
+    let mut errors: Vec<FieldError> = set
+        .into_iter()
+        .filter(|(_, is_set)| *is_set)
+        .map(|(field, _)| FieldError::forbidden(field, "may not be set for ExternalName services"))
+        .collect();
+    let name = text(spec, "externalName");
+    // A name may end in a dot: it is then complete.
+    match name.strip_suffix('.').unwrap_or(name) {
+        "" => errors.push(FieldError::required("spec.externalName", "")),
+        name => errors.extend(subdomain_errors("spec.externalName", name)),
+    }
+    errors
+}
+
+fn ports_errors(spec: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let needs_name = list(spec, "ports").len() > 1;
+    let mut names = BTreeSet::new();
+    for (i, port) in objects(spec, "ports").enumerate() {
+        let field = format!("spec.ports[{i}]");
+        match text(port, "name") {
+            "" if needs_name => errors.push(FieldError::required(format!("{field}.name"), "")),
+            "" => {}
+            name => {
+                errors.extend(dns_label_errors(&format!("{field}.name"), name));
+                if !names.insert(name) {
+                    errors.push(FieldError::duplicate(format!("{field}.name"), name));
+                }
+            }
+        }
+        errors.extend(number_errors(&format!("{field}.port"), number(port, "port")));
+        errors.extend(protocol_errors(&format!("{field}.protocol"), text(port, "protocol")));
+        let target = port.get("targetPort").unwrap_or(&Value::Null);
+        errors.extend(number_or_name_errors(&format!("{field}.targetPort"), target));
+        if let Some(Value::String(protocol)) = port.get("appProtocol") {
+            errors.extend(qualified_name_errors(&format!("{field}.appProtocol"), protocol));
+        }
+    }
+    errors
+}
+
+/// Which ports may be together.
+fn port_set_errors(spec: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let node_ports = || {
+        objects(spec, "ports").enumerate().filter(|(_, port)| number(port, "nodePort") != 0).map(
+            |(i, port)| {
+                (format!("spec.ports[{i}].nodePort"), text(port, "protocol"), number(port, "nodePort"))
+            },
+        )
+    };
+    if text(spec, "type") == CLUSTER_IP {
+        let detail = "may not be used when `type` is 'ClusterIP'";
+        errors.extend(node_ports().map(|(field, _, _)| FieldError::forbidden(field, detail)));
+    }
+    let mut seen = BTreeSet::new();
+    for (field, protocol, port) in node_ports() {
+        if !seen.insert((protocol, port)) {
+            errors.push(FieldError::duplicate(field, port.to_string()));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (i, port) in objects(spec, "ports").enumerate() {
+        let (protocol, number) = (text(port, "protocol"), number(port, "port"));
+        if !seen.insert((protocol, number)) {
+            errors.push(FieldError::duplicate(format!("spec.ports[{i}]"), format!("{number}/{protocol}")));
+        }
+    }
+    errors
+}
+
+fn affinity_errors(spec: &Map) -> Vec<FieldError> {
+    let field = "spec.sessionAffinityConfig";
+    match text(spec, "sessionAffinity") {
+        "None" if is_present(spec, "sessionAffinityConfig") => {
+            vec![FieldError::forbidden(field, "must not be set when session affinity is None")]
+        }
+        "None" => Vec::new(),
+        "ClientIP" => client_ip_error(field, spec).into_iter().collect(),
+        "" => vec![FieldError::required("spec.sessionAffinity", "")],
+        other => vec![FieldError::not_supported("spec.sessionAffinity", other, &["ClientIP", "None"])],
+    }
+}
+
+fn client_ip_error(field: &str, spec: &Map) -> Option<FieldError> {
+    let config = object(spec, "sessionAffinityConfig");
+    let client_ip = object(config, "clientIP");
+    let missing = [
+        (field.to_owned(), is_present(spec, "sessionAffinityConfig")),
+        (format!("{field}.clientIP"), is_present(config, "clientIP")),
+        (format!("{field}.clientIP.timeoutSeconds"), is_present(client_ip, "timeoutSeconds")),
+    ];
+    if let Some((field, _)) = missing.into_iter().find(|(_, is_there)| !is_there) {
+        return Some(FieldError::required(field, "when session affinity type is ClientIP"));
+    }
+    let seconds = number(client_ip, "timeoutSeconds");
+    (!(1..=MAX_AFFINITY_SECONDS).contains(&seconds)).then(|| {
+        let field = format!("{field}.clientIP.timeoutSeconds");
+        FieldError::invalid(field, seconds.to_string(), "must be greater than 0 and less than 86400")
+    })
+}
+
+fn source_range_errors(spec: &Map, annotations: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let misplaced = |field: &str| {
+        (text(spec, "type") != LOAD_BALANCER)
+            .then(|| FieldError::forbidden(field, "may only be used when `type` is 'LoadBalancer'"))
+    };
+    if !list(spec, "loadBalancerSourceRanges").is_empty() {
+        // Kubernetes spells this path so.
+        let field = "spec.LoadBalancerSourceRanges";
+        errors.extend(misplaced(field));
+        for (i, range) in texts(spec, "loadBalancerSourceRanges").enumerate() {
+            errors.extend(addresses::range_errors(&format!("{field}[{i}]"), range.trim()));
+        }
+    } else if annotations.contains_key(SOURCE_RANGES) {
+        let field = format!("metadata.annotations[{SOURCE_RANGES}]");
+        errors.extend(misplaced(&field));
+        let ranges = text(annotations, SOURCE_RANGES).trim();
+        if !ranges.is_empty() {
+            errors
+                .extend(ranges.split(',').filter_map(|range| addresses::range_errors(&field, range.trim())));
+        }
+    }
+    errors
+}
+
+fn balancer_errors(spec: &Map) -> Option<FieldError> {
+    match (text(spec, "type") == LOAD_BALANCER, is_present(spec, "allocateLoadBalancerNodePorts")) {
+        (false, true) => Some(FieldError::forbidden(
+            "spec.allocateLoadBalancerNodePorts",
+            "may only be used when `type` is 'LoadBalancer'",
+        )),
+        // Kubernetes leaves the beginning of this path away.
+        (true, false) => Some(FieldError::required("allocateLoadBalancerNodePorts", "")),
+        _ => None,
+    }
+}
+
+fn class_errors(spec: &Map) -> Vec<FieldError> {
+    let field = "spec.loadBalancerClass";
+    match spec.get("loadBalancerClass") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(class) if text(spec, "type") == LOAD_BALANCER => {
+            qualified_name_errors(field, class.as_str().unwrap_or_default())
+        }
+        Some(_) => vec![FieldError::forbidden(field, "may only be used when `type` is 'LoadBalancer'")],
+    }
+}
+
+fn external_policy_errors(spec: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let (field, policy) = ("spec.externalTrafficPolicy", text(spec, "externalTrafficPolicy"));
+    match (is_external(spec), policy) {
+        (false, "") | (true, "Cluster" | "Local") => {}
+        (true, "") => errors.push(FieldError::required(field, "")),
+        (true, other) => errors.push(FieldError::not_supported(field, other, &["Cluster", "Local"])),
+        (false, other) => {
+            let detail = "may only be set for externally-accessible services";
+            errors.push(FieldError::invalid(field, other, detail));
+        }
+    }
+    let (field, port) = ("spec.healthCheckNodePort", number(spec, "healthCheckNodePort"));
+    match (needs_health_port(spec), port) {
+        (false, 0) => {}
+        (true, 0) => errors.push(FieldError::required(field, "")),
+        (true, port) => errors.extend(number_errors(field, port)),
+        (false, port) => {
+            let detail =
+                "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+            errors.push(FieldError::invalid(field, port.to_string(), detail));
+        }
+    }
+    errors
+}
+
+fn internal_policy_errors(spec: &Map) -> Option<FieldError> {
+    let field = "spec.internalTrafficPolicy";
+    match text(spec, "internalTrafficPolicy") {
+        "Cluster" | "Local" => None,
+        "" if !is_present(spec, "internalTrafficPolicy") => {
+            let is_needed = matches!(text(spec, "type"), CLUSTER_IP | NODE_PORT | LOAD_BALANCER);
+            is_needed.then(|| FieldError::required(field, ""))
+        }
+        other => Some(FieldError::not_supported(field, other, &["Cluster", "Local"])),
+    }
+}

@@ -1,0 +1,96 @@
+//! What volumes and claims have in common.
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::{Value, json};
+
+use super::names::subdomain_errors;
+use crate::Map;
+use crate::resources::fields::{is_present, metadata, object, object_mut, text, texts};
+
+/// The access modes, with their short forms, in the order of tables.
+const MODES: &[(&str, &str)] = &[
+    ("ReadWriteOnce", "RWO"),
+    ("ReadOnlyMany", "ROX"),
+    ("ReadWriteMany", "RWX"),
+    ("ReadWriteOncePod", "RWOP"),
+];
+/// The mode that no other goes with.
+const ALONE: &str = "ReadWriteOncePod";
+/// What the table shows for a class or mode that is not set.
+pub(super) const UNSET: &str = "<unset>";
+/// The annotation that was there before `storageClassName`.
+pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// What is wrong with the access modes of a spec.
+pub(super) fn mode_errors(spec: &Map) -> Vec<FieldError> {
+    let field = "spec.accessModes";
+    let is_known = |mode: &str| MODES.iter().any(|(known, _)| *known == mode);
+    let mut errors = Vec::new();
+    if texts(spec, "accessModes").len() == 0 {
+        errors.push(FieldError::required(field, "at least 1 access mode is required"));
+    }
+    let known = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    let unknown = texts(spec, "accessModes").filter(|mode| !is_known(mode));
+    errors.extend(unknown.map(|mode| FieldError::not_supported(field, mode, known)));
+    let has_alone = texts(spec, "accessModes").any(|mode| mode == ALONE);
+    if has_alone && texts(spec, "accessModes").any(|mode| mode != ALONE && is_known(mode)) {
+        errors.push(FieldError::forbidden(field, "may not use ReadWriteOncePod with other access modes"));
+    }
+    errors
+}
+
+/// AP-92: the access modes in short.
+pub(super) fn modes_cell(map: &Map) -> Value {
+    let modes = MODES.iter().filter(|(mode, _)| texts(map, "accessModes").any(|it| it == *mode));
+    Value::from(modes.map(|(_, short)| *short).collect::<Vec<_>>().join(","))
+}
+
+/// What is wrong with the mode of a volume.
+pub(super) fn volume_mode_errors(spec: &Map) -> Option<FieldError> {
+    let mode = text(spec, "volumeMode");
+    let is_fine = !is_present(spec, "volumeMode") || matches!(mode, "Block" | "Filesystem");
+    (!is_fine).then(|| FieldError::not_supported("spec.volumeMode", mode, &["Block", "Filesystem"]))
+}
+
+/// What is wrong with the name of a class; an empty one is none.
+pub(super) fn class_name_errors(spec: &Map, member: &str) -> Vec<FieldError> {
+    match text(spec, member) {
+        "" => Vec::new(),
+        class => subdomain_errors(&format!("spec.{member}"), class),
+    }
+}
+
+/// The storage class of a volume or claim; empty when there is none.
+pub(super) fn class(object_: &Map) -> &str {
+    match object(metadata(object_), "annotations").get(CLASS_ANNOTATION) {
+        Some(class) => class.as_str().unwrap_or_default(),
+        None => text(object(object_, "spec"), "storageClassName"),
+    }
+}
+
+/// A text of a spec for the table.
+pub(super) fn or_unset(spec: &Map, member: &str) -> Value {
+    Value::from(if is_present(spec, member) { text(spec, member) } else { UNSET })
+}
+
+/// The phase for the table.
+pub(super) fn phase_cell(object_: &Map) -> Value {
+    match crate::resources::fields::is_terminating(object_) {
+        true => Value::from("Terminating"),
+        false => Value::from(text(object(object_, "status"), "phase")),
+    }
+}
+
+/// AP-57: holds an object until a controller finds it unused.
+pub(super) fn protect(object: &mut Map, finalizer: &str) {
+    let Some(metadata) = object_mut(object, "metadata") else { return };
+    if texts(metadata, "finalizers").any(|it| it == finalizer) {
+        return;
+    }
+    match metadata.get_mut("finalizers") {
+        Some(Value::Array(finalizers)) => finalizers.push(Value::from(finalizer)),
+        _ => {
+            metadata.insert("finalizers".to_owned(), json!([finalizer]));
+        }
+    }
+}

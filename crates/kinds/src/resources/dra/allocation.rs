@@ -1,0 +1,258 @@
+//! The status of ResourceClaims: which devices have been allocated, and for whom (AP-135).
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use super::configuration::{MAX_CONFIG, validate_raw, validate_settings};
+use super::devices::validate_binding;
+use super::lists::{validate_list, validate_set};
+use super::names::{pool_name, uid};
+use super::requests::Names;
+use crate::Map;
+use crate::resources::fields::{
+    is_present, is_terminating, list, number, object, object_mut, objects, text, texts,
+};
+use crate::resources::formats::{dns_label, driver_name, immutable, one_of, qualified_name, quoted};
+use crate::resources::scheduling::validate_node_selector;
+
+const MAX_RESERVED: usize = 256;
+const MAX_RESULTS: usize = 32;
+const MAX_CONDITIONS: usize = 8;
+const MAX_DATA: usize = 10 * 1024;
+const MAX_INTERFACE_NAME: usize = 256;
+const MAX_HARDWARE_ADDRESS: usize = 128;
+const MAX_IPS: usize = 16;
+const MAX_REASON: usize = 1024;
+const MAX_MESSAGE: usize = 32 * 1024;
+
+/// Driver, pool, device, and the share of it.
+type DeviceId<'a> = (&'a str, &'a str, &'a str, Option<&'a str>);
+
+fn device_id(device: &Map) -> DeviceId<'_> {
+    let share = device.get("shareID").and_then(Value::as_str);
+    (text(device, "driver"), text(device, "pool"), text(device, "device"), share)
+}
+
+fn allocated(claim: &Map) -> HashSet<DeviceId<'_>> {
+    let allocation = object(object(claim, "status"), "allocation");
+    objects(object(allocation, "devices"), "results").map(device_id).collect()
+}
+
+/// Drops what the status says about devices that have just been given back.
+pub(super) fn drop_released(claim: &mut Map, old: &Map) {
+    let is_released = {
+        let (before, after) = (allocated(old), allocated(claim));
+        let devices = objects(object(claim, "status"), "devices").map(device_id);
+        devices.map(|id| before.contains(&id) && !after.contains(&id)).collect::<Vec<bool>>()
+    };
+    if !is_released.contains(&true) {
+        return;
+    }
+    let Some(status) = object_mut(claim, "status") else { return };
+    if let Some(devices) = status.get_mut("devices").and_then(Value::as_array_mut) {
+        let mut is_released = is_released.into_iter();
+        devices.retain(|_| is_released.next() != Some(true));
+        if devices.is_empty() {
+            status.remove("devices");
+        }
+    }
+}
+
+/// Everything wrong with an update of the status, apart from the metadata (first the new, then the old object).
+pub(super) fn validate(claim: &Map, old: &Map) -> Vec<FieldError> {
+    let (status, old_status) = (object(claim, "status"), object(old, "status"));
+    let mut errors = validate_set(
+        "status.reservedFor",
+        objects(status, "reservedFor"),
+        MAX_RESERVED,
+        validate_consumer,
+        |consumer| text(consumer, "uid"),
+    );
+    let allocated = allocated(claim);
+    errors.extend(validate_set(
+        "status.devices",
+        objects(status, "devices"),
+        usize::MAX,
+        |field, device| validate_device(field, device, &allocated),
+        device_id,
+    ));
+    errors.extend(validate_reservation(claim, old_status));
+    let (allocation, old_allocation) = (object(status, "allocation"), object(old_status, "allocation"));
+    if is_present(status, "allocation") {
+        if is_present(old_status, "allocation") {
+            errors.extend(immutable("status.allocation", allocation, old_allocation));
+        } else {
+            errors.extend(validate_allocation(allocation, &Names::of(object(claim, "spec"))));
+        }
+    }
+    errors
+}
+
+fn validate_consumer(field: &str, consumer: &Map) -> Vec<FieldError> {
+    let missing = ["resource", "name", "uid"].into_iter().filter(|name| text(consumer, name).is_empty());
+    missing.map(|name| FieldError::required(format!("{field}.{name}"), "")).collect()
+}
+
+/// AP-135: only what is allocated can be reserved, and not any more by others once the claim is being deleted.
+fn validate_reservation(claim: &Map, old_status: &Map) -> Option<FieldError> {
+    let status = object(claim, "status");
+    let reserved = list(status, "reservedFor");
+    let field = "status.reservedFor";
+    if reserved.is_empty() {
+        return None;
+    }
+    if !is_present(status, "allocation") {
+        return Some(FieldError::forbidden(field, "may not be specified when `allocated` is not set"));
+    }
+    let before = list(old_status, "reservedFor");
+    let has_new = is_terminating(claim) && !reserved.iter().all(|consumer| before.contains(consumer));
+    let detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
+    has_new.then(|| FieldError::forbidden(field, detail))
+}
+
+fn validate_allocation(allocation: &Map, names: &Names<'_>) -> Vec<FieldError> {
+    let devices = object(allocation, "devices");
+    let mut errors = validate_list(
+        "status.allocation.devices.results",
+        objects(devices, "results"),
+        MAX_RESULTS,
+        |field, result| validate_result(field, result, names),
+    );
+    errors.extend(validate_list(
+        "status.allocation.devices.config",
+        objects(devices, "config"),
+        2 * MAX_CONFIG,
+        |field, config| validate_config(field, config, names),
+    ));
+    if is_present(allocation, "nodeSelector") {
+        let selector = object(allocation, "nodeSelector");
+        errors.extend(validate_node_selector("status.allocation.nodeSelector", selector));
+    }
+    errors
+}
+
+fn validate_result(field: &str, result: &Map, names: &Names<'_>) -> Vec<FieldError> {
+    let mut errors = names.validate_reference(&format!("{field}.request"), text(result, "request"));
+    errors.extend(validate_device_names(field, result));
+    errors.extend(validate_binding(field, result));
+    errors
+}
+
+fn validate_device_names(field: &str, device: &Map) -> Vec<FieldError> {
+    let mut errors = driver_name(&format!("{field}.driver"), text(device, "driver"));
+    errors.extend(pool_name(&format!("{field}.pool"), text(device, "pool")));
+    errors.extend(dns_label(&format!("{field}.device"), text(device, "device")));
+    if is_present(device, "shareID") {
+        errors.extend(uid(&format!("{field}.shareID"), text(device, "shareID")));
+    }
+    errors
+}
+
+fn validate_config(field: &str, config: &Map, names: &Names<'_>) -> Vec<FieldError> {
+    let at_source = format!("{field}.source");
+    let mut errors = Vec::new();
+    match text(config, "source") {
+        "" => errors.push(FieldError::required(at_source, "")),
+        source => errors.extend(one_of(&at_source, source, &["FromClaim", "FromClass"])),
+    }
+    errors.extend(names.validate_references(field, config));
+    errors.extend(validate_settings(field, config, false));
+    errors
+}
+
+fn validate_device(field: &str, device: &Map, allocated: &HashSet<DeviceId<'_>>) -> Vec<FieldError> {
+    let mut errors = validate_device_names(field, device);
+    if !allocated.contains(&device_id(device)) {
+        let shown = Value::Object(device.clone()).to_string();
+        errors.push(FieldError::invalid(field, shown, "must be an allocated device in the claim"));
+    }
+    let at_conditions = format!("{field}.conditions");
+    let count = list(device, "conditions").len();
+    if count > MAX_CONDITIONS {
+        errors.push(FieldError::too_many(&at_conditions, count, MAX_CONDITIONS));
+    }
+    errors.extend(validate_conditions(&at_conditions, device));
+    if is_present(device, "data") {
+        errors.extend(validate_raw(&format!("{field}.data"), device.get("data"), MAX_DATA));
+    }
+    errors.extend(validate_network(&format!("{field}.networkData"), object(device, "networkData")));
+    errors
+}
+
+/// The rules of conditions of newer kinds.
+fn validate_conditions(field: &str, owner: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut types = HashSet::new();
+    for (i, condition) in objects(owner, "conditions").enumerate() {
+        let field = format!("{field}[{i}]");
+        let (kind, reason) = (text(condition, "type"), text(condition, "reason"));
+        if !types.insert(kind) {
+            errors.push(FieldError::duplicate(format!("{field}.type"), quoted(kind)));
+        }
+        errors.extend(qualified_name(&format!("{field}.type"), kind));
+        let statuses = ["False", "True", "Unknown"];
+        errors.extend(one_of(&format!("{field}.status"), text(condition, "status"), &statuses));
+        let generation = number(condition, "observedGeneration");
+        if generation < 0 {
+            let detail = "must be greater than or equal to zero";
+            let at_generation = format!("{field}.observedGeneration");
+            errors.push(FieldError::invalid(at_generation, generation.to_string(), detail));
+        }
+        if text(condition, "lastTransitionTime").is_empty() {
+            errors.push(FieldError::required(format!("{field}.lastTransitionTime"), "must be set"));
+        }
+        errors.extend(validate_reason(&format!("{field}.reason"), reason));
+        if text(condition, "message").len() > MAX_MESSAGE {
+            errors.push(FieldError::too_long(format!("{field}.message"), MAX_MESSAGE));
+        }
+    }
+    errors
+}
+
+fn validate_reason(field: &str, reason: &str) -> Vec<FieldError> {
+    if reason.is_empty() {
+        return vec![FieldError::required(field, "must be set")];
+    }
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut errors = Vec::new();
+    if !reason.starts_with(|c: char| c.is_ascii_alphabetic())
+        || !reason.ends_with(is_word)
+        || !reason.chars().all(|c| is_word(c) || matches!(c, ',' | ':'))
+    {
+        let detail = "a condition reason must start with alphabetic character, optionally followed by a string of \
+            alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
+        errors.push(FieldError::invalid(field, quoted(reason), detail));
+    }
+    if reason.len() > MAX_REASON {
+        errors.push(FieldError::too_long(field, MAX_REASON));
+    }
+    errors
+}
+
+fn validate_network(field: &str, network: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let limits = [("interfaceName", MAX_INTERFACE_NAME), ("hardwareAddress", MAX_HARDWARE_ADDRESS)];
+    for (name, limit) in limits {
+        if text(network, name).len() > limit {
+            errors.push(FieldError::too_long(format!("{field}.{name}"), limit));
+        }
+    }
+    let check = |field: &str, address: &str| {
+        let detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
+        let error = || FieldError::invalid(field, quoted(address), detail);
+        (!is_interface_address(address)).then(error).into_iter().collect()
+    };
+    errors.extend(validate_set(&format!("{field}.ips"), texts(network, "ips"), MAX_IPS, check, |ip| ip));
+    errors
+}
+
+/// Whether it is an address with the length of its network's prefix, written in the one canonical way.
+fn is_interface_address(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else { return false };
+    let (Ok(ip), Ok(bits)) = (address.parse::<IpAddr>(), length.parse::<u8>()) else { return false };
+    let is_mapped = matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some());
+    bits <= if ip.is_ipv4() { 32 } else { 128 } && !is_mapped && format!("{ip}/{bits}") == text
+}

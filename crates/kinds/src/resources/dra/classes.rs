@@ -1,0 +1,49 @@
+//! DeviceClasses: what a claim may ask for by name.
+
+use portcullis_policy::field_error::FieldError;
+
+use super::USUAL;
+use super::configuration::{MAX_CONFIG, validate_selectors, validate_settings};
+use super::lists::validate_list;
+use crate::Map;
+use crate::resource::Resource;
+use crate::resources::cells::{AGE, NAME, age, name};
+use crate::resources::fields::{begin_generation, is_present, list, object, objects, raise_generation, text};
+use crate::resources::formats::quoted;
+use crate::resources::runtime_classes::is_extended;
+use crate::schema::resource::claim::DEVICE_CLASS;
+use crate::table::Row;
+
+/// The row of DeviceClasses.
+pub static DEVICE_CLASSES: Resource = Resource {
+    kind: "DeviceClass",
+    plural: "deviceclasses",
+    schema: &DEVICE_CLASS,
+    is_namespaced: false,
+    prepare_create: begin_generation,
+    validate_create: |class| validate(class, None),
+    prepare_update: |class, old| {
+        let has_changed = object(class, "spec") != object(old, "spec");
+        raise_generation(class, old, has_changed);
+    },
+    validate_update: |class, old| validate(class, Some(old)),
+    columns: &[NAME, AGE],
+    row: |class, now| Row { cells: vec![name(class), age(class, now)], completed: None },
+    ..USUAL
+};
+
+/// Settings that have not changed follow the rules of stored ones.
+fn validate(class: &Map, old: Option<&Map>) -> Vec<FieldError> {
+    let spec = object(class, "spec");
+    let is_stored = old.is_some_and(|old| list(object(old, "spec"), "config") == list(spec, "config"));
+    let mut errors = validate_selectors("spec.selectors", spec);
+    errors.extend(validate_list("spec.config", objects(spec, "config"), MAX_CONFIG, |field, config| {
+        validate_settings(field, config, is_stored)
+    }));
+    let resource = text(spec, "extendedResourceName");
+    if is_present(spec, "extendedResourceName") && !is_extended(resource) {
+        let detail = "must be a valid extended resource name";
+        errors.push(FieldError::invalid("spec.extendedResourceName", quoted(resource), detail));
+    }
+    errors
+}

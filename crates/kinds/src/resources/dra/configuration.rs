@@ -1,0 +1,58 @@
+//! Settings for devices that only their driver understands, and selectors.
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use super::lists::validate_list;
+use crate::Map;
+use crate::resources::fields::{is_present, object, objects, text};
+use crate::resources::formats::{driver_name, quoted};
+
+/// How many entries a list of settings may have.
+pub(super) const MAX_CONFIG: usize = 32;
+/// How many selectors there may be.
+const MAX_SELECTORS: usize = 32;
+/// How many bytes an expression may have.
+const MAX_EXPRESSION: usize = 10 * 1024;
+/// How many bytes the parameters for a driver may have.
+const MAX_PARAMETERS: usize = 10 * 1024;
+
+/// Everything wrong with the selectors of devices.
+pub(super) fn validate_selectors(field: &str, owner: &Map) -> Vec<FieldError> {
+    validate_list(field, objects(owner, "selectors"), MAX_SELECTORS, |field, selector| {
+        if !is_present(selector, "cel") {
+            return vec![FieldError::required(format!("{field}.cel"), "")];
+        }
+        let field = format!("{field}.cel.expression");
+        let expression = text(object(selector, "cel"), "expression");
+        match expression.len() {
+            0 => vec![FieldError::invalid(field, quoted(expression), "must be an expression")],
+            1..=MAX_EXPRESSION => Vec::new(),
+            _ => vec![FieldError::too_long(field, MAX_EXPRESSION)],
+        }
+    })
+}
+
+/// Everything wrong with one entry of a list of settings. Parameters that are stored already may be longer.
+pub(super) fn validate_settings(field: &str, settings: &Map, is_stored: bool) -> Vec<FieldError> {
+    let at_opaque = format!("{field}.opaque");
+    if !is_present(settings, "opaque") {
+        return vec![FieldError::required(at_opaque, "")];
+    }
+    let opaque = object(settings, "opaque");
+    let mut errors = driver_name(&format!("{at_opaque}.driver"), text(opaque, "driver"));
+    let limit = if is_stored { usize::MAX } else { MAX_PARAMETERS };
+    errors.extend(validate_raw(&format!("{at_opaque}.parameters"), opaque.get("parameters"), limit));
+    errors
+}
+
+/// What is wrong with a value that must be an object of any kind.
+pub(super) fn validate_raw(field: &str, value: Option<&Value>, limit: usize) -> Option<FieldError> {
+    let value = value.filter(|value| !value.is_null());
+    let Some(value) = value else { return Some(FieldError::required(field, "")) };
+    if value.to_string().len() > limit {
+        return Some(FieldError::too_long(field, limit));
+    }
+    let detail = "must be a valid JSON object";
+    (!value.is_object()).then(|| FieldError::invalid(field, "<value omitted>", detail))
+}

@@ -1,0 +1,217 @@
+//! Devices of a ResourceSlice, and the counters that they share.
+
+use std::collections::HashSet;
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use super::capacity::validate_capacity;
+use super::lists::{validate_list, validate_set};
+use super::names::{at_key, qualified_name};
+use super::requests::EFFECTS;
+use crate::Map;
+use crate::resources::fields::{is_present, is_set, list, object, objects, text, texts};
+use crate::resources::formats::{self, dns_label, dns_subdomain, label_value, one_of, quoted};
+use crate::resources::scheduling::validate_node_selector;
+
+/// How many attributes and capacities a device may have.
+const MAX_FACTS: usize = 32;
+/// How many bytes the value of an attribute may have.
+const MAX_VALUE: usize = 64;
+const MAX_TAINTS: usize = 16;
+const MAX_COUNTERS: usize = 32;
+/// How many sets of counters a device may draw from.
+const MAX_CONSUMED_SETS: usize = 2;
+const MAX_CONDITIONS: usize = 4;
+
+/// Everything wrong with a device. Taints that have not changed are not looked at again.
+pub(super) fn validate_device(
+    field: &str,
+    device: &Map,
+    old: Option<&Map>,
+    is_selected_per_device: bool,
+) -> Vec<FieldError> {
+    let mut errors = dns_label(&format!("{field}.name"), text(device, "name"));
+    let (attributes, capacity) = (object(device, "attributes"), object(device, "capacity"));
+    let count = attributes.len() + capacity.len();
+    if count > MAX_FACTS {
+        let detail = format!("the total number of attributes and capacities must not exceed {MAX_FACTS}");
+        errors.push(FieldError::invalid(field, count.to_string(), detail));
+    }
+    for (key, attribute) in attributes {
+        let field = at_key(&format!("{field}.attributes"), key);
+        errors.extend(qualified_name(&field, key));
+        errors.extend(attribute.as_object().into_iter().flat_map(|value| validate_attribute(&field, value)));
+    }
+    let is_shared = is_set(device, "allowMultipleAllocations");
+    for (key, capacity) in capacity {
+        let field = at_key(&format!("{field}.capacity"), key);
+        errors.extend(qualified_name(&field, key));
+        let capacity = capacity.as_object();
+        errors.extend(capacity.into_iter().flat_map(|value| validate_capacity(&field, value, is_shared)));
+    }
+    if old.is_none_or(|old| list(old, "taints") != list(device, "taints")) {
+        let taints = objects(device, "taints");
+        errors.extend(validate_list(&format!("{field}.taints"), taints, MAX_TAINTS, validate_taint));
+    }
+    errors.extend(validate_set(
+        &format!("{field}.consumesCounters"),
+        objects(device, "consumesCounters"),
+        MAX_CONSUMED_SETS,
+        |field, consumed| validate_counters(field, consumed, "counterSet"),
+        |consumed| text(consumed, "counterSet"),
+    ));
+    errors.extend(validate_nodes(field, device, is_selected_per_device));
+    errors.extend(validate_binding(field, device));
+    errors
+}
+
+/// Everything wrong with a set of counters that devices share.
+pub(super) fn validate_counter_set(field: &str, set: &Map) -> Vec<FieldError> {
+    validate_counters(field, set, "name")
+}
+
+fn validate_counters(field: &str, owner: &Map, name: &str) -> Vec<FieldError> {
+    let (at_name, at_counters) = (format!("{field}.{name}"), format!("{field}.counters"));
+    let mut errors = match text(owner, name) {
+        "" => vec![FieldError::required(at_name, "")],
+        name => dns_label(&at_name, name),
+    };
+    let counters = object(owner, "counters");
+    match counters.len() {
+        0 => errors.push(FieldError::required(at_counters, "")),
+        1..=MAX_COUNTERS => {
+            errors.extend(counters.keys().flat_map(|key| dns_label(&at_key(&at_counters, key), key)));
+        }
+        count => errors.push(FieldError::too_many(at_counters, count, MAX_COUNTERS)),
+    }
+    errors
+}
+
+/// An attribute has exactly one value.
+fn validate_attribute(field: &str, attribute: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut check = |name: &str, is_valid: fn(&str) -> bool| {
+        let (field, value) = (format!("{field}.{name}"), text(attribute, name));
+        if !is_valid(value) && is_present(attribute, name) {
+            let detail = "must be a string compatible with semver.org spec 2.0.0";
+            errors.push(FieldError::invalid(&field, quoted(value), detail));
+        }
+        if value.len() > MAX_VALUE {
+            errors.push(FieldError::too_long(field, MAX_VALUE));
+        }
+    };
+    check("string", |_| true);
+    check("version", is_semantic_version);
+    let count =
+        ["bool", "int", "string", "version"].iter().filter(|name| is_present(attribute, name)).count();
+    if count != 1 {
+        let shown = Value::Object(attribute.clone()).to_string();
+        errors.push(FieldError::invalid(field, shown, "exactly one value must be specified"));
+    }
+    errors
+}
+
+/// Whether a text is a version as semver.org 2.0.0 writes them, such as `1.2.3-rc.1+build.5`.
+fn is_semantic_version(text: &str) -> bool {
+    let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
+    let (core, release) = text.split_once('-').map_or((text, None), |(core, release)| (core, Some(release)));
+    let is_number = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_digit())
+            && (part == "0" || !part.starts_with('0'))
+    };
+    let is_word = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    core.split('.').count() == 3
+        && core.split('.').all(is_number)
+        && release.is_none_or(|parts| {
+            parts.split('.').all(|part| is_word(part) && (!is_digits(part) || is_number(part)))
+        })
+        && build.is_none_or(|parts| parts.split('.').all(is_word))
+}
+
+fn validate_taint(field: &str, taint: &Map) -> Vec<FieldError> {
+    let mut errors = formats::qualified_name(&format!("{field}.key"), text(taint, "key"));
+    errors.extend(label_value(&format!("{field}.value"), text(taint, "value")));
+    let at_effect = format!("{field}.effect");
+    match text(taint, "effect") {
+        "" => errors.push(FieldError::required(at_effect, "")),
+        effect => errors.extend(one_of(&at_effect, effect, &EFFECTS)),
+    }
+    errors
+}
+
+/// Which nodes can use a device is said by the device exactly when the slice leaves it to its devices.
+fn validate_nodes(field: &str, device: &Map, is_selected_per_device: bool) -> Vec<FieldError> {
+    let is_set_here = |name: &&str| is_present(device, name);
+    if !is_selected_per_device {
+        let detail = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to \
+            true in the ResourceSlice spec";
+        let has_any = ["nodeName", "nodeSelector", "allNodes"].iter().any(is_set_here);
+        return has_any.then(|| FieldError::invalid(field, "null", detail)).into_iter().collect();
+    }
+    let mut errors = Vec::new();
+    let mut ways = 0;
+    if is_present(device, "nodeName") {
+        let at_name = format!("{field}.nodeName");
+        match text(device, "nodeName") {
+            "" => errors.push(FieldError::invalid(at_name, "\"\"", "must not be empty")),
+            node => {
+                ways += 1;
+                errors.extend(dns_subdomain(&at_name, node));
+            }
+        }
+    }
+    if is_present(device, "nodeSelector") {
+        ways += 1;
+        let selector = object(device, "nodeSelector");
+        errors.extend(validate_node_selector(&format!("{field}.nodeSelector"), selector));
+    }
+    if is_set(device, "allNodes") {
+        ways += 1;
+    } else if is_present(device, "allNodes") {
+        let detail = "must be either unset or set to true";
+        errors.push(FieldError::invalid(format!("{field}.allNodes"), "false", detail));
+    }
+    let detail = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` \
+        is set to true in the ResourceSlice spec";
+    match ways {
+        0 => errors.push(FieldError::required(field, detail)),
+        1 => {}
+        _ => errors.push(FieldError::invalid(field, format!("{ways} fields"), detail)),
+    }
+    errors
+}
+
+/// The conditions that a device must have before a pod is bound, and those that say that it never will.
+pub(super) fn validate_binding(field: &str, device: &Map) -> Vec<FieldError> {
+    let (good, bad) = ("bindingConditions", "bindingFailureConditions");
+    let mut errors = Vec::new();
+    for name in [good, bad] {
+        let at_list = format!("{field}.{name}");
+        errors.extend(validate_list(&at_list, texts(device, name), MAX_CONDITIONS, formats::qualified_name));
+    }
+    for name in [good, bad] {
+        let mut seen = HashSet::new();
+        for (i, condition) in texts(device, name).enumerate() {
+            let field = format!("{field}.{name}[{i}]");
+            if !seen.insert(condition) {
+                errors.push(FieldError::duplicate(&field, quoted(condition)));
+            }
+            if name == bad && texts(device, good).any(|other| other == condition) {
+                let detail = "bindingFailureConditions must not overlap with bindingConditions";
+                errors.push(FieldError::invalid(field, quoted(condition), detail));
+            }
+        }
+    }
+    for (missing, present) in [(good, bad), (bad, good)] {
+        if list(device, missing).is_empty() && !list(device, present).is_empty() {
+            let detail = format!("{missing} are required to use {present}");
+            errors.push(FieldError::invalid(format!("{field}.{missing}"), "null", detail));
+        }
+    }
+    errors
+}

@@ -1,0 +1,41 @@
+//! Lists with a limit.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use portcullis_policy::field_error::FieldError;
+
+/// The faults of the entries of a list. A list that is too long is not looked into.
+pub(super) fn validate_list<T>(
+    field: &str,
+    entries: impl ExactSizeIterator<Item = T>,
+    limit: usize,
+    check: impl Fn(&str, T) -> Vec<FieldError>,
+) -> Vec<FieldError> {
+    if entries.len() > limit {
+        return vec![FieldError::too_many(field, entries.len(), limit)];
+    }
+    entries.enumerate().flat_map(|(i, entry)| check(&format!("{field}[{i}]"), entry)).collect()
+}
+
+/// As [`validate_list`], and no two entries may have the same key.
+pub(super) fn validate_set<T, K: Eq + Hash>(
+    field: &str,
+    entries: impl ExactSizeIterator<Item = T> + Clone,
+    limit: usize,
+    check: impl Fn(&str, T) -> Vec<FieldError>,
+    key: impl Fn(T) -> K,
+) -> Vec<FieldError> {
+    let is_too_long = entries.len() > limit;
+    let mut errors = validate_list(field, entries.clone(), limit, check);
+    if is_too_long {
+        return errors;
+    }
+    let mut seen = HashSet::new();
+    for (i, entry) in entries.enumerate() {
+        if !seen.insert(key(entry)) {
+            errors.push(FieldError::duplicate(format!("{field}[{i}]"), "the entry"));
+        }
+    }
+    errors
+}

@@ -1,0 +1,90 @@
+//! What names may look like here.
+
+use portcullis_policy::field_error::FieldError;
+use portcullis_policy::selector::syntax::MAX_SUBDOMAIN;
+
+use crate::resources::formats::{dns_subdomain, driver_name, quoted};
+
+/// How many bytes the name after the domain of an attribute may have.
+const MAX_IDENTIFIER: usize = 32;
+/// How many bytes the key of an attribute or a capacity has in a path; longer ones are cut in the middle.
+const MAX_KEY: usize = 63 + 1 + MAX_IDENTIFIER;
+
+/// What is wrong with the name of a pool: DNS subdomains with slashes between them.
+pub(super) fn pool_name(field: &str, name: &str) -> Vec<FieldError> {
+    if name.is_empty() {
+        return vec![FieldError::required(field, "")];
+    }
+    let mut errors = Vec::new();
+    if name.len() > MAX_SUBDOMAIN {
+        errors.push(FieldError::too_long(field, MAX_SUBDOMAIN));
+    }
+    errors.extend(name.split('/').flat_map(|part| dns_subdomain(field, part)));
+    errors
+}
+
+/// What is wrong with the name of an attribute or a capacity: an identifier, with or without a domain.
+pub(super) fn qualified_name(field: &str, name: &str) -> Vec<FieldError> {
+    let Some((domain, identifier)) = name.split_once('/') else { return c_identifier(field, name) };
+    if identifier.contains('/') {
+        // The API server looks at names of one or two parts only.
+        return Vec::new();
+    }
+    let invalid = |detail| vec![FieldError::invalid(field, quoted(""), detail)];
+    let mut errors = match domain {
+        "" => invalid("the domain must not be empty"),
+        domain => driver_name(field, domain),
+    };
+    errors.extend(match identifier {
+        "" => invalid("the name must not be empty"),
+        identifier => c_identifier(field, identifier),
+    });
+    errors
+}
+
+/// What is wrong with a qualified name that needs a domain.
+pub(super) fn fully_qualified_name(field: &str, name: &str) -> Vec<FieldError> {
+    let mut errors = qualified_name(field, name);
+    if !name.contains('/') {
+        let detail = "a fully qualified name must be a domain and a name separated by a slash";
+        errors.push(FieldError::invalid(field, quoted(name), detail));
+    }
+    errors
+}
+
+fn c_identifier(field: &str, name: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if name.len() > MAX_IDENTIFIER {
+        errors.push(FieldError::too_long(field, MAX_IDENTIFIER));
+    }
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !name.chars().all(is_word) || !name.starts_with(|c: char| is_word(c) && !c.is_ascii_digit()) {
+        let detail = "a valid C identifier must start with alphabetic character or '_', followed by a string of \
+            alphanumeric characters or '_'";
+        errors.push(FieldError::invalid(field, quoted(name), detail));
+    }
+    errors
+}
+
+/// What is wrong with a unique id: 32 lower-case hexadecimal digits in five groups.
+pub(super) fn uid(field: &str, uid: &str) -> Option<FieldError> {
+    const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let is_uid = uid.split('-').map(str::len).eq(GROUPS) && uid.split('-').flat_map(str::bytes).all(is_digit);
+    let detail = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase \
+        hexadecimal characters";
+    (!is_uid).then(|| FieldError::invalid(field, quoted(uid), detail))
+}
+
+/// The path of an entry of a map.
+pub(super) fn at_key(field: &str, key: &str) -> String {
+    if key.len() <= MAX_KEY {
+        return format!("{field}[{key}]");
+    }
+    // Bytes that are cut apart are no text any more, and shown as such.
+    let rest = MAX_KEY - "...".len();
+    let head = key.as_bytes().iter().take(rest.div_ceil(2)).copied();
+    let tail = key.as_bytes().iter().skip(key.len() - rest / 2).copied();
+    let bytes: Vec<u8> = head.chain(*b"...").chain(tail).collect();
+    format!("{field}[{}]", String::from_utf8_lossy(&bytes))
+}

@@ -1,0 +1,203 @@
+//! What a claim asks for: the spec of ResourceClaims and of their templates.
+
+use std::collections::{HashMap, HashSet};
+
+use portcullis_policy::field_error::FieldError;
+
+use super::configuration::{MAX_CONFIG, validate_selectors, validate_settings};
+use super::lists::{validate_list, validate_set};
+use super::names::fully_qualified_name;
+use crate::Map;
+use crate::resources::fields::{
+    default_text, is_present, list, number, object, object_mut, objects, objects_mut, text, texts,
+};
+use crate::resources::formats::{dns_label, dns_subdomain, label_value, one_of, qualified_name, quoted};
+
+/// How many requests, and references to requests, there may be.
+const MAX_REQUESTS: usize = 32;
+const MAX_CONSTRAINTS: usize = 32;
+const MAX_ALTERNATIVES: usize = 8;
+const MAX_TOLERATIONS: usize = 16;
+
+/// The effects of taints on devices.
+pub(super) const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
+
+/// Fills in the defaults of a claim's spec.
+pub(super) fn default(spec: &mut Map) {
+    let Some(devices) = object_mut(spec, "devices") else { return };
+    for request in objects_mut(devices, "requests") {
+        if is_present(request, "exactly") {
+            object_mut(request, "exactly").into_iter().for_each(default_request);
+        }
+        objects_mut(request, "firstAvailable").for_each(default_request);
+    }
+}
+
+fn default_request(request: &mut Map) {
+    default_text(request, "allocationMode", "ExactCount");
+    if text(request, "allocationMode") == "ExactCount" && number(request, "count") == 0 {
+        request.insert("count".to_owned(), 1.into());
+    }
+    objects_mut(request, "tolerations").for_each(|toleration| default_text(toleration, "operator", "Equal"));
+}
+
+/// Everything wrong with a new claim's spec.
+pub(super) fn validate(field: &str, spec: &Map) -> Vec<FieldError> {
+    let devices = object(spec, "devices");
+    let names = Names::of(spec);
+    let field = format!("{field}.devices");
+    let requests = objects(devices, "requests");
+    let mut errors =
+        validate_set(&format!("{field}.requests"), requests, MAX_REQUESTS, validate_request, |request| {
+            text(request, "name")
+        });
+    errors.extend(validate_list(
+        &format!("{field}.constraints"),
+        objects(devices, "constraints"),
+        MAX_CONSTRAINTS,
+        |field, constraint| validate_constraint(field, constraint, &names),
+    ));
+    errors.extend(validate_list(
+        &format!("{field}.config"),
+        objects(devices, "config"),
+        MAX_CONFIG,
+        |field, config| {
+            let mut errors = names.validate_references(field, config);
+            errors.extend(validate_settings(field, config, false));
+            errors
+        },
+    ));
+    errors
+}
+
+fn validate_request(field: &str, request: &Map) -> Vec<FieldError> {
+    let mut errors = dns_label(&format!("{field}.name"), text(request, "name"));
+    let detail = "exactly one of `exactly` or `firstAvailable` is required";
+    match (is_present(request, "exactly"), list(request, "firstAvailable").is_empty()) {
+        (false, true) => errors.push(FieldError::required(field, detail)),
+        (true, false) => {
+            let detail = format!("{detail}, but multiple fields are set");
+            errors.push(FieldError::invalid(field, "null", detail));
+        }
+        (true, true) => {
+            errors.extend(validate_exact(&format!("{field}.exactly"), object(request, "exactly")))
+        }
+        (false, false) => errors.extend(validate_set(
+            &format!("{field}.firstAvailable"),
+            objects(request, "firstAvailable"),
+            MAX_ALTERNATIVES,
+            |field, alternative| {
+                let mut errors = dns_label(&format!("{field}.name"), text(alternative, "name"));
+                errors.extend(validate_exact(field, alternative));
+                errors
+            },
+            |alternative| text(alternative, "name"),
+        )),
+    }
+    errors
+}
+
+fn validate_exact(field: &str, request: &Map) -> Vec<FieldError> {
+    let at_class = format!("{field}.deviceClassName");
+    let mut errors = match text(request, "deviceClassName") {
+        "" => vec![FieldError::required(at_class, "")],
+        class => dns_subdomain(&at_class, class),
+    };
+    errors.extend(validate_selectors(&format!("{field}.selectors"), request));
+    errors.extend(validate_mode(field, request));
+    errors.extend(validate_list(
+        &format!("{field}.tolerations"),
+        objects(request, "tolerations"),
+        MAX_TOLERATIONS,
+        validate_toleration,
+    ));
+    errors
+}
+
+fn validate_mode(field: &str, request: &Map) -> Option<FieldError> {
+    let count = number(request, "count");
+    let invalid = |detail| Some(FieldError::invalid(format!("{field}.count"), count.to_string(), detail));
+    match text(request, "allocationMode") {
+        "All" if count != 0 => invalid("must not be specified when allocationMode is 'All'"),
+        "ExactCount" if count <= 0 => invalid("must be greater than zero"),
+        mode => one_of(&format!("{field}.allocationMode"), mode, &["All", "ExactCount"]),
+    }
+}
+
+fn validate_toleration(field: &str, toleration: &Map) -> Vec<FieldError> {
+    let (key, value) = (text(toleration, "key"), text(toleration, "value"));
+    let (at_value, at_operator) = (format!("{field}.value"), format!("{field}.operator"));
+    let mut errors = Vec::new();
+    if !key.is_empty() {
+        errors.extend(qualified_name(&format!("{field}.key"), key));
+    }
+    match text(toleration, "operator") {
+        "" => errors.push(FieldError::required(at_operator, "")),
+        "Exists" if !value.is_empty() => {
+            errors.push(FieldError::invalid(at_value, quoted(value), "must be empty for operator `Exists`"));
+        }
+        "Equal" => errors.extend(label_value(&at_value, value)),
+        operator => errors.extend(one_of(&at_operator, operator, &["Equal", "Exists"])),
+    }
+    let effect = text(toleration, "effect");
+    if !effect.is_empty() {
+        errors.extend(one_of(&format!("{field}.effect"), effect, &EFFECTS));
+    }
+    errors
+}
+
+fn validate_constraint(field: &str, constraint: &Map, names: &Names<'_>) -> Vec<FieldError> {
+    let mut errors = names.validate_references(field, constraint);
+    let attribute =
+        ["matchAttribute", "distinctAttribute"].into_iter().find(|name| is_present(constraint, name));
+    match attribute {
+        Some(name) => errors.extend(fully_qualified_name(&format!("{field}.{name}"), text(constraint, name))),
+        None => {
+            let detail = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required";
+            errors.push(FieldError::required(field, detail));
+        }
+    }
+    errors
+}
+
+/// The names of a claim's requests, with those of their alternatives.
+pub(super) struct Names<'a>(HashMap<&'a str, HashSet<&'a str>>);
+
+impl<'a> Names<'a> {
+    pub(super) fn of(spec: &'a Map) -> Self {
+        let requests = objects(object(spec, "devices"), "requests");
+        let alternatives =
+            |request| objects(request, "firstAvailable").map(|other| text(other, "name")).collect();
+        Self(requests.map(|request| (text(request, "name"), alternatives(request))).collect())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        match name.split_once('/') {
+            None => self.0.contains_key(name),
+            Some((request, alternative)) => {
+                self.0.get(request).is_some_and(|alternatives| alternatives.contains(alternative))
+            }
+        }
+    }
+
+    /// What is wrong with the name of a request, or of a request and an alternative.
+    pub(super) fn validate_reference(&self, field: &str, name: &str) -> Vec<FieldError> {
+        let detail = "must be the name of a request in the claim or the name of a request and a subrequest \
+            separated by '/'";
+        let unknown = FieldError::invalid(field, quoted(name), detail);
+        if name.split('/').count() > 2 {
+            return vec![unknown];
+        }
+        let mut errors: Vec<FieldError> = name.split('/').flat_map(|part| dns_label(field, part)).collect();
+        if !self.has(name) {
+            errors.push(unknown);
+        }
+        errors
+    }
+
+    /// Everything wrong with the list `requests`.
+    pub(super) fn validate_references(&self, field: &str, owner: &Map) -> Vec<FieldError> {
+        let check = |field: &str, name: &str| self.validate_reference(field, name);
+        validate_set(&format!("{field}.requests"), texts(owner, "requests"), MAX_REQUESTS, check, |name| name)
+    }
+}

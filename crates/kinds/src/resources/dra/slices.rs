@@ -1,0 +1,216 @@
+//! ResourceSlices: the devices that a driver offers.
+
+use std::borrow::Cow;
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use super::USUAL;
+use super::devices::{validate_counter_set, validate_device};
+use super::lists::validate_set;
+use super::names::pool_name;
+use crate::Map;
+use crate::resource::{MetadataChecks, Resource, Selectable};
+use crate::resources::cells::{AGE, NAME, age, name, text_column};
+use crate::resources::fields::{
+    begin_generation, is_present, is_set, list, number, object, object_mut, objects, objects_mut,
+    raise_generation, text,
+};
+use crate::resources::formats::{dns_subdomain, driver_name, immutable};
+use crate::resources::scheduling::validate_node_selector;
+use crate::schema::resource::slice::RESOURCE_SLICE;
+use crate::table::{Column, Row};
+
+/// The row of ResourceSlices.
+pub static RESOURCE_SLICES: Resource = Resource {
+    kind: "ResourceSlice",
+    plural: "resourceslices",
+    schema: &RESOURCE_SLICE,
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
+    is_namespaced: false,
+    selectable: &[
+        Selectable {
+            name: "spec.nodeName",
+            value: |slice| Cow::Borrowed(text(object(slice, "spec"), "nodeName")),
+        },
+        Selectable {
+            name: "spec.driver",
+            value: |slice| Cow::Borrowed(text(object(slice, "spec"), "driver")),
+        },
+    ],
+    selects_namespace: false,
+    prepare_create: |slice| {
+        drop_disabled(slice);
+        begin_generation(slice);
+    },
+    validate_create: |slice| validate(slice, None),
+    prepare_update: |slice, old| {
+        drop_disabled(slice);
+        let has_changed = object(slice, "spec") != object(old, "spec");
+        raise_generation(slice, old, has_changed);
+    },
+    validate_update: |slice, old| validate(slice, Some(old)),
+    columns: COLUMNS,
+    row,
+    ..USUAL
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    text_column("Node", "The node that the devices are on."),
+    text_column("Driver", "The driver that offers them."),
+    text_column("Pool", "The pool that they belong to."),
+    AGE,
+];
+
+const MAX_DEVICES: usize = 128;
+/// How many devices there may be when one of them has a taint or shares something with others.
+const MAX_COMPLEX_DEVICES: usize = 64;
+const MAX_COUNTER_SETS: usize = 8;
+
+/// Sets the times of new taints, right after the defaults. `now` is a time as objects hold it, such as
+/// `2026-01-02T03:04:05Z`.
+pub fn stamp_taints(slice: &mut Map, now: &str) {
+    let Some(spec) = object_mut(slice, "spec") else { return };
+    for device in objects_mut(spec, "devices") {
+        for taint in objects_mut(device, "taints").filter(|taint| text(taint, "timeAdded").is_empty()) {
+            taint.insert("timeAdded".to_owned(), Value::from(now));
+        }
+    }
+}
+
+/// Drops what is behind gates that are not on: attributes that are lists, and resources of the node itself.
+fn drop_disabled(slice: &mut Map) {
+    let Some(spec) = object_mut(slice, "spec") else { return };
+    for device in objects_mut(spec, "devices") {
+        device.remove("nodeAllocatableResourceMappings");
+        let attributes = device.get_mut("attributes").and_then(Value::as_object_mut);
+        for attribute in attributes.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut) {
+            ["bools", "ints", "strings", "versions"]
+                .into_iter()
+                .for_each(|name| drop(attribute.remove(name)));
+        }
+    }
+}
+
+fn validate(slice: &Map, old: Option<&Map>) -> Vec<FieldError> {
+    let spec = object(slice, "spec");
+    let old_spec = old.map(|old| object(old, "spec"));
+    let mut errors = driver_name("spec.driver", text(spec, "driver"));
+    errors.extend(validate_pool(object(spec, "pool")));
+    if let Some(old) = old_spec {
+        let pool_name = |spec| text(object(spec, "pool"), "name");
+        errors.extend(immutable("spec.pool.name", pool_name(spec), pool_name(old)));
+        errors.extend(immutable("spec.driver", text(spec, "driver"), text(old, "driver")));
+        errors.extend(immutable("spec.nodeName", spec.get("nodeName"), old.get("nodeName")));
+    }
+    errors.extend(validate_nodes(spec));
+    if is_present(spec, "sharedCounters") && is_present(spec, "devices") {
+        let detail = "only one of `sharedCounters` or `devices` is allowed";
+        errors.push(FieldError::invalid("spec", "\"\"", detail));
+    }
+    errors.extend(validate_devices(spec, old_spec));
+    errors.extend(validate_set(
+        "spec.sharedCounters",
+        objects(spec, "sharedCounters"),
+        MAX_COUNTER_SETS,
+        validate_counter_set,
+        |set| text(set, "name"),
+    ));
+    errors
+}
+
+fn validate_devices(spec: &Map, old_spec: Option<&Map>) -> Vec<FieldError> {
+    let is_complex =
+        |device: &Map| ["taints", "consumesCounters"].into_iter().any(|name| !list(device, name).is_empty());
+    let limit = match objects(spec, "devices").any(is_complex) {
+        true => MAX_COMPLEX_DEVICES,
+        false => MAX_DEVICES,
+    };
+    let is_selected_per_device = is_set(spec, "perDeviceNodeSelection");
+    let namesake = |name: &str| {
+        old_spec.and_then(|old| objects(old, "devices").find(|device| text(device, "name") == name))
+    };
+    let check = |field: &str, device: &Map| {
+        validate_device(field, device, namesake(text(device, "name")), is_selected_per_device)
+    };
+    validate_set("spec.devices", objects(spec, "devices"), limit, check, |device| text(device, "name"))
+}
+
+fn validate_pool(pool: &Map) -> Vec<FieldError> {
+    let mut errors = pool_name("spec.pool.name", text(pool, "name"));
+    let (count, generation) = (number(pool, "resourceSliceCount"), number(pool, "generation"));
+    if count <= 0 {
+        let detail = "must be greater than zero";
+        errors.push(FieldError::invalid("spec.pool.resourceSliceCount", count.to_string(), detail));
+    }
+    if generation < 0 {
+        let detail = "must be greater than or equal to zero";
+        errors.push(FieldError::invalid("spec.pool.generation", generation.to_string(), detail));
+    }
+    errors
+}
+
+/// Which nodes can use the devices is said in exactly one way.
+fn validate_nodes(spec: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut ways = 0;
+    if is_present(spec, "nodeName") {
+        match text(spec, "nodeName") {
+            "" => {
+                let detail = "must be either unset or set to a non-empty string";
+                errors.push(FieldError::invalid("spec.nodeName", "\"\"", detail));
+            }
+            node => {
+                ways += 1;
+                errors.extend(dns_subdomain("spec.nodeName", node));
+            }
+        }
+    }
+    if is_present(spec, "nodeSelector") {
+        ways += 1;
+        let selector = object(spec, "nodeSelector");
+        errors.extend(validate_node_selector("spec.nodeSelector", selector));
+        let count = list(selector, "nodeSelectorTerms").len();
+        if count != 1 {
+            let detail = "must have exactly one node selector term";
+            errors.push(FieldError::invalid(
+                "spec.nodeSelector.nodeSelectorTerms",
+                count.to_string(),
+                detail,
+            ));
+        }
+    }
+    for name in ["allNodes", "perDeviceNodeSelection"].into_iter().filter(|name| is_present(spec, name)) {
+        if is_set(spec, name) {
+            ways += 1;
+        } else {
+            let detail = "must be either unset or set to true";
+            errors.push(FieldError::invalid(format!("spec.{name}"), "false", detail));
+        }
+    }
+    let detail =
+        "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
+    match ways {
+        0 => errors.push(FieldError::required("spec", detail)),
+        1 => {}
+        _ => {
+            let detail = format!("{detail}, but multiple fields are set");
+            errors.push(FieldError::invalid("spec", format!("{ways} fields"), detail));
+        }
+    }
+    errors
+}
+
+/// AP-91.
+fn row(slice: &Map, now: i64) -> Row {
+    let spec = object(slice, "spec");
+    let cells = vec![
+        name(slice),
+        Value::from(text(spec, "nodeName")),
+        Value::from(text(spec, "driver")),
+        Value::from(text(object(spec, "pool"), "name")),
+        age(slice, now),
+    ];
+    Row { cells, completed: None }
+}

@@ -1,0 +1,255 @@
+//! EndpointSlices: addresses behind a service.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use super::cells::{AGE, NAME, age, name, text_column};
+use super::fields::{
+    begin_generation, default_text, default_value, empty_to_null, is_present, list, metadata, object,
+    objects, objects_mut, raise_generation, text, texts,
+};
+use super::formats::{
+    dns_label, dns_subdomain, domain_name, immutable, label_value, one_of, qualified_name, quoted,
+};
+use super::scheduling::validate_labels;
+use crate::Map;
+use crate::resource::{MetadataChecks, Resource};
+use crate::schema::discovery::ENDPOINT_SLICE;
+use crate::table::{Column, Row};
+
+/// The row of EndpointSlices.
+pub static ENDPOINT_SLICES: Resource = Resource {
+    group: "discovery.k8s.io",
+    kind: "EndpointSlice",
+    plural: "endpointslices",
+    schema: &ENDPOINT_SLICE,
+    metadata_checks: MetadataChecks { alone: 1, as_update: 0, knows_finalizers: true },
+    default,
+    prepare_create: |slice| {
+        drop_topology(slice);
+        begin_generation(slice);
+    },
+    validate_create: |slice| validate(slice, None),
+    prepare_update,
+    validate_update: |slice, old| {
+        let mut errors = validate(slice, Some(old));
+        errors.extend(immutable("addressType", text(slice, "addressType"), text(old, "addressType")));
+        errors
+    },
+    columns: COLUMNS,
+    row,
+    ..Resource::USUAL
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    text_column("AddressType", "Of which family the addresses are."),
+    text_column("Ports", "The ports that each address serves."),
+    text_column("Endpoints", "The addresses."),
+    AGE,
+];
+
+const MAX_ENDPOINTS: usize = 1000;
+const MAX_ADDRESSES: usize = 100;
+const MAX_PORTS: usize = 20_000;
+const MAX_HINTS: usize = 8;
+
+/// AP-136, and the table of section 12.
+fn default(slice: &mut Map) {
+    for port in objects_mut(slice, "ports") {
+        default_value(port, "name", "");
+        default_text(port, "protocol", "TCP");
+    }
+    empty_to_null(slice, "endpoints");
+    empty_to_null(slice, "ports");
+}
+
+/// The topology of old API versions cannot be set any more.
+fn drop_topology(slice: &mut Map) {
+    objects_mut(slice, "endpoints").for_each(|endpoint| drop(endpoint.remove("deprecatedTopology")));
+}
+
+/// The generation counts changes of the slice and of its labels.
+fn prepare_update(slice: &mut Map, old: &Map) {
+    drop_topology(slice);
+    let is_content = |(name, _): &(&String, &Value)| name.as_str() != "metadata";
+    let labels = |slice| object(metadata(slice), "labels");
+    let has_changed =
+        !slice.iter().filter(is_content).eq(old.iter().filter(is_content)) || labels(slice) != labels(old);
+    raise_generation(slice, old, has_changed);
+}
+
+/// Endpoints that have not changed are not looked at again: they may be from times with weaker rules.
+fn validate(slice: &Map, old: Option<&Map>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    match text(slice, "addressType") {
+        "" => errors.push(FieldError::required("addressType", "")),
+        value => errors.extend(one_of("addressType", value, &["FQDN", "IPv4", "IPv6"])),
+    }
+    if old.is_none_or(|old| list(old, "endpoints") != list(slice, "endpoints")) {
+        errors.extend(validate_endpoints(slice));
+    }
+    match list(slice, "ports").len() {
+        0..=MAX_PORTS => errors.extend(validate_ports(slice)),
+        count => errors.push(FieldError::too_many("ports", count, MAX_PORTS)),
+    }
+    errors
+}
+
+fn validate_endpoints(slice: &Map) -> Vec<FieldError> {
+    let count = list(slice, "endpoints").len();
+    if count > MAX_ENDPOINTS {
+        return vec![FieldError::too_many("endpoints", count, MAX_ENDPOINTS)];
+    }
+    let address_type = text(slice, "addressType");
+    let endpoints = objects(slice, "endpoints").enumerate();
+    endpoints
+        .flat_map(|(i, endpoint)| validate_endpoint(&format!("endpoints[{i}]"), endpoint, address_type))
+        .collect()
+}
+
+fn validate_endpoint(field: &str, endpoint: &Map, address_type: &str) -> Vec<FieldError> {
+    let addresses = format!("{field}.addresses");
+    let mut errors = Vec::new();
+    match list(endpoint, "addresses").len() {
+        0 => errors.push(FieldError::required(&addresses, "must contain at least 1 address")),
+        1..=MAX_ADDRESSES => {}
+        count => errors.push(FieldError::too_many(&addresses, count, MAX_ADDRESSES)),
+    }
+    for (i, address) in texts(endpoint, "addresses").enumerate() {
+        let at_address = format!("{addresses}[{i}]");
+        match address_type {
+            "IPv4" | "IPv6" => errors.extend(validate_ip(&addresses, &at_address, address, address_type)),
+            "FQDN" => errors.extend(domain_name(&at_address, address)),
+            _ => {}
+        }
+    }
+    if is_present(endpoint, "nodeName") {
+        errors.extend(dns_subdomain(&format!("{field}.nodeName"), text(endpoint, "nodeName")));
+    }
+    let topology = object(endpoint, "deprecatedTopology");
+    errors.extend(validate_labels(&format!("{field}.deprecatedTopology"), topology));
+    if is_present(endpoint, "hostname") {
+        errors.extend(dns_label(&format!("{field}.hostname"), text(endpoint, "hostname")));
+    }
+    let hints = object(endpoint, "hints");
+    errors.extend(validate_hints(&format!("{field}.hints.forZones"), hints, "forZones", label_value));
+    errors.extend(validate_hints(&format!("{field}.hints.forNodes"), hints, "forNodes", dns_subdomain));
+    errors
+}
+
+/// An address of the wrong family is an error of the list, any other fault one of the address.
+fn validate_ip(addresses: &str, field: &str, address: &str, family: &str) -> Vec<FieldError> {
+    let Some(ip) = address.parse::<IpAddr>().ok().filter(|ip| !is_mapped(ip)) else {
+        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        return vec![FieldError::invalid(field, quoted(address), detail)];
+    };
+    let mut errors = Vec::new();
+    if ip.is_ipv4() != (family == "IPv4") {
+        errors.push(FieldError::invalid(addresses, quoted(address), format!("must be an {family} address")));
+    }
+    errors.extend(special(&ip).map(|detail| FieldError::invalid(field, quoted(address), detail)));
+    errors
+}
+
+/// Whether it is an IPv4 address in IPv6 form, which some software takes for the one and some for the other.
+fn is_mapped(ip: &IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
+}
+
+/// Why an address cannot be that of an endpoint: it leads nowhere, to the machine itself, or no further than a link.
+fn special(ip: &IpAddr) -> Option<&'static str> {
+    const LOCAL_V4: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 0);
+    const LOCAL_V6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0);
+    let (is_link_local, is_link_local_multicast) = match ip {
+        IpAddr::V4(ip) => (ip.is_link_local(), ip.to_bits() >> 8 == LOCAL_V4.to_bits() >> 8),
+        IpAddr::V6(ip) => {
+            (ip.is_unicast_link_local(), ip.to_bits() >> 112 & 0xff0f == LOCAL_V6.to_bits() >> 112 & 0xff0f)
+        }
+    };
+    if ip.is_unspecified() {
+        return Some("may not be unspecified");
+    }
+    if ip.is_loopback() {
+        return Some("may not be in the loopback range (127.0.0.0/8, ::1/128)");
+    }
+    if is_link_local {
+        return Some("may not be in the link-local range (169.254.0.0/16, fe80::/10)");
+    }
+    is_link_local_multicast
+        .then_some("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+}
+
+fn validate_hints(
+    field: &str,
+    hints: &Map,
+    kind: &str,
+    check: fn(&str, &str) -> Vec<FieldError>,
+) -> Vec<FieldError> {
+    let count = list(hints, kind).len();
+    if count > MAX_HINTS {
+        return vec![FieldError::too_many(field, count, MAX_HINTS)];
+    }
+    let mut errors = Vec::new();
+    let mut names = BTreeSet::new();
+    for (i, hint) in objects(hints, kind).enumerate() {
+        let (field, hinted) = (format!("{field}[{i}].name"), text(hint, "name"));
+        if !names.insert(hinted) {
+            errors.push(FieldError::duplicate(&field, quoted(hinted)));
+        }
+        errors.extend(check(&field, hinted));
+    }
+    errors
+}
+
+fn validate_ports(slice: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut names = BTreeSet::new();
+    for (i, port) in objects(slice, "ports").enumerate() {
+        let field = format!("ports[{i}]");
+        let (at_name, port_name) = (format!("{field}.name"), text(port, "name"));
+        if !port_name.is_empty() {
+            errors.extend(dns_label(&at_name, port_name));
+        }
+        if !names.insert(port_name) {
+            errors.push(FieldError::duplicate(at_name, quoted(port_name)));
+        }
+        errors.extend(one_of(&format!("{field}.protocol"), text(port, "protocol"), &["SCTP", "TCP", "UDP"]));
+        if is_present(port, "appProtocol") {
+            errors.extend(qualified_name(&format!("{field}.appProtocol"), text(port, "appProtocol")));
+        }
+    }
+    errors
+}
+
+/// AP-92.
+fn row(slice: &Map, now: i64) -> Row {
+    let ports = objects(slice, "ports").map(|port| match port.get("port").and_then(Value::as_i64) {
+        Some(number) => number.to_string(),
+        None if is_present(port, "name") => text(port, "name").to_owned(),
+        None => "*".to_owned(),
+    });
+    let addresses =
+        objects(slice, "endpoints").flat_map(|endpoint| texts(endpoint, "addresses")).map(str::to_owned);
+    let cells = vec![
+        name(slice),
+        Value::from(text(slice, "addressType")),
+        Value::from(first_three(ports)),
+        Value::from(first_three(addresses)),
+        age(slice, now),
+    ];
+    Row { cells, completed: None }
+}
+
+fn first_three(entries: impl Iterator<Item = String>) -> String {
+    let entries: Vec<String> = entries.collect();
+    let shown: Vec<&str> = entries.iter().take(3).map(String::as_str).collect();
+    match (shown.join(","), entries.len()) {
+        (shown, 4..) => format!("{shown} + {} more...", entries.len() - 3),
+        (shown, _) if shown.is_empty() => "<unset>".to_owned(),
+        (shown, _) => shown,
+    }
+}

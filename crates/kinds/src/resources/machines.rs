@@ -1,0 +1,57 @@
+//! Machines of `machine.openshift.io` and `cluster.x-k8s.io` (NB-120): what the approver of node certificates knows the
+//! machines of a cluster by. Their fields belong to others: whatever they hold is kept as it is.
+
+use serde_json::Value;
+
+use super::cells::{AGE, NAME, age, name, text_column};
+use super::fields::{begin_generation, keep, keep_metadata, object, raise_generation, text};
+use crate::resource::{MetadataChecks, Resource, Subresource};
+use crate::schema::machine::{CLUSTER_MACHINE, OPENSHIFT_MACHINE};
+use crate::table::Row;
+
+/// The row of the Machines of OpenShift.
+pub static OPENSHIFT_MACHINES: Resource =
+    Resource { group: "machine.openshift.io", version: "v1beta1", schema: &OPENSHIFT_MACHINE, ..USUAL };
+
+/// The row of the Machines of Cluster API.
+pub static CLUSTER_API_MACHINES: Resource =
+    Resource { group: "cluster.x-k8s.io", version: "v1beta2", schema: &CLUSTER_MACHINE, ..USUAL };
+
+/// Machines are as custom resources are.
+const USUAL: Resource = Resource {
+    kind: "Machine",
+    plural: "machines",
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: false },
+    subresources: &[Subresource::status("Machine")],
+    updates_unconditionally: false,
+    prepare_create: |machine| {
+        machine.remove("status");
+        begin_generation(machine);
+    },
+    prepare_update: |machine, old| {
+        keep(machine, old, "status");
+        let has_changed = object(machine, "spec") != object(old, "spec");
+        raise_generation(machine, old, has_changed);
+    },
+    prepare_status: |machine, old| {
+        keep(machine, old, "spec");
+        keep_metadata(machine, old);
+    },
+    columns: &[
+        NAME,
+        text_column("Phase", "How far the machine has come."),
+        text_column("Node", "The node that runs on it."),
+        AGE,
+    ],
+    row: |machine, now| {
+        let status = object(machine, "status");
+        let cells = vec![
+            name(machine),
+            Value::from(text(status, "phase")),
+            Value::from(text(object(status, "nodeRef"), "name")),
+            age(machine, now),
+        ];
+        Row { cells, completed: None }
+    },
+    ..Resource::USUAL
+};

@@ -1,0 +1,222 @@
+//! Pods in tables (AP-91, AP-92).
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::Map;
+use crate::resources::pods::read::Members;
+use crate::table::{Column, NONE, Row};
+use crate::time::{self, Instant};
+
+pub(super) const COLUMNS: &[Column] = &[
+    column("Name", "name", 0, "The name, unique among the pods of a namespace."),
+    column("Ready", "", 0, "How many of the containers that keep running are ready."),
+    column("Status", "", 0, "The phase, or what is going on in it."),
+    column("Restarts", "", 0, "How often the containers were restarted, and how long ago last."),
+    column("Age", "", 0, "How long ago the pod was created."),
+    column("IP", "", 1, "The first address of the pod."),
+    column("Node", "", 1, "The node that the pod is bound to."),
+    column("Nominated Node", "", 1, "The node that others make room on for the pod."),
+    column("Readiness Gates", "", 1, "How many of the conditions that the pod waits for are met."),
+];
+
+const fn column(
+    name: &'static str,
+    format: &'static str,
+    priority: i32,
+    description: &'static str,
+) -> Column {
+    Column { name, kind: "string", format, description, priority }
+}
+
+/// The row of a pod at a time in seconds since 1970.
+pub(super) fn row(pod: &Map, now: i64) -> Row {
+    let empty = Map::new();
+    let metadata = pod.object("metadata").unwrap_or(&empty);
+    let spec = pod.object("spec").unwrap_or(&empty);
+    let status = pod.object("status").unwrap_or(&empty);
+    let progress = Progress::of(spec, status);
+    let shown = |text: &str| if text.is_empty() { NONE.into() } else { Value::from(text) };
+    let created = metadata.get("creationTimestamp").and_then(Value::as_str);
+    let first_ip = status.list("podIPs").first().and_then(|ip| ip.get("ip")).and_then(Value::as_str);
+    Row {
+        cells: vec![
+            metadata.text("name").into(),
+            format!("{}/{}", progress.ready, progress.containers).into(),
+            reason(metadata, status, &progress).into(),
+            restarts(&progress, now).into(),
+            time::age(created, now).into(),
+            shown(first_ip.unwrap_or_default()),
+            shown(spec.text("nodeName")),
+            shown(status.text("nominatedNodeName")),
+            gates(spec, status),
+        ],
+        completed: match status.text("phase") {
+            "Failed" => Some("Failed"),
+            "Succeeded" => Some("Succeeded"),
+            _ => None,
+        },
+    }
+}
+
+fn reason(metadata: &Map, status: &Map, progress: &Progress) -> String {
+    if metadata.has("deletionTimestamp") {
+        if status.text("reason") == "NodeLost" {
+            return "Unknown".to_owned();
+        }
+        if !matches!(status.text("phase"), "Failed" | "Succeeded") {
+            return "Terminating".to_owned();
+        }
+    }
+    progress.reason.clone()
+}
+
+fn restarts(progress: &Progress, now: i64) -> String {
+    match progress.restarted {
+        Some(time) if progress.restarts != 0 => {
+            format!("{} ({} ago)", progress.restarts, time::human_duration(now.saturating_sub(time.seconds)))
+        }
+        _ => progress.restarts.to_string(),
+    }
+}
+
+fn gates(spec: &Map, status: &Map) -> Value {
+    let gates = spec.list("readinessGates");
+    if gates.is_empty() {
+        return NONE.into();
+    }
+    let is_met = |gate: &&Value| {
+        let kind = gate.get("conditionType").and_then(Value::as_str).unwrap_or_default();
+        condition(status, kind).is_some_and(|condition| condition.text("status") == "True")
+    };
+    format!("{}/{}", gates.iter().filter(is_met).count(), gates.len()).into()
+}
+
+fn condition<'a>(status: &'a Map, kind: &str) -> Option<&'a Map> {
+    status
+        .list("conditions")
+        .iter()
+        .filter_map(Value::as_object)
+        .find(|condition| condition.text("type") == kind)
+}
+
+/// How far the containers of a pod have come.
+struct Progress {
+    containers: usize,
+    ready: usize,
+    restarts: i64,
+    restarted: Option<Instant>,
+    reason: String,
+}
+
+impl Progress {
+    fn of(spec: &Map, status: &Map) -> Self {
+        let sidecars: BTreeSet<&str> = spec
+            .list("initContainers")
+            .iter()
+            .filter_map(Value::as_object)
+            .filter(|container| container.text("restartPolicy") == "Always")
+            .map(|container| container.text("name"))
+            .collect();
+        let mut progress = Self {
+            containers: spec.list("containers").len() + sidecars.len(),
+            ready: 0,
+            restarts: 0,
+            restarted: None,
+            reason: first_reason(status),
+        };
+        let is_initializing = progress.initialize(spec, status, &sidecars);
+        if !is_initializing || condition(status, "Initialized").is_some_and(|c| c.text("status") == "True") {
+            progress.run(status, &sidecars);
+        }
+        progress
+    }
+
+    /// Goes through the init containers up to the one that is not done. True when there is one.
+    fn initialize(&mut self, spec: &Map, status: &Map, sidecars: &BTreeSet<&str>) -> bool {
+        let total = spec.list("initContainers").len();
+        for (i, container) in
+            status.list("initContainerStatuses").iter().filter_map(Value::as_object).enumerate()
+        {
+            self.count_restarts(container);
+            let terminated = state(container, "terminated");
+            if terminated.is_some_and(|end| end.number("exitCode").unwrap_or(0) == 0) {
+                continue;
+            }
+            if sidecars.contains(container.text("name")) && container.flag("started") == Some(true) {
+                self.ready += usize::from(container.flag("ready") == Some(true));
+                continue;
+            }
+            let waiting = state(container, "waiting").map_or("", |state| state.text("reason"));
+            self.reason = match terminated {
+                Some(end) => format!("Init:{}", end_reason(end)),
+                None if !waiting.is_empty() && waiting != "PodInitializing" => format!("Init:{waiting}"),
+                None => format!("Init:{i}/{total}"),
+            };
+            return true;
+        }
+        false
+    }
+
+    /// Goes through the containers, of which the first that says something is heard.
+    fn run(&mut self, status: &Map, sidecars: &BTreeSet<&str>) {
+        // From here on, restarts of init containers that are done do not count.
+        (self.restarts, self.restarted) = (0, None);
+        for container in status.list("initContainerStatuses").iter().filter_map(Value::as_object) {
+            if sidecars.contains(container.text("name")) {
+                self.count_restarts(container);
+            }
+        }
+        let mut is_running = false;
+        for container in status.list("containerStatuses").iter().rev().filter_map(Value::as_object) {
+            self.count_restarts(container);
+            let waiting = state(container, "waiting").map_or("", |state| state.text("reason"));
+            if !waiting.is_empty() {
+                self.reason = waiting.to_owned();
+            } else if let Some(end) = state(container, "terminated") {
+                self.reason = end_reason(end);
+            } else if container.flag("ready") == Some(true) && state(container, "running").is_some() {
+                is_running = true;
+                self.ready += 1;
+            }
+        }
+        if self.reason == "Completed" && is_running {
+            let is_ready =
+                condition(status, "Ready").is_some_and(|condition| condition.text("status") == "True");
+            self.reason = if is_ready { "Running" } else { "NotReady" }.to_owned();
+        }
+    }
+
+    fn count_restarts(&mut self, container: &Map) {
+        self.restarts = self.restarts.saturating_add(container.number("restartCount").unwrap_or(0));
+        let end = container.object("lastState").and_then(|state| state.object("terminated"));
+        let finished = end.and_then(|end| Instant::parse(end.text("finishedAt")).ok());
+        self.restarted = self.restarted.max(finished);
+    }
+}
+
+/// What the status says by itself.
+fn first_reason(status: &Map) -> String {
+    let is_gated = status.list("conditions").iter().filter_map(Value::as_object).any(|condition| {
+        condition.text("type") == "PodScheduled" && condition.text("reason") == "SchedulingGated"
+    });
+    match (is_gated, status.text("reason")) {
+        (true, _) => "SchedulingGated",
+        (false, "") => status.text("phase"),
+        (false, reason) => reason,
+    }
+    .to_owned()
+}
+
+fn state<'a>(container: &'a Map, name: &str) -> Option<&'a Map> {
+    container.object("state").and_then(|state| state.object(name))
+}
+
+fn end_reason(end: &Map) -> String {
+    match (end.text("reason"), end.number("signal").unwrap_or(0)) {
+        ("", 0) => format!("ExitCode:{}", end.number("exitCode").unwrap_or(0)),
+        ("", signal) => format!("Signal:{signal}"),
+        (reason, _) => reason.to_owned(),
+    }
+}

@@ -1,0 +1,296 @@
+//! Containers of all three kinds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use portcullis_policy::field_error::FieldError;
+
+use crate::resources::pods::read::Field;
+use crate::resources::pods::syntax;
+use crate::resources::pods::validate::{Errors, Kept, env, mounts, one_of, probes, resources, security};
+
+/// What ephemeral containers cannot have: lists and requirements that are not empty, and what is optional at all.
+const NOT_EPHEMERAL: [(&str, bool); 9] = [
+    ("ports", false),
+    ("resources", false),
+    ("resizePolicy", false),
+    ("restartPolicy", true),
+    ("restartPolicyRules", false),
+    ("livenessProbe", true),
+    ("readinessProbe", true),
+    ("startupProbe", true),
+    ("lifecycle", true),
+];
+const MAX_RULES: usize = 20;
+const MAX_EXIT_CODES: usize = 255;
+
+/// The pod around a container.
+#[derive(Debug)]
+pub(super) struct Around<'a> {
+    spec: Field<'a>,
+    /// The valid volumes by name.
+    volumes: &'a BTreeMap<&'a str, Field<'a>>,
+    claims: BTreeSet<&'a str>,
+    grace: Option<i64>,
+    uses_host_users: bool,
+    kept: &'a Kept,
+}
+
+impl<'a> Around<'a> {
+    pub(super) fn new(spec: &Field<'a>, volumes: &'a BTreeMap<&'a str, Field<'a>>, kept: &'a Kept) -> Self {
+        Self {
+            spec: spec.clone(),
+            volumes,
+            claims: resources::claims_of_pod(spec),
+            grace: spec.child("terminationGracePeriodSeconds").number(),
+            uses_host_users: spec.child("hostUsers").flag() != Some(false),
+            kept,
+        }
+    }
+
+    fn names(&self, list: &str) -> Vec<&'a str> {
+        self.spec.child(list).items().map(|container| container.child("name").text()).collect()
+    }
+}
+
+pub(super) fn validate(around: &Around<'_>, errors: &mut Errors) {
+    regular(around, errors);
+    init(around, errors);
+    ephemeral(around, errors);
+}
+
+fn regular(around: &Around<'_>, errors: &mut Errors) {
+    let containers = around.spec.child("containers");
+    if containers.is_empty() {
+        errors.push(containers.required(""));
+        return;
+    }
+    let mut names = BTreeSet::new();
+    for container in containers.items() {
+        common(around, &container, errors);
+        let name = container.child("name");
+        if !names.insert(name.text()) {
+            errors.push(name.duplicate());
+        }
+        probes::of_container(&container, around.grace, errors);
+        restart_policy(&container, errors);
+    }
+    host_ports(&containers, errors);
+}
+
+fn init(around: &Around<'_>, errors: &mut Errors) {
+    let containers = around.spec.child("initContainers");
+    let mut names: BTreeSet<&str> = around.names("containers").into_iter().collect();
+    for container in containers.items() {
+        common(around, &container, errors);
+        restart_policy(&container, errors);
+        let is_sidecar = container.child("restartPolicy").text() == "Always";
+        if is_sidecar && !around.kept.rules_of_sidecars {
+            sidecar_rule(&container, errors);
+        }
+        let name = container.child("name");
+        if !name.text().is_empty() && !names.insert(name.text()) {
+            errors.push(name.duplicate());
+        }
+        // Init containers run one by one: each has the ports for itself. The index in the path is that of the only one.
+        let mut seen = BTreeSet::new();
+        for (j, port) in container.child("ports").items().enumerate() {
+            let port = port.named(format!("{}[0].ports[{j}]", containers.path()));
+            host_port(&port, &mut seen, errors);
+        }
+        if is_sidecar {
+            probes::of_container(&container, around.grace, errors);
+        } else {
+            for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+                let field = container.child(field);
+                if field.is_set() {
+                    errors.push(
+                        field.forbidden("may not be set for init containers without restartPolicy=Always"),
+                    );
+                }
+            }
+            let resize = container.child("resizePolicy");
+            if resize.items().any(|policy| policy.child("restartPolicy").text() == "RestartContainer") {
+                errors.push(resize.invalid("must not be 'RestartContainer' for non-sidecar init containers"));
+            }
+        }
+    }
+}
+
+fn ephemeral(around: &Around<'_>, errors: &mut Errors) {
+    let mut others: BTreeSet<&str> = around.names("containers").into_iter().collect();
+    others.extend(around.names("initContainers"));
+    let mut names = others.clone();
+    for container in around.spec.child("ephemeralContainers").items() {
+        common(around, &container, errors);
+        image_without_padding(&container, errors);
+        let name = container.child("name");
+        if !names.insert(name.text()) {
+            errors.push(name.duplicate());
+        }
+        let target = container.child("targetContainerName");
+        if !target.text().is_empty() && !others.contains(target.text()) {
+            errors.push(target.not_found());
+        }
+        for (field, is_optional) in NOT_EPHEMERAL {
+            let field = container.child(field);
+            let is_used = if is_optional { field.is_set() } else { !field.is_empty() };
+            if is_used {
+                errors.push(field.forbidden("cannot be set for an Ephemeral Container"));
+            }
+        }
+        for mount in container.child("volumeMounts").items() {
+            for field in ["subPath", "subPathExpr"] {
+                let field = mount.child(field);
+                if !field.text().is_empty() {
+                    errors.push(field.forbidden("cannot be set for an Ephemeral Container"));
+                }
+            }
+        }
+    }
+}
+
+/// What holds for containers of any kind.
+fn common(around: &Around<'_>, container: &Field<'_>, errors: &mut Errors) {
+    let name = container.child("name");
+    if name.text().is_empty() {
+        errors.push(name.required(""));
+    } else {
+        errors.extend(name.faults(syntax::label));
+    }
+    let image = container.child("image");
+    if image.text().is_empty() {
+        errors.push(image.required(""));
+    }
+    one_of(&container.child("terminationMessagePolicy"), &["File", "FallbackToLogsOnError"], errors);
+    ports(&container.child("ports"), errors);
+    env::variables(&container.child("env"), errors);
+    env::sources(&container.child("envFrom"), errors);
+    mounts::mounts(container, around.volumes, errors);
+    mounts::devices(container, around.volumes, errors);
+    one_of(&container.child("imagePullPolicy"), &["Always", "IfNotPresent", "Never"], errors);
+    resources::of_container(&container.child("resources"), &around.claims, around.kept, errors);
+    resize_policy(around, &container.child("resizePolicy"), errors);
+    security::of_container(&container.child("securityContext"), around.uses_host_users, errors);
+}
+
+fn ports(ports: &Field<'_>, errors: &mut Errors) {
+    let mut names = BTreeSet::new();
+    for port in ports.items() {
+        let name = port.child("name");
+        if !name.text().is_empty() {
+            let faults = syntax::port_name(name.text());
+            if faults.is_empty() && !names.insert(name.text()) {
+                errors.push(name.duplicate());
+            }
+            errors.extend(faults.into_iter().map(|fault| name.invalid(fault)));
+        }
+        let number = port.child("containerPort");
+        match number.number().unwrap_or(0) {
+            0 => errors.push(number.required("")),
+            1..=65535 => {}
+            _ => errors.push(number.invalid("must be between 1 and 65535, inclusive")),
+        }
+        let host = port.child("hostPort");
+        if !(0..=65535).contains(&host.number().unwrap_or(0)) {
+            errors.push(host.invalid("must be between 1 and 65535, inclusive"));
+        }
+        one_of(&port.child("protocol"), &["SCTP", "TCP", "UDP"], errors);
+    }
+}
+
+/// No two ports of these containers are the same one of the host.
+fn host_ports(containers: &Field<'_>, errors: &mut Errors) {
+    let mut seen = BTreeSet::new();
+    for container in containers.items() {
+        for port in container.child("ports").items() {
+            host_port(&port, &mut seen, errors);
+        }
+    }
+}
+
+fn host_port<'a>(port: &Field<'a>, seen: &mut BTreeSet<(&'a str, &'a str, i64)>, errors: &mut Errors) {
+    let number = port.child("hostPort");
+    let value = number.number().unwrap_or(0);
+    let key = (port.child("protocol").text(), port.child("hostIP").text(), value);
+    if value != 0 && !seen.insert(key) {
+        errors.push(number.duplicate());
+    }
+}
+
+fn restart_policy(container: &Field<'_>, errors: &mut Errors) {
+    let policy = container.child("restartPolicy");
+    let rules = container.child("restartPolicyRules");
+    if policy.is_set() {
+        if !matches!(policy.text(), "Always" | "Never" | "OnFailure") {
+            errors.push(policy.not_supported(&["Always", "Never", "OnFailure"]));
+        }
+    } else if !rules.is_empty() {
+        errors.push(policy.required("must be set when restart rules are used"));
+    }
+    if rules.len() > MAX_RULES {
+        errors.push(FieldError::too_many(rules.path(), rules.len(), MAX_RULES));
+    }
+    for rule in rules.items() {
+        let action = rule.child("action");
+        if action.text() != "Restart" {
+            errors.push(action.not_supported(&["Restart"]));
+        }
+        let codes = rule.child("exitCodes");
+        if !codes.is_set() {
+            errors.push(codes.required("must be specified"));
+            continue;
+        }
+        let operator = codes.child("operator");
+        if !matches!(operator.text(), "In" | "NotIn") {
+            errors.push(operator.not_supported(&["In", "NotIn"]));
+        }
+        let values = codes.child("values");
+        if values.len() > MAX_EXIT_CODES {
+            errors.push(FieldError::too_many(values.path(), values.len(), MAX_EXIT_CODES));
+        }
+    }
+}
+
+/// A sidecar restarts in any case.
+fn sidecar_rule(container: &Field<'_>, errors: &mut Errors) {
+    let rules = container.child("restartPolicyRules");
+    if !rules.is_empty() {
+        errors.push(rules.forbidden("may not be set for init containers with restartPolicy=Always"));
+    }
+}
+
+/// The restart rules of the sidecars in a spec, by themselves.
+pub(super) fn sidecar_rules(spec: &Field<'_>, _: &Kept, errors: &mut Errors) {
+    for container in spec.child("initContainers").items() {
+        if container.child("restartPolicy").text() == "Always" {
+            sidecar_rule(&container, errors);
+        }
+    }
+}
+
+fn resize_policy(around: &Around<'_>, policies: &Field<'_>, errors: &mut Errors) {
+    let never_restarts = around.spec.child("restartPolicy").text() == "Never";
+    let mut seen = BTreeSet::new();
+    for policy in policies.items() {
+        let resource = policy.child("resourceName");
+        let restart = policy.child("restartPolicy");
+        if !seen.insert(resource.text()) {
+            errors.push(resource.named(policy.path()).duplicate());
+        }
+        // The other paths are that of the list.
+        one_of(&resource.named(policies.path()), &["cpu", "memory"], errors);
+        one_of(&restart.named(policies.path()), &["NotRequired", "RestartContainer"], errors);
+        if never_restarts && restart.text() != "NotRequired" {
+            let restart = restart.named(policies.path());
+            errors.push(restart.invalid("must be 'NotRequired' when `restartPolicy` is 'Never'"));
+        }
+    }
+}
+
+/// A pod, other than a template of one, names its images exactly.
+pub(in crate::resources::pods) fn image_without_padding(container: &Field<'_>, errors: &mut Errors) {
+    let image = container.child("image");
+    if image.text().trim() != image.text() {
+        errors.push(image.invalid("must not have leading or trailing whitespace"));
+    }
+}

@@ -1,0 +1,230 @@
+//! Validation of pods: everything wrong with a new pod or a changed one, in the order in which Kubernetes reports it.
+//! Metadata is looked over elsewhere, apart from the annotations that mean something for pods.
+
+use std::collections::BTreeSet;
+
+use portcullis_policy::field_error::{FieldError, NO_FIELD};
+use portcullis_policy::objects::meta::MIRROR_ANNOTATION;
+
+use crate::Map;
+use crate::resources::pods::read::{Field, Members};
+use crate::resources::pods::syntax;
+
+pub(super) mod annotations;
+pub(super) mod containers;
+mod env;
+pub(super) mod ips;
+mod mounts;
+mod network;
+mod os;
+mod probes;
+mod projected;
+pub(super) mod resources;
+pub(super) mod scheduling;
+pub(super) mod security;
+mod selectors;
+mod sources;
+mod volumes;
+
+/// What validation finds.
+pub(super) type Errors = Vec<FieldError>;
+
+/// The largest number of seconds and the largest user that fit.
+pub(super) const MAX_INT32: i64 = i32::MAX as i64;
+
+/// What the old pod of an update has already, and may therefore keep although it would be refused in a new pod.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kept {
+    pub(super) deletion_cost: bool,
+    pub(super) affinity_selectors: bool,
+    pub(super) node_affinity_values: bool,
+    pub(super) spread_selectors: bool,
+    pub(super) spread_keys: bool,
+    pub(super) token_paths: bool,
+    pub(super) host_sysctls: bool,
+    pub(super) huge_pages: bool,
+    pub(super) label_change_policy: bool,
+    pub(super) comparing_tolerations: bool,
+    pub(super) devices_of_user_namespaces: bool,
+    pub(super) rules_of_sidecars: bool,
+    pub(super) addresses: BTreeSet<String>,
+}
+
+impl Kept {
+    /// What an update of this pod may keep in its annotations.
+    pub(super) fn of_annotations(old: &Map) -> Self {
+        Self { deletion_cost: annotations::deletion_cost(old).is_some(), ..Self::default() }
+    }
+
+    /// What an update of this pod may keep.
+    pub(super) fn of(old: &Map) -> Self {
+        let spec = Field::root(old, "spec");
+        let faulty = |check: fn(&Field<'_>, &Kept, &mut Errors)| {
+            let mut errors = Vec::new();
+            check(&spec, &Kept::default(), &mut errors);
+            !errors.is_empty()
+        };
+        let aliases = spec.child("hostAliases");
+        let servers = spec.child("dnsConfig").child("nameservers");
+        let addresses = aliases.items().map(|alias| alias.child("ip")).chain(servers.items());
+        Self {
+            deletion_cost: annotations::deletion_cost(old).is_some(),
+            affinity_selectors: faulty(scheduling::affinity_selectors),
+            node_affinity_values: faulty(scheduling::required_node_values),
+            spread_selectors: faulty(scheduling::spread_selectors),
+            spread_keys: faulty(scheduling::spread_keys),
+            token_paths: faulty(projected::token_paths),
+            host_sysctls: faulty(security::host_sysctls),
+            huge_pages: faulty(resources::all_huge_pages),
+            label_change_policy: spec.child("securityContext").child("seLinuxChangePolicy").is_set(),
+            comparing_tolerations: spec
+                .child("tolerations")
+                .items()
+                .any(|toleration| matches!(toleration.child("operator").text(), "Gt" | "Lt")),
+            devices_of_user_namespaces: faulty(network::user_namespace_devices),
+            rules_of_sidecars: faulty(containers::sidecar_rules),
+            addresses: addresses.map(|address| address.text().to_owned()).collect(),
+        }
+    }
+}
+
+/// Everything wrong with a new pod.
+pub(super) fn validate_create(pod: &Map) -> Errors {
+    let mut errors = Vec::new();
+    pod_and_spec(pod, &Kept::default(), &mut errors);
+    let spec = Field::root(pod, "spec");
+    let ephemeral = spec.child("ephemeralContainers");
+    if !ephemeral.is_empty() {
+        errors.push(ephemeral.forbidden("cannot be set on create"));
+    }
+    let node = spec.child("nodeName");
+    if !node.text().is_empty() && !spec.child("schedulingGates").is_empty() {
+        errors.push(node.forbidden("cannot be set until all schedulingGates have been cleared"));
+    }
+    annotations::match_fields(pod, &mut errors);
+    errors
+}
+
+/// What is wrong with a pod by itself, new or changed.
+pub(super) fn pod_and_spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
+    annotations::validate(pod, kept, errors);
+    spec(pod, kept, errors);
+    let spec = Field::root(pod, "spec");
+    if spec.child("serviceAccountName").text().is_empty() {
+        projected::tokens_without_account(&spec, errors);
+    }
+    for list in ["containers", "initContainers"] {
+        for container in spec.child(list).items() {
+            containers::image_without_padding(&container, errors);
+        }
+    }
+}
+
+fn spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
+    let spec = Field::root(pod, "spec");
+    let grace = spec.child("terminationGracePeriodSeconds");
+    if !grace.is_set() {
+        errors.push(grace.required(""));
+    }
+    let metadata = pod.object("metadata");
+    let name = metadata.map_or("", |metadata| metadata.text("name"));
+    let volumes = volumes::validate(&spec.child("volumes"), name, kept, errors);
+    let is_mirror = metadata
+        .and_then(|all| all.object("annotations"))
+        .is_some_and(|all| all.contains_key(MIRROR_ANNOTATION));
+    resource_claims(&spec.child("resourceClaims"), is_mirror, errors);
+    containers::validate(&containers::Around::new(&spec, &volumes, kept), errors);
+    resources::of_pod(&spec, kept, errors);
+    network::host_network_ports(&spec, errors);
+    one_of(&spec.child("restartPolicy"), &["Always", "OnFailure", "Never"], errors);
+    one_of(&spec.child("dnsPolicy"), &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], errors);
+    selectors::labels(&spec.child("nodeSelector"), errors);
+    security::of_pod(&spec, kept, errors);
+    scheduling::affinity(&spec.child("affinity"), kept, errors);
+    network::dns_config(&spec, kept, errors);
+    for gate in spec.child("readinessGates").items() {
+        errors.extend(gate.child("conditionType").faults(syntax::qualified_name));
+    }
+    scheduling_gates(&spec.child("schedulingGates"), errors);
+    scheduling::spread(&spec.child("topologySpreadConstraints"), kept, errors);
+    os::host_processes(&spec, errors);
+    network::host_users(&spec, errors);
+    network::user_namespace_devices(&spec, kept, errors);
+    for (field, syntax) in
+        [("serviceAccountName", syntax::subdomain as fn(&str) -> _), ("nodeName", syntax::subdomain)]
+    {
+        let field = spec.child(field);
+        if !field.text().is_empty() {
+            errors.extend(field.faults(syntax));
+        }
+    }
+    let deadline = spec.child("activeDeadlineSeconds");
+    if deadline.number().is_some_and(|seconds| !(1..=MAX_INT32).contains(&seconds)) {
+        errors.push(deadline.invalid("must be between 1 and 2147483647, inclusive"));
+    }
+    network::hostnames(&spec, errors);
+    scheduling::tolerations(&spec.child("tolerations"), kept, errors);
+    network::host_aliases(&spec.child("hostAliases"), kept, errors);
+    let priority_class = spec.child("priorityClassName");
+    if !priority_class.text().is_empty() {
+        errors.extend(priority_class.faults(syntax::subdomain));
+    }
+    let runtime_class = spec.child("runtimeClassName");
+    if runtime_class.is_set() {
+        errors.extend(runtime_class.faults(syntax::subdomain));
+    }
+    let preemption = spec.child("preemptionPolicy");
+    if preemption.is_set() {
+        one_of(&preemption, &["PreemptLowerPriority", "Never"], errors);
+    }
+    resources::overhead(&spec.child("overhead"), kept, errors);
+    os::validate(&spec, errors);
+    env::files(&spec, errors);
+}
+
+/// A text that is one of these. An empty one is missing, not unknown.
+pub(super) fn one_of(field: &Field<'_>, known: &[&str], errors: &mut Errors) {
+    match field.text() {
+        "" => errors.push(field.required("")),
+        text if known.contains(&text) => {}
+        _ => errors.push(field.not_supported(known)),
+    }
+}
+
+fn scheduling_gates(gates: &Field<'_>, errors: &mut Errors) {
+    let mut seen = BTreeSet::new();
+    for gate in gates.items() {
+        let name = gate.child("name");
+        errors.extend(name.named(gate.path()).faults(syntax::qualified_name));
+        if !seen.insert(name.text()) {
+            errors.push(name.named(gate.path()).duplicate());
+        }
+    }
+}
+
+/// MP-17: a mirror pod has none, and each is one error in place of all others about it.
+fn resource_claims(claims: &Field<'_>, is_mirror: bool, errors: &mut Errors) {
+    let mut seen = BTreeSet::new();
+    for claim in claims.items() {
+        if is_mirror {
+            errors.push(FieldError::forbidden(NO_FIELD, "static pods do not support resource claims"));
+            continue;
+        }
+        let name = claim.child("name");
+        if name.text().is_empty() {
+            errors.push(name.required(""));
+        } else if !seen.insert(name.text()) {
+            errors.push(name.duplicate());
+        } else {
+            errors.extend(name.faults(syntax::label));
+        }
+        let sources = [claim.child("resourceClaimName"), claim.child("resourceClaimTemplateName")];
+        if sources.iter().filter(|source| source.is_set()).count() != 1 {
+            errors
+                .push(claim.invalid("must have one of `resourceClaimName` and `resourceClaimTemplateName`"));
+        }
+        for source in sources.iter().filter(|source| source.is_set()) {
+            errors.extend(source.faults(syntax::subdomain));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Where containers mount volumes, as directories or as block devices.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::resources::pods::read::Field;
+use crate::resources::pods::syntax;
+use crate::resources::pods::validate::Errors;
+
+fn pairs<'a>(list: &Field<'a>, path: &str) -> BTreeMap<&'a str, &'a str> {
+    list.items().map(|entry| (entry.child("name").text(), entry.child(path).text())).collect()
+}
+
+pub(super) fn mounts(container: &Field<'_>, volumes: &BTreeMap<&str, Field<'_>>, errors: &mut Errors) {
+    let mounts = container.child("volumeMounts");
+    let devices = pairs(&container.child("volumeDevices"), "devicePath");
+    let mut points = BTreeSet::new();
+    for mount in mounts.items() {
+        let name = mount.child("name");
+        let point = mount.child("mountPath");
+        if name.text().is_empty() {
+            errors.push(name.required(""));
+        }
+        if !volumes.contains_key(name.text()) {
+            errors.push(name.not_found());
+        }
+        if point.text().is_empty() {
+            errors.push(point.required(""));
+        }
+        if !points.insert(point.text()) {
+            errors.push(point.invalid("must be unique"));
+        }
+        if devices.contains_key(name.text()) {
+            errors.push(name.invalid("must not already exist in volumeDevices"));
+        }
+        if devices.values().any(|path| *path == point.text()) {
+            errors.push(point.invalid("must not already exist as a path in volumeDevices"));
+        }
+        sub_paths(&mounts, &mount, errors);
+        propagation(container, &mounts, &mount, errors);
+    }
+}
+
+/// The paths of these errors are those of the list, where not said otherwise.
+fn sub_paths(mounts: &Field<'_>, mount: &Field<'_>, errors: &mut Errors) {
+    let of_list = |name: &str| mount.child(name).named(format!("{}.{name}", mounts.path()));
+    let sub_path = of_list("subPath");
+    if !sub_path.text().is_empty() {
+        errors.extend(sub_path.faults(syntax::descending_path));
+    }
+    let expression = of_list("subPathExpr");
+    if expression.text().is_empty() {
+        return;
+    }
+    if !sub_path.text().is_empty() {
+        errors.push(mount.child("subPathExpr").invalid("subPathExpr and subPath are mutually exclusive"));
+    }
+    errors.extend(expression.faults(syntax::descending_path));
+}
+
+/// The paths of these errors are those of the list.
+fn propagation(container: &Field<'_>, mounts: &Field<'_>, mount: &Field<'_>, errors: &mut Errors) {
+    let of_list = |name: &str| mount.child(name).named(format!("{}.{name}", mounts.path()));
+    let propagation = of_list("mountPropagation");
+    if propagation.is_set() {
+        if !matches!(propagation.text(), "Bidirectional" | "HostToContainer" | "None") {
+            errors.push(propagation.not_supported(&["Bidirectional", "HostToContainer", "None"]));
+        }
+        let is_privileged = container.child("securityContext").child("privileged").is_true();
+        if propagation.text() == "Bidirectional" && !is_privileged {
+            errors.push(propagation.forbidden("is available only to privileged containers"));
+        }
+    }
+    let recursive = of_list("recursiveReadOnly");
+    match recursive.text() {
+        "Disabled" => {}
+        "Enabled" | "IfPossible" => {
+            if !mount.child("readOnly").is_true() {
+                errors.push(recursive.forbidden("may only be specified when readOnly is true"));
+            }
+            if propagation.is_set() && propagation.text() != "None" {
+                errors.push(
+                    recursive
+                        .forbidden("may only be specified when mountPropagation is None or not specified"),
+                );
+            }
+        }
+        _ if recursive.is_set() => {
+            errors.push(recursive.not_supported(&["Disabled", "Enabled", "IfPossible"]))
+        }
+        _ => {}
+    }
+}
+
+pub(super) fn devices(container: &Field<'_>, volumes: &BTreeMap<&str, Field<'_>>, errors: &mut Errors) {
+    let mounts = pairs(&container.child("volumeMounts"), "mountPath");
+    let mut names = BTreeSet::new();
+    let mut paths = BTreeSet::new();
+    for device in container.child("volumeDevices").items() {
+        let name = device.child("name");
+        let path = device.child("devicePath");
+        if name.text().is_empty() {
+            errors.push(name.required(""));
+        }
+        if names.contains(name.text()) {
+            errors.push(name.invalid("must be unique"));
+        }
+        match volumes.get(name.text()) {
+            None => errors.push(name.not_found()),
+            Some(volume)
+                if volume.child("persistentVolumeClaim").is_set() || volume.child("ephemeral").is_set() => {}
+            Some(_) => errors.push(name.invalid("can only be a PersistentVolumeClaim or Ephemeral volume")),
+        }
+        if path.text().is_empty() {
+            errors.push(path.required(""));
+        }
+        if paths.contains(path.text()) {
+            errors.push(path.invalid("must be unique"));
+        }
+        if syntax::no_backsteps(path.text()).is_empty() {
+            paths.insert(path.text());
+        } else {
+            errors.push(path.invalid("can not contain backsteps ('..')"));
+        }
+        if mounts.contains_key(name.text()) {
+            errors.push(name.invalid("must not already exist in volumeMounts"));
+        }
+        if mounts.values().any(|point| *point == path.text()) {
+            errors.push(path.invalid("must not already exist as a path in volumeMounts"));
+        }
+        if !name.text().is_empty() {
+            names.insert(name.text());
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Names, addresses and namespaces that a pod shares with its node.
+
+use crate::resources::pods::defaults::CONTAINER_LISTS;
+use crate::resources::pods::read::Field;
+use crate::resources::pods::syntax;
+use crate::resources::pods::validate::{Errors, Kept, ips};
+
+/// What the resolver of libc can hold.
+const MAX_NAME_SERVERS: usize = 3;
+const MAX_SEARCHES: usize = 32;
+const MAX_SEARCH_CHARACTERS: usize = 2048;
+/// What the kernel allows for the name of a host.
+const MAX_HOSTNAME: usize = 64;
+
+pub(super) fn host_network_ports(spec: &Field<'_>, errors: &mut Errors) {
+    if !spec.child("hostNetwork").is_true() {
+        return;
+    }
+    for container in spec.child("containers").items() {
+        for port in container.child("ports").items() {
+            let host = port.child("hostPort");
+            if host.number().unwrap_or(0) != port.child("containerPort").number().unwrap_or(0) {
+                errors.push(host.invalid("must match `containerPort` when `hostNetwork` is true"));
+            }
+        }
+    }
+}
+
+pub(super) fn dns_config(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
+    let config = spec.child("dnsConfig");
+    let servers = config.child("nameservers");
+    if spec.child("dnsPolicy").text() == "None" {
+        if !config.is_set() {
+            errors.push(config.required("must be set when `dnsPolicy` is None"));
+            return;
+        }
+        if servers.is_empty() {
+            errors.push(servers.required("must have an entry when `dnsPolicy` is None"));
+            return;
+        }
+    }
+    if servers.len() > MAX_NAME_SERVERS {
+        errors.push(servers.invalid("must not have more than 3 nameservers"));
+    }
+    for server in servers.items() {
+        ips::address(&server, server.text(), &kept.addresses, errors);
+    }
+    let searches = config.child("searches");
+    if searches.len() > MAX_SEARCHES {
+        errors.push(searches.invalid("must not have more than 32 search paths"));
+    }
+    let characters: usize = searches.items().map(|search| search.text().len()).sum();
+    if characters + searches.len().saturating_sub(1) > MAX_SEARCH_CHARACTERS {
+        errors.push(
+            searches.invalid("must not have more than 2048 characters (including spaces) in the search list"),
+        );
+    }
+    for search in searches.items() {
+        if search.text() != "." {
+            let text = search.text().strip_suffix('.').unwrap_or(search.text());
+            errors.extend(syntax::search_domain(text).into_iter().map(|fault| search.invalid(fault)));
+        }
+    }
+    for option in config.child("options").items() {
+        if option.child("name").text().is_empty() {
+            errors.push(option.required("must not be empty"));
+        }
+    }
+}
+
+pub(super) fn host_users(spec: &Field<'_>, errors: &mut Errors) {
+    if spec.child("hostUsers").flag() != Some(false) {
+        return;
+    }
+    let detail = "when `pod.Spec.HostUsers` is false";
+    // Two of the paths have capital letters.
+    for (field, name) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if spec.child(field).is_true() {
+            errors.push(spec.child(name).forbidden(detail));
+        }
+    }
+}
+
+/// Block devices cannot be given to a pod with users of its own.
+pub(super) fn user_namespace_devices(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
+    if kept.devices_of_user_namespaces || spec.child("hostUsers").flag() != Some(false) {
+        return;
+    }
+    for list in CONTAINER_LISTS {
+        for container in spec.child(list).items() {
+            let devices = container.child("volumeDevices");
+            if !devices.is_empty() {
+                errors.push(devices.forbidden("when `pod.Spec.HostUsers` is false"));
+            }
+        }
+    }
+}
+
+pub(super) fn hostnames(spec: &Field<'_>, errors: &mut Errors) {
+    for field in ["hostname", "subdomain"] {
+        let field = spec.child(field);
+        if !field.text().is_empty() {
+            errors.extend(field.faults(syntax::label));
+        }
+    }
+    let Some(name) = spec.child("hostnameOverride").set() else { return };
+    errors.extend(name.faults(syntax::subdomain));
+    if name.text().len() > MAX_HOSTNAME {
+        errors.push(name.invalid("must be no more than 64 characters"));
+    }
+    for other in ["setHostnameAsFQDN", "hostNetwork"] {
+        let other = spec.child(other);
+        if other.is_true() {
+            errors.push(other.forbidden("may not be true when `hostnameOverride` is set"));
+        }
+    }
+}
+
+pub(super) fn host_aliases(aliases: &Field<'_>, kept: &Kept, errors: &mut Errors) {
+    for alias in aliases.items() {
+        let ip = alias.child("ip");
+        ips::address(&ip, ip.text(), &kept.addresses, errors);
+        for hostname in alias.child("hostnames").items() {
+            errors.extend(hostname.faults(syntax::subdomain));
+        }
+    }
+}

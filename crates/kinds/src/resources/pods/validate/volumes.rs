@@ -1,0 +1,147 @@
+//! Volumes: their names, and that each has one source.
+
+use std::collections::BTreeMap;
+
+use crate::resources::pods::amount;
+use crate::resources::pods::read::Field;
+use crate::resources::pods::syntax;
+use crate::resources::pods::validate::{Errors, Kept, one_of, projected, sources};
+
+/// The sources in the order in which they are looked over, each with the name that is reported when another came
+/// before it.
+const SOURCES: [(&str, &str); 30] = [
+    ("emptyDir", "emptyDir"),
+    ("hostPath", "hostPath"),
+    ("gitRepo", "gitRepo"),
+    ("gcePersistentDisk", "gcePersistentDisk"),
+    ("awsElasticBlockStore", "awsElasticBlockStore"),
+    ("secret", "secret"),
+    ("nfs", "nfs"),
+    ("iscsi", "iscsi"),
+    ("glusterfs", "glusterfs"),
+    ("flocker", "flocker"),
+    ("persistentVolumeClaim", "persistentVolumeClaim"),
+    ("rbd", "rbd"),
+    ("cinder", "cinder"),
+    ("cephfs", "cephFS"),
+    ("quobyte", "quobyte"),
+    ("downwardAPI", "downwarAPI"),
+    ("fc", "fc"),
+    ("flexVolume", "flexVolume"),
+    ("configMap", "configMap"),
+    ("azureFile", "azureFile"),
+    ("vsphereVolume", "vsphereVolume"),
+    ("photonPersistentDisk", "photonPersistentDisk"),
+    ("portworxVolume", "portworxVolume"),
+    ("azureDisk", "azureDisk"),
+    ("storageos", "storageos"),
+    ("projected", "projected"),
+    ("scaleIO", "scaleIO"),
+    ("csi", "csi"),
+    ("ephemeral", "ephemeral"),
+    ("image", "image"),
+];
+
+/// Looks over the volumes of a pod of this name, and lists those without an error by name: containers can only mount
+/// them.
+pub(super) fn validate<'a>(
+    volumes: &Field<'a>,
+    pod_name: &str,
+    kept: &Kept,
+    errors: &mut Errors,
+) -> BTreeMap<&'a str, Field<'a>> {
+    let mut valid: BTreeMap<&str, Field<'_>> = BTreeMap::new();
+    let created: Vec<String> = volumes
+        .items()
+        .filter(|volume| !pod_name.is_empty() && volume.child("ephemeral").is_set())
+        .map(|volume| format!("{pod_name}-{}", volume.child("name").text()))
+        .collect();
+    for volume in volumes.items() {
+        let mut own = Vec::new();
+        source(&volume, pod_name, kept, &mut own);
+        let name = volume.child("name");
+        if name.text().is_empty() {
+            own.push(name.required(""));
+        } else {
+            own.extend(name.faults(syntax::label));
+        }
+        if valid.contains_key(name.text()) {
+            own.push(name.duplicate());
+        }
+        if own.is_empty() {
+            valid.insert(name.text(), volume.clone());
+        }
+        errors.extend(own);
+        let claim = volume.child("persistentVolumeClaim").child("claimName");
+        if claim.is_set() && created.iter().any(|created| created == claim.text()) {
+            errors.push(claim.invalid("must not reference a PVC that gets created for an ephemeral volume"));
+        }
+    }
+    valid
+}
+
+fn source(volume: &Field<'_>, pod_name: &str, kept: &Kept, errors: &mut Errors) {
+    let mut is_found = false;
+    for (kind, reported) in SOURCES {
+        let Some(source) = volume.child(kind).set() else { continue };
+        if is_found {
+            errors.push(volume.child(reported).forbidden("may not specify more than 1 volume type"));
+        } else {
+            is_found = true;
+            of_kind(kind, &source, kept, errors);
+            if kind == "ephemeral" {
+                claim_name(volume, pod_name, errors);
+            }
+        }
+        if kind == "iscsi" {
+            iscsi_name(volume, &source, errors);
+        }
+    }
+    if !is_found {
+        errors.push(volume.required("must specify a volume type"));
+    }
+}
+
+/// The claim made for an ephemeral volume is called after the pod and the volume.
+fn claim_name(volume: &Field<'_>, pod_name: &str, errors: &mut Errors) {
+    let name = volume.child("name");
+    if !pod_name.is_empty() && !name.text().is_empty() {
+        let faults = syntax::subdomain(&format!("{pod_name}-{}", name.text()));
+        errors.extend(faults.into_iter().map(|fault| name.invalid(fault)));
+    }
+}
+
+fn iscsi_name(volume: &Field<'_>, source: &Field<'_>, errors: &mut Errors) {
+    let name = volume.child("name");
+    let length = name.text().len() + 1 + source.child("targetPortal").text().len();
+    if source.child("initiatorName").is_set() && length > 64 {
+        errors.push(name.invalid("<volume name>:<iscsi.targetPortal> must not be longer than 64 characters"));
+    }
+}
+
+fn of_kind(kind: &str, source: &Field<'_>, kept: &Kept, errors: &mut Errors) {
+    match kind {
+        "emptyDir" => {
+            let limit = source.child("sizeLimit");
+            if amount::quantity(limit.value()).is_negative() {
+                errors.push(limit.forbidden("SizeLimit field must be a valid resource quantity"));
+            }
+        }
+        "projected" => projected::validate(source, kept, errors),
+        "downwardAPI" => {
+            projected::mode(&source.child("defaultMode"), errors);
+            for file in source.child("items").items() {
+                // The path is that of the source.
+                projected::downward_file(&file.named(source.path()), errors);
+            }
+        }
+        "image" => {
+            let reference = source.child("reference");
+            if reference.text().is_empty() {
+                errors.push(reference.required(""));
+            }
+            one_of(&source.child("pullPolicy"), &["Always", "IfNotPresent", "Never"], errors);
+        }
+        _ => sources::validate(kind, source, errors),
+    }
+}

@@ -1,0 +1,148 @@
+//! RoleBindings and ClusterRoleBindings.
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use super::{GROUP, USUAL};
+use crate::Map;
+use crate::resource::{MetadataChecks, Resource};
+use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
+use crate::resources::fields::{default_text, object, object_mut, objects, objects_mut, text};
+use crate::resources::formats::{dns_subdomain, one_of, path_segment, quoted};
+use crate::schema::rbac::{CLUSTER_ROLE_BINDING, ROLE_BINDING};
+use crate::table::{Column, Row};
+
+/// The row of RoleBindings.
+pub static ROLE_BINDINGS: Resource = Resource {
+    kind: "RoleBinding",
+    plural: "rolebindings",
+    metadata_checks: MetadataChecks { alone: 2, as_update: 1, ..MetadataChecks::USUAL },
+    schema: &ROLE_BINDING,
+    default,
+    validate_create: |binding| validate(binding, true),
+    validate_update: |binding, old| validate_update(binding, old, true),
+    columns: COLUMNS,
+    row,
+    ..USUAL
+};
+
+/// The row of ClusterRoleBindings.
+pub static CLUSTER_ROLE_BINDINGS: Resource = Resource {
+    kind: "ClusterRoleBinding",
+    plural: "clusterrolebindings",
+    metadata_checks: MetadataChecks { alone: 2, as_update: 1, ..MetadataChecks::USUAL },
+    schema: &CLUSTER_ROLE_BINDING,
+    is_namespaced: false,
+    default,
+    validate_create: |binding| validate(binding, false),
+    validate_update: |binding, old| validate_update(binding, old, false),
+    columns: COLUMNS,
+    row,
+    ..USUAL
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    text_column("Role", "The role that is granted."),
+    AGE,
+    wide_column("Users", "The users that it is granted to."),
+    wide_column("Groups", "The groups that it is granted to."),
+    wide_column("ServiceAccounts", "The service accounts that it is granted to."),
+];
+
+/// RB-1.
+fn default(binding: &mut Map) {
+    if let Some(role) = object_mut(binding, "roleRef") {
+        default_text(role, "apiGroup", GROUP);
+    }
+    for subject in objects_mut(binding, "subjects") {
+        if matches!(text(subject, "kind"), "User" | "Group") {
+            default_text(subject, "apiGroup", GROUP);
+        }
+    }
+}
+
+fn validate(binding: &Map, is_namespaced: bool) -> Vec<FieldError> {
+    let mut errors = validate_role(object(binding, "roleRef"), is_namespaced);
+    for (i, subject) in objects(binding, "subjects").enumerate() {
+        errors.extend(validate_subject(&format!("subjects[{i}]"), subject, is_namespaced));
+    }
+    errors
+}
+
+/// RB-74.
+fn validate_role(role: &Map, is_namespaced: bool) -> Vec<FieldError> {
+    let kinds: &[&str] = if is_namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+    let mut errors = Vec::new();
+    errors.extend(one_of("roleRef.apiGroup", text(role, "apiGroup"), &[GROUP]));
+    errors.extend(one_of("roleRef.kind", text(role, "kind"), kinds));
+    match text(role, "name") {
+        "" => errors.push(FieldError::required("roleRef.name", "")),
+        name => errors.extend(path_segment("roleRef.name", name)),
+    }
+    errors
+}
+
+/// RB-75.
+fn validate_subject(field: &str, subject: &Map, is_namespaced: bool) -> Vec<FieldError> {
+    let (subject_name, group) = (text(subject, "name"), text(subject, "apiGroup"));
+    let (at_name, at_group) = (format!("{field}.name"), format!("{field}.apiGroup"));
+    let mut errors = Vec::new();
+    if subject_name.is_empty() {
+        errors.push(FieldError::required(&at_name, ""));
+    }
+    match text(subject, "kind") {
+        "ServiceAccount" => {
+            if !subject_name.is_empty() {
+                errors.extend(dns_subdomain(&at_name, subject_name));
+            }
+            errors.extend(one_of(&at_group, group, &[""]));
+            if !is_namespaced && text(subject, "namespace").is_empty() {
+                errors.push(FieldError::required(format!("{field}.namespace"), ""));
+            }
+        }
+        "User" | "Group" => errors.extend(one_of(&at_group, group, &[GROUP])),
+        kind => {
+            let known = ["ServiceAccount", "User", "Group"];
+            errors.push(FieldError::not_supported(format!("{field}.kind"), quoted(kind), &known));
+        }
+    }
+    errors
+}
+
+/// RB-77.
+fn validate_update(binding: &Map, old: &Map, is_namespaced: bool) -> Vec<FieldError> {
+    let mut errors = validate(binding, is_namespaced);
+    let (role, old_role) = (object(binding, "roleRef"), object(old, "roleRef"));
+    if ["apiGroup", "kind", "name"].into_iter().any(|name| text(role, name) != text(old_role, name)) {
+        let shown = Value::Object(role.clone()).to_string();
+        errors.push(FieldError::invalid("roleRef", shown, "cannot change roleRef"));
+    }
+    errors
+}
+
+/// AP-92.
+fn row(binding: &Map, now: i64) -> Row {
+    let role = object(binding, "roleRef");
+    let subjects = |kind: &str| {
+        let of_kind = objects(binding, "subjects").filter(|subject| text(subject, "kind") == kind);
+        let shown: Vec<String> = of_kind.map(shown_subject).collect();
+        Value::from(shown.join(", "))
+    };
+    let cells = vec![
+        name(binding),
+        Value::from(format!("{}/{}", text(role, "kind"), text(role, "name"))),
+        age(binding, now),
+        subjects("User"),
+        subjects("Group"),
+        subjects("ServiceAccount"),
+    ];
+    Row { cells, completed: None }
+}
+
+fn shown_subject(subject: &Map) -> String {
+    match text(subject, "kind") {
+        "ServiceAccount" => format!("{}/{}", text(subject, "namespace"), text(subject, "name")),
+        _ => text(subject, "name").to_owned(),
+    }
+}

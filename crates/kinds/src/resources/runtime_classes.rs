@@ -1,0 +1,156 @@
+//! RuntimeClasses: which runtime runs a pod, and what that takes.
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use super::cells::{AGE, NAME, age, name, text_column};
+use super::fields::{is_present, object, text};
+use super::formats::{dns_label, immutable, qualified_name, quoted};
+use super::scheduling::{validate_labels, validate_tolerations};
+use crate::Map;
+use crate::quantity::Quantity;
+use crate::resource::{MetadataChecks, Resource};
+use crate::schema::node::RUNTIME_CLASS;
+use crate::table::Row;
+
+/// The row of RuntimeClasses.
+pub static RUNTIME_CLASSES: Resource = Resource {
+    group: "node.k8s.io",
+    kind: "RuntimeClass",
+    plural: "runtimeclasses",
+    schema: &RUNTIME_CLASS,
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: false },
+    is_namespaced: false,
+    creates_on_update: true,
+    updates_unconditionally: false,
+    validate_create: validate,
+    validate_update: |class, old| {
+        immutable("handler", text(class, "handler"), text(old, "handler")).into_iter().collect()
+    },
+    columns: &[NAME, text_column("Handler", "What the container runtime calls it."), AGE],
+    row: |class, now| Row {
+        cells: vec![name(class), Value::from(text(class, "handler")), age(class, now)],
+        completed: None,
+    },
+    ..Resource::USUAL
+};
+
+fn validate(class: &Map) -> Vec<FieldError> {
+    let mut errors = match text(class, "handler") {
+        "" => vec![FieldError::required("handler", "")],
+        handler => dns_label("handler", handler),
+    };
+    if is_present(class, "overhead") {
+        errors.extend(validate_overhead(object(object(class, "overhead"), "podFixed")));
+    }
+    let scheduling = object(class, "scheduling");
+    errors.extend(validate_labels("scheduling.nodeSelector", object(scheduling, "nodeSelector")));
+    errors.extend(validate_tolerations("scheduling.tolerations", scheduling));
+    errors
+}
+
+/// The overhead follows the rules of a container's limits, and the paths say so.
+fn validate_overhead(resources: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (resource, quantity) in resources {
+        let field = format!("overhead.limits[{resource}]");
+        let quantity = Quantity::parse(quantity.as_str().unwrap_or_default()).unwrap_or_default();
+        let invalid = |detail| FieldError::invalid(&field, quoted(&quantity.to_string()), detail);
+        errors.extend(container_resource(&field, resource));
+        if quantity.is_negative() {
+            errors.push(invalid("must be greater than or equal to 0"));
+        }
+        if is_counted(resource) && !quantity.is_integer() {
+            errors.push(invalid("must be an integer"));
+        }
+        if !is_whole_pages(resource, &quantity) {
+            errors.push(invalid("must be a multiple of the size of a huge page"));
+        }
+    }
+    let has = |name: &str| resources.contains_key(name);
+    if resources.keys().any(|name| is_huge_pages(name)) && !has("cpu") && !has("memory") {
+        errors.push(FieldError::forbidden("overhead", "HugePages require cpu or memory"));
+    }
+    errors
+}
+
+/// What is wrong with the name of a resource of a container. A bare name that is not known breaks two rules.
+fn container_resource(field: &str, resource: &str) -> Vec<FieldError> {
+    let mut errors = qualified_name(field, resource);
+    let invalid = |detail| FieldError::invalid(field, quoted(resource), detail);
+    if resource.contains('/') {
+        if !is_native(resource) && !is_extended(resource) {
+            errors.push(invalid("doesn't follow extended resource name standard"));
+        }
+        return errors;
+    }
+    if errors.is_empty() && !is_standard(resource) {
+        errors.push(invalid("must be a standard resource type or fully qualified"));
+    }
+    if !matches!(resource, "cpu" | "memory" | "ephemeral-storage") && !is_huge_pages(resource) {
+        errors.push(invalid("must be a standard resource for containers"));
+    }
+    errors
+}
+
+/// The resources without a domain of which there can only be a whole number.
+const COUNTED: [&str; 9] = [
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+/// The other resources without a domain that are known somewhere, in quotas if not in containers.
+const MEASURED: [&str; 11] = [
+    "cpu",
+    "ephemeral-storage",
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+    "requests.storage",
+    "storage",
+];
+
+fn is_standard(resource: &str) -> bool {
+    COUNTED.contains(&resource)
+        || MEASURED.contains(&resource)
+        || is_huge_pages(resource)
+        || resource.starts_with("requests.hugepages-")
+}
+
+fn is_huge_pages(resource: &str) -> bool {
+    resource.starts_with("hugepages-")
+}
+
+/// Whether it is no amount of huge pages (`hugepages-2Mi`), or one of whole pages.
+fn is_whole_pages(resource: &str, quantity: &Quantity) -> bool {
+    let Some(size) = resource.strip_prefix("hugepages-") else { return true };
+    let size = Quantity::parse(size).unwrap_or_default().scaled(0);
+    quantity.scaled(0).checked_rem(size) == Some(0)
+}
+
+/// Whether Kubernetes itself owns the name.
+fn is_native(resource: &str) -> bool {
+    !resource.contains('/') || resource.contains("kubernetes.io/")
+}
+
+/// Whether it is the name of a resource that a device plugin or a device class may offer.
+pub(super) fn is_extended(resource: &str) -> bool {
+    !is_native(resource)
+        && !resource.starts_with("requests.")
+        && qualified_name("", &format!("requests.{resource}")).is_empty()
+}
+
+/// Whether there can only be a whole number of it.
+fn is_counted(resource: &str) -> bool {
+    COUNTED.contains(&resource) || is_extended(resource)
+}

@@ -1,0 +1,154 @@
+//! Rules that several kinds share: node selectors, label selectors, tolerations.
+
+use portcullis_policy::field_error::FieldError;
+
+use super::fields::{is_present, list, object, objects, text, texts};
+use super::formats::{dns_subdomain, label_value, one_of, qualified_name, quoted};
+use crate::Map;
+
+/// Everything wrong with labels, or with the labels that a selector asks for.
+pub(super) fn validate_labels(field: &str, labels: &Map) -> Vec<FieldError> {
+    let value = |value: &serde_json::Value| label_value(field, value.as_str().unwrap_or_default());
+    labels.iter().flat_map(|(key, v)| qualified_name(field, key).into_iter().chain(value(v))).collect()
+}
+
+/// Everything wrong with a label selector. Values that no label can have may be let pass.
+pub(super) fn validate_label_selector(field: &str, selector: &Map, checks_values: bool) -> Vec<FieldError> {
+    let mut errors = validate_labels(&format!("{field}.matchLabels"), object(selector, "matchLabels"));
+    for (i, requirement) in objects(selector, "matchExpressions").enumerate() {
+        let field = format!("{field}.matchExpressions[{i}]");
+        match text(requirement, "operator") {
+            "In" | "NotIn" => errors.extend(needs_values(&field, requirement)),
+            "Exists" | "DoesNotExist" => errors.extend(has_no_values(&field, requirement)),
+            operator => errors.push(not_an_operator(&field, operator)),
+        }
+        errors.extend(validate_key_and_values(&field, requirement, checks_values));
+    }
+    errors
+}
+
+/// Everything wrong with a node selector.
+pub(super) fn validate_node_selector(field: &str, selector: &Map) -> Vec<FieldError> {
+    let field = format!("{field}.nodeSelectorTerms");
+    if list(selector, "nodeSelectorTerms").is_empty() {
+        return vec![FieldError::required(field, "must have at least one node selector term")];
+    }
+    let mut errors = Vec::new();
+    for (i, term) in objects(selector, "nodeSelectorTerms").enumerate() {
+        for (j, requirement) in objects(term, "matchExpressions").enumerate() {
+            errors.extend(validate_node_labels(&format!("{field}[{i}].matchExpressions[{j}]"), requirement));
+        }
+        for (j, requirement) in objects(term, "matchFields").enumerate() {
+            errors.extend(validate_node_field(&format!("{field}[{i}].matchFields[{j}]"), requirement));
+        }
+    }
+    errors
+}
+
+fn validate_node_labels(field: &str, requirement: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    match text(requirement, "operator") {
+        "In" | "NotIn" => errors.extend(needs_values(field, requirement)),
+        "Exists" | "DoesNotExist" => errors.extend(has_no_values(field, requirement)),
+        "Gt" | "Lt" => errors.extend(needs_one_value(field, requirement)),
+        operator => errors.push(not_an_operator(field, operator)),
+    }
+    errors.extend(validate_key_and_values(field, requirement, true));
+    errors
+}
+
+fn validate_node_field(field: &str, requirement: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    match text(requirement, "operator") {
+        "In" | "NotIn" => errors.extend(needs_one_value(field, requirement)),
+        operator => errors.push(not_an_operator(field, operator)),
+    }
+    match text(requirement, "key") {
+        "metadata.name" => errors.extend(values(field, requirement, dns_subdomain)),
+        key => {
+            let detail = "not a valid field selector key";
+            errors.push(FieldError::invalid(format!("{field}.key"), quoted(key), detail));
+        }
+    }
+    errors
+}
+
+fn validate_key_and_values(field: &str, requirement: &Map, checks_values: bool) -> Vec<FieldError> {
+    let mut errors = qualified_name(&format!("{field}.key"), text(requirement, "key"));
+    if checks_values {
+        errors.extend(values(field, requirement, label_value));
+    }
+    errors
+}
+
+fn values(field: &str, requirement: &Map, check: fn(&str, &str) -> Vec<FieldError>) -> Vec<FieldError> {
+    let values = texts(requirement, "values").enumerate();
+    values.flat_map(|(i, value)| check(&format!("{field}.values[{i}]"), value)).collect()
+}
+
+fn needs_values(field: &str, requirement: &Map) -> Option<FieldError> {
+    let detail = "must be specified when `operator` is 'In' or 'NotIn'";
+    list(requirement, "values").is_empty().then(|| FieldError::required(format!("{field}.values"), detail))
+}
+
+fn has_no_values(field: &str, requirement: &Map) -> Option<FieldError> {
+    let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+    (!list(requirement, "values").is_empty())
+        .then(|| FieldError::forbidden(format!("{field}.values"), detail))
+}
+
+fn needs_one_value(field: &str, requirement: &Map) -> Option<FieldError> {
+    let detail = "must be one value with this `operator`";
+    (list(requirement, "values").len() != 1).then(|| FieldError::required(format!("{field}.values"), detail))
+}
+
+fn not_an_operator(field: &str, operator: &str) -> FieldError {
+    FieldError::invalid(format!("{field}.operator"), quoted(operator), "not a valid selector operator")
+}
+
+/// Everything wrong with tolerations of node taints.
+pub(super) fn validate_tolerations(field: &str, owner: &Map) -> Vec<FieldError> {
+    objects(owner, "tolerations")
+        .enumerate()
+        .flat_map(|(i, toleration)| validate_toleration(&format!("{field}[{i}]"), toleration))
+        .collect()
+}
+
+fn validate_toleration(field: &str, toleration: &Map) -> Vec<FieldError> {
+    let (key, operator) = (text(toleration, "key"), text(toleration, "operator"));
+    let (value, effect) = (text(toleration, "value"), text(toleration, "effect"));
+    let at_operator = format!("{field}.operator");
+    let mut errors = Vec::new();
+    if !key.is_empty() {
+        errors.extend(qualified_name(&format!("{field}.key"), key));
+    }
+    if key.is_empty() && operator != "Exists" {
+        let detail =
+            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+        errors.push(FieldError::invalid(&at_operator, quoted(operator), detail));
+    }
+    if is_present(toleration, "tolerationSeconds") && effect != "NoExecute" {
+        let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+        errors.push(FieldError::invalid(format!("{field}.effect"), quoted(effect), detail));
+    }
+    match operator {
+        "" | "Equal" => {
+            // However much is wrong with the value, it is one error, and of the operator.
+            let wrong = label_value(&at_operator, value).into_iter().next();
+            errors.extend(wrong);
+        }
+        "Exists" if !value.is_empty() => {
+            let detail = "value must be empty when `operator` is 'Exists'";
+            errors.push(FieldError::invalid(&at_operator, quoted(value), detail));
+        }
+        "Exists" => {}
+        operator => {
+            errors.push(FieldError::not_supported(&at_operator, quoted(operator), &["Equal", "Exists"]));
+        }
+    }
+    if !effect.is_empty() {
+        let known = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+        errors.extend(one_of(&format!("{field}.effect"), effect, &known));
+    }
+    errors
+}

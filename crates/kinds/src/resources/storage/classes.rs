@@ -1,0 +1,154 @@
+//! StorageClasses: how volumes are made.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use super::USUAL;
+use crate::Map;
+use crate::resource::{MetadataChecks, Resource};
+use crate::resources::cells::{AGE, NAME, age, name, text_column};
+use crate::resources::fields::{default_text, is_set, list, metadata, object, objects, text, texts};
+use crate::resources::formats::{immutable, one_of, qualified_name, quoted};
+use crate::schema::storage::STORAGE_CLASS;
+use crate::table::{Column, Row};
+
+/// The row of StorageClasses.
+pub static STORAGE_CLASSES: Resource = Resource {
+    kind: "StorageClass",
+    plural: "storageclasses",
+    schema: &STORAGE_CLASS,
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
+    short_names: &["sc"],
+    updates_unconditionally: true,
+    default,
+    validate_create: validate,
+    validate_update,
+    columns: COLUMNS,
+    row,
+    ..USUAL
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    text_column("Provisioner", "Who makes the volumes."),
+    text_column("ReclaimPolicy", "What becomes of a volume that is released."),
+    text_column("VolumeBindingMode", "When claims are bound."),
+    text_column("AllowVolumeExpansion", "Whether claims may grow."),
+    AGE,
+];
+
+/// How many parameters there may be.
+const MAX_PARAMETERS: usize = 512;
+/// How many bytes the parameters may have.
+const MAX_PARAMETERS_SIZE: usize = 256 * 1024;
+
+fn default(class: &mut Map) {
+    default_text(class, "reclaimPolicy", "Delete");
+    default_text(class, "volumeBindingMode", "Immediate");
+}
+
+fn validate(class: &Map) -> Vec<FieldError> {
+    let mut errors = match text(class, "provisioner") {
+        "" => vec![FieldError::required("provisioner", "")],
+        provisioner => qualified_name("provisioner", &provisioner.to_lowercase()),
+    };
+    errors.extend(validate_parameters(object(class, "parameters")));
+    errors.extend(one_of("reclaimPolicy", text(class, "reclaimPolicy"), &["Delete", "Retain"]));
+    let modes = ["Immediate", "WaitForFirstConsumer"];
+    errors.extend(one_of("volumeBindingMode", text(class, "volumeBindingMode"), &modes));
+    errors.extend(validate_topologies(class));
+    errors
+}
+
+fn validate_parameters(parameters: &Map) -> Vec<FieldError> {
+    if parameters.len() > MAX_PARAMETERS {
+        return vec![FieldError::too_long("parameters", MAX_PARAMETERS)];
+    }
+    let mut errors = Vec::new();
+    if parameters.contains_key("") {
+        errors.push(FieldError::invalid("parameters", quoted(""), "field can not be empty."));
+    }
+    let size: usize =
+        parameters.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if size > MAX_PARAMETERS_SIZE {
+        errors.push(FieldError::too_long("parameters", MAX_PARAMETERS_SIZE));
+    }
+    errors
+}
+
+/// The keys of a topology term, with their values.
+type Topology<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+
+fn validate_topologies(class: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    // The API server begins with as many empty terms as there are terms: an empty term is a duplicate of each of them.
+    let mut seen = vec![Topology::new(); list(class, "allowedTopologies").len()];
+    for (i, term) in objects(class, "allowedTopologies").enumerate() {
+        let field = format!("allowedTopologies[{i}].matchLabelExpressions");
+        let mut topology = Topology::new();
+        for (j, requirement) in objects(term, "matchLabelExpressions").enumerate() {
+            let field = format!("{field}[{j}]");
+            errors.extend(validate_requirement(&field, requirement));
+            let key = text(requirement, "key");
+            if topology.insert(key, texts(requirement, "values").collect()).is_some() {
+                errors.push(FieldError::duplicate(format!("{field}.key"), quoted(key)));
+            }
+        }
+        let equal = seen.iter().filter(|other| **other == topology);
+        errors.extend(equal.map(|_| FieldError::duplicate(&field, quoted(""))));
+        seen.push(topology);
+    }
+    errors
+}
+
+fn validate_requirement(field: &str, requirement: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if list(requirement, "values").is_empty() {
+        errors.push(FieldError::required(format!("{field}.values"), ""));
+    }
+    let mut seen = BTreeSet::new();
+    for (i, value) in texts(requirement, "values").enumerate() {
+        if !seen.insert(value) {
+            errors.push(FieldError::duplicate(format!("{field}.values[{i}]"), quoted(value)));
+        }
+    }
+    errors.extend(qualified_name(&format!("{field}.key"), text(requirement, "key")));
+    errors
+}
+
+/// AP-133. What has not changed is not looked at again.
+fn validate_update(class: &Map, old: &Map) -> Vec<FieldError> {
+    let same_text = |name| immutable(name, text(class, name), text(old, name));
+    immutable("parameters", object(class, "parameters"), object(old, "parameters"))
+        .into_iter()
+        .chain(["provisioner", "reclaimPolicy", "volumeBindingMode"].into_iter().filter_map(same_text))
+        .collect()
+}
+
+/// The annotations that make a class the default one; the second is the name of old.
+const DEFAULT_ANNOTATIONS: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+
+/// Whether claims without a class get this one (section 12 of the conventions).
+pub fn is_default(class: &Map) -> bool {
+    let annotations = object(metadata(class), "annotations");
+    DEFAULT_ANNOTATIONS.into_iter().any(|name| text(annotations, name) == "true")
+}
+
+fn row(class: &Map, now: i64) -> Row {
+    let shown_name = match is_default(class) {
+        true => Value::from(format!("{} (default)", text(metadata(class), "name"))),
+        false => name(class),
+    };
+    let cells = vec![
+        shown_name,
+        Value::from(text(class, "provisioner")),
+        Value::from(text(class, "reclaimPolicy")),
+        Value::from(text(class, "volumeBindingMode")),
+        Value::from(is_set(class, "allowVolumeExpansion")),
+        age(class, now),
+    ];
+    Row { cells, completed: None }
+}

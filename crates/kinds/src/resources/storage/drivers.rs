@@ -1,0 +1,151 @@
+//! CSIDrivers: what a CSI driver can do and wants.
+
+use std::collections::BTreeSet;
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use super::USUAL;
+use crate::Map;
+use crate::resource::{MetadataChecks, Resource};
+use crate::resources::cells::{AGE, NAME, age, name, text_column};
+use crate::resources::fields::{
+    default_text, default_value, is_present, is_set, list, object, object_mut, objects, raise_generation,
+    text, texts,
+};
+use crate::resources::formats::{immutable, one_of, quoted};
+use crate::schema::storage::CSI_DRIVER;
+use crate::table::{Column, NONE, Row};
+
+/// The row of CSIDrivers.
+pub static CSI_DRIVERS: Resource = Resource {
+    kind: "CSIDriver",
+    plural: "csidrivers",
+    schema: &CSI_DRIVER,
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
+    default,
+    validate_create: validate,
+    prepare_update,
+    validate_update,
+    columns: COLUMNS,
+    row,
+    ..USUAL
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    flag_column("AttachRequired", "Whether volumes must be attached before they are mounted."),
+    flag_column("PodInfoOnMount", "Whether the driver is told about the pod that it mounts for."),
+    flag_column("StorageCapacity", "Whether the scheduler looks at how much storage is left."),
+    text_column(
+        "TokenRequests",
+        "The audiences of the tokens that the driver gets of a pod's service account.",
+    ),
+    flag_column("RequiresRepublish", "Whether the driver is called again from time to time."),
+    text_column("Modes", "Which kinds of volumes it serves."),
+    AGE,
+];
+
+const fn flag_column(name: &'static str, description: &'static str) -> Column {
+    Column { name, kind: "boolean", format: "", description, priority: 0 }
+}
+
+/// The shortest and the longest life of a token, in seconds.
+const TOKEN_LIFE: std::ops::RangeInclusive<i64> = 600..=1 << 32;
+
+fn default(driver: &mut Map) {
+    let Some(spec) = object_mut(driver, "spec") else { return };
+    default_value(spec, "attachRequired", true);
+    default_text(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+    for name in ["podInfoOnMount", "requiresRepublish", "seLinuxMount", "storageCapacity"] {
+        default_value(spec, name, false);
+    }
+    if list(spec, "volumeLifecycleModes").is_empty() {
+        spec.insert("volumeLifecycleModes".to_owned(), Value::from(vec!["Persistent"]));
+    }
+}
+
+fn validate(driver: &Map) -> Vec<FieldError> {
+    let spec = object(driver, "spec");
+    let mut errors = Vec::new();
+    let policies = ["ReadWriteOnceWithFSType", "File", "None"];
+    errors.extend(one_of("spec.fsGroupPolicy", text(spec, "fsGroupPolicy"), &policies));
+    errors.extend(validate_token_requests(spec));
+    let modes = texts(spec, "volumeLifecycleModes");
+    errors.extend(
+        modes.filter_map(|mode| one_of("spec.volumeLifecycleModes", mode, &["Persistent", "Ephemeral"])),
+    );
+    let period = spec.get("nodeAllocatableUpdatePeriodSeconds").and_then(Value::as_i64);
+    if let Some(period) = period.filter(|&period| period < 10) {
+        let field = "spec.nodeAllocatableUpdatePeriodSeconds";
+        let detail = "must be greater than or equal to 10 seconds";
+        errors.push(FieldError::invalid(field, period.to_string(), detail));
+    }
+    if is_present(spec, "serviceAccountTokenInSecrets") && list(spec, "tokenRequests").is_empty() {
+        let detail = "may only be set when there are token requests";
+        let shown = is_set(spec, "serviceAccountTokenInSecrets").to_string();
+        errors.push(FieldError::invalid("spec.serviceAccountTokenInSecrets", shown, detail));
+    }
+    errors
+}
+
+/// A second request for an audience is not looked at further.
+fn validate_token_requests(spec: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut audiences = BTreeSet::new();
+    for (i, request) in objects(spec, "tokenRequests").enumerate() {
+        let field = format!("spec.tokenRequests[{i}]");
+        let audience = text(request, "audience");
+        if !audiences.insert(audience) {
+            errors.push(FieldError::duplicate(format!("{field}.audience"), quoted(audience)));
+            continue;
+        }
+        let seconds = request.get("expirationSeconds").and_then(Value::as_i64);
+        if let Some(seconds) = seconds.filter(|seconds| !TOKEN_LIFE.contains(seconds)) {
+            let detail = match seconds < *TOKEN_LIFE.start() {
+                true => "may not specify a duration less than 10 minutes",
+                false => "may not specify a duration larger than 2^32 seconds",
+            };
+            errors.push(FieldError::invalid(
+                format!("{field}.expirationSeconds"),
+                seconds.to_string(),
+                detail,
+            ));
+        }
+    }
+    errors
+}
+
+fn prepare_update(driver: &mut Map, old: &Map) {
+    let has_changed = object(driver, "spec") != object(old, "spec");
+    raise_generation(driver, old, has_changed);
+}
+
+/// AP-133. The first path is misspelt in Kubernetes, too.
+fn validate_update(driver: &Map, old: &Map) -> Vec<FieldError> {
+    let (spec, old_spec) = (object(driver, "spec"), object(old, "spec"));
+    let (attach, modes) = ("attachRequired", "volumeLifecycleModes");
+    let mut errors = validate(driver);
+    errors.extend(immutable("spec.attachedRequired", is_set(spec, attach), is_set(old_spec, attach)));
+    errors.extend(immutable("spec.volumeLifecycleModes", list(spec, modes), list(old_spec, modes)));
+    errors
+}
+
+fn row(driver: &Map, now: i64) -> Row {
+    let spec = object(driver, "spec");
+    let flag = |name| Value::from(is_set(spec, name));
+    let audiences: Vec<&str> =
+        objects(spec, "tokenRequests").map(|request| text(request, "audience")).collect();
+    let modes: Vec<&str> = texts(spec, "volumeLifecycleModes").collect();
+    let cells = vec![
+        name(driver),
+        flag("attachRequired"),
+        flag("podInfoOnMount"),
+        flag("storageCapacity"),
+        Value::from(if audiences.is_empty() { "<unset>".to_owned() } else { audiences.join(",") }),
+        flag("requiresRepublish"),
+        Value::from(if modes.is_empty() { NONE.to_owned() } else { modes.join(",") }),
+        age(driver, now),
+    ];
+    Row { cells, completed: None }
+}

@@ -1,0 +1,118 @@
+//! CSINodes: which CSI drivers there are on a node.
+
+use std::collections::BTreeSet;
+
+use portcullis_policy::field_error::FieldError;
+use serde_json::Value;
+
+use super::USUAL;
+use crate::Map;
+use crate::resource::{MetadataChecks, Resource};
+use crate::resources::cells::{AGE, NAME, age, name};
+use crate::resources::fields::{
+    empty_to_null, list, number, object, object_mut, objects, objects_mut, text, texts,
+};
+use crate::resources::formats::{driver_name, immutable, qualified_name, quoted};
+use crate::schema::storage::CSI_NODE;
+use crate::table::{Column, Row};
+
+/// The row of CSINodes.
+pub static CSI_NODES: Resource = Resource {
+    kind: "CSINode",
+    plural: "csinodes",
+    schema: &CSI_NODE,
+    metadata_checks: MetadataChecks { alone: 1, as_update: 0, knows_finalizers: true },
+    default,
+    validate_create: validate,
+    validate_update,
+    columns: &[NAME, DRIVERS, AGE],
+    row: |node, now| Row {
+        cells: vec![name(node), Value::from(list(object(node, "spec"), "drivers").len()), age(node, now)],
+        completed: None,
+    },
+    ..USUAL
+};
+
+const DRIVERS: Column = Column {
+    name: "Drivers",
+    kind: "integer",
+    format: "",
+    description: "How many CSI drivers there are on the node.",
+    priority: 0,
+};
+
+/// How many bytes the id of a node may have.
+const MAX_NODE_ID: usize = 256;
+
+/// AP-136.
+fn default(node: &mut Map) {
+    let Some(spec) = object_mut(node, "spec") else { return };
+    empty_to_null(spec, "drivers");
+    objects_mut(spec, "drivers").for_each(|driver| empty_to_null(driver, "topologyKeys"));
+}
+
+fn validate(node: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut names = BTreeSet::new();
+    for (i, driver) in objects(object(node, "spec"), "drivers").enumerate() {
+        let field = format!("spec.drivers[{i}]");
+        let (driver_name_, at_name) = (text(driver, "name"), format!("{field}.name"));
+        errors.extend(driver_name(&at_name, driver_name_));
+        errors.extend(validate_node_id(&format!("{field}.nodeID"), text(driver, "nodeID")));
+        let count = number(object(driver, "allocatable"), "count");
+        if count < 0 {
+            let detail = "must be greater than or equal to 0";
+            errors.push(FieldError::invalid(format!("{field}.allocatable.count"), count.to_string(), detail));
+        }
+        if !names.insert(driver_name_) {
+            errors.push(FieldError::duplicate(at_name, quoted(driver_name_)));
+        }
+        errors.extend(validate_topology_keys(&field, driver));
+    }
+    errors
+}
+
+fn validate_node_id(field: &str, id: &str) -> Option<FieldError> {
+    match id.len() {
+        0 => Some(FieldError::required(field, "")),
+        1..=MAX_NODE_ID => None,
+        _ => {
+            Some(FieldError::invalid(field, quoted(id), format!("must be {MAX_NODE_ID} characters or less")))
+        }
+    }
+}
+
+/// The errors name the driver, not the key.
+fn validate_topology_keys(field: &str, driver: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut keys = BTreeSet::new();
+    for key in texts(driver, "topologyKeys") {
+        if key.is_empty() {
+            errors.push(FieldError::required(field, ""));
+        }
+        if !keys.insert(key) {
+            errors.push(FieldError::duplicate(field, quoted(key)));
+        }
+        errors.extend(qualified_name(field, key));
+    }
+    errors
+}
+
+/// What is there of a driver stays, except how many volumes it can take; drivers come and go.
+fn validate_update(node: &Map, old: &Map) -> Vec<FieldError> {
+    let drivers = |node| objects(object(node, "spec"), "drivers");
+    let fixed = |driver: &Map| {
+        let mut driver = driver.clone();
+        driver.remove("allocatable");
+        empty_to_null(&mut driver, "topologyKeys");
+        driver
+    };
+    let mut errors = validate(node);
+    for old_driver in drivers(old) {
+        let namesakes = drivers(node).filter(|driver| text(driver, "name") == text(old_driver, "name"));
+        errors.extend(
+            namesakes.filter_map(|driver| immutable("spec.drivers", fixed(driver), fixed(old_driver))),
+        );
+    }
+    errors
+}

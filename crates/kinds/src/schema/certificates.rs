@@ -1,0 +1,38 @@
+//! The shapes of certificate signing requests.
+
+use crate::schema::Shape::{Bytes, Int32, List, Map, Object, Text, Time};
+use crate::schema::meta::OBJECT_META;
+use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+
+types! {
+    "certificates/v1";
+    CertificateSigningRequest CERTIFICATE_SIGNING_REQUEST {
+        KIND,
+        API_VERSION,
+        always("metadata", 1, Object(&OBJECT_META)),
+        always("spec", 2, Object(&CERTIFICATE_SIGNING_REQUEST_SPEC)),
+        always("status", 3, Object(&CERTIFICATE_SIGNING_REQUEST_STATUS)),
+    }
+    CertificateSigningRequestSpec CERTIFICATE_SIGNING_REQUEST_SPEC {
+        always("request", 1, Bytes),
+        always("signerName", 7, Text),
+        when_set("expirationSeconds", 8, Int32),
+        unless_zero("usages", 5, List(&Text)),
+        unless_zero("username", 2, Text),
+        unless_zero("uid", 3, Text),
+        unless_zero("groups", 4, List(&Text)),
+        unless_zero("extra", 6, Map(&List(&Text))),
+    }
+    CertificateSigningRequestStatus CERTIFICATE_SIGNING_REQUEST_STATUS {
+        unless_zero("conditions", 1, List(&Object(&CERTIFICATE_SIGNING_REQUEST_CONDITION))),
+        unless_zero("certificate", 2, Bytes),
+    }
+    CertificateSigningRequestCondition CERTIFICATE_SIGNING_REQUEST_CONDITION {
+        always("type", 1, Text),
+        always("status", 6, Text),
+        unless_zero("reason", 2, Text),
+        unless_zero("message", 3, Text),
+        always("lastUpdateTime", 4, Time),
+        always("lastTransitionTime", 5, Time),
+    }
+}

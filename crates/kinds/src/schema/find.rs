@@ -1,0 +1,122 @@
+//! Finds a kind's shape by what a document says of itself.
+
+use super::core::{claim, node, persistent_volume, pod, service, small};
+use super::resource::{claim as device_claim, slice};
+use super::{
+    Type, authentication, authorization, authorization_v1beta1, certificates, coordination, discovery,
+    events, machine, meta, node as node_group, policy, rbac, storage,
+};
+
+/// The groups and what the packages of their types begin with. Other groups' packages bear the whole name.
+const GROUPS: &[(&str, &str)] = &[
+    ("authentication.k8s.io", "authentication"),
+    ("authorization.k8s.io", "authorization"),
+    ("certificates.k8s.io", "certificates"),
+    ("coordination.k8s.io", "coordination"),
+    ("discovery.k8s.io", "discovery"),
+    ("events.k8s.io", "events"),
+    ("meta.k8s.io", "meta"),
+    ("node.k8s.io", "node"),
+    ("rbac.authorization.k8s.io", "rbac"),
+    ("resource.k8s.io", "resource"),
+    ("storage.k8s.io", "storage"),
+];
+
+/// Every kind that has documents of its own.
+static KINDS: &[&Type] = &[
+    &small::BINDING,
+    &small::CONFIG_MAP,
+    &service::ENDPOINTS,
+    &small::EVENT,
+    &small::NAMESPACE,
+    &node::NODE,
+    &persistent_volume::PERSISTENT_VOLUME,
+    &claim::PERSISTENT_VOLUME_CLAIM,
+    &pod::POD,
+    &pod::POD_TEMPLATE,
+    &small::SECRET,
+    &service::SERVICE,
+    &small::SERVICE_ACCOUNT,
+    &authentication::SELF_SUBJECT_REVIEW,
+    &authentication::TOKEN_REQUEST,
+    &authentication::TOKEN_REVIEW,
+    &authorization::LOCAL_SUBJECT_ACCESS_REVIEW,
+    &authorization::SELF_SUBJECT_ACCESS_REVIEW,
+    &authorization::SELF_SUBJECT_RULES_REVIEW,
+    &authorization::SUBJECT_ACCESS_REVIEW,
+    &authorization_v1beta1::LOCAL_SUBJECT_ACCESS_REVIEW,
+    &authorization_v1beta1::SUBJECT_ACCESS_REVIEW,
+    &certificates::CERTIFICATE_SIGNING_REQUEST,
+    &machine::CLUSTER_V1BETA1_MACHINE,
+    &machine::CLUSTER_MACHINE,
+    &coordination::LEASE,
+    &discovery::ENDPOINT_SLICE,
+    &events::EVENT,
+    &machine::OPENSHIFT_MACHINE,
+    &node_group::RUNTIME_CLASS,
+    &policy::EVICTION,
+    &rbac::CLUSTER_ROLE,
+    &rbac::CLUSTER_ROLE_BINDING,
+    &rbac::ROLE,
+    &rbac::ROLE_BINDING,
+    &device_claim::DEVICE_CLASS,
+    &device_claim::RESOURCE_CLAIM,
+    &device_claim::RESOURCE_CLAIM_TEMPLATE,
+    &slice::RESOURCE_SLICE,
+    &storage::CSI_DRIVER,
+    &storage::CSI_NODE,
+    &storage::STORAGE_CLASS,
+    &storage::VOLUME_ATTACHMENT,
+];
+
+/// Kinds that every group and version has.
+static COMMON: &[&Type] = &[
+    &meta::CREATE_OPTIONS,
+    &meta::DELETE_OPTIONS,
+    &meta::PARTIAL_OBJECT_METADATA,
+    &meta::PATCH_OPTIONS,
+    &meta::STATUS,
+    &meta::UPDATE_OPTIONS,
+];
+
+/// Packages whose kinds have the shapes of another one's, but for those that are in [`KINDS`] themselves.
+const SAME: &[(&str, &str)] =
+    &[("authorization/v1beta1", "authorization/v1"), ("policy/v1beta1", "policy/v1")];
+
+/// Every kind that has documents of its own, apart from those that all groups have.
+pub fn kinds() -> impl Iterator<Item = &'static Type> {
+    KINDS.iter().copied()
+}
+
+/// The group and version that the documents of a kind say; nothing for a type that has none of its own.
+pub fn group_version(ty: &Type) -> Option<(&'static str, &'static str)> {
+    if COMMON.iter().any(|common| std::ptr::eq(*common, ty)) {
+        return Some(("", "v1"));
+    }
+    let kind = KINDS.iter().find(|kind| std::ptr::eq(**kind, ty))?;
+    let (short, version) = kind.package.split_once('/')?;
+    let group = match short {
+        "core" => "",
+        short => GROUPS.iter().find(|(_, of)| *of == short).map_or(short, |(group, _)| group),
+    };
+    Some((group, version))
+}
+
+/// The shape of a kind. `package` is a package (`rbac/v1`) or an `apiVersion` (`rbac.authorization.k8s.io/v1`, `v1`).
+pub fn find(package: &str, kind: &str) -> Option<&'static Type> {
+    let (group, version) = match package.split_once('/') {
+        None => ("core", package),
+        Some((group, version)) => {
+            let short = GROUPS.iter().find(|(long, _)| *long == group);
+            (short.map_or(group, |(_, short)| *short), version)
+        }
+    };
+    let same = SAME.iter().find(|(package, _)| package.split_once('/') == Some((group, version)));
+    named(KINDS, group, version, kind)
+        .or_else(|| same.and_then(|(_, of)| of.split_once('/')).and_then(|(g, v)| named(KINDS, g, v, kind)))
+        .or_else(|| COMMON.iter().copied().find(|ty| ty.name == kind))
+}
+
+fn named(kinds: &[&'static Type], group: &str, version: &str, kind: &str) -> Option<&'static Type> {
+    kinds.iter().copied().find(|ty| ty.name == kind && ty.package.split_once('/') == Some((group, version)))
+}

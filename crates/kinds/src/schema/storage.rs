@@ -1,0 +1,91 @@
+//! The shapes of storage classes, drivers and attachments.
+
+use crate::schema::Shape::{Bool, Int32, Int64, List, Map, Object, Text, Time};
+use crate::schema::core::persistent_volume::PERSISTENT_VOLUME_SPEC;
+use crate::schema::core::references::TOPOLOGY_SELECTOR_TERM;
+use crate::schema::meta::OBJECT_META;
+use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+
+types! {
+    "storage/v1";
+    StorageClass STORAGE_CLASS {
+        KIND,
+        API_VERSION,
+        always("metadata", 1, Object(&OBJECT_META)),
+        always("provisioner", 2, Text),
+        unless_zero("parameters", 3, Map(&Text)),
+        when_set("reclaimPolicy", 4, Text),
+        unless_zero("mountOptions", 5, List(&Text)),
+        when_set("allowVolumeExpansion", 6, Bool),
+        when_set("volumeBindingMode", 7, Text),
+        unless_zero("allowedTopologies", 8, List(&Object(&TOPOLOGY_SELECTOR_TERM))),
+    }
+    CSINode CSI_NODE {
+        KIND,
+        API_VERSION,
+        always("metadata", 1, Object(&OBJECT_META)),
+        always("spec", 2, Object(&CSI_NODE_SPEC)),
+    }
+    CSIDriver CSI_DRIVER {
+        KIND,
+        API_VERSION,
+        always("metadata", 1, Object(&OBJECT_META)),
+        always("spec", 2, Object(&CSI_DRIVER_SPEC)),
+    }
+    VolumeAttachment VOLUME_ATTACHMENT {
+        KIND,
+        API_VERSION,
+        always("metadata", 1, Object(&OBJECT_META)),
+        always("spec", 2, Object(&VOLUME_ATTACHMENT_SPEC)),
+        always("status", 3, Object(&VOLUME_ATTACHMENT_STATUS)),
+    }
+    CSINodeSpec CSI_NODE_SPEC {
+        always("drivers", 1, List(&Object(&CSI_NODE_DRIVER))).by_key("name"),
+    }
+    CSIDriverSpec CSI_DRIVER_SPEC {
+        when_set("attachRequired", 1, Bool),
+        when_set("podInfoOnMount", 2, Bool),
+        unless_zero("volumeLifecycleModes", 3, List(&Text)),
+        when_set("storageCapacity", 4, Bool),
+        when_set("fsGroupPolicy", 5, Text),
+        unless_zero("tokenRequests", 6, List(&Object(&TOKEN_REQUEST))),
+        when_set("requiresRepublish", 7, Bool),
+        when_set("seLinuxMount", 8, Bool),
+        when_set("nodeAllocatableUpdatePeriodSeconds", 9, Int64),
+        when_set("serviceAccountTokenInSecrets", 10, Bool),
+        when_set("preventPodSchedulingIfMissing", 11, Bool),
+    }
+    VolumeAttachmentSpec VOLUME_ATTACHMENT_SPEC {
+        always("attacher", 1, Text),
+        always("source", 2, Object(&VOLUME_ATTACHMENT_SOURCE)),
+        always("nodeName", 3, Text),
+    }
+    VolumeAttachmentStatus VOLUME_ATTACHMENT_STATUS {
+        always("attached", 1, Bool),
+        unless_zero("attachmentMetadata", 2, Map(&Text)),
+        when_set("attachError", 3, Object(&VOLUME_ERROR)),
+        when_set("detachError", 4, Object(&VOLUME_ERROR)),
+    }
+    CSINodeDriver CSI_NODE_DRIVER {
+        always("name", 1, Text),
+        always("nodeID", 2, Text),
+        always("topologyKeys", 3, List(&Text)),
+        when_set("allocatable", 4, Object(&VOLUME_NODE_RESOURCES)),
+    }
+    TokenRequest TOKEN_REQUEST {
+        always("audience", 1, Text),
+        when_set("expirationSeconds", 2, Int64),
+    }
+    VolumeAttachmentSource VOLUME_ATTACHMENT_SOURCE {
+        when_set("persistentVolumeName", 1, Text),
+        when_set("inlineVolumeSpec", 2, Object(&PERSISTENT_VOLUME_SPEC)),
+    }
+    VolumeError VOLUME_ERROR {
+        always("time", 1, Time),
+        unless_zero("message", 2, Text),
+        when_set("errorCode", 3, Int32),
+    }
+    VolumeNodeResources VOLUME_NODE_RESOURCES {
+        when_set("count", 1, Int32),
+    }
+}

@@ -1,0 +1,69 @@
+//! How the tables of fields are written down: one field a line.
+
+use super::{Field, Merge, Presence, Shape};
+
+/// Says the types of a package: each with the name of its static.
+macro_rules! types {
+    ($package:literal; $($name:ident $static:ident { $($field:expr),* $(,)? })*) => {
+        $(
+            #[doc = concat!("`", stringify!($name), "` of `", $package, "`.")]
+            pub static $static: crate::schema::Type = crate::schema::Type {
+                name: stringify!($name),
+                package: $package,
+                fields: &[$($field),*],
+            };
+        )*
+    };
+}
+pub(super) use types;
+
+/// The kind of a document. In protobuf the envelope says it.
+pub(super) const KIND: Field = unless_zero("kind", 0, Shape::Text);
+
+/// The group and version of a document. In protobuf the envelope says it.
+pub(super) const API_VERSION: Field = unless_zero("apiVersion", 0, Shape::Text);
+
+/// A field that is always printed.
+pub(super) const fn always(name: &'static str, number: u32, shape: Shape) -> Field {
+    Field { name, number, within: 0, shape, presence: Presence::Always, merge: Merge::Default }
+}
+
+/// A field that is printed when it is set, and as `null` otherwise.
+pub(super) const fn or_null(name: &'static str, number: u32, shape: Shape) -> Field {
+    Field { presence: Presence::OrNull, ..always(name, number, shape) }
+}
+
+/// A field that is printed unless it is its zero value.
+pub(super) const fn unless_zero(name: &'static str, number: u32, shape: Shape) -> Field {
+    Field { presence: Presence::WhenNotZero, ..always(name, number, shape) }
+}
+
+/// A field that is printed when it is set.
+pub(super) const fn when_set(name: &'static str, number: u32, shape: Shape) -> Field {
+    Field { presence: Presence::WhenSet, ..always(name, number, shape) }
+}
+
+/// Members that no field of the type names are kept as they are. For types that have no protobuf form.
+pub(super) const REST: Field = when_set(super::REST, 0, Shape::Any);
+
+impl Field {
+    /// In protobuf the field lies in an embedded message of this number.
+    pub(super) const fn within(self, number: u32) -> Self {
+        Self { within: number, ..self }
+    }
+
+    /// Entries with the same value of `key` are merged.
+    pub(super) const fn by_key(self, key: &'static str) -> Self {
+        Self { merge: Merge::ByKey(key), ..self }
+    }
+
+    /// As `by_key`, and only the members that the patch lists in `$retainKeys` stay.
+    pub(super) const fn by_key_retaining(self, key: &'static str) -> Self {
+        Self { merge: Merge::ByKeyRetaining(key), ..self }
+    }
+
+    /// The list is merged as a set.
+    pub(super) const fn as_set(self) -> Self {
+        Self { merge: Merge::Set, ..self }
+    }
+}

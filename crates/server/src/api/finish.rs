@@ -1,0 +1,68 @@
+//! The last step of every answer: YAML for those who ask for it, and compression where it pays.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, VARY};
+use http::{HeaderMap, HeaderValue};
+
+use super::negotiate::{self, Syntax};
+use crate::body::Body;
+use crate::status::{Answer, JSON};
+
+const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
+/// Shorter answers are not compressed. Bytes; as in kube-apiserver.
+const COMPRESS_FROM: usize = 128 * 1024;
+
+/// Gives an answer the form that the client asked for. Streams stay as they are.
+pub(crate) fn finish(answer: Answer, headers: &HeaderMap) -> Answer {
+    let (mut head, body) = answer.into_parts();
+    let Body::Whole(mut bytes) = body else { return Answer::from_parts(head, body) };
+    if head.headers.get(CONTENT_TYPE) == Some(&JSON)
+        && wants_yaml(head.status.is_success(), headers)
+        && let Some(yaml) = yaml(&bytes)
+    {
+        head.headers.insert(CONTENT_TYPE, YAML);
+        bytes = yaml;
+    }
+    if bytes.len() >= COMPRESS_FROM
+        && takes_gzip(headers)
+        && let Ok(smaller) = compressed(&bytes)
+    {
+        head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        head.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+        bytes = smaller;
+    }
+    Answer::from_parts(head, Body::Whole(bytes))
+}
+
+fn wants_yaml(is_success: bool, headers: &HeaderMap) -> bool {
+    let syntax = if is_success {
+        negotiate::objects(headers).map(|accepted| accepted.syntax).unwrap_or_default()
+    } else {
+        negotiate::syntax(headers)
+    };
+    syntax == Syntax::Yaml
+}
+
+fn yaml(json: &[u8]) -> Option<Bytes> {
+    let document: serde_json::Value = serde_json::from_slice(json).ok()?;
+    serde_saphyr::to_string(&document).ok().map(Bytes::from)
+}
+
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let Some(Ok(value)) = headers.get(ACCEPT_ENCODING).map(HeaderValue::to_str) else { return false };
+    value.split(',').any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        name.eq_ignore_ascii_case("gzip") && !parts.any(|part| matches!(part, "q=0" | "q=0.0"))
+    })
+}
+
+fn compressed(bytes: &[u8]) -> std::io::Result<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
+    encoder.write_all(bytes)?;
+    encoder.finish().map(Bytes::from)
+}

@@ -1,0 +1,111 @@
+//! Admission: what is asked of a write beyond whether the caller may make it. Plugins look at the object, and those of
+//! the first round may change it.
+//!
+//! The order of [`PLUGINS`] is that of kube-apiserver. The first refusal is the answer.
+
+mod namespace_lifecycle;
+mod node_restriction;
+
+use std::pin::Pin;
+
+use kinds::Map;
+use kinds::resource::Resource;
+use policy::User;
+pub(crate) use policy::restriction::Operation;
+use portcullis_kinds as kinds;
+use portcullis_policy as policy;
+
+use crate::backend::Backend;
+use crate::service::App;
+use crate::status::{Cause, Status};
+
+/// Every plugin, in order. One that is not here is never asked.
+static PLUGINS: &[&dyn Plugin] =
+    &[&namespace_lifecycle::NamespaceLifecycle, &node_restriction::NodeRestriction];
+
+/// A write under review.
+pub(crate) struct Review<'a> {
+    pub(crate) app: &'a App,
+    /// What else is stored.
+    pub(crate) backend: &'a Backend,
+    pub(crate) operation: Operation,
+    pub(crate) user: &'a User,
+    pub(crate) resource: &'static Resource,
+    /// The subresource, or empty.
+    pub(crate) subresource: &'static str,
+    /// The namespace, or empty.
+    pub(crate) namespace: &'a str,
+    /// The name that the endpoint found; empty while it is still to be generated.
+    pub(crate) name: &'a str,
+    /// The object as it is to be: of a create or an update. For subresources with documents of their own, that document.
+    pub(crate) object: Option<&'a mut Map>,
+    /// The object as it is stored: of an update or a delete.
+    pub(crate) old: Option<&'a Map>,
+    /// Whether nothing will be stored.
+    #[expect(dead_code, reason = "for plugins that have effects of their own")]
+    pub(crate) is_dry_run: bool,
+}
+
+impl Review<'_> {
+    /// Whether this is about objects of a kind, and not about what is below them.
+    pub(crate) fn is_of(&self, group: &str, plural: &str) -> bool {
+        self.resource.group == group && self.resource.plural == plural && self.subresource.is_empty()
+    }
+
+    /// 403 for this request. Without a name, that of the object counts, or its prefix.
+    pub(crate) fn forbidden(&self, why: &str, causes: Vec<Cause>) -> Status {
+        let metadata = self.object.as_ref().and_then(|object| object.get("metadata"));
+        let text = |field: &str| metadata.and_then(|m| m.get(field)).and_then(|v| v.as_str());
+        let name = [Some(self.name), text("name"), text("generateName")]
+            .into_iter()
+            .flatten()
+            .find(|name| !name.is_empty())
+            .unwrap_or("Unknown");
+        Status::not_admitted(self.resource.group, self.resource.plural, name, why, causes)
+    }
+}
+
+/// What a plugin says, once it has looked up what it must.
+pub(crate) type Verdict<'r> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'r>>;
+
+/// Something that must be asked before a write. The names are those of `--enable-admission-plugins`.
+pub(crate) trait Plugin: Send + Sync {
+    /// Whether it has anything to say about such a write. Nothing else is called when it has not.
+    fn handles(&self, review: &Review<'_>) -> bool;
+
+    /// The first round, before the object is validated: may change it.
+    fn admit<'r>(&'r self, _review: &'r mut Review<'_>) -> Verdict<'r> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// The second round, once the object is valid.
+    fn validate<'r>(&'r self, _review: &'r Review<'_>) -> Verdict<'r> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// The first round: before validation.
+///
+/// # Errors
+/// The first refusal.
+pub(crate) async fn admit(review: &mut Review<'_>) -> Result<(), Status> {
+    for plugin in PLUGINS {
+        if plugin.handles(review) {
+            plugin.admit(review).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The second round: after validation.
+///
+/// # Errors
+/// The first refusal.
+pub(crate) async fn validate(review: &Review<'_>) -> Result<(), Status> {
+    for plugin in PLUGINS {
+        if plugin.handles(review) {
+            plugin.validate(review).await?;
+        }
+    }
+    Ok(())
+}

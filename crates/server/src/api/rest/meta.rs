@@ -1,0 +1,117 @@
+//! The metadata that every object has. The rules are in `portcullis_kinds::meta`; here is what they need of the outside,
+//! and what deletions read and write.
+
+use kinds::Map;
+pub(crate) use kinds::meta::{is_terminating, text};
+use kinds::time::Instant;
+use portcullis_kinds as kinds;
+use serde_json::Value;
+
+use super::target::Target;
+use crate::status::Status;
+
+/// The metadata of an object. There is some once it has been decoded.
+pub(crate) fn of(object: &Map) -> &Map {
+    static NONE: std::sync::LazyLock<Map> = std::sync::LazyLock::new(Map::new);
+    object.get("metadata").and_then(Value::as_object).unwrap_or_else(|| &NONE)
+}
+
+/// Changes the metadata of an object.
+pub(crate) fn change<R>(object: &mut Map, change: impl FnOnce(&mut Map) -> R) -> R {
+    let mut metadata = match object.remove("metadata") {
+        Some(Value::Object(metadata)) => metadata,
+        _ => Map::new(),
+    };
+    let result = change(&mut metadata);
+    object.insert("metadata".to_owned(), Value::Object(metadata));
+    result
+}
+
+/// Sets a field of the metadata.
+pub(crate) fn set(object: &mut Map, field: &str, value: impl Into<Value>) {
+    change(object, |metadata| metadata.insert(field.to_owned(), value.into()));
+}
+
+/// Removes a field of the metadata.
+pub(crate) fn unset(object: &mut Map, field: &str) {
+    change(object, |metadata| metadata.remove(field));
+}
+
+/// The finalizers.
+pub(crate) fn finalizers(object: &Map) -> Vec<&str> {
+    let list = of(object).get("finalizers").and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// Sets the finalizers; none of them leaves the field out.
+pub(crate) fn set_finalizers(object: &mut Map, finalizers: Vec<String>) {
+    match finalizers.is_empty() {
+        true => unset(object, "finalizers"),
+        false => set(object, "finalizers", finalizers),
+    }
+}
+
+/// The grace period of a deletion, if there is one.
+pub(crate) fn grace_period(object: &Map) -> Option<i64> {
+    of(object).get("deletionGracePeriodSeconds").and_then(Value::as_i64)
+}
+
+/// One more generation, where the kind counts them.
+pub(crate) fn raise_generation(object: &mut Map) {
+    if let Some(generation) = of(object).get("generation").and_then(Value::as_i64).filter(|g| *g > 0) {
+        set(object, "generation", generation + 1);
+    }
+}
+
+/// Puts the object into the namespace of the request (AP-31).
+///
+/// # Errors
+/// 400 when it says that it belongs elsewhere.
+pub(crate) fn place(object: &mut Map, target: &Target<'_>) -> Result<(), Status> {
+    kinds::meta::settle_namespace(object, target.namespace)
+        .map_err(|error| Status::bad_request(error.to_string()))
+}
+
+/// Gives a new object its identity and, if it has only a prefix, its name (AP-30, AP-32). True: the name was made here.
+///
+/// # Errors
+/// The system has no randomness.
+pub(crate) fn identify(object: &mut Map, now: i64) -> Result<bool, Status> {
+    let mut uid = [0_u8; 16];
+    getrandom::fill(&mut uid).map_err(Status::internal)?;
+    let mut suffix = [0_u8; 8];
+    getrandom::fill(&mut suffix).map_err(Status::internal)?;
+    kinds::meta::begin(object, &uuid(uid), Instant::of_seconds(now));
+    let is_named = !text(object, "name").is_empty();
+    kinds::meta::generate_name(object, u64::from_ne_bytes(suffix));
+    Ok(!is_named && !text(object, "name").is_empty())
+}
+
+/// A random UUID (version 4) out of random bytes.
+fn uuid(random: [u8; 16]) -> String {
+    let mut text = String::with_capacity(36);
+    for (i, byte) in random.iter().enumerate() {
+        let byte = match i {
+            6 => byte & 0x0f | 0x40,
+            8 => byte & 0x3f | 0x80,
+            _ => *byte,
+        };
+        if matches!(i, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        for digit in [byte >> 4, byte & 0x0f] {
+            text.extend(char::from_digit(u32::from(digit), 16));
+        }
+    }
+    text
+}
+
+/// A time in whole seconds, as objects have it.
+pub(crate) fn time(seconds: i64) -> String {
+    Instant::of_seconds(seconds).to_string()
+}
+
+/// The seconds of a time as objects have it.
+pub(crate) fn seconds(text: &str) -> Option<i64> {
+    Instant::parse(text).ok().map(|instant| instant.seconds)
+}

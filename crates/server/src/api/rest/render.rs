@@ -1,0 +1,249 @@
+//! What the client sees of an object: the whole, its metadata, or a row of a table (AP-18, AP-90 to AP-93).
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::StatusCode;
+use kinds::Map;
+use kinds::resource::Resource;
+use portcullis_kinds as kinds;
+use portcullis_store::{Entry, Revision};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use super::{Call, decode, now, storage};
+use crate::api::negotiate::{self, Accepted};
+use crate::go::quoted;
+use crate::status::{Answer, Status, json, json_bytes};
+
+/// What is said about a list.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ListMeta {
+    /// The revision that it shows.
+    #[serde(rename = "resourceVersion", serialize_with = "as_text")]
+    pub(crate) revision: Revision,
+    /// How to go on; nothing on the last page.
+    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
+    pub(crate) token: Option<String>,
+    /// How many objects come after it, if that is known.
+    #[serde(rename = "remainingItemCount", skip_serializing_if = "Option::is_none")]
+    pub(crate) remaining: Option<usize>,
+}
+
+fn as_text<S: Serializer>(revision: &Revision, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&revision.0)
+}
+
+impl ListMeta {
+    fn value(&self) -> Value {
+        json!(self)
+    }
+}
+
+/// What a row of a table holds of its object (AP-90).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Include {
+    Metadata,
+    None,
+    Object,
+}
+
+/// How objects of a kind are shown to this client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    resource: &'static Resource,
+    accepted: Accepted,
+    include: Include,
+}
+
+impl View {
+    /// The view that a client asks for.
+    ///
+    /// # Errors
+    /// 400 for an `includeObject` that is not known.
+    pub(crate) fn new(call: &Call<'_>, accepted: Accepted) -> Result<Self, Status> {
+        let include = match call.query.first("includeObject").unwrap_or_default() {
+            _ if accepted.view != negotiate::View::Table => Include::Metadata,
+            "" | "Metadata" => Include::Metadata,
+            "None" => Include::None,
+            "Object" => Include::Object,
+            other => {
+                let message = format!("unrecognized includeObject value: {}", quoted(other));
+                return Err(Status::bad_request(message));
+            }
+        };
+        Ok(Self { resource: call.target.resource, accepted, include })
+    }
+
+    /// 406 for a view that is not of this answer (AP-18).
+    ///
+    /// # Errors
+    /// Metadata of one object for a list, or the other way round.
+    pub(crate) fn allow(&self, is_list: bool) -> Result<(), Status> {
+        match self.accepted.view {
+            negotiate::View::Partial if is_list => Err(Status::not_acceptable(
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json",
+            )),
+            negotiate::View::PartialList if !is_list => Err(Status::not_acceptable(
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether this view is asked for.
+    pub(crate) fn is(&self, view: negotiate::View) -> bool {
+        self.accepted.view == view
+    }
+
+    /// An object of which nothing is told but some metadata (AP-84, AP-85).
+    pub(crate) fn bookmark(&self, metadata: Value) -> Result<Bytes, Status> {
+        let document = match self.accepted.view {
+            negotiate::View::Whole => {
+                let mut empty = decode::empty(self.resource);
+                empty.insert("kind".to_owned(), json!(self.resource.kind));
+                empty.insert("apiVersion".to_owned(), json!(self.resource.api_version()));
+                empty.insert("metadata".to_owned(), metadata);
+                Value::Object(empty)
+            }
+            negotiate::View::Partial | negotiate::View::PartialList => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": self.meta_version(), "metadata": metadata})
+            }
+            negotiate::View::Table => {
+                let list = json!({"resourceVersion": metadata.get("resourceVersion")});
+                let object = json!({"kind": "PartialObjectMetadata", "apiVersion": self.meta_version(),
+                    "metadata": metadata});
+                self.table(list, vec![json!({"cells": [], "object": object})], false)
+            }
+        };
+        written(&document)
+    }
+
+    fn meta_version(&self) -> &'static str {
+        if self.accepted.is_beta { "meta.k8s.io/v1beta1" } else { "meta.k8s.io/v1" }
+    }
+
+    /// One object, from its stored bytes.
+    pub(crate) fn object(&self, code: StatusCode, bytes: &Bytes) -> Result<Answer, Status> {
+        self.allow(false)?;
+        Ok(json_bytes(code, self.document(bytes, true)?))
+    }
+
+    /// One object as a document. `has_columns`: a table begins with its columns.
+    pub(crate) fn document(&self, bytes: &Bytes, has_columns: bool) -> Result<Bytes, Status> {
+        let document = match self.accepted.view {
+            negotiate::View::Whole => return Ok(bytes.clone()),
+            negotiate::View::Partial | negotiate::View::PartialList => self.partial(storage::decode(bytes)?),
+            negotiate::View::Table => {
+                let object = storage::decode(bytes)?;
+                let version = object.get("metadata").and_then(|m| m.get("resourceVersion")).cloned();
+                let rows = vec![self.row(object)];
+                self.table(json!({"resourceVersion": version}), rows, has_columns)
+            }
+        };
+        written(&document)
+    }
+
+    /// A list.
+    pub(crate) fn list(&self, meta: &ListMeta, entries: &[Arc<Entry>]) -> Result<Answer, Status> {
+        self.allow(true)?;
+        let served = entries.iter().map(|entry| storage::served(self.resource, &entry.value));
+        let served = served.collect::<Result<Vec<Bytes>, _>>()?;
+        let objects = served.iter().map(|bytes| storage::decode(bytes));
+        let document = match self.accepted.view {
+            negotiate::View::Whole => return Ok(json_bytes(StatusCode::OK, self.items(meta, &served))),
+            negotiate::View::Partial | negotiate::View::PartialList => {
+                let items = objects.map(|o| o.map(|object| self.partial(object)));
+                let items = items.collect::<Result<Vec<Value>, _>>()?;
+                json!({
+                    "kind": "PartialObjectMetadataList",
+                    "apiVersion": self.meta_version(),
+                    "metadata": meta.value(),
+                    // AP-93
+                    "items": if items.is_empty() { Value::Null } else { Value::Array(items) },
+                })
+            }
+            negotiate::View::Table => {
+                let rows = objects.map(|o| o.map(|object| self.row(object))).collect::<Result<_, _>>()?;
+                self.table(meta.value(), rows, true)
+            }
+        };
+        Ok(json(StatusCode::OK, &document))
+    }
+
+    /// A list, put together from stored bytes. Items carry neither kind nor version (AP-70): both stand at the start
+    /// of the bytes.
+    fn items(&self, meta: &ListMeta, objects: &[Bytes]) -> Bytes {
+        let (kind, version) = (self.resource.kind, self.resource.api_version());
+        let type_length = format!(r#"{{"kind":"{kind}","apiVersion":"{version}","#).len();
+        let size: usize = objects.iter().map(Bytes::len).sum();
+        let mut list = BytesMut::with_capacity(size + 256);
+        let meta = meta.value();
+        list.put_slice(
+            format!(r#"{{"kind":"{kind}List","apiVersion":"{version}","metadata":{meta},"items":["#)
+                .as_bytes(),
+        );
+        for (i, object) in objects.iter().enumerate() {
+            if i > 0 {
+                list.put_u8(b',');
+            }
+            list.put_u8(b'{');
+            list.put_slice(object.get(type_length..).unwrap_or_default());
+        }
+        list.put_slice(b"]}");
+        list.freeze()
+    }
+
+    fn partial(&self, mut object: Map) -> Value {
+        json!({
+            "kind": "PartialObjectMetadata",
+            "apiVersion": self.meta_version(),
+            "metadata": object.remove("metadata").unwrap_or_default(),
+        })
+    }
+
+    fn table(&self, meta: Value, rows: Vec<Value>, has_columns: bool) -> Value {
+        let columns = self.resource.columns.iter().filter(|_| has_columns);
+        let columns: Vec<Value> = columns
+            .map(|column| {
+                json!({
+                    "name": column.name,
+                    "type": column.kind,
+                    "format": column.format,
+                    "description": column.description,
+                    "priority": column.priority,
+                })
+            })
+            .collect();
+        // AP-90: kinds without columns of their own have no rows, not an empty list of them.
+        let is_plain = self.resource.columns.iter().any(|column| column.name == "Created At");
+        json!({
+            "kind": "Table",
+            "apiVersion": self.meta_version(),
+            "metadata": meta,
+            "columnDefinitions": if has_columns { Value::Array(columns) } else { Value::Null },
+            "rows": if rows.is_empty() && is_plain { Value::Null } else { Value::Array(rows) },
+        })
+    }
+
+    fn row(&self, object: Map) -> Value {
+        let row = (self.resource.row)(&object, now());
+        let object = match self.include {
+            Include::Metadata => self.partial(object),
+            Include::None => Value::Null,
+            Include::Object => Value::Object(object),
+        };
+        match row.completed {
+            None => json!({"cells": row.cells, "object": object}),
+            Some(reason) => {
+                let completed = json!({"type": "Completed", "status": "True", "reason": reason,
+                    "message": "The pod has completed."});
+                json!({"cells": row.cells, "conditions": [completed], "object": object})
+            }
+        }
+    }
+}
+
+fn written(document: &Value) -> Result<Bytes, Status> {
+    serde_json::to_vec(document).map(Bytes::from).map_err(Status::internal)
+}

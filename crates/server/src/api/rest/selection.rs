@@ -1,0 +1,75 @@
+//! Which objects of a collection: label and field selectors, matched (AP-73 to AP-76).
+
+use kinds::meta::{FieldSelector, labels_match};
+use kinds::resource::Resource;
+use policy::selector::{FieldRequirement, LabelRequirement};
+use portcullis_kinds as kinds;
+use portcullis_policy as policy;
+use portcullis_store::Entry;
+
+use super::storage;
+use crate::status::Status;
+
+/// Label and field selectors that all hold, and the name in the path, if there is one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    labels: Vec<LabelRequirement>,
+    fields: FieldSelector,
+    name: Option<String>,
+}
+
+impl Selection {
+    /// What these selectors select of a kind.
+    ///
+    /// # Errors
+    /// 400 for a field that this kind is not selected by (AP-74, AP-75).
+    pub(crate) fn new(
+        resource: &'static Resource,
+        labels: Vec<LabelRequirement>,
+        fields: &[FieldRequirement],
+    ) -> Result<Self, Status> {
+        let fields =
+            FieldSelector::new(fields, resource).map_err(|error| Status::bad_request(error.to_string()))?;
+        Ok(Self { labels, fields, name: None })
+    }
+
+    /// Only the object of this name.
+    ///
+    /// # Errors
+    /// 400 when the field selector names another.
+    pub(crate) fn narrow_to(&mut self, name: &str) -> Result<(), Status> {
+        if !self.fields.is_empty() && self.fields.name() != Some(name) {
+            return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
+        }
+        self.name = Some(name.to_owned());
+        Ok(())
+    }
+
+    /// The one name that an object must have, if there is one.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref().or_else(|| self.fields.name())
+    }
+
+    /// Whether everything is selected.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty() && self.name.is_none()
+    }
+
+    /// Whether the object of an entry is selected. Reads it only if the key does not say enough.
+    ///
+    /// # Errors
+    /// The entry holds no object.
+    pub(crate) fn has(&self, resource: &'static Resource, entry: &Entry) -> Result<bool, Status> {
+        let (namespace, name) = storage::place(resource, &entry.key);
+        if self.name().is_some_and(|wanted| wanted != name)
+            || self.fields.namespace().is_some_and(|wanted| wanted != namespace)
+        {
+            return Ok(false);
+        }
+        if self.labels.is_empty() && self.fields.is_empty() {
+            return Ok(true);
+        }
+        let object = storage::decode(&storage::served(resource, &entry.value)?)?;
+        Ok(labels_match(&self.labels, &object) && self.fields.matches(&object))
+    }
+}

@@ -1,0 +1,220 @@
+//! Objects as they are stored: under which key, and as which bytes.
+//!
+//! Stored are the bytes that are served, so a GET copies them. They begin with the kind, the version and the
+//! resourceVersion, in this order: the start is the same for all objects of a kind, and the store writes the revision
+//! of the commit in at a place that is known beforehand.
+
+use std::ptr;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use kinds::Map;
+use kinds::resource::Resource;
+use kinds::resources::core::events::{CORE_EVENTS, EVENTS, from_core, to_core};
+use portcullis_kinds as kinds;
+use portcullis_store::{Entry, Event, Revision, StoreError, Value};
+use serde_json::Value as Json;
+
+use crate::status::Status;
+
+/// The kind in whose form an object is stored. Another one only for the events of `events.k8s.io` (AP-134).
+fn stored_as(resource: &'static Resource) -> &'static Resource {
+    if ptr::eq(resource, &raw const EVENTS) { &CORE_EVENTS } else { resource }
+}
+
+/// The prefix of the keys of a kind, in one namespace or in all.
+pub(crate) fn prefix(resource: &'static Resource, namespace: &str) -> String {
+    let resource = stored_as(resource);
+    let group = if resource.group.is_empty() { "core" } else { resource.group };
+    match namespace {
+        "" => format!("/{group}/{}/", resource.plural),
+        namespace => format!("/{group}/{}/{namespace}/", resource.plural),
+    }
+}
+
+/// The key of an object.
+pub(crate) fn key(resource: &'static Resource, namespace: &str, name: &str) -> Box<str> {
+    let mut key = prefix(resource, namespace);
+    key.push_str(name);
+    key.into()
+}
+
+/// The namespace and the name in a key of this kind.
+pub(crate) fn place<'k>(resource: &Resource, key: &'k str) -> (&'k str, &'k str) {
+    let mut parts = key.rsplitn(3, '/');
+    let name = parts.next().unwrap_or_default();
+    match parts.next() {
+        Some(namespace) if resource.is_namespaced => (namespace, name),
+        _ => ("", name),
+    }
+}
+
+/// How the stored bytes of every object of this kind begin, up to its resourceVersion.
+pub(crate) fn head(resource: &Resource) -> String {
+    let (kind, version) = (resource.kind, resource.api_version());
+    format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{{"resourceVersion":""#)
+}
+
+/// The bytes of an object. Its own kind, version and resourceVersion do not count: see [`head`].
+///
+/// # Errors
+/// Only if JSON cannot be written, which does not happen to what was read from it.
+pub(crate) fn encode(resource: &'static Resource, object: &Map) -> Result<Value, Status> {
+    let kind = stored_as(resource);
+    match ptr::eq(kind, resource) {
+        true => written(kind, object),
+        false => written(kind, &to_core(object.clone())),
+    }
+}
+
+/// The bytes of an object as they are served.
+///
+/// # Errors
+/// As [`encode`].
+pub(crate) fn unstored(resource: &Resource, object: &Map, revision: Revision) -> Result<Bytes, Status> {
+    Ok(at_revision(resource, &written(resource, object)?.bytes, revision))
+}
+
+/// Stored bytes as they are served for this kind: the same, unless another kind's form is stored.
+///
+/// # Errors
+/// They hold no object.
+pub(crate) fn served(resource: &'static Resource, bytes: &Bytes) -> Result<Bytes, Status> {
+    if ptr::eq(stored_as(resource), resource) {
+        return Ok(bytes.clone());
+    }
+    let event = from_core(decode(bytes)?);
+    let metadata = event.get("metadata").and_then(|metadata| metadata.get("resourceVersion"));
+    let revision = metadata.and_then(Json::as_str).and_then(|text| text.parse().ok()).unwrap_or_default();
+    unstored(resource, &event, Revision(revision))
+}
+
+fn written(resource: &Resource, object: &Map) -> Result<Value, Status> {
+    let mut bytes = BytesMut::with_capacity(512).writer();
+    let head = head(resource);
+    let mut write = |text: &str| bytes.get_mut().put_slice(text.as_bytes());
+    write(&head);
+    write("\"");
+    let metadata = object.get("metadata").and_then(Json::as_object);
+    for (name, value) in metadata.into_iter().flatten().filter(|(name, _)| *name != "resourceVersion") {
+        member(&mut bytes, name, value)?;
+    }
+    bytes.get_mut().put_slice(b"}");
+    for (name, value) in object {
+        if !matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+            member(&mut bytes, name, value)?;
+        }
+    }
+    bytes.get_mut().put_slice(b"}");
+    Ok(Value { bytes: bytes.into_inner().freeze(), revision_at: Some(head.len()) })
+}
+
+fn member(bytes: &mut bytes::buf::Writer<BytesMut>, name: &str, value: &Json) -> Result<(), Status> {
+    bytes.get_mut().put_slice(b",");
+    let written = serde_json::to_writer(&mut *bytes, name).and_then(|()| {
+        bytes.get_mut().put_slice(b":");
+        serde_json::to_writer(&mut *bytes, value)
+    });
+    written.map_err(Status::internal)
+}
+
+/// The object in stored bytes.
+///
+/// # Errors
+/// They hold none.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Map, Status> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Status::internal(format_args!("a stored object cannot be read: {error}")))
+}
+
+/// The same bytes with another revision: an object that is gone is shown as of its removal.
+pub(crate) fn at_revision(resource: &Resource, bytes: &Bytes, revision: Revision) -> Bytes {
+    let head = head(resource);
+    let Some((start, rest)) = bytes.split_at_checked(head.len()) else { return bytes.clone() };
+    let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+    let mut moved = BytesMut::from(start);
+    moved.extend_from_slice(revision.0.to_string().as_bytes());
+    moved.extend_from_slice(rest.get(digits..).unwrap_or_default());
+    moved.freeze()
+}
+
+/// The last state of a removed object, as of its removal; nothing if there was none.
+///
+/// # Errors
+/// As [`served`].
+pub(crate) fn removed(resource: &'static Resource, event: &Event) -> Result<Option<Bytes>, Status> {
+    let Some(entry) = &event.previous else { return Ok(None) };
+    Ok(Some(at_revision(resource, &served(resource, &entry.value)?, event.revision)))
+}
+
+/// An object and the entry that it was read from.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    /// What the store has.
+    pub(crate) entry: Arc<Entry>,
+    /// It, as it is served.
+    pub(crate) bytes: Bytes,
+    /// The object in it.
+    pub(crate) object: Map,
+}
+
+impl Stored {
+    /// Reads an entry.
+    ///
+    /// # Errors
+    /// It holds no object.
+    pub(crate) fn read(resource: &'static Resource, entry: Arc<Entry>) -> Result<Self, Status> {
+        let bytes = served(resource, &entry.value)?;
+        Ok(Self { object: decode(&bytes)?, bytes, entry })
+    }
+}
+
+/// What a failure of the store is for the client.
+pub(crate) fn failed(error: &StoreError) -> Status {
+    match error {
+        StoreError::Conflict { .. } => Status::unknown(error.to_string()),
+        StoreError::Compacted { .. } => Status::expired(format!(
+            "The resourceVersion for the provided list is too old: {error}. You can process this request again without \
+             resourceVersion"
+        )),
+        StoreError::Future { asked, newest } => Status::future(asked.0, newest.0),
+        StoreError::Refused(_) => Status::internal(error),
+        StoreError::Broken(_) => {
+            tracing::error!(%error, "the store failed");
+            Status::internal("the store cannot be read or written")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    static NAMESPACED: Resource = Resource { kind: "Thing", plural: "things", ..Resource::USUAL };
+    static CLUSTERED: Resource =
+        Resource { group: "g.io", kind: "Base", plural: "bases", is_namespaced: false, ..Resource::USUAL };
+
+    #[test]
+    fn keys_name_group_kind_namespace_and_name() {
+        assert_eq!(&*key(&NAMESPACED, "default", "a"), "/core/things/default/a");
+        assert_eq!(&*key(&CLUSTERED, "", "a"), "/g.io/bases/a");
+        assert_eq!(prefix(&NAMESPACED, ""), "/core/things/");
+        assert_eq!(place(&NAMESPACED, "/core/things/default/a"), ("default", "a"));
+        assert_eq!(place(&CLUSTERED, "/g.io/bases/a"), ("", "a"));
+    }
+
+    #[test]
+    fn stored_bytes_are_the_object_with_the_revision_of_the_commit() {
+        let object = json!({"kind": "x", "spec": {"a": [1]}, "metadata": {"name": "n", "resourceVersion": "7",
+            "annotations": {"resourceVersion": "no"}}});
+        let value = encode(&CLUSTERED, object.as_object().unwrap()).unwrap();
+        let (at, mut bytes) = (value.revision_at.unwrap(), value.bytes.to_vec());
+        bytes.splice(at..at, *b"31");
+        let expected = json!({"apiVersion": "g.io/v1", "kind": "Base", "spec": {"a": [1]}, "metadata": {"name": "n",
+            "resourceVersion": "31", "annotations": {"resourceVersion": "no"}}});
+        assert_eq!(Json::Object(decode(&bytes).unwrap()), expected);
+        let moved = at_revision(&CLUSTERED, &Bytes::from(bytes), Revision(1234));
+        assert_eq!(decode(&moved).unwrap()["metadata"]["resourceVersion"], "1234");
+    }
+}

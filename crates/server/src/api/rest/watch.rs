@@ -1,0 +1,247 @@
+//! Watches: what is there, then what changes, one JSON document a line (AP-80 to AP-85).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::StatusCode;
+use kinds::resource::Resource;
+use portcullis_kinds as kinds;
+use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Watch as _};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::list_options::{self, ListOptions};
+use super::render::View;
+use super::selection::Selection;
+use super::{Call, list, storage};
+use crate::api::negotiate;
+use crate::backend::BackendWatch;
+use crate::body::Body;
+use crate::status::{Answer, Status, json_bytes};
+
+/// How often bookmarks come, where they are wanted.
+const BOOKMARKS: Duration = Duration::from_secs(60);
+/// How long a watch goes on when the client does not say; up to twice as long, so that not all end together.
+const SHORTEST: Duration = Duration::from_secs(1800);
+/// Events are sent together up to about so many bytes.
+const PIECE: usize = 64 * 1024;
+
+/// The changes of a collection, as a stream.
+pub(crate) async fn answer(call: &Call<'_>, view: &View) -> Result<Answer, Status> {
+    let options = ListOptions::read(&call.query, &call.target, true)?;
+    if view.is(negotiate::View::PartialList) {
+        view.allow(false)?;
+    }
+    let asked = list_options::revision(&options.resource_version).map_err(Status::unknown)?;
+    let prefix = match options.selection.name() {
+        Some(name) if !call.target.namespace.is_empty() || !call.target.resource.is_namespaced => {
+            list::prefix(call) + name
+        }
+        _ => list::prefix(call),
+    };
+    // AP-81, AP-84: what is there comes first unless changes since a revision are asked for.
+    let begins_with_all = options.sends_initial.unwrap_or(asked.is_none());
+    let mut stream = Stream {
+        view: *view,
+        resource: call.target.resource,
+        selection: options.selection,
+        pending: VecDeque::new(),
+        is_first: true,
+        ends: Instant::now() + options.timeout.unwrap_or_else(spread),
+        bookmark: options.wants_bookmarks.then(|| Instant::now() + BOOKMARKS),
+        stopping: call.app.stopping(),
+        changes: Changes::Failed(None),
+    };
+    let after = match (begins_with_all, asked) {
+        (false, Some(revision)) => revision,
+        (false, None) => call.backend.revision(),
+        (true, asked) => {
+            call.wait_for(asked).await?;
+            let list = List { prefix: prefix.as_str().into(), ..List::default() };
+            let listing = call.listed(&list).await?;
+            stream.pending.extend(listing.entries.into_iter().map(Item::Present));
+            if options.sends_initial == Some(true) && options.wants_bookmarks {
+                stream.pending.push_back(Item::Bookmark { revision: listing.revision, is_initial_end: true });
+            }
+            listing.revision
+        }
+    };
+    stream.changes = match call.backend.watch(&prefix, after).await {
+        Ok(watch) => Changes::Running(watch),
+        Err(StoreError::Future { .. }) => {
+            call.wait_for(Some(after)).await?;
+            let watch = call.backend.watch(&prefix, after).await;
+            Changes::Running(watch.map_err(|error| storage::failed(&error))?)
+        }
+        Err(error @ StoreError::Compacted { .. }) => Changes::Failed(Some(too_old(&error))),
+        Err(error) => return Err(storage::failed(&error)),
+    };
+    let mut answer = json_bytes(StatusCode::OK, Bytes::new());
+    *answer.body_mut() = Body::unfold(stream, Stream::next);
+    Ok(answer)
+}
+
+fn spread() -> Duration {
+    let mut random = [0_u8; 2];
+    // Without randomness they end together, which does no harm.
+    let _ = getrandom::fill(&mut random);
+    SHORTEST + SHORTEST * u32::from(u16::from_ne_bytes(random)) / u32::from(u16::MAX)
+}
+
+fn too_old(error: &StoreError) -> Status {
+    Status::expired(format!("too old resource version: {error}"))
+}
+
+/// Something to be sent.
+enum Item {
+    /// An object that is there.
+    Present(Arc<Entry>),
+    /// A change.
+    Change(Event),
+    /// How far the watch has come.
+    Bookmark { revision: Revision, is_initial_end: bool },
+}
+
+enum Changes {
+    Running(BackendWatch),
+    /// The failure is the last event.
+    Failed(Option<Status>),
+}
+
+/// What one watch holds.
+struct Stream {
+    view: View,
+    resource: &'static Resource,
+    selection: Selection,
+    pending: VecDeque<Item>,
+    /// Whether no table has been sent yet: the first has the columns (AP-90).
+    is_first: bool,
+    ends: Instant,
+    /// When the next bookmark is due, if they are wanted.
+    bookmark: Option<Instant>,
+    stopping: watch::Receiver<bool>,
+    changes: Changes,
+}
+
+impl Stream {
+    /// The next piece; nothing at the end.
+    async fn next(mut self) -> Option<(Bytes, Self)> {
+        loop {
+            if let Some(piece) = self.piece() {
+                return Some((piece, self));
+            }
+            let watch = match &mut self.changes {
+                Changes::Running(watch) => watch,
+                Changes::Failed(status) => {
+                    let piece = line("ERROR", status.take()?.document().to_string().as_bytes());
+                    return Some((piece, self));
+                }
+            };
+            let due = self.bookmark;
+            let bookmark = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = self.stopping.wait_for(|stopping| *stopping) => return None,
+                () = sleep_until(self.ends) => return None,
+                events = watch.next() => match events {
+                    Ok(events) => self.pending.extend(events.into_iter().map(Item::Change)),
+                    Err(error @ StoreError::Compacted { .. }) => {
+                        self.changes = Changes::Failed(Some(too_old(&error)));
+                    }
+                    Err(error) => self.changes = Changes::Failed(Some(storage::failed(&error))),
+                },
+                () = bookmark => {
+                    self.bookmark = Some(Instant::now() + BOOKMARKS);
+                    let revision = watch.revision();
+                    self.pending.push_back(Item::Bookmark { revision, is_initial_end: false });
+                }
+            }
+        }
+    }
+
+    /// What is pending, up to the size of a piece; nothing if that is nothing to this client.
+    fn piece(&mut self) -> Option<Bytes> {
+        let mut piece = BytesMut::new();
+        while let Some(item) = self.pending.pop_front() {
+            match self.written(&item) {
+                Ok(Some(bytes)) if piece.is_empty() => piece = bytes.into(),
+                Ok(Some(bytes)) => piece.put(bytes),
+                Ok(None) => {}
+                Err(status) => {
+                    self.pending.clear();
+                    self.changes = Changes::Failed(Some(status));
+                }
+            }
+            if piece.len() >= PIECE {
+                break;
+            }
+        }
+        // What was taken for a burst of changes is given back.
+        if self.pending.is_empty() {
+            self.pending = VecDeque::new();
+        }
+        (!piece.is_empty()).then(|| piece.freeze())
+    }
+
+    /// The line of an item; nothing if it does not concern this client (AP-82).
+    fn written(&mut self, item: &Item) -> Result<Option<Bytes>, Status> {
+        let (resource, selection) = (self.resource, &self.selection);
+        let (kind, object) = match item {
+            Item::Present(entry) if selection.has(resource, entry)? => {
+                ("ADDED", storage::served(resource, &entry.value)?)
+            }
+            Item::Present(_) => return Ok(None),
+            Item::Bookmark { revision, is_initial_end } => {
+                let bookmark = self.bookmark(*revision, *is_initial_end)?;
+                return Ok(Some(line("BOOKMARK", &bookmark)));
+            }
+            Item::Change(event) => {
+                let has = |entry: &Option<Arc<Entry>>| match entry {
+                    Some(entry) => selection.has(resource, entry),
+                    None => Ok(false),
+                };
+                match (has(&event.previous)?, has(&event.entry)?, &event.entry) {
+                    (false, false, _) => return Ok(None),
+                    (false, true, Some(entry)) => ("ADDED", storage::served(resource, &entry.value)?),
+                    (true, true, Some(entry)) => ("MODIFIED", storage::served(resource, &entry.value)?),
+                    _ => match storage::removed(resource, event)? {
+                        Some(last) => ("DELETED", last),
+                        None => return Ok(None),
+                    },
+                }
+            }
+        };
+        let document = self.view.document(&object, self.is_first)?;
+        self.is_first = false;
+        Ok(Some(line(kind, &document)))
+    }
+
+    fn bookmark(&self, revision: Revision, is_initial_end: bool) -> Result<Bytes, Status> {
+        let version = revision.0.to_string();
+        let metadata = match is_initial_end {
+            false => json!({"resourceVersion": version, "creationTimestamp": null}),
+            true => json!({"resourceVersion": version, "creationTimestamp": null,
+                "annotations": {"k8s.io/initial-events-end": "true"}}),
+        };
+        self.view.bookmark(metadata)
+    }
+}
+
+/// An event as clients read it.
+fn line(kind: &str, object: &[u8]) -> Bytes {
+    let mut line = BytesMut::with_capacity(object.len() + 32);
+    line.put_slice(br#"{"type":""#);
+    line.put_slice(kind.as_bytes());
+    line.put_slice(br#"","object":"#);
+    line.put_slice(object);
+    line.put_slice(b"}\n");
+    line.freeze()
+}

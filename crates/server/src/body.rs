@@ -1,0 +1,140 @@
+//! What an answer carries: bytes that are there, or pieces that come as time goes by.
+
+use std::convert::Infallible;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+
+/// The body of an answer.
+pub enum Body {
+    /// Everything at once; nothing once it has been sent.
+    Whole(Bytes),
+    /// Piece by piece.
+    Stream(Pieces),
+}
+
+type Pieces = Pin<Box<dyn HttpBody<Data = Bytes, Error = Infallible> + Send>>;
+
+impl Body {
+    /// The same body, which drops this when it has been sent or given up. What is whole counts as sent.
+    pub(crate) fn with(self, guard: impl Send + Unpin + 'static) -> Self {
+        match self {
+            Self::Whole(bytes) => Self::Whole(bytes),
+            Self::Stream(pieces) => Self::Stream(Box::pin(Guarded { pieces, _guard: guard })),
+        }
+    }
+
+    /// A body whose pieces are made one after the other, each from the state that the one before left behind. Nothing
+    /// is made ahead of a client that does not read.
+    pub(crate) fn unfold<S, F, Step>(state: S, mut next: F) -> Self
+    where
+        F: FnMut(S) -> Step + Send + Unpin + 'static,
+        Step: Future<Output = Option<(Bytes, S)>> + Send + 'static,
+    {
+        let step = Some(Box::pin(next(state)));
+        Self::Stream(Box::pin(Unfold { next, step }))
+    }
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self::Whole(Bytes::new())
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::Whole(bytes)
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut *self {
+            Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(mem::take(bytes))))),
+            Self::Stream(stream) => stream.as_mut().poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Stream(stream) => stream.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Stream(stream) => stream.size_hint(),
+        }
+    }
+}
+
+struct Unfold<F, Step> {
+    next: F,
+    /// Its place is used again for every step.
+    step: Option<Pin<Box<Step>>>,
+}
+
+impl<S, F, Step> HttpBody for Unfold<F, Step>
+where
+    F: FnMut(S) -> Step + Unpin,
+    Step: Future<Output = Option<(Bytes, S)>>,
+{
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = &mut *self;
+        let Some(step) = &mut this.step else { return Poll::Ready(None) };
+        match ready!(step.as_mut().poll(cx)) {
+            Some((bytes, state)) => {
+                step.set((this.next)(state));
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            None => {
+                this.step = None;
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.step.is_none()
+    }
+}
+
+struct Guarded<G> {
+    pieces: Pieces,
+    _guard: G,
+}
+
+impl<G: Unpin> HttpBody for Guarded<G> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.pieces.as_mut().poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pieces.is_end_stream()
+    }
+}

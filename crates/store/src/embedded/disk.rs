@@ -1,0 +1,467 @@
+//! The file: the newest state, one transaction and one flush for each round of commits.
+//!
+//! The format is `redb`'s, which sums up every page; the sums of the whole file are checked whenever it is opened, so
+//! damage is an error and never another value. Nothing here knows the past.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use redb::backends::FileBackend;
+use redb::{
+    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend, TableDefinition,
+};
+
+use super::FIRST;
+use super::memory::Memory;
+use crate::{Entry, Listing, Revision, StoreError};
+
+/// Key to [`encode`]d entry.
+const ENTRIES: TableDefinition<&[u8], &[u8]> = TableDefinition::new("portcullis.entries");
+
+/// What is known of the whole.
+const ABOUT: TableDefinition<&str, u64> = TableDefinition::new("portcullis.about");
+const FORMAT: &str = "format";
+const REVISION: &str = "revision";
+
+/// The format that is written, and the only one that is read.
+const THIS_FORMAT: u64 = 1;
+
+/// Pages that redb keeps, in bytes. Entries are never read from the file while it is in use, so few are enough.
+const CACHE: usize = 64 << 20;
+
+/// An open file.
+pub(super) struct Disk {
+    path: PathBuf,
+    /// Held open for its lock; also says how far writers were answered (see [`Lock::acknowledge`]).
+    lock: Lock,
+    /// Nothing after a failure, until the file is opened again.
+    database: Option<Database>,
+    /// Set when a flush has failed: from then on the file may lack what it seems to have.
+    unflushed: Arc<AtomicBool>,
+    #[cfg(test)]
+    faults: Faults,
+}
+
+impl Disk {
+    /// Opens the file of a store, or makes it: with its entries in order, and its revision.
+    pub(super) fn open(
+        path: &Path,
+        #[cfg(test)] faults: Faults,
+    ) -> Result<(Self, Vec<Arc<Entry>>, Revision), StoreError> {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.map_err(|error| broken(path, "cannot make its folder", error, "check the path"))?;
+        }
+        let lock = Lock::take(path)?;
+        match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let nothing = Listing { revision: FIRST, entries: Vec::new(), remaining: 0 };
+                lock.expect(path, None)?;
+                write_over(path, &nothing)?;
+            }
+            Err(error) => return Err(broken(path, "cannot be read", error, "check path and permissions")),
+            Ok(found) if !found.is_file() => {
+                return Err(broken(path, "is not a store", "not a file", "name a file"));
+            }
+            Ok(found) if found.len() == 0 => {
+                let problem = "the file is empty, so it has lost what it held";
+                return Err(broken(path, "is not a store", problem, RESTORE));
+            }
+            Ok(_) => {
+                let tightened = fs::set_permissions(path, Permissions::from_mode(0o600));
+                tightened
+                    .map_err(|error| broken(path, "cannot be kept from others", error, "check its owner"))?;
+            }
+        }
+        let mut disk = Self {
+            path: path.to_owned(),
+            lock,
+            database: None,
+            unflushed: Arc::default(),
+            #[cfg(test)]
+            faults,
+        };
+        let database = disk.database(true).map_err(|error| explain(path, error))?;
+        let (entries, revision) = load(&database).map_err(|error| explain(path, error))?;
+        disk.lock.expect(path, Some(revision))?;
+        disk.lock.acknowledge(revision);
+        disk.database = Some(database);
+        Ok((disk, entries, revision))
+    }
+
+    /// Opens the file as it is. A file that was not closed is always checked.
+    fn database(&self, check: bool) -> Result<Database, redb::Error> {
+        let file = OpenOptions::new().read(true).write(true).open(&self.path)?;
+        let backend = Backend {
+            file: FileBackend::new(file)?,
+            unflushed: Arc::clone(&self.unflushed),
+            #[cfg(test)]
+            faults: self.faults.clone(),
+        };
+        let mut builder = Database::builder();
+        builder.set_cache_size(CACHE).set_check_integrity_on_open(check);
+        Ok(builder.create_with_backend(backend)?)
+    }
+
+    /// Writes what a round of commits leaves behind, and returns when it is safe. Where that fails nothing of it is
+    /// there; the next call tries to go on from what memory holds.
+    pub(super) fn write(
+        &mut self,
+        changes: &BTreeMap<Box<str>, Option<Arc<Entry>>>,
+        revision: Revision,
+        memory: &Memory,
+    ) -> Result<(), StoreError> {
+        let database = match self.database.take() {
+            Some(database) => database,
+            None => self.recover(memory)?,
+        };
+        // A database that has failed is closed here and does nothing any more.
+        write(&database, changes, revision).map_err(|error| {
+            let remedy = "make room or mend the disk; writes go on by themselves then";
+            broken(&self.path, "cannot be written", error, remedy)
+        })?;
+        self.database = Some(database);
+        self.lock.acknowledge(revision);
+        Ok(())
+    }
+
+    /// Opens the file again after a failure.
+    fn recover(&self, memory: &Memory) -> Result<Database, StoreError> {
+        let failed = |error: redb::Error| {
+            broken(&self.path, "cannot be opened again after a failure", error, "make room or mend the disk")
+        };
+        if !self.unflushed.load(Ordering::Acquire) {
+            let database = self.database(false).map_err(failed)?;
+            if revision(&database).is_ok_and(|revision| revision == memory.revision()) {
+                return Ok(database);
+            }
+        }
+        write_over(&self.path, &memory.all()?)?;
+        self.unflushed.store(false, Ordering::Release);
+        self.database(false).map_err(failed)
+    }
+}
+
+/// One transaction with one flush.
+fn write(
+    database: &Database,
+    changes: &BTreeMap<Box<str>, Option<Arc<Entry>>>,
+    revision: Revision,
+) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    {
+        let mut entries = transaction.open_table(ENTRIES)?;
+        for (key, change) in changes {
+            match change {
+                Some(entry) => put(&mut entries, entry)?,
+                None => drop(entries.remove(key.as_bytes())?),
+            }
+        }
+        let mut about = transaction.open_table(ABOUT)?;
+        about.insert(REVISION, revision.0)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// The bytes before a value: the revisions it was made and written at.
+const HEAD: usize = 16;
+
+fn put(entries: &mut redb::Table<'_, &[u8], &[u8]>, entry: &Entry) -> Result<(), redb::Error> {
+    let mut room = entries.insert_reserve(entry.key.as_bytes(), HEAD + entry.value.len())?;
+    let (head, value) = room.as_mut().split_at_mut(HEAD);
+    let (created, modified) = head.split_at_mut(HEAD / 2);
+    created.copy_from_slice(&entry.created.0.to_le_bytes());
+    modified.copy_from_slice(&entry.modified.0.to_le_bytes());
+    value.copy_from_slice(&entry.value);
+    Ok(())
+}
+
+/// The reverse of [`put`].
+fn entry(key: &[u8], record: &[u8]) -> Option<Entry> {
+    let (created, rest) = record.split_first_chunk()?;
+    let (modified, value) = rest.split_first_chunk()?;
+    Some(Entry {
+        key: std::str::from_utf8(key).ok()?.into(),
+        value: Bytes::copy_from_slice(value),
+        created: Revision(u64::from_le_bytes(*created)),
+        modified: Revision(u64::from_le_bytes(*modified)),
+    })
+}
+
+/// The revision of a file, once it is known to be one of ours.
+fn revision(database: &Database) -> Result<Revision, redb::Error> {
+    let transaction = database.begin_read()?;
+    let about = transaction.open_table(ABOUT)?;
+    let number = |name: &str| {
+        let number = about.get(name)?.map(|number| number.value());
+        number.ok_or_else(|| redb::Error::Corrupted(format!("it does not say its {name}")))
+    };
+    let format = number(FORMAT)?;
+    if format != THIS_FORMAT {
+        let problem = format!("it has format {format}, and this version knows format {THIS_FORMAT}");
+        return Err(redb::Error::Corrupted(problem));
+    }
+    Ok(Revision(number(REVISION)?))
+}
+
+fn load(database: &Database) -> Result<(Vec<Arc<Entry>>, Revision), redb::Error> {
+    let newest = revision(database)?;
+    let transaction = database.begin_read()?;
+    let table = transaction.open_table(ENTRIES)?;
+    let mut entries = Vec::new();
+    for record in table.iter()? {
+        let (key, record) = record?;
+        let entry = entry(key.value(), record.value()).filter(|entry| entry.modified <= newest);
+        let damaged =
+            || redb::Error::Corrupted(format!("the entry {:?}", String::from_utf8_lossy(key.value())));
+        entries.push(Arc::new(entry.ok_or_else(damaged)?));
+    }
+    let due = table.len()?;
+    if entries.len() as u64 != due {
+        let problem = format!("it has {} entries where {due} are due", entries.len());
+        return Err(redb::Error::Corrupted(problem));
+    }
+    Ok((entries, newest))
+}
+
+/// Writes a new file that must not be there yet. Nothing is left of it if that fails.
+pub(super) fn write_copy(path: &Path, listing: &Listing) -> Result<(), StoreError> {
+    let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
+    let file =
+        made.map_err(|error| broken(path, "cannot be made", error, "name a file that is not there yet"))?;
+    let filled = fill(file, listing).and_then(|()| Ok(sync_folder(path)?));
+    filled.map_err(|error| {
+        let error = broken(path, "cannot be written", error, "make room or mend the disk");
+        // The error above says more than one about this could.
+        let _ = fs::remove_file(path);
+        error
+    })
+}
+
+/// Writes a file beside another and puts it in its place at once.
+fn write_over(path: &Path, listing: &Listing) -> Result<(), StoreError> {
+    let new = beside(path, ".new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(broken(&new, "cannot be replaced", error, "remove it"));
+        }
+        _ => {}
+    }
+    write_copy(&new, listing)?;
+    let moved = fs::rename(&new, path).and_then(|()| sync_folder(path));
+    moved
+        .map_err(|error| broken(path, "cannot be put in place", error, "check the permissions of its folder"))
+}
+
+fn fill(file: File, listing: &Listing) -> Result<(), redb::Error> {
+    let database = Database::builder().set_cache_size(CACHE).create_with_backend(FileBackend::new(file)?)?;
+    let transaction = database.begin_write()?;
+    {
+        let mut entries = transaction.open_table(ENTRIES)?;
+        for entry in &listing.entries {
+            put(&mut entries, entry)?;
+        }
+        let mut about = transaction.open_table(ABOUT)?;
+        about.insert(FORMAT, THIS_FORMAT)?;
+        about.insert(REVISION, listing.revision.0)?;
+    }
+    transaction.commit()?;
+    Ok(database.close()?)
+}
+
+/// Makes sure that a new name in a folder is safe as well.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// What to do about a file that is lost.
+const RESTORE: &str = "put a backup in its place, or remove it and its .lock file to begin with nothing";
+
+fn broken(path: &Path, what: &str, problem: impl Display, remedy: &str) -> StoreError {
+    StoreError::Broken(format!("store {}: {what}: {problem}; {remedy}", path.display()))
+}
+
+/// Why a file cannot be opened.
+fn explain(path: &Path, error: redb::Error) -> StoreError {
+    match error {
+        redb::Error::DatabaseAlreadyOpen | redb::Error::LockProtocolMismatch => {
+            broken(path, "is in use", "another process has it open", "stop that process")
+        }
+        redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
+            broken(path, "is not a store", error, RESTORE)
+        }
+        redb::Error::Io(error) => broken(path, "cannot be read", error, "check permissions and disk"),
+        redb::Error::TableDoesNotExist(_) | redb::Error::TableTypeMismatch { .. } => {
+            broken(path, "is not a store", "another program's database", "name another file")
+        }
+        error => broken(path, "is damaged", error, RESTORE),
+    }
+}
+
+/// The file that keeps other processes away, and remembers which revision was acknowledged last.
+///
+/// That is not flushed: after a power cut it may be an older one, but never one that the store should not have. So a
+/// store that shows less has lost something, where `redb` by itself takes a damaged last transaction for one that was
+/// cut off.
+struct Lock(File);
+
+impl Lock {
+    fn take(path: &Path) -> Result<Self, StoreError> {
+        let name = beside(path, ".lock");
+        let opened =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&name);
+        let file =
+            opened.map_err(|error| broken(&name, "cannot be opened", error, "check path and permissions"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => {
+                Err(broken(path, "is in use", "another process has it open", "stop that process"))
+            }
+            Err(TryLockError::Error(error)) => {
+                Err(broken(&name, "cannot be locked", error, "put the store on a disk that can lock files"))
+            }
+        }
+    }
+
+    /// Refuses a store that shows less than was acknowledged, or nothing at all.
+    fn expect(&self, path: &Path, shown: Option<Revision>) -> Result<(), StoreError> {
+        let mut text = String::new();
+        // What cannot be read was cut off before it was safe, and says nothing.
+        let Some(acknowledged) =
+            (&self.0).read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok())
+        else {
+            return Ok(());
+        };
+        if shown.unwrap_or_default() >= Revision(acknowledged) {
+            return Ok(());
+        }
+        let what = if shown.is_some() { "is damaged, or an older copy" } else { "is gone" };
+        let problem = match shown {
+            Some(Revision(shown)) => {
+                format!("it ends at revision {shown}, but {acknowledged} was acknowledged")
+            }
+            None => format!("it had revision {acknowledged}"),
+        };
+        let name = beside(path, ".lock");
+        let remedy = format!(
+            "put the newest backup in its place; to go on with less, on purpose, remove {} first",
+            name.display()
+        );
+        Err(broken(path, what, problem, &remedy))
+    }
+
+    /// Remembers that writers were told of a revision.
+    fn acknowledge(&self, revision: Revision) {
+        // The writes are safe without it; only less damage would be noticed.
+        let _ = self.0.write_all_at(format!("{:020}\n", revision.0).as_bytes(), 0);
+    }
+}
+
+/// What redb writes to, watched.
+#[derive(Debug)]
+struct Backend {
+    file: FileBackend,
+    unflushed: Arc<AtomicBool>,
+    #[cfg(test)]
+    faults: Faults,
+}
+
+impl StorageBackend for Backend {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        #[cfg(test)]
+        self.faults.strike(Step::Grow)?;
+        self.file.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        #[cfg(test)]
+        let flushed = self.faults.strike(Step::Flush).and_then(|()| self.file.sync_data());
+        #[cfg(not(test))]
+        let flushed = self.file.sync_data();
+        if flushed.is_err() {
+            self.unflushed.store(true, Ordering::Release);
+        }
+        flushed
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        #[cfg(test)]
+        self.faults.strike(Step::Write)?;
+        self.file.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+}
+
+/// What a test may let fail.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Grow,
+    Write,
+    Flush,
+}
+
+/// Failures to order, in tests. Whoever holds the lock also holds up the disk.
+#[cfg(test)]
+#[derive(Clone, Debug, Default)]
+pub(super) struct Faults(pub(super) Arc<std::sync::Mutex<Orders>>);
+
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub(super) struct Orders {
+    /// The step that fails, from its next but so many times on.
+    pub(super) fails: Option<(Step, usize)>,
+    /// How many flushes there have been.
+    pub(super) flushes: usize,
+}
+
+#[cfg(test)]
+impl Faults {
+    /// Lets a step fail from its next but so many times on.
+    pub(super) fn order(&self, step: Step, after: usize) {
+        self.0.lock().unwrap().fails = Some((step, after));
+    }
+
+    /// Lets nothing fail any more, and says whether something has.
+    pub(super) fn lift(&self) -> bool {
+        self.0.lock().unwrap().fails.take().is_some_and(|(_, left)| left == 0)
+    }
+
+    fn strike(&self, step: Step) -> io::Result<()> {
+        let mut orders = self.0.lock().unwrap();
+        orders.flushes += usize::from(step == Step::Flush);
+        match &mut orders.fails {
+            Some((fails, left)) if *fails == step => match left.checked_sub(1) {
+                Some(fewer) => *left = fewer,
+                None => return Err(io::ErrorKind::StorageFull.into()),
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+}

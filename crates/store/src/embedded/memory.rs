@@ -1,0 +1,215 @@
+//! What readers see: every key with its newest value and those of the history window, in order.
+//!
+//! Only the writer changes it, a few keys at a time, and only after they are safe on disk; readers hold the lock for a
+//! few keys as well. A long list is read in strides, all as of one revision.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use smallvec::SmallVec;
+
+use crate::watch::Commit;
+use crate::{Entry, List, Listing, Revision, StoreError};
+
+/// How many keys are visited before others may have the lock.
+const STRIDE: usize = 1_024;
+
+/// The keys and their values.
+#[derive(Debug)]
+pub(super) struct Memory {
+    inner: RwLock<Inner>,
+    revision: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Inner {
+    keys: BTreeMap<Box<str>, Versions>,
+    revision: Revision,
+    /// The oldest revision that can be read.
+    floor: Revision,
+}
+
+/// The versions of a key that can be read, oldest first; never empty.
+type Versions = SmallVec<[Version; 1]>;
+
+#[derive(Debug)]
+struct Version {
+    revision: Revision,
+    /// Nothing if the key was removed.
+    entry: Option<Arc<Entry>>,
+}
+
+/// The entry of a key as of a revision.
+fn as_of(versions: &Versions, revision: Revision) -> Option<&Arc<Entry>> {
+    versions.iter().rev().find(|version| version.revision <= revision)?.entry.as_ref()
+}
+
+impl Memory {
+    /// The entries of a store at a revision, in key order. Nothing before `floor` can be read.
+    pub(super) fn new(entries: Vec<Arc<Entry>>, revision: Revision, floor: Revision) -> Self {
+        let keys = entries.into_iter().map(|entry| {
+            let version = Version { revision: entry.modified, entry: Some(Arc::clone(&entry)) };
+            (entry.key.clone(), Versions::from_iter([version]))
+        });
+        let inner = Inner { keys: keys.collect(), revision, floor };
+        Self { inner: RwLock::new(inner), revision: AtomicU64::new(revision.0) }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn revision(&self) -> Revision {
+        Revision(self.revision.load(Ordering::Acquire))
+    }
+
+    pub(super) fn entry(&self, key: &str) -> Option<Arc<Entry>> {
+        self.read().keys.get(key)?.last()?.entry.clone()
+    }
+
+    /// Lists in strides, giving way to others between them.
+    pub(super) async fn list(&self, list: &List) -> Result<Listing, StoreError> {
+        let mut scan = Scan::new(list);
+        loop {
+            let done = scan.stride(&self.read(), STRIDE);
+            match done {
+                Ok(true) => return Ok(scan.listing),
+                Ok(false) => tokio::task::yield_now().await,
+                Err(error) => return self.overtaken(list, error),
+            }
+        }
+    }
+
+    /// Every entry, as of one revision.
+    pub(super) fn all(&self) -> Result<Listing, StoreError> {
+        let list = List::default();
+        let mut scan = Scan::new(&list);
+        loop {
+            match scan.stride(&self.read(), STRIDE) {
+                Ok(true) => return Ok(scan.listing),
+                Ok(false) => {}
+                Err(error) => return self.overtaken(&list, error),
+            }
+        }
+    }
+
+    /// So much was written while the newest state was listed that it is no longer held: once more, at one go.
+    fn overtaken(&self, list: &List, error: StoreError) -> Result<Listing, StoreError> {
+        if list.at.is_some() {
+            return Err(error);
+        }
+        let mut scan = Scan::new(list);
+        scan.stride(&self.read(), usize::MAX)?;
+        Ok(scan.listing)
+    }
+
+    /// Shows commits to readers, each at once.
+    pub(super) fn publish(&self, commits: &[Arc<Commit>]) {
+        for commit in commits {
+            let mut inner = self.write();
+            for event in &commit.events {
+                let version = Version { revision: commit.revision, entry: event.entry.clone() };
+                match inner.keys.get_mut(event.key()) {
+                    Some(versions) => versions.push(version),
+                    None => {
+                        inner.keys.insert(event.key().into(), Versions::from_iter([version]));
+                    }
+                }
+            }
+            inner.revision = commit.revision;
+            self.revision.store(commit.revision.0, Ordering::Release);
+        }
+    }
+
+    /// Refuses reads from before a revision from now on.
+    pub(super) fn raise_floor(&self, floor: Revision) {
+        let mut inner = self.write();
+        inner.floor = inner.floor.max(floor);
+    }
+
+    /// How many versions there are of all keys.
+    #[cfg(test)]
+    pub(super) fn versions(&self) -> usize {
+        self.read().keys.values().map(|versions| versions.len()).sum()
+    }
+
+    /// Drops the versions that commits below the floor have replaced or removed.
+    pub(super) fn prune(&self, forgotten: &[Arc<Commit>]) {
+        for stride in forgotten.chunks(STRIDE) {
+            let mut inner = self.write();
+            let floor = inner.floor;
+            for key in stride.iter().flat_map(|commit| commit.events.iter()).map(crate::Event::key) {
+                let Some(versions) = inner.keys.get_mut(key) else { continue };
+                let older = versions.iter().take_while(|version| version.revision <= floor).count();
+                let Some(last) = older.checked_sub(1) else { continue };
+                // The last of them is what the floor itself shows; a removed key shows nothing.
+                let gone = versions.get(last).is_some_and(|version| version.entry.is_none());
+                versions.drain(..if gone { older } else { last });
+                if versions.is_empty() {
+                    inner.keys.remove(key);
+                }
+            }
+        }
+    }
+}
+
+/// A list under way.
+struct Scan<'a> {
+    list: &'a List,
+    /// The last key that was visited.
+    visited: Option<Box<str>>,
+    /// As of when, once that is known.
+    at: Option<Revision>,
+    listing: Listing,
+}
+
+impl<'a> Scan<'a> {
+    fn new(list: &'a List) -> Self {
+        let listing = Listing { revision: Revision(0), entries: Vec::new(), remaining: 0 };
+        Self { list, visited: None, at: list.at, listing }
+    }
+
+    /// Visits some more keys. Whether those were the last.
+    fn stride(&mut self, inner: &Inner, most: usize) -> Result<bool, StoreError> {
+        let at = self.at.unwrap_or(inner.revision);
+        if at > inner.revision {
+            return Err(StoreError::Future { asked: at, newest: inner.revision });
+        }
+        if at < inner.floor {
+            return Err(StoreError::Compacted { asked: at, oldest: inner.floor });
+        }
+        self.at = Some(at);
+        self.listing.revision = at;
+        let prefix = &*self.list.prefix;
+        let start = match self.visited.as_deref().or(self.list.after.as_deref()) {
+            Some(after) if after >= prefix => Bound::Excluded(after),
+            _ => Bound::Included(prefix),
+        };
+        let mut last: Option<&Box<str>> = None;
+        let keys = inner.keys.range::<str, _>((start, Bound::Unbounded));
+        for (visited, (key, versions)) in keys.enumerate() {
+            if !key.starts_with(prefix) {
+                return Ok(true);
+            }
+            if visited == most {
+                self.visited = last.cloned();
+                return Ok(false);
+            }
+            last = Some(key);
+            if let Some(entry) = as_of(versions, at) {
+                if self.list.limit == 0 || self.listing.entries.len() < self.list.limit {
+                    self.listing.entries.push(Arc::clone(entry));
+                } else {
+                    self.listing.remaining += 1;
+                }
+            }
+        }
+        Ok(true)
+    }
+}

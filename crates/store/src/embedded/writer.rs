@@ -1,0 +1,238 @@
+//! The one who writes: takes the commits that wait, decides each against what the ones before it leave behind, makes
+//! them safe with one flush for all, shows them, and only then answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use super::disk::Disk;
+use super::memory::Memory;
+use super::options::History;
+use crate::watch::{Commit, Feed, Topic};
+use crate::{Committed, Entry, Event, Expect, Observer, Revision, StoreError, Value, Write};
+
+/// The most commits that share a flush. All of them wait for the last.
+const MOST_COMMITS: usize = 1_024;
+
+/// A round is closed when the values of its commits have this many bytes.
+const MOST_BYTES: usize = 16 << 20;
+
+/// Who waits for an answer.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
+
+/// What the writer is asked for.
+#[derive(Debug)]
+pub(super) enum Job {
+    Commit { writes: Vec<Write>, reply: Reply<Committed> },
+    Compact { before: Revision, reply: Reply<()> },
+}
+
+impl Job {
+    fn bytes(&self) -> usize {
+        let Self::Commit { writes, .. } = self else { return 0 };
+        writes.iter().filter_map(|write| write.value.as_ref()).map(|value| value.bytes.len()).sum()
+    }
+}
+
+/// The state of the writer's thread.
+pub(super) struct Writer {
+    pub(super) jobs: Receiver<Job>,
+    /// Nothing for a store that is in memory only.
+    pub(super) disk: Option<Disk>,
+    pub(super) memory: Arc<Memory>,
+    pub(super) feed: Arc<Feed>,
+    pub(super) history: History,
+    pub(super) observers: Vec<Arc<dyn Observer>>,
+    pub(super) grown: Sender<Vec<Arc<Topic>>>,
+}
+
+impl Drop for Writer {
+    /// Also when the thread has come to grief: whoever waits for changes learns that there will be none.
+    fn drop(&mut self) {
+        self.feed.close();
+    }
+}
+
+impl Writer {
+    /// Serves until nobody can ask any more.
+    pub(super) fn run(mut self) {
+        let pause = (self.history.age / 4).clamp(Duration::from_millis(10), Duration::from_secs(10));
+        loop {
+            match self.jobs.recv_timeout(pause) {
+                Ok(first) => self.round(first),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if let Some(floor) = self.feed.overdue(&self.history, Instant::now()) {
+                self.forget(floor);
+            }
+        }
+    }
+
+    /// Serves a job and all that wait behind it.
+    fn round(&mut self, first: Job) {
+        let mut batch = Batch::new(self.memory.revision());
+        let mut commits = Vec::new();
+        let mut compactions = Vec::new();
+        let mut bytes = 0;
+        let mut next = Some(first);
+        while let Some(job) = next {
+            bytes += job.bytes();
+            match job {
+                Job::Commit { writes, reply } => commits.push((reply, batch.admit(writes, &self.memory))),
+                Job::Compact { before, reply } => compactions.push((before, reply)),
+            }
+            let full = commits.len() >= MOST_COMMITS || bytes >= MOST_BYTES;
+            next = if full { None } else { self.jobs.try_recv().ok() };
+        }
+        let failure = self.carry_out(&batch).err();
+        for (reply, outcome) in commits {
+            // Also a conflict may have been one with a commit that has just failed.
+            let refused = matches!(outcome, Err(StoreError::Refused(_)));
+            let answer = match &failure {
+                Some(failure) if !refused => Err(failure.clone()),
+                _ => outcome,
+            };
+            // Who no longer waits has no use for the answer.
+            let _ = reply.send(answer);
+        }
+        for (before, reply) in compactions {
+            let _ = reply.send(self.compact(before));
+        }
+    }
+
+    /// Makes a batch safe, shows it, tells those who must know before the writers do.
+    fn carry_out(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        if batch.commits.is_empty() {
+            return Ok(());
+        }
+        if let Some(disk) = &mut self.disk {
+            disk.write(&batch.changes, batch.revision, &self.memory)?;
+        }
+        self.memory.publish(&batch.commits);
+        for commit in &batch.commits {
+            for observer in &self.observers {
+                observer.committed(&commit.events);
+            }
+        }
+        let grown = self.feed.push(&batch.commits);
+        if !grown.is_empty() {
+            // The other end lives as long as the store.
+            let _ = self.grown.send(grown);
+        }
+        Ok(())
+    }
+
+    fn compact(&self, before: Revision) -> Result<(), StoreError> {
+        let newest = self.memory.revision();
+        if before > newest {
+            return Err(StoreError::Future { asked: before, newest });
+        }
+        self.forget(before);
+        Ok(())
+    }
+
+    fn forget(&self, floor: Revision) {
+        self.memory.raise_floor(floor);
+        let forgotten = self.feed.forget(floor);
+        self.memory.prune(&forgotten);
+    }
+}
+
+/// The commits that share a flush, and what they leave behind.
+struct Batch {
+    /// The last revision given.
+    revision: Revision,
+    /// What each changed key holds in the end.
+    changes: BTreeMap<Box<str>, Option<Arc<Entry>>>,
+    commits: Vec<Arc<Commit>>,
+}
+
+impl Batch {
+    fn new(revision: Revision) -> Self {
+        Self { revision, changes: BTreeMap::new(), commits: Vec::new() }
+    }
+
+    fn current(&self, key: &str, memory: &Memory) -> Option<Arc<Entry>> {
+        self.changes.get(key).map_or_else(|| memory.entry(key), Clone::clone)
+    }
+
+    /// Takes a commit in, if it finds what it expects.
+    fn admit(&mut self, writes: Vec<Write>, memory: &Memory) -> Result<Committed, StoreError> {
+        well_formed(&writes)?;
+        let mut found = Vec::with_capacity(writes.len());
+        for write in &writes {
+            let current = self.current(&write.key, memory);
+            if !meets(write.expect, current.as_deref()) {
+                return Err(StoreError::Conflict { key: write.key.clone(), current });
+            }
+            found.push(current);
+        }
+        let changed = |(write, found): (&Write, &Option<_>)| write.value.is_some() || found.is_some();
+        if !writes.iter().zip(&found).any(changed) {
+            let entries = writes.iter().map(|_| None).collect();
+            return Ok(Committed { revision: self.revision, entries });
+        }
+        let revision = Revision(self.revision.0 + 1);
+        self.revision = revision;
+        let mut events = Vec::with_capacity(writes.len());
+        let mut entries = Vec::with_capacity(writes.len());
+        let digits = revision.0.to_string();
+        for (write, previous) in writes.into_iter().zip(found) {
+            let entry = write.value.map(|value| {
+                let created = previous.as_ref().map_or(revision, |previous| previous.created);
+                let value = with_revision(&value, &digits);
+                Arc::new(Entry { key: write.key.clone(), value, created, modified: revision })
+            });
+            entries.push(entry.clone().or_else(|| previous.clone()));
+            if entry.is_some() || previous.is_some() {
+                self.changes.insert(write.key, entry.clone());
+                events.push(Event { revision, previous, entry });
+            }
+        }
+        self.commits.push(Arc::new(Commit { revision, at: Instant::now(), events }));
+        Ok(Committed { revision, entries })
+    }
+}
+
+/// Refuses what no store could carry out.
+fn well_formed(writes: &[Write]) -> Result<(), StoreError> {
+    let mut keys = BTreeSet::new();
+    for write in writes {
+        if writes.len() > 1 && !keys.insert(&*write.key) {
+            return Err(StoreError::Refused(format!(
+                "the key {:?} is written twice in one commit",
+                write.key
+            )));
+        }
+        let Some(Value { bytes, revision_at: Some(at) }) = &write.value else { continue };
+        if *at > bytes.len() {
+            return Err(StoreError::Refused(format!(
+                "the revision of the key {:?} cannot be written in at byte {at} of {}",
+                write.key,
+                bytes.len()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a write finds what it expects.
+fn meets(expect: Expect, current: Option<&Entry>) -> bool {
+    match expect {
+        Expect::Absent => current.is_none(),
+        Expect::Anything => true,
+        Expect::Modified(revision) => current.is_some_and(|current| current.modified == revision),
+    }
+}
+
+/// A value with the digits of its revision, in memory of its own: the writer's may be part of something large.
+fn with_revision(value: &Value, digits: &str) -> Bytes {
+    let (before, after) = value.revision_at.and_then(|at| value.bytes.split_at_checked(at)).unzip();
+    let (Some(before), Some(after)) = (before, after) else { return Bytes::copy_from_slice(&value.bytes) };
+    Bytes::from([before, digits.as_bytes(), after].concat())
+}

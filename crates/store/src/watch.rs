@@ -1,0 +1,341 @@
+//! Hands changes on: a bounded ring of the last commits, and one of those that touch it for each prefix that is watched.
+//!
+//! All watches of a prefix read one ring, each at its own place; nothing is queued for one of them. So a commit costs
+//! the same for one watch and for thousands, the writer waits for none, and a watch that is too slow loses its place
+//! in the ring and is told so. Nothing here decides what is committed.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::Notify;
+
+use crate::{Event, History, Revision, StoreError, Watch};
+
+/// How many commits are looked at before others may have the lock.
+const STRIDE: usize = 1_024;
+
+/// One commit, as it is remembered.
+#[derive(Debug)]
+pub(crate) struct Commit {
+    pub(crate) revision: Revision,
+    pub(crate) at: Instant,
+    pub(crate) events: Vec<Event>,
+}
+
+impl Commit {
+    /// What remembering it costs, in bytes of values.
+    fn bytes(&self) -> usize {
+        let size = |event: &Event| event.previous.as_ref().map_or(0, |entry| entry.value.len());
+        self.events.iter().map(size).sum()
+    }
+
+    fn touches(&self, prefix: &str) -> bool {
+        self.events.iter().any(|event| event.key().starts_with(prefix))
+    }
+}
+
+/// A prefix that is watched.
+#[derive(Debug)]
+pub(crate) struct Topic {
+    prefix: Box<str>,
+    ring: Mutex<Ring>,
+    /// Told when the ring has grown, and when the store ends.
+    grown: Notify,
+}
+
+#[derive(Debug)]
+struct Ring {
+    /// The commits that touch the prefix, all of those after `since`.
+    commits: VecDeque<Arc<Commit>>,
+    since: Revision,
+    closed: bool,
+}
+
+impl Topic {
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes those who wait for changes.
+    pub(crate) fn wake(&self) {
+        self.grown.notify_waiters();
+    }
+}
+
+/// The commits of the history window, and who follows them.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    inner: Mutex<Inner>,
+    /// Every commit up to this revision is in the rings.
+    fed: AtomicU64,
+    closed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Inner {
+    history: VecDeque<Arc<Commit>>,
+    bytes: usize,
+    floor: Revision,
+    topics: HashMap<Box<str>, Followed>,
+    /// The lengths of the prefixes that are watched, and how many there are of each.
+    lengths: BTreeMap<usize, usize>,
+}
+
+#[derive(Debug)]
+struct Followed {
+    topic: Arc<Topic>,
+    watches: usize,
+}
+
+impl Inner {
+    /// The topics that a commit touches. A topic may come twice.
+    fn touched<'a>(&'a self, commit: &'a Commit) -> impl Iterator<Item = &'a Arc<Topic>> {
+        commit.events.iter().flat_map(move |event| {
+            let key = event.key();
+            let prefixes = self.lengths.keys().filter_map(|length| key.get(..*length));
+            prefixes.filter_map(|prefix| self.topics.get(prefix).map(|followed| &followed.topic))
+        })
+    }
+}
+
+impl Feed {
+    /// A feed that remembers nothing up to a revision.
+    pub(crate) fn new(revision: Revision, floor: Revision) -> Self {
+        let inner = Inner {
+            history: VecDeque::new(),
+            bytes: 0,
+            floor,
+            topics: HashMap::new(),
+            lengths: BTreeMap::new(),
+        };
+        Self { inner: Mutex::new(inner), fed: AtomicU64::new(revision.0), closed: AtomicBool::new(false) }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fed(&self) -> Revision {
+        Revision(self.fed.load(Ordering::Acquire))
+    }
+
+    /// Remembers commits and gives them to those who watch. The caller wakes the topics that are returned; some
+    /// may be there more than once.
+    pub(crate) fn push(&self, commits: &[Arc<Commit>]) -> Vec<Arc<Topic>> {
+        let mut inner = self.inner();
+        let mut grown: Vec<Arc<Topic>> = Vec::new();
+        for commit in commits {
+            for topic in inner.touched(commit) {
+                let mut ring = topic.ring();
+                if ring.commits.back().is_some_and(|last| last.revision >= commit.revision) {
+                    continue;
+                }
+                ring.commits.push_back(Arc::clone(commit));
+                grown.push(Arc::clone(topic));
+            }
+            inner.bytes += commit.bytes();
+            inner.history.push_back(Arc::clone(commit));
+            self.fed.store(commit.revision.0, Ordering::Release);
+        }
+        grown
+    }
+
+    /// Up to where must be forgotten, if anywhere, to keep to the limits.
+    pub(crate) fn overdue(&self, limits: &History, now: Instant) -> Option<Revision> {
+        let inner = self.inner();
+        let mut bytes = inner.bytes;
+        let mut count = inner.history.len();
+        let mut floor = None;
+        for commit in &inner.history {
+            let old = now.saturating_duration_since(commit.at) > limits.age;
+            if !old && count <= limits.commits && bytes <= limits.bytes {
+                break;
+            }
+            count -= 1;
+            bytes = bytes.saturating_sub(commit.bytes());
+            floor = Some(commit.revision);
+        }
+        floor
+    }
+
+    /// Forgets the commits up to a revision, and returns them.
+    pub(crate) fn forget(&self, floor: Revision) -> Vec<Arc<Commit>> {
+        let mut inner = self.inner();
+        inner.floor = inner.floor.max(floor);
+        let count = inner.history.partition_point(|commit| commit.revision <= floor);
+        let forgotten: Vec<_> = inner.history.drain(..count).collect();
+        for commit in &forgotten {
+            inner.bytes = inner.bytes.saturating_sub(commit.bytes());
+            for topic in inner.touched(commit) {
+                let mut ring = topic.ring();
+                if ring.commits.front().is_some_and(|first| first.revision <= commit.revision) {
+                    ring.commits.pop_front();
+                    ring.since = ring.since.max(commit.revision);
+                }
+            }
+        }
+        forgotten
+    }
+
+    /// Follows a prefix from a revision on.
+    pub(crate) fn subscribe(
+        self: &Arc<Self>,
+        prefix: &str,
+        after: Revision,
+    ) -> Result<Subscription, StoreError> {
+        let mut missed = VecDeque::new();
+        let mut seen = after;
+        loop {
+            let mut inner = self.inner();
+            if seen < inner.floor {
+                return Err(StoreError::Compacted { asked: after, oldest: inner.floor });
+            }
+            // Another watch of the prefix may have kept all that this one needs.
+            let kept = inner.topics.get(prefix).is_some_and(|followed| followed.topic.ring().since <= seen);
+            let start = inner.history.partition_point(|commit| commit.revision <= seen);
+            let unseen = inner.history.len() - start;
+            if !kept && unseen > 0 {
+                let stride = inner.history.range(start..start + unseen.min(STRIDE));
+                for commit in stride {
+                    seen = commit.revision;
+                    if commit.touches(prefix) {
+                        missed.push_back(Arc::clone(commit));
+                    }
+                }
+                if unseen > STRIDE {
+                    continue;
+                }
+            }
+            if !kept {
+                seen = seen.max(self.fed());
+            }
+            let topic = self.follow(&mut inner, prefix);
+            return Ok(Subscription { feed: Arc::clone(self), topic, missed, seen });
+        }
+    }
+
+    /// The topic of a prefix, made if nobody watches it yet.
+    fn follow(&self, inner: &mut Inner, prefix: &str) -> Arc<Topic> {
+        if let Some(followed) = inner.topics.get_mut(prefix) {
+            followed.watches += 1;
+            return Arc::clone(&followed.topic);
+        }
+        let closed = self.closed.load(Ordering::Acquire);
+        let ring = Ring { commits: VecDeque::new(), since: self.fed(), closed };
+        let topic = Arc::new(Topic { prefix: prefix.into(), ring: Mutex::new(ring), grown: Notify::new() });
+        *inner.lengths.entry(prefix.len()).or_default() += 1;
+        inner.topics.insert(prefix.into(), Followed { topic: Arc::clone(&topic), watches: 1 });
+        topic
+    }
+
+    /// One watch less of a topic.
+    fn leave(&self, topic: &Topic) {
+        let mut inner = self.inner();
+        let Some(followed) = inner.topics.get_mut(&topic.prefix) else { return };
+        followed.watches -= 1;
+        if followed.watches > 0 {
+            return;
+        }
+        inner.topics.remove(&topic.prefix);
+        if let Some(count) = inner.lengths.get_mut(&topic.prefix.len()) {
+            *count -= 1;
+            if *count == 0 {
+                inner.lengths.remove(&topic.prefix.len());
+            }
+        }
+    }
+
+    /// Ends all watches once they have returned what there is.
+    pub(crate) fn close(&self) {
+        let inner = self.inner();
+        self.closed.store(true, Ordering::Release);
+        for followed in inner.topics.values() {
+            followed.topic.ring().closed = true;
+            followed.topic.wake();
+        }
+    }
+}
+
+/// A watch of an embedded store.
+#[derive(Debug)]
+pub struct Subscription {
+    feed: Arc<Feed>,
+    topic: Arc<Topic>,
+    /// What was committed before the watch began, and not seen yet.
+    missed: VecDeque<Arc<Commit>>,
+    /// Every commit up to here was returned, or is in `missed`.
+    seen: Revision,
+}
+
+/// The most commits that are returned at once.
+const MOST: usize = 256;
+
+impl Subscription {
+    /// What can be had without waiting; nothing if that is nothing.
+    fn ready(&mut self) -> Result<Vec<Event>, StoreError> {
+        if !self.missed.is_empty() {
+            let count = self.missed.len().min(MOST);
+            return Ok(of_prefix(&self.topic.prefix, self.missed.drain(..count)));
+        }
+        let fed = self.feed.fed();
+        let ring = self.topic.ring();
+        if self.seen < ring.since {
+            return Err(StoreError::Compacted { asked: self.seen, oldest: ring.since });
+        }
+        let start = ring.commits.partition_point(|commit| commit.revision <= self.seen);
+        let end = ring.commits.len().min(start + MOST);
+        let next: Vec<_> = ring.commits.range(start..end).cloned().collect();
+        let closed = ring.closed;
+        drop(ring);
+        match next.last() {
+            Some(last) => self.seen = last.revision,
+            None if closed => return Err(StoreError::Broken("the store was closed".to_owned())),
+            None => self.seen = self.seen.max(fed),
+        }
+        Ok(of_prefix(&self.topic.prefix, next))
+    }
+}
+
+/// The events of whole commits that lie under a prefix.
+fn of_prefix(prefix: &str, commits: impl IntoIterator<Item = Arc<Commit>>) -> Vec<Event> {
+    let mut events = Vec::new();
+    for commit in commits {
+        events.extend(commit.events.iter().filter(|event| event.key().starts_with(prefix)).cloned());
+    }
+    events
+}
+
+impl Watch for Subscription {
+    async fn next(&mut self) -> Result<Vec<Event>, StoreError> {
+        loop {
+            let topic = Arc::clone(&self.topic);
+            let mut grown = pin!(topic.grown.notified());
+            // From here on no growth is missed, so what is not there now will wake us.
+            grown.as_mut().enable();
+            let events = self.ready()?;
+            if !events.is_empty() {
+                return Ok(events);
+            }
+            grown.await;
+        }
+    }
+
+    fn revision(&self) -> Revision {
+        let fed = self.feed.fed();
+        if let Some(first) = self.missed.front() {
+            return Revision(first.revision.0.saturating_sub(1));
+        }
+        let ring = self.topic.ring();
+        let behind = ring.commits.back().is_some_and(|last| last.revision > self.seen);
+        if behind || self.seen < ring.since { self.seen } else { self.seen.max(fed) }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.feed.leave(&self.topic);
+    }
+}
