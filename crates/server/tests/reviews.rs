@@ -202,7 +202,8 @@ fn bodies_are_json_or_yaml_and_no_larger_than_three_mebibytes_ap_10() {
         assert_eq!(request.header(media).body(REVIEW).send().code, 201, "{media}");
     }
     let yaml = "spec:\n  user: jane\n  nonResourceAttributes: {path: /, verb: get}\n";
-    let request = server.request("POST", REVIEWS).by(&server.admin()).header("Content-Type: application/yaml");
+    let request =
+        server.request("POST", REVIEWS).by(&server.admin()).header("Content-Type: application/yaml");
     let answer = request.header("Accept: application/yaml").body(yaml).send();
     assert_eq!((answer.code, answer.media_type()), (201, "application/yaml"));
     assert!(answer.text().contains("  user: jane\n"), "{}", answer.text());
