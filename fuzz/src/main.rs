@@ -16,7 +16,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use clap::Parser;
@@ -111,11 +111,16 @@ fn run(target: &'static Target, time: Duration, seed: u64) -> anyhow::Result<()>
 fn try_input(target: &'static Target, input: &[u8], origin: &str) -> anyhow::Result<bool> {
     let running = keep(&format!("{}-running", target.name), input)?;
     let start = Instant::now();
-    let outcome = thread::scope(|scope| {
-        let guarded = || panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
-        scope.spawn(guarded).join().expect("panics are caught within")
-    });
-    let taken = start.elapsed();
+    let attempt = || panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
+    let in_thread = || thread::scope(|scope| scope.spawn(attempt).join().expect("panics are caught within"));
+    let outcome = in_thread();
+    let mut taken = start.elapsed();
+    if outcome.is_ok() && taken > SLOW {
+        // Perhaps the machine was busy with something else: once more, by the time that this process has worked.
+        let before = worked();
+        in_thread().ok();
+        taken = worked().saturating_sub(before);
+    }
     fs::remove_file(running)?;
     if let (Ok(is_taken), true) = (&outcome, taken <= SLOW) {
         return Ok(*is_taken);
@@ -123,6 +128,17 @@ fn try_input(target: &'static Target, input: &[u8], origin: &str) -> anyhow::Res
     let path = keep(&format!("{}-{:016x}", target.name, hash(input)), input)?;
     let what = if outcome.is_err() { "panicked".to_owned() } else { format!("took {taken:?}") };
     bail!("{what} ({origin}); kept as {}", path.display())
+}
+
+/// The processor time that this process has had, in steps of ten milliseconds. Where the system does not tell, the
+/// time of day.
+fn worked() -> Duration {
+    let of_the_day = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let Ok(stat) = fs::read_to_string("/proc/self/stat") else { return of_the_day() };
+    // After the name, which may hold spaces: user and system time are the twelfth and thirteenth, in hundredths.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    if ticks == 0 { of_the_day() } else { Duration::from_millis(ticks * 10) }
 }
 
 /// The entries of a corpus: its files, and of a file `*.lines` each line.

@@ -480,6 +480,48 @@ fn readers_never_see_the_gap_between_old_and_new_na_41() {
     assert!(reader.join().unwrap() > 0);
 }
 
+/// Readers take no lock. While the table grows by thousands of vertices, shrinks again and shared sets come and go,
+/// what stays is there at every look, and what no pod gives never is.
+#[test]
+fn readers_beside_a_busy_writer_see_what_stays_and_nothing_else() {
+    let graph = Graph::new();
+    graph.mark_complete();
+    let kept: Vec<String> = (0..50).map(|n| format!("kept-{n}")).collect();
+    for name in &kept {
+        apply(&graph, &pod_key(name), &pod_with_secret(name, "n0"));
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut looks = 0_u32;
+                while !stop.load(Ordering::Relaxed) || looks < 1000 {
+                    for name in &kept {
+                        assert!(graph.related(VertexKind::Pod, "a", name, "n0"));
+                        assert!(!graph.related(VertexKind::Pod, "a", name, "n1"));
+                    }
+                    assert!(graph.related(VertexKind::Secret, "a", "shared", "n0"));
+                    assert!(!graph.related(VertexKind::Secret, "a", "shared", "n9"));
+                    assert!(!graph.related(VertexKind::Secret, "b", "shared", "n0"));
+                    looks += 1;
+                }
+            });
+        }
+        for round in 0..4 {
+            let names: Vec<String> = (0..3000).map(|n| format!("pod-{round}-{n}")).collect();
+            for (n, name) in names.iter().enumerate() {
+                apply(&graph, &pod_key(name), &pod_with_secret(name, &format!("n{}", 1 + n % 7)));
+            }
+            for name in &names {
+                graph.delete(Kind::Pod, "a", name);
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(graph.size().nodes, 1);
+    assert!(!graph.related(VertexKind::Secret, "a", "shared", "n1"));
+}
+
 /// NA-43, NA-45, NA-48, NA-109: a pod that is no longer bound, or was replaced by an unbound one, grants nothing.
 #[test]
 fn an_unbound_pod_grants_nothing_na_109() {
@@ -500,19 +542,29 @@ fn an_object_with_an_impossible_name_is_refused_and_grants_nothing() {
     let graph = Graph::new();
     graph.mark_complete();
     apply(&graph, &pod_key("p"), &pod_with_secret("p", "n0"));
-    let mut long = pod_with_secret("p", "n0");
-    long["spec"]["serviceAccountName"] = json!("s".repeat(70_000));
-    let json = long.to_string();
-    let refused = graph.apply(&Object::parse(Kind::Pod, &json).unwrap());
-    assert_eq!(refused, Err(VertexError::NameTooLong));
-    let mut far = pod_with_secret("p", &"n".repeat(70_000));
-    far["spec"]["volumes"] = json!([]);
-    let json = far.to_string();
-    let refused = graph.apply(&Object::parse(Kind::Pod, &json).unwrap());
+    let far = pod_with_secret("p", &"n".repeat(400)).to_string();
+    let refused = graph.apply(&Object::parse(Kind::Pod, &far).unwrap());
     assert_eq!(refused, Err(VertexError::NameTooLong), "the node's name");
     assert!(!graph.related(VertexKind::Secret, "a", "shared", "n0"));
     assert_eq!(graph.size().vertices, 0);
     assert_eq!(graph.size().nodes, 0);
+    let long = pod_with_secret(&"p".repeat(400), "n0").to_string();
+    let refused = graph.apply(&Object::parse(Kind::Pod, &long).unwrap());
+    assert_eq!(refused, Err(VertexError::NameTooLong), "its own name");
+    assert_eq!(graph.size().vertices, 0);
+}
+
+/// A pod may name anything. What no object can be called is passed over, and the rest of the pod counts.
+#[test]
+fn a_reference_to_an_impossible_name_is_passed_over() {
+    let graph = Graph::new();
+    graph.mark_complete();
+    let mut pod = pod_with_secret("p", "n0");
+    let account = "s".repeat(400);
+    pod["spec"]["serviceAccountName"] = json!(account);
+    apply(&graph, &pod_key("p"), &pod);
+    assert!(graph.related(VertexKind::Secret, "a", "shared", "n0"));
+    assert!(!graph.related(VertexKind::ServiceAccount, "a", &account, "n0"));
 }
 
 /// NA-63: a glusterfs volume brings the Endpoints it names, directly or through a claim; only a gate of ours asks.
