@@ -15,7 +15,7 @@ use super::storage::{
 };
 use crate::Map;
 use crate::quantity::Quantity;
-use crate::resource::{Resource, Subresource};
+use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::fields::{
     default_text, default_value, is_present, keep, list, metadata, object, object_mut, text,
@@ -30,6 +30,7 @@ pub static PERSISTENT_VOLUME_CLAIMS: Resource = Resource {
     short_names: &["pvc"],
     subresources: &[Subresource::status("PersistentVolumeClaim")],
     schema: &schema::core::claim::PERSISTENT_VOLUME_CLAIM,
+    metadata_checks: MetadataChecks { alone: 2, as_update: 1, knows_finalizers: true },
     deletes_to_object: true,
     default,
     prepare_create,
@@ -270,6 +271,7 @@ fn validate_update(claim: &Map, old: &Map) -> Vec<FieldError> {
     if text(object(claim, "status"), "phase") == BOUND {
         unify_bound(&mut is, old_spec);
     }
+    unify_amounts(&mut is, &was);
     if is != was {
         let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
             bound claims";
@@ -292,6 +294,20 @@ fn validate_update(claim: &Map, old: &Map) -> Vec<FieldError> {
         errors.push(FieldError::forbidden("spec.volumeAttributesClassName", detail));
     }
     errors
+}
+
+/// An amount may be written in another way.
+fn unify_amounts(is: &mut Map, was: &Map) {
+    let Some(resources) = is.get_mut("resources").and_then(Value::as_object_mut) else { return };
+    for member in ["limits", "requests"] {
+        let was = object(object(was, "resources"), member);
+        let Some(amounts) = resources.get_mut(member).and_then(Value::as_object_mut) else { continue };
+        for resource in was.keys() {
+            if quantity(amounts, resource) == quantity(was, resource) {
+                keep(amounts, was, resource);
+            }
+        }
+    }
 }
 
 /// A bound claim may ask for another size, and for another class of attributes.
