@@ -10,7 +10,7 @@ use portcullis_kinds as kinds;
 
 use super::options::{self, FieldValidation, WriteKind};
 use super::render::View;
-use super::{Call, decode, update};
+use super::{Call, context, decode, update};
 use crate::api::negotiate;
 use crate::service;
 use crate::status::{Answer, Cause, Status};
@@ -68,7 +68,7 @@ impl Patch<'_> {
                 return Err(invalid(&format!("strict decoding error: {}", problems.join(", "))));
             }
         }
-        (resource.default)(&mut object);
+        context::default(resource, &mut object);
         update::check_name(call, &object)?;
         Ok(object)
     }
