@@ -6,9 +6,11 @@
 
 mod complete;
 pub mod decode;
+pub mod discovery;
 mod json;
 pub mod meta;
 pub mod names;
+pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;

@@ -44,7 +44,7 @@ pub(crate) async fn answer(
     let (route, path) = (asked.route, asked.info.path());
     let answer = match (route, asked.target, app.backend()) {
         (Route::Object { action, .. }, Some(target), Some(backend)) => {
-            rest::answer(app, backend, permit, &asked, target, action, head, body).await
+            rest::answer((app, backend), permit, &asked, target, action, head, body).await
         }
         (Route::Health(probe), ..) => Ok(health::answer(permit, app, probe, path, head)),
         (Route::Metrics, ..) => metrics::answer(permit, app, head),

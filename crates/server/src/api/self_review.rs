@@ -1,11 +1,14 @@
 //! SelfSubjectReview: who am I? (WH-110 to WH-112) Nothing is stored.
 
+use std::collections::BTreeMap;
+
 use http::header::WARNING;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use kinds::schema::authentication::SELF_SUBJECT_REVIEW;
 use portcullis_kinds as kinds;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::negotiate;
@@ -25,6 +28,19 @@ const EXPECTED: Expected<'static> = Expected {
     shape: &SELF_SUBJECT_REVIEW,
 };
 
+/// A user, as documents show one.
+#[derive(Serialize)]
+struct UserInfo<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    username: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    uid: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    groups: &'a [String],
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    extra: &'a BTreeMap<String, Vec<String>>,
+}
+
 /// Tells callers who they are, after impersonation.
 pub(crate) async fn answer(
     permit: Permit,
@@ -42,16 +58,7 @@ pub(crate) async fn answer(
     let options = options::write(&query, WriteKind::Create)?;
     let read = decode::document(&bytes, form, EXPECTED, options.validation)?;
     let user = permit.user();
-    let mut info = json!({"username": user.name});
-    if !user.uid.is_empty() {
-        info["uid"] = json!(user.uid);
-    }
-    if !user.groups.is_empty() {
-        info["groups"] = json!(user.groups);
-    }
-    if !user.extra.is_empty() {
-        info["extra"] = json!(user.extra);
-    }
+    let info = UserInfo { username: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra };
     // WH-112: nothing of what the client says comes back.
     let review: Value = json!({
         "kind": EXPECTED.kind,

@@ -37,7 +37,6 @@ use portcullis_server::config::{Limits, RuntimeConfig};
 use portcullis_server::state::{Format, Loader};
 use portcullis_server::token_file::TokenFile;
 use portcullis_server::{App, Server};
-use portcullis_store::embedded::Options;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -206,7 +205,7 @@ pub fn start_with(setup: Setup) -> Started {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     if setup.keeps_objects {
-        let backend = Backend::Embedded(Options::memory().open().unwrap());
+        let backend = Backend::in_memory().unwrap();
         runtime.block_on(system_namespaces::ensure(&backend)).map_err(|s| s.message().to_owned()).unwrap();
         app = app.with_backend(backend);
     }

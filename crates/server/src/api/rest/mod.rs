@@ -142,8 +142,7 @@ pub(crate) fn now() -> i64 {
 /// # Errors
 /// The answer is a failure.
 pub(crate) async fn answer(
-    app: &App,
-    backend: &Backend,
+    (app, backend): (&App, &Backend),
     permit: Permit,
     asked: &Asked<'_>,
     target: Target<'_>,

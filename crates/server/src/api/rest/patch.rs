@@ -1,5 +1,6 @@
 //! PATCH (AP-60 to AP-64).
 
+use bytes::Bytes;
 use http::StatusCode;
 use http::header::WARNING;
 use hyper::body::Incoming;
@@ -7,28 +8,42 @@ use kinds::Map;
 use kinds::decode::Problem;
 use kinds::patch::{self, PatchError, PatchKind};
 use portcullis_kinds as kinds;
+use serde_json::Value;
 
 use super::options::{self, FieldValidation, WriteKind};
 use super::render::View;
-use super::{Call, context, decode, update};
-use crate::api::negotiate;
+use super::update::Create;
+use super::{Call, context, decode, meta, update};
+use crate::api::negotiate::{self, Form};
 use crate::service;
 use crate::status::{Answer, Cause, Status};
 
-const READ: &str =
-    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+const READ: &str = "application/json-patch+json, application/merge-patch+json, \
+     application/strategic-merge-patch+json, application/apply-patch+yaml";
+const APPLY: &str = "application/apply-patch+yaml";
 
-/// Changes an object by a patch. DIVERGES: apply patches are not served (415): nothing is recorded of who manages which
-/// field.
+/// Changes an object by a patch.
 pub(crate) async fn answer(call: &Call<'_>, view: &View, body: &mut Incoming) -> Result<Answer, Status> {
     view.allow(false)?;
     let media_type = negotiate::content_type(&call.head.headers).to_ascii_lowercase();
-    let kind = PatchKind::of_media_type(&media_type).ok_or_else(|| Status::unsupported_media_type(READ))?;
-    let bytes = service::read_body(call.head, body, call.app.limits()).await?;
-    let options = options::write(&call.query, WriteKind::Patch)?;
+    let is_apply = media_type == APPLY;
+    let kind = match is_apply {
+        true => PatchKind::Strategic,
+        false => PatchKind::of_media_type(&media_type).ok_or_else(|| Status::unsupported_media_type(READ))?,
+    };
+    let mut bytes = service::read_body(call.head, body, call.app.limits()).await?;
+    let (write_kind, creates) = match is_apply {
+        true => (WriteKind::Apply, Create::Always),
+        false => (WriteKind::Patch, Create::Never),
+    };
+    let options = options::write(&call.query, write_kind)?;
+    if is_apply {
+        bytes = applied(call, &bytes)?;
+    }
     let patch = Patch { kind, bytes: &bytes, validation: options.validation };
-    let written = update::write(call, "", options.is_dry_run, false, |old| patch.apply(call, old)).await?;
-    let mut answer = view.object(StatusCode::OK, &written.bytes)?;
+    let written = update::write(call, "", options.is_dry_run, creates, |old| patch.apply(call, old)).await?;
+    let code = if written.is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let mut answer = view.object(code, &written.bytes)?;
     if options.validation == FieldValidation::Warn {
         let problems = patch::problems(kind, &bytes);
         for warning in problems.iter().filter_map(|problem| options::warning(&problem.to_string())) {
@@ -36,6 +51,22 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View, body: &mut Incoming) ->
         }
     }
     Ok(answer)
+}
+
+/// An applied configuration as a strategic merge patch. DIVERGES: nothing is recorded of who manages which field
+/// (`managedFields` stays empty), so there are no conflicts between managers, and a field that is no longer applied
+/// stays.
+fn applied(call: &Call<'_>, bytes: &[u8]) -> Result<Bytes, Status> {
+    let Value::Object(mut object) = decode::value(bytes, Form::Yaml)? else {
+        return Err(Status::bad_request("an applied configuration is an object"));
+    };
+    decode::claim(&mut object, "kind", call.target.resource.kind)?;
+    decode::claim(&mut object, "apiVersion", &call.target.resource.api_version())?;
+    if meta::of(&object).get("managedFields").is_some_and(|fields| !fields.is_null()) {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    update::check_name(call, &object)?;
+    serde_json::to_vec(&object).map(Bytes::from).map_err(Status::internal)
 }
 
 struct Patch<'a> {

@@ -11,13 +11,16 @@ use portcullis_policy as policy;
 
 use super::target::Target;
 
+type Prepare = fn(&mut Map, &Map);
+type Validate = fn(&Map, &Map) -> Vec<FieldError>;
+
 /// How objects are changed at one endpoint. Both functions take first the new, then the old object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Strategy {
     /// Keeps what cannot be changed here.
-    pub(crate) prepare: fn(&mut Map, &Map),
+    pub(crate) prepare: Prepare,
     /// Everything wrong with what was.
-    pub(crate) validate: fn(&Map, &Map) -> Vec<FieldError>,
+    pub(crate) validate: Validate,
     /// Whether this is the status.
     pub(crate) is_status: bool,
 }
@@ -32,7 +35,7 @@ impl Strategy {
     pub(crate) fn of(target: &Target<'_>) -> Option<Self> {
         let resource = target.resource;
         let is = |other: &'static Resource| std::ptr::eq(resource, other);
-        let (prepare, validate): (fn(&mut Map, &Map), fn(&Map, &Map) -> Vec<FieldError>) =
+        let (prepare, validate): (Prepare, Validate) =
             match target.subresource.map(|subresource| subresource.name) {
                 None => (resource.prepare_update, resource.validate_update),
                 Some("status") => (resource.prepare_status, resource.validate_status),

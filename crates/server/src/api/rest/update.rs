@@ -44,7 +44,7 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View, body: &mut Incoming) ->
     check_name(call, &body.object)?;
     let new = body.object;
     let uid = meta::text(&new, "uid").to_owned();
-    let written = write(call, &uid, options.is_dry_run, true, |_| Ok(new.clone())).await?;
+    let written = write(call, &uid, options.is_dry_run, Create::IfAllowed, |_| Ok(new.clone())).await?;
     let code = if written.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let mut answer = view.object(code, &written.bytes)?;
     for warning in body.warnings {
@@ -82,8 +82,19 @@ pub(crate) fn check_name(call: &Call<'_>, object: &Map) -> Result<(), Status> {
     }
 }
 
-/// Reads an object, makes another of it, and writes that back, until nobody else wrote in between. `may_create`: for
-/// kinds that allow it, what is not there is created (AP-41).
+/// When a write creates what is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Create {
+    /// Where the kind allows that (AP-41).
+    IfAllowed,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Reads an object, makes another of it, and writes that back, until nobody else wrote in between. What is made of
+/// nothing is created, if it may be.
 ///
 /// # Errors
 /// There is none; it is another than the client knew; the new one is not admitted or not valid.
@@ -91,7 +102,7 @@ pub(crate) async fn write(
     call: &Call<'_>,
     uid: &str,
     is_dry_run: bool,
-    may_create: bool,
+    creates: Create,
     make: impl Fn(&Map) -> Result<Map, Status>,
 ) -> Result<Written, Status> {
     let resource = call.target.resource;
@@ -104,7 +115,12 @@ pub(crate) async fn write(
             return Err(Status::conflict(resource.group, resource.plural, call.target.name, &why));
         }
         let Some(stored) = stored else {
-            if !may_create || !resource.creates_on_update || call.target.subresource.is_some() {
+            let may_create = match creates {
+                Create::Always => true,
+                Create::IfAllowed => resource.creates_on_update,
+                Create::Never => false,
+            };
+            if !may_create || call.target.subresource.is_some() {
                 return Err(call.no_object());
             }
             let object = make(&Map::new())?;
@@ -112,10 +128,9 @@ pub(crate) async fn write(
             call.app.authorization().allow_also(&call.permit, call.info, "create")?;
             return create_instead(call, object, is_dry_run).await;
         };
-        match attempt(call, &key, &stored, make(&stored.object)?, is_dry_run).await? {
-            Some(bytes) => return Ok(Written { bytes, is_new: false }),
-            // Somebody else was faster: look again.
-            None => {}
+        // Nothing: somebody else was faster. Look again.
+        if let Some(bytes) = attempt(call, &key, &stored, make(&stored.object)?, is_dry_run).await? {
+            return Ok(Written { bytes, is_new: false });
         }
     }
     Err(Status::conflict(resource.group, resource.plural, call.target.name, MODIFIED))
