@@ -46,7 +46,6 @@ const DROPPED: &[&str] = &[
 const NOT_SERVED: &[&str] = &[
     "authn-credentials",
     "bootstrap-tokens",
-    "core-objects",
     "csr-admission",
     "csr-approval",
     "csr-autoapprove",
@@ -88,7 +87,6 @@ const NOT_SERVED: &[&str] = &[
     "sa-token-request",
     "sa-token-use",
     "selectors",
-    "storage-objects",
     "tables",
     "watch",
 ];
@@ -310,10 +308,12 @@ macro_rules! topics {
 
 topics! {
     bodies_are_answered_as_recorded "bodies",
+    core_objects_are_answered_as_recorded "core-objects",
     dra_objects_are_answered_as_recorded "dra-objects",
     lists_are_answered_as_recorded "lists",
     nodes_are_answered_as_recorded "nodes",
     invalid_pods_are_answered_as_recorded "pods-invalid",
+    storage_objects_are_answered_as_recorded "storage-objects",
 }
 
 #[test]

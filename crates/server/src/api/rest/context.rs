@@ -28,13 +28,13 @@ use tokio::sync::{Mutex, MutexGuard};
 use super::delete::{Step, step};
 use super::options::DeleteOptions;
 use super::storage::Stored;
+use super::target::Target;
 use super::{Call, meta, now, storage};
 use crate::status::Status;
 
 /// Where the addresses of services are from: this network, with so many bits of prefix.
 const SERVICE_NETWORK: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 0, 0, 0), 24);
-/// The one network of the cluster is of this family (AP-113): services get addresses one after the other, so that no
-/// two get the same.
+/// Held while a service gets addresses and ports, until it is stored: no two services get the same.
 static ALLOCATING: Mutex<()> = Mutex::const_new(());
 
 /// Whether a call is about objects of a kind, and not about what is below them.
@@ -126,14 +126,19 @@ pub(crate) fn validate_update(call: &Call<'_>, object: &Map, old: &Map) -> Vec<F
     (call.strategy.validate)(object, old)
 }
 
-/// What goes with an object that was removed: the endpoints of a service.
-///
-/// # Errors
-/// The store failed.
-pub(crate) async fn removed(call: &Call<'_>) -> Result<(), Status> {
+/// Removes what goes with an object that was removed: the endpoints of a service. The object is gone, whatever becomes
+/// of them.
+pub(crate) async fn removed(call: &Call<'_>) {
     if !ptr::eq(call.target.resource, &raw const SERVICES) {
-        return Ok(());
+        return;
     }
+    if let Err(status) = remove_endpoints(call).await {
+        let Target { namespace, name, .. } = call.target;
+        tracing::error!(namespace, name, error = status.message(), "the endpoints of a service stay");
+    }
+}
+
+async fn remove_endpoints(call: &Call<'_>) -> Result<(), Status> {
     let key = storage::key(&ENDPOINTS, call.target.namespace, call.target.name);
     while let Some(entry) = call.stored(&key).await? {
         let stored = Stored::read(&ENDPOINTS, entry)?;
@@ -175,7 +180,7 @@ async fn allows_admin_access(call: &Call<'_>) -> Result<bool, Status> {
 }
 
 /// The bytes of a field of bytes.
-fn bytes(object: &Map, part: &str, field: &str) -> Vec<u8> {
+pub(crate) fn bytes(object: &Map, part: &str, field: &str) -> Vec<u8> {
     let text = object.get(part).and_then(|part| part.get(field)).and_then(Value::as_str);
     STANDARD.decode(text.unwrap_or_default()).unwrap_or_default()
 }

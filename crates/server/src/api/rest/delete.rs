@@ -288,7 +288,7 @@ async fn remove(
     let expect = Expect::Modified(stored.entry.modified);
     match call.backend.commit(vec![Write { key: key.into(), expect, value: None }]).await {
         Ok(committed) => {
-            context::removed(call).await?;
+            context::removed(call).await;
             shown(committed.revision)
         }
         Err(StoreError::Conflict { .. }) => Ok(None),

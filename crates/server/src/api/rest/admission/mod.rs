@@ -3,6 +3,9 @@
 //!
 //! The order of [`PLUGINS`] is that of kube-apiserver. The first refusal is the answer.
 
+mod certificate_approval;
+mod certificate_signing;
+mod certificate_subject_restriction;
 mod default_storage_class;
 mod default_toleration_seconds;
 mod namespace_lifecycle;
@@ -39,6 +42,9 @@ static PLUGINS: &[&dyn Plugin] = &[
     &default_storage_class::DefaultStorageClass,
     &persistent_volume_claim_resize::PersistentVolumeClaimResize,
     &runtime_class::RuntimeClass,
+    &certificate_approval::CertificateApproval,
+    &certificate_signing::CertificateSigning,
+    &certificate_subject_restriction::CertificateSubjectRestriction,
     &pod_topology_labels::PodTopologyLabels,
 ];
 
