@@ -10,22 +10,25 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::{Args, ValueEnum};
 use portcullis_policy::engine::EngineConfig;
-use portcullis_server::api::rest::system_namespaces;
 use portcullis_server::authn::Authentication;
 use portcullis_server::authz::Authorization;
-use portcullis_server::backend::Backend;
 use portcullis_server::bootstrap::Bootstrap;
+use portcullis_server::cluster::Cluster;
 use portcullis_server::config::{Limits, RuntimeConfig, ServeConfig};
+use portcullis_server::controller::Controllers;
 use portcullis_server::metrics::Metrics;
 use portcullis_server::state::{Source, Watch};
 use portcullis_server::token_file::TokenFile;
 use portcullis_server::{App, Server};
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::engine_flags::{EngineFlags, threads};
 use crate::failure::Failure;
 
+/// The file of the objects, in the data directory.
+const STORE: &str = "objects.redb";
 /// How often the state files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -42,7 +45,7 @@ pub struct ServeArgs {
     #[command(flatten)]
     engine: EngineFlags,
 
-    /// Where keys, certificates and admin.kubeconfig are kept
+    /// Where objects, keys, certificates and admin.kubeconfig are kept
     #[arg(long, value_name = "DIR", default_value = "./portcullis-data")]
     data_dir: PathBuf,
 
@@ -66,7 +69,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "VERSIONS", default_value = "", hide_default_value = true)]
     runtime_config: String,
 
-    /// Have the default RBAC policy of Kubernetes beside the objects; objects of the same name win
+    /// Have the default RBAC policy of Kubernetes: with mode RBAC, what of it is not stored is written at each start.
+    /// With --state it is there beside the objects, and objects of the same name win
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     default_policy: bool,
 
@@ -100,6 +104,14 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     };
     let engine =
         EngineConfig { default_policy: args.default_policy, masters_first: true, ..args.engine.config()? };
+    let tokens = tokens(args.token_auth_file.as_deref())?;
+    let bootstrap = || {
+        Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
+            .map_err(Failure::unreachable)
+    };
+    if args.engine.state.is_empty() {
+        return serve_cluster(&config, &engine, &bootstrap()?, tokens);
+    }
     let source = Source { paths: args.engine.state.clone(), config: engine, threads: threads() };
     let started = Instant::now();
     let (watch, engine, summary) = Watch::start(source).map_err(Failure::input)?;
@@ -111,38 +123,12 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         seconds = loaded.as_secs_f64(),
         "state loaded"
     );
-    let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
-        .map_err(Failure::unreachable)?;
-    let tokens = tokens(args.token_auth_file.as_deref())?;
-    let runtime = tokio::runtime::Runtime::new()
-        .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
-    runtime.block_on(async {
-        let authentication =
-            Authentication::new(bootstrap.clients.clone(), config.anonymous_auth).with_tokens(tokens);
+    let bootstrap = bootstrap()?;
+    runtime()?.block_on(async {
         let metrics = Metrics::default();
         metrics.state.loaded(&engine, &summary, loaded);
-        let authorization = Authorization::new(engine);
-        let app = App::new(authentication, authorization, config.runtime_config, config.limits);
-        let mut app = app.with_metrics(metrics);
-        if args.engine.state.is_empty() {
-            app = app.with_backend(objects(&config.data_dir).await?);
-        }
-        let app = Arc::new(app);
-        let address = SocketAddr::new(config.bind_address, config.secure_port);
-        let server =
-            Server::bind(address, bootstrap.tls.clone(), Arc::clone(&app)).await.map_err(|error| {
-                Failure::unreachable(format_args!(
-                    "cannot listen on {address}: {error} (--bind-address, --secure-port)"
-                ))
-            })?;
-        let address = server
-            .local_addr()
-            .map_err(|error| Failure::unreachable(format_args!("cannot tell the address: {error}")))?;
-        let kubeconfig = bootstrap.write_kubeconfig(address.port()).map_err(Failure::unreachable)?;
-        tracing::info!(%address, "listening");
-        println!("Serving on https://{address}");
-        let first = if app.backend().is_some() { "get namespaces" } else { "auth can-i --list" };
-        println!("Try: kubectl --kubeconfig {} {first}", kubeconfig.display());
+        let app = Arc::new(app(&config, &bootstrap, tokens, Authorization::new(engine), metrics));
+        let server = listen(&config, &bootstrap, &app).await?;
         let stop = Arc::new(AtomicBool::new(false));
         let watching = std::thread::spawn({
             let (app, stop) = (Arc::clone(&app), Arc::clone(&stop));
@@ -159,6 +145,67 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     })
 }
 
+/// Serves a cluster of its own.
+fn serve_cluster(
+    config: &ServeConfig,
+    engine: &EngineConfig,
+    bootstrap: &Bootstrap,
+    tokens: TokenFile,
+) -> Result<ExitCode, Failure> {
+    runtime()?.block_on(async {
+        let metrics = Metrics::default();
+        let path = config.data_dir.join(STORE);
+        let cluster = Cluster::open(&path, engine, &metrics).await.map_err(|error| {
+            Failure::unreachable(format_args!("{}: {error} (--data-dir)", path.display()))
+        })?;
+        let authorization = Authorization::new(Arc::clone(&cluster.engine));
+        let app =
+            app(config, bootstrap, tokens, authorization, metrics).with_backend(Arc::clone(&cluster.backend));
+        let app = Arc::new(app);
+        let controllers = Controllers::start(&cluster.backend, bootstrap.authority_pem()).await;
+        let server = listen(config, bootstrap, &app).await?;
+        server.serve(told_to_stop()).await;
+        controllers.stop().await;
+        tracing::info!("stopped");
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    Runtime::new().map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))
+}
+
+fn app(
+    config: &ServeConfig,
+    bootstrap: &Bootstrap,
+    tokens: TokenFile,
+    authorization: Authorization,
+    metrics: Metrics,
+) -> App {
+    let authentication =
+        Authentication::new(bootstrap.clients.clone(), config.anonymous_auth).with_tokens(tokens);
+    App::new(authentication, authorization, config.runtime_config, config.limits).with_metrics(metrics)
+}
+
+/// Listens, and tells the user how to go on.
+async fn listen(config: &ServeConfig, bootstrap: &Bootstrap, app: &Arc<App>) -> Result<Server, Failure> {
+    let address = SocketAddr::new(config.bind_address, config.secure_port);
+    let server = Server::bind(address, bootstrap.tls.clone(), Arc::clone(app)).await.map_err(|error| {
+        Failure::unreachable(format_args!(
+            "cannot listen on {address}: {error} (--bind-address, --secure-port)"
+        ))
+    })?;
+    let address = server
+        .local_addr()
+        .map_err(|error| Failure::unreachable(format_args!("cannot tell the address: {error}")))?;
+    let kubeconfig = bootstrap.write_kubeconfig(address.port()).map_err(Failure::unreachable)?;
+    tracing::info!(%address, "listening");
+    println!("Serving on https://{address}");
+    let first = if app.backend().is_some() { "get namespaces" } else { "auth can-i --list" };
+    println!("Try: kubectl --kubeconfig {} {first}", kubeconfig.display());
+    Ok(server)
+}
+
 /// The users of the file of tokens.
 fn tokens(path: Option<&Path>) -> Result<TokenFile, Failure> {
     let Some(path) = path else { return Ok(TokenFile::default()) };
@@ -167,17 +214,6 @@ fn tokens(path: Option<&Path>) -> Result<TokenFile, Failure> {
     };
     let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
     TokenFile::read(&text).map_err(|error| failed(&error))
-}
-
-/// The store in the data directory, with the namespaces that every cluster has.
-async fn objects(data_dir: &Path) -> Result<Backend, Failure> {
-    let path = data_dir.join("objects.redb");
-    let backend = Backend::open(&path)
-        .map_err(|error| Failure::unreachable(format_args!("{}: {error} (--data-dir)", path.display())))?;
-    system_namespaces::ensure(&backend)
-        .await
-        .map_err(|status| Failure::unreachable(format_args!("{}: {}", path.display(), status.message())))?;
-    Ok(backend)
 }
 
 fn log(format: LoggingFormat) {

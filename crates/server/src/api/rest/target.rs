@@ -65,8 +65,8 @@ impl<'a> Target<'a> {
             "" => take("/api/"),
             group => take("/apis/") && take(group) && take("/"),
         };
-        // AP-4: a trailing slash is accepted after a collection.
-        let ends = |rest: &str| rest.is_empty() || rest == "/" && self.name.is_empty();
+        // AP-4: a trailing slash is accepted, after an object as well.
+        let ends = |rest: &str| matches!(rest, "" | "/");
         prefix
             && take(self.resource.version)
             && {
