@@ -104,16 +104,22 @@ pub fn generate_name(object: &mut Map, random: u64) {
         kept -= 1;
     }
     let mut name = prefix.get(..kept).unwrap_or(prefix).to_owned();
-    let mut random = random;
-    for _ in 0..GENERATED {
-        let count = GENERATED_CHARACTERS.len() as u64;
-        let index = usize::try_from(random % count).unwrap_or_default();
-        name.push(GENERATED_CHARACTERS.get(index).map_or('b', |character| char::from(*character)));
-        random /= count;
-    }
+    name.push_str(&suffix(random));
     if let Some(meta) = metadata_mut(object) {
         meta.insert("name".to_owned(), Value::from(name));
     }
+}
+
+/// What is put behind the beginning of a name. `random` decides which characters it is.
+pub fn suffix(mut random: u64) -> String {
+    let mut suffix = String::with_capacity(GENERATED);
+    let count = GENERATED_CHARACTERS.len() as u64;
+    for _ in 0..GENERATED {
+        let index = usize::try_from(random % count).unwrap_or_default();
+        suffix.push(GENERATED_CHARACTERS.get(index).map_or('b', |character| char::from(*character)));
+        random /= count;
+    }
+    suffix
 }
 
 /// Whether a new object says that it has been stored before: then it cannot be created (an internal error, for

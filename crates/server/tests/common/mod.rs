@@ -33,7 +33,10 @@ use portcullis_server::authn::Authentication;
 use portcullis_server::authz::{Authorization, Engine, Outcome, Verdict};
 use portcullis_server::backend::Backend;
 use portcullis_server::bootstrap::Bootstrap;
+use portcullis_server::cluster::Cluster;
 use portcullis_server::config::{Limits, RuntimeConfig};
+use portcullis_server::controller::Controllers;
+use portcullis_server::metrics::Metrics;
 use portcullis_server::state::{Format, Loader};
 use portcullis_server::token_file::TokenFile;
 use portcullis_server::{App, Server};
@@ -131,6 +134,8 @@ pub struct Setup {
     pub state: Option<String>,
     /// Keep objects, in memory.
     pub keeps_objects: bool,
+    /// Keep objects, in memory, and decide over them as `serve` does, with all controllers.
+    pub is_cluster: bool,
     /// Static tokens.
     pub tokens: Option<&'static str>,
 }
@@ -144,6 +149,7 @@ impl Default for Setup {
             checks: Vec::new(),
             state: None,
             keeps_objects: false,
+            is_cluster: false,
             tokens: None,
         }
     }
@@ -156,6 +162,7 @@ pub struct Started {
     pub tls: portcullis_pki::tls::ServerTls,
     authority: CertificateAuthority,
     stop: Option<oneshot::Sender<()>>,
+    controllers: Option<Controllers>,
     runtime: Option<Runtime>,
 }
 
@@ -165,16 +172,20 @@ pub fn scratch() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// An engine as `serve` makes it, over the objects of a JSON text.
-fn engine(state: &str) -> portcullis_policy::engine::Engine {
-    let config = EngineConfig {
+/// How `serve` decides unless it is told otherwise.
+pub fn engine_config() -> EngineConfig {
+    EngineConfig {
         modes: vec![Mode::Node, Mode::Rbac],
         masters_first: true,
         default_policy: true,
         admission: true,
         ..EngineConfig::default()
-    };
-    let mut builder = Builder::new(config).unwrap();
+    }
+}
+
+/// An engine as `serve` makes it, over the objects of a JSON text.
+fn engine(state: &str) -> portcullis_policy::engine::Engine {
+    let mut builder = Builder::new(engine_config()).unwrap();
     let mut sink = |object: Object<'_>| builder.take(object).map_err(|e| e.to_string());
     Loader::new(NonZeroUsize::MIN, &mut sink).text(Path::new("state"), Format::Json, state).unwrap();
     builder.finish()
@@ -199,16 +210,31 @@ pub fn start_with(setup: Setup) -> Started {
         Some(state) => Authorization::new(engine(state)),
         None => Authorization::new(FixedRules),
     };
-    let mut app = App::new(authentication, authorization, setup.runtime, setup.limits);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let metrics = Metrics::default();
+    let cluster =
+        setup.is_cluster.then(|| runtime.block_on(Cluster::in_memory(&engine_config(), &metrics)).unwrap());
+    let authorization = match &cluster {
+        Some(cluster) => Authorization::new(Arc::clone(&cluster.engine)),
+        None => authorization,
+    };
+    let mut app =
+        App::new(authentication, authorization, setup.runtime, setup.limits).with_metrics(metrics);
     for check in setup.checks {
         app = app.with_check(check);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     if setup.keeps_objects {
         let backend = Backend::in_memory().unwrap();
         runtime.block_on(system_namespaces::ensure(&backend)).map_err(|s| s.message().to_owned()).unwrap();
         app = app.with_backend(backend);
     }
+    if let Some(cluster) = &cluster {
+        app = app.with_backend(Arc::clone(&cluster.backend));
+    }
+    let controllers = cluster.map(|cluster| {
+        let _inside = runtime.enter();
+        runtime.block_on(Controllers::start(&cluster.backend, bootstrap.authority_pem()))
+    });
     let app = Arc::new(app);
     let server = runtime
         .block_on(Server::bind("127.0.0.1:0".parse().unwrap(), bootstrap.tls.clone(), Arc::clone(&app)))
@@ -231,6 +257,7 @@ pub fn start_with(setup: Setup) -> Started {
         tls: bootstrap.tls.clone(),
         authority,
         stop: Some(stop),
+        controllers,
         runtime: Some(runtime),
     }
 }
@@ -241,6 +268,9 @@ impl Drop for Started {
             let _ = stop.send(());
         }
         if let Some(runtime) = self.runtime.take() {
+            if let Some(controllers) = self.controllers.take() {
+                runtime.block_on(controllers.stop());
+            }
             runtime.shutdown_timeout(Duration::from_secs(2));
         }
         let _ = fs::remove_dir_all(&self.dir);

@@ -13,7 +13,7 @@ use super::admission::{self, Operation};
 use super::decode;
 use super::options::{self, WriteKind};
 use super::render::View;
-use super::{Call, escalation, meta, now, storage};
+use super::{Call, context, escalation, meta, now, storage};
 use crate::api::negotiate;
 use crate::service;
 use crate::status::{Answer, Status};
@@ -51,10 +51,11 @@ pub(crate) async fn create(
     let mut review = call.review(Operation::Create, &name, Some(&mut object), None, is_dry_run);
     admission::admit(&mut review).await?;
     escalation::check(call, &object, None)?;
+    let _shared = context::share(call).await;
     let mut attempt = 1;
     loop {
         let mut object = object.clone();
-        let is_generated = prepare(call, &mut object)?;
+        let is_generated = prepare(call, &mut object).await?;
         let entry = store(call, &mut object, is_dry_run).await;
         attempt += 1;
         match entry {
@@ -70,12 +71,12 @@ pub(crate) async fn create(
 ///
 /// # Errors
 /// 422 with everything that is wrong.
-pub(crate) fn prepare(call: &Call<'_>, object: &mut Map) -> Result<bool, Status> {
+async fn prepare(call: &Call<'_>, object: &mut Map) -> Result<bool, Status> {
     let resource = call.target.resource;
     let is_generated = meta::identify(object, now())?;
-    (resource.prepare_create)(object);
+    context::prepare_create(call, object).await?;
     let mut errors = kinds::meta::validate(object, resource);
-    errors.extend((resource.validate_create)(object));
+    errors.extend(context::validate_create(call, object).await?);
     if !errors.is_empty() {
         let name = meta::text(object, "name");
         return Err(Status::invalid_object(resource.group, resource.kind, name, &errors));

@@ -32,13 +32,13 @@ pub(crate) struct Body {
 pub(crate) fn object(
     bytes: &[u8],
     form: Form,
-    resource: &Resource,
+    resource: &'static Resource,
     validation: FieldValidation,
 ) -> Result<Body, Status> {
     let expected =
         Expected { kind: resource.kind, api_version: &resource.api_version(), shape: shape(resource) };
     let mut body = document(bytes, form, expected, validation)?;
-    (resource.default)(&mut body.object);
+    super::context::default(resource, &mut body.object);
     Ok(body)
 }
 

@@ -15,7 +15,7 @@ use super::create::{entry, unstored};
 use super::options::DeleteOptions;
 use super::render::View;
 use super::storage::Stored;
-use super::{Call, meta, namespaces, now, storage};
+use super::{Call, context, meta, namespaces, now, storage};
 use crate::api::negotiate;
 use crate::service;
 use crate::status::{Answer, Details, Status, json};
@@ -84,12 +84,28 @@ pub(crate) async fn options(call: &Call<'_>, body: &mut Incoming) -> Result<Dele
 /// # Errors
 /// There is none, it is not the one that was meant, or admission refuses.
 pub(crate) async fn delete(call: &Call<'_>, options: &DeleteOptions) -> Result<Outcome, Status> {
+    delete_asking(call, options, true).await
+}
+
+/// As [`delete`], for what was admitted in another form.
+///
+/// # Errors
+/// There is none, or it is not the one that was meant.
+pub(crate) async fn delete_admitted(call: &Call<'_>, options: &DeleteOptions) -> Result<Outcome, Status> {
+    delete_asking(call, options, false).await
+}
+
+async fn delete_asking(
+    call: &Call<'_>,
+    options: &DeleteOptions,
+    asks_admission: bool,
+) -> Result<Outcome, Status> {
     let resource = call.target.resource;
     let key = call.key();
     for _ in 0..ATTEMPTS {
         let entry = call.stored(&key).await?.ok_or_else(|| call.no_object())?;
         let stored = Stored::read(resource, entry)?;
-        check_preconditions(call, options, &stored)?;
+        check_preconditions(call, options, &stored.object)?;
         let review = &mut call.review(
             Operation::Delete,
             call.target.name,
@@ -97,8 +113,10 @@ pub(crate) async fn delete(call: &Call<'_>, options: &DeleteOptions) -> Result<O
             Some(&stored.object),
             options.is_dry_run,
         );
-        admission::admit(review).await?;
-        admission::validate(review).await?;
+        if asks_admission {
+            admission::admit(review).await?;
+            admission::validate(review).await?;
+        }
         let step = match namespaces::is_one(resource) {
             true => namespaces::step(&stored.object, options),
             false => step(resource, &stored.object, options),
@@ -135,10 +153,17 @@ pub(crate) async fn delete(call: &Call<'_>, options: &DeleteOptions) -> Result<O
 }
 
 /// AP-53
-fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, stored: &Stored) -> Result<(), Status> {
+///
+/// # Errors
+/// The object is not the one that was meant.
+pub(crate) fn check_preconditions(
+    call: &Call<'_>,
+    options: &DeleteOptions,
+    object: &Map,
+) -> Result<(), Status> {
     let resource = call.target.resource;
     let conflict = |why: &str| Err(Status::conflict(resource.group, resource.kind, call.target.name, why));
-    let (uid, version) = (meta::text(&stored.object, "uid"), stored.entry.modified.0.to_string());
+    let (uid, version) = (meta::text(object, "uid"), meta::text(object, "resourceVersion"));
     match options {
         DeleteOptions { uid: Some(asked), .. } if asked != uid => conflict(&format!(
             "the UID in the precondition ({asked}) does not match the UID in record ({uid}). The object might have been \
@@ -262,7 +287,10 @@ async fn remove(
     }
     let expect = Expect::Modified(stored.entry.modified);
     match call.backend.commit(vec![Write { key: key.into(), expect, value: None }]).await {
-        Ok(committed) => shown(committed.revision),
+        Ok(committed) => {
+            context::removed(call).await;
+            shown(committed.revision)
+        }
         Err(StoreError::Conflict { .. }) => Ok(None),
         Err(error) => Err(storage::failed(&error)),
     }

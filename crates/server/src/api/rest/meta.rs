@@ -87,6 +87,16 @@ pub(crate) fn identify(object: &mut Map, now: i64) -> Result<bool, Status> {
     Ok(!is_named && !text(object, "name").is_empty())
 }
 
+/// Five random characters, as at the end of names that are made here (AP-32).
+///
+/// # Errors
+/// The system has no randomness.
+pub(crate) fn suffix() -> Result<String, Status> {
+    let mut random = [0_u8; 8];
+    getrandom::fill(&mut random).map_err(Status::internal)?;
+    Ok(kinds::meta::suffix(u64::from_ne_bytes(random)))
+}
+
 /// A random UUID (version 4) out of random bytes.
 fn uuid(random: [u8; 16]) -> String {
     let mut text = String::with_capacity(36);

@@ -3,11 +3,14 @@
 //! What is asked is a [`Target`], read from the attributes that were authorized. Handlers take the [`Permit`] with it.
 
 pub(crate) mod admission;
+pub(crate) mod binding;
 mod collection;
+mod context;
 mod create;
 pub(crate) mod decode;
 pub(crate) mod delete;
 mod escalation;
+mod eviction;
 mod get;
 mod list;
 pub(crate) mod list_options;
@@ -15,6 +18,7 @@ pub(crate) mod meta;
 mod namespaces;
 pub(crate) mod options;
 mod patch;
+mod refused;
 mod render;
 mod selection;
 pub(crate) mod storage;
@@ -148,10 +152,20 @@ pub(crate) async fn answer(
     body: &mut Incoming,
 ) -> Result<Answer, Status> {
     let query = Query::parse(head.uri.query().unwrap_or_default());
-    // Subresources with documents of their own (binding, eviction, token, proxy, ...) are not objects of the kind.
-    let strategy = Strategy::of(&target).ok_or_else(Status::not_found)?;
+    let of_objects = Strategy::of(&target);
+    let has_objects = of_objects.is_some();
+    let strategy = of_objects.unwrap_or_else(|| Strategy::of_kind(target.resource));
     let call = Call { app, backend, permit, target, strategy, info: asked.info, head, query };
-    objects(call, action, body).await
+    if has_objects && !std::ptr::eq(target.resource, &raw const binding::BINDINGS) {
+        return objects(call, action, body).await;
+    }
+    // Subresources with documents of their own are not objects of the kind.
+    negotiate::objects(&call.head.headers)?;
+    match (target.resource.plural, target.subresource.map_or("", |subresource| subresource.name)) {
+        ("bindings", _) | ("pods", "binding") => binding::answer(call, body).await,
+        ("pods", "eviction") => eviction::answer(call, body).await,
+        _ => refused::answer(&call).await,
+    }
 }
 
 /// Answers a request about objects of a kind.

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::options::{self, FieldValidation, WriteKind};
 use super::render::View;
 use super::update::Create;
-use super::{Call, decode, meta, update};
+use super::{Call, context, decode, meta, update};
 use crate::api::negotiate::{self, Form};
 use crate::service;
 use crate::status::{Answer, Cause, Status};
@@ -99,7 +99,7 @@ impl Patch<'_> {
                 return Err(invalid(&format!("strict decoding error: {}", problems.join(", "))));
             }
         }
-        (resource.default)(&mut object);
+        context::default(resource, &mut object);
         update::check_name(call, &object)?;
         Ok(object)
     }

@@ -12,9 +12,10 @@ use kinds::Map;
 use kinds::resource::Resource;
 use kinds::resources::core::events::{CORE_EVENTS, EVENTS, from_core, to_core};
 use portcullis_kinds as kinds;
-use portcullis_store::{Entry, Event, Revision, StoreError, Value};
+use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Value};
 use serde_json::Value as Json;
 
+use crate::backend::Backend;
 use crate::status::Status;
 
 /// The kind in whose form an object is stored. Another one only for the events of `events.k8s.io` (AP-134).
@@ -167,6 +168,16 @@ impl Stored {
         let bytes = served(resource, &entry.value)?;
         Ok(Self { object: decode(&bytes)?, bytes, entry })
     }
+}
+
+/// All objects of a kind.
+///
+/// # Errors
+/// The store failed, or holds something that is no object.
+pub(crate) async fn all(backend: &Backend, resource: &'static Resource) -> Result<Vec<Map>, Status> {
+    let list = List { prefix: prefix(resource, "").into(), ..List::default() };
+    let listing = backend.list(&list).await.map_err(|error| failed(&error))?;
+    listing.entries.iter().map(|entry| decode(&entry.value)).collect()
 }
 
 /// What a failure of the store is for the client.

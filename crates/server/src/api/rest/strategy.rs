@@ -2,6 +2,7 @@
 
 use kinds::Map;
 use kinds::resource::Resource;
+use kinds::resources::certificates::{self, CERTIFICATE_SIGNING_REQUESTS};
 use kinds::resources::core::namespaces::{self, NAMESPACES};
 use kinds::resources::pods::{self, PODS};
 use policy::field_error::FieldError;
@@ -25,6 +26,11 @@ pub(crate) struct Strategy {
 }
 
 impl Strategy {
+    /// The strategy of a kind's objects themselves.
+    pub(crate) fn of_kind(resource: &Resource) -> Self {
+        Self { prepare: resource.prepare_update, validate: resource.validate_update, is_status: false }
+    }
+
     /// The strategy of a target; nothing for subresources whose documents are not the object itself.
     pub(crate) fn of(target: &Target<'_>) -> Option<Self> {
         let resource = target.resource;
@@ -35,6 +41,9 @@ impl Strategy {
                 Some("status") => (resource.prepare_status, resource.validate_status),
                 Some("finalize") if is(&NAMESPACES) => {
                     (namespaces::prepare_finalize, |namespace, _| namespaces::validate_finalize(namespace))
+                }
+                Some("approval") if is(&CERTIFICATE_SIGNING_REQUESTS) => {
+                    (certificates::prepare_approval, certificates::validate_approval)
                 }
                 Some("ephemeralcontainers") if is(&PODS) => {
                     (pods::prepare_ephemeral_containers, pods::validate_ephemeral_containers)

@@ -9,6 +9,7 @@ use policy::request_info::RequestInfo;
 use portcullis_kinds as kinds;
 use portcullis_policy as policy;
 
+use super::binding::BINDINGS;
 use crate::api::route::{Action, Route, Row};
 
 /// What a request is about.
@@ -30,7 +31,7 @@ impl<'a> Target<'a> {
         if !info.is_resource_request() {
             return None;
         }
-        let resource = kinds::resources::find(info.group(), info.resource())?;
+        let resource = find(info.group(), info.resource())?;
         if resource.version != info.version() {
             return None;
         }
@@ -64,8 +65,8 @@ impl<'a> Target<'a> {
             "" => take("/api/"),
             group => take("/apis/") && take(group) && take("/"),
         };
-        // AP-4: a trailing slash is accepted after a collection.
-        let ends = |rest: &str| rest.is_empty() || rest == "/" && self.name.is_empty();
+        // AP-4: a trailing slash is accepted, after an object as well.
+        let ends = |rest: &str| matches!(rest, "" | "/");
         prefix
             && take(self.resource.version)
             && {
@@ -83,6 +84,9 @@ impl<'a> Target<'a> {
     /// What the request wants, by the verb that the authorizers were asked for (AP-2).
     pub(crate) fn route(&self, info: &RequestInfo, method: &Method) -> Route {
         let is_collection = self.name.is_empty();
+        if std::ptr::eq(self.resource, &raw const BINDINGS) {
+            return self.route_of_bindings(method);
+        }
         let is_everywhere = self.resource.is_namespaced && self.namespace.is_empty();
         let action = match (method.as_str(), info.verb()) {
             ("GET", "watch") if self.subresource.is_none() => Action::Watch,
@@ -111,8 +115,28 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// AP-120: bindings are only made.
+    fn route_of_bindings(&self, method: &Method) -> Route {
+        match (self.namespace, self.name, method) {
+            ("", ..) => Route::NotFound,
+            (_, "", &Method::POST) => {
+                Route::Object { row: Row(self.resource), subresource: "", action: Action::Create }
+            }
+            (_, "", _) => Route::MethodNotAllowed,
+            _ => Route::NotFound,
+        }
+    }
+
     fn is_namespaces(&self) -> bool {
         self.resource.group.is_empty() && self.resource.plural == "namespaces"
+    }
+}
+
+/// The kind that a path names, stored or not.
+fn find(group: &str, plural: &str) -> Option<&'static Resource> {
+    match (group, plural) {
+        ("", "bindings") => Some(&BINDINGS),
+        _ => kinds::resources::find(group, plural),
     }
 }
 

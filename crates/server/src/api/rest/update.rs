@@ -8,14 +8,14 @@ use kinds::resources::pods::PODS;
 use policy::field_error::NO_FIELD;
 use portcullis_kinds as kinds;
 use portcullis_policy as policy;
-use portcullis_store::{Expect, Store as _, StoreError, Write};
+use portcullis_store::{Expect, Revision, Store as _, StoreError, Write};
 
 use super::admission::{self, Operation};
 use super::create::{self, entry, unstored};
 use super::options::{self, WriteKind};
 use super::render::View;
 use super::storage::Stored;
-use super::{Call, decode, delete, escalation, list_options, meta, storage};
+use super::{Call, context, decode, delete, escalation, list_options, meta, storage};
 use crate::api::negotiate;
 use crate::go::quoted;
 use crate::service;
@@ -23,6 +23,8 @@ use crate::status::{Answer, Status};
 
 /// How often a write is tried again when somebody else has written in between.
 const ATTEMPTS: usize = 100;
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
 
 /// What an update made.
 pub(crate) struct Written {
@@ -131,8 +133,7 @@ pub(crate) async fn write(
             return Ok(Written { bytes, is_new: false });
         }
     }
-    let why = "the object has been modified; please apply your changes to the latest version and try again";
-    Err(Status::conflict(resource.group, resource.plural, call.target.name, why))
+    Err(Status::conflict(resource.group, resource.plural, call.target.name, MODIFIED))
 }
 
 /// AP-41: the resourceVersion in the body does not count.
@@ -158,7 +159,8 @@ async fn attempt(
     escalation::check(call, &object, Some(old))?;
     check_version(call, &mut object, stored)?;
     meta::place(&mut object, &call.target)?;
-    prepare(call, &mut object, old)?;
+    let _shared = context::share(call).await;
+    prepare(call, &mut object, old).await?;
     let review = call.review(Operation::Update, name, Some(&mut object), Some(old), is_dry_run);
     admission::validate(&review).await?;
     if delete::ends_with_update(resource, &object, old) {
@@ -180,6 +182,38 @@ async fn attempt(
     }
 }
 
+/// Changes a stored object in place, until nobody else wrote in between: for what is done to an object rather than
+/// written by a client, so neither admission nor validation are asked. Returns its revision.
+///
+/// # Errors
+/// There is none, or `change` refuses.
+pub(crate) async fn change(
+    call: &Call<'_>,
+    is_dry_run: bool,
+    change: impl Fn(&mut Map) -> Result<(), Status>,
+) -> Result<Revision, Status> {
+    let resource = call.target.resource;
+    let key = call.key();
+    for _ in 0..ATTEMPTS {
+        let entry = call.stored(&key).await?.ok_or_else(|| call.no_object())?;
+        let stored = Stored::read(resource, entry)?;
+        let mut object = stored.object.clone();
+        change(&mut object)?;
+        let revision = stored.entry.modified;
+        if is_dry_run || object == stored.object {
+            return Ok(revision);
+        }
+        let value = storage::encode(resource, &object)?;
+        let write = Write { key: key.clone(), expect: Expect::Modified(revision), value: Some(value) };
+        match call.backend.commit(vec![write]).await {
+            Ok(committed) => return Ok(committed.revision),
+            Err(StoreError::Conflict { .. }) => {}
+            Err(error) => return Err(storage::failed(&error)),
+        }
+    }
+    Err(Status::conflict(resource.group, resource.plural, call.target.name, MODIFIED))
+}
+
 /// AP-40: a resourceVersion is a precondition; without one some kinds cannot be updated.
 fn check_version(call: &Call<'_>, object: &mut Map, stored: &Stored) -> Result<(), Status> {
     let resource = call.target.resource;
@@ -190,9 +224,7 @@ fn check_version(call: &Call<'_>, object: &mut Map, stored: &Stored) -> Result<(
     let asked = list_options::revision(given).map_err(Status::unknown)?;
     match asked {
         Some(revision) if revision != stored.entry.modified => {
-            let why =
-                "the object has been modified; please apply your changes to the latest version and try again";
-            return Err(Status::conflict(resource.group, resource.plural, call.target.name, why));
+            return Err(Status::conflict(resource.group, resource.plural, call.target.name, MODIFIED));
         }
         _ => {}
     }
@@ -201,11 +233,11 @@ fn check_version(call: &Call<'_>, object: &mut Map, stored: &Stored) -> Result<(
 }
 
 /// Keeps what an update cannot change, and validates the rest (AP-42 to AP-44).
-fn prepare(call: &Call<'_>, object: &mut Map, old: &Map) -> Result<(), Status> {
+async fn prepare(call: &Call<'_>, object: &mut Map, old: &Map) -> Result<(), Status> {
     let resource = call.target.resource;
     kinds::meta::carry_over(object, old);
-    (call.strategy.prepare)(object, old);
-    let mut errors = (call.strategy.validate)(object, old);
+    context::prepare_update(call, object, old).await?;
+    let mut errors = context::validate_update(call, object, old);
     // A pod's error without a field stands alone (MP-15).
     let alone =
         errors.iter().position(|error| error.field == NO_FIELD && std::ptr::eq(resource, &raw const PODS));

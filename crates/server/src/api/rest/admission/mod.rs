@@ -3,8 +3,18 @@
 //!
 //! The order of [`PLUGINS`] is that of kube-apiserver. The first refusal is the answer.
 
+mod certificate_approval;
+mod certificate_signing;
+mod certificate_subject_restriction;
+mod default_storage_class;
+mod default_toleration_seconds;
 mod namespace_lifecycle;
 mod node_restriction;
+mod persistent_volume_claim_resize;
+mod pod_topology_labels;
+mod priority;
+mod runtime_class;
+mod service_account;
 
 use std::pin::Pin;
 
@@ -14,14 +24,29 @@ use policy::User;
 pub(crate) use policy::restriction::Operation;
 use portcullis_kinds as kinds;
 use portcullis_policy as policy;
+use portcullis_store::Store as _;
 
+use super::storage;
 use crate::backend::Backend;
 use crate::service::App;
 use crate::status::{Cause, Status};
 
-/// Every plugin, in order. One that is not here is never asked.
-static PLUGINS: &[&dyn Plugin] =
-    &[&namespace_lifecycle::NamespaceLifecycle, &node_restriction::NodeRestriction];
+/// Every plugin, in order. One that is not here is never asked. What TaintNodesByCondition and
+/// StorageObjectInUseProtection do to every new object of a kind, that kind's `prepare_create` does.
+static PLUGINS: &[&dyn Plugin] = &[
+    &namespace_lifecycle::NamespaceLifecycle,
+    &service_account::ServiceAccount,
+    &node_restriction::NodeRestriction,
+    &priority::Priority,
+    &default_toleration_seconds::DefaultTolerationSeconds,
+    &default_storage_class::DefaultStorageClass,
+    &persistent_volume_claim_resize::PersistentVolumeClaimResize,
+    &runtime_class::RuntimeClass,
+    &certificate_approval::CertificateApproval,
+    &certificate_signing::CertificateSigning,
+    &certificate_subject_restriction::CertificateSubjectRestriction,
+    &pod_topology_labels::PodTopologyLabels,
+];
 
 /// A write under review.
 pub(crate) struct Review<'a> {
@@ -50,6 +75,23 @@ impl Review<'_> {
     /// Whether this is about objects of a kind, and not about what is below them.
     pub(crate) fn is_of(&self, group: &str, plural: &str) -> bool {
         self.resource.group == group && self.resource.plural == plural && self.subresource.is_empty()
+    }
+
+    /// Another object, if it is there.
+    pub(crate) async fn stored(
+        &self,
+        resource: &'static Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Map>, Status> {
+        let key = storage::key(resource, namespace, name);
+        let found = self.backend.get(&key).await.map_err(|error| storage::failed(&error))?;
+        found.map(|entry| storage::decode(&entry.value)).transpose()
+    }
+
+    /// All objects of a kind.
+    pub(crate) async fn all(&self, resource: &'static Resource) -> Result<Vec<Map>, Status> {
+        storage::all(self.backend, resource).await
     }
 
     /// 403 for this request. Without a name, that of the object counts, or its prefix.
