@@ -9,6 +9,7 @@ pub mod decode;
 mod json;
 pub mod meta;
 pub mod names;
+pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;

@@ -111,6 +111,11 @@ pub struct MetadataChecks {
     pub knows_finalizers: bool,
 }
 
+impl MetadataChecks {
+    /// What most kinds do: once each.
+    pub const USUAL: Self = Self { alone: 1, as_update: 1, knows_finalizers: true };
+}
+
 /// `get`, `patch`, `update`: the verbs of a status subresource.
 pub const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 
@@ -134,7 +139,7 @@ impl Resource {
         subresources: &[],
         schema: &Type { name: "", package: "", fields: &[] },
         names: NameRule::Subdomain,
-        metadata_checks: MetadataChecks { alone: 1, as_update: 1, knows_finalizers: true },
+        metadata_checks: MetadataChecks::USUAL,
         selectable: &[],
         selects_namespace: true,
         deletes_to_object: false,

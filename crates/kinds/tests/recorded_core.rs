@@ -1,6 +1,13 @@
 //! Recorded requests about the kinds of the core group go through their rows as through a server, and come out as
 //! Kubernetes answered them: objects, causes of refusals, rows of tables.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "what the recordings hold is known, and a test may stop"
+)]
+
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 

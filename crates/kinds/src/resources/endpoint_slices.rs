@@ -16,7 +16,7 @@ use super::formats::{
 };
 use super::scheduling::validate_labels;
 use crate::Map;
-use crate::resource::Resource;
+use crate::resource::{MetadataChecks, Resource};
 use crate::schema::discovery::ENDPOINT_SLICE;
 use crate::table::{Column, Row};
 
@@ -26,15 +26,16 @@ pub static ENDPOINT_SLICES: Resource = Resource {
     kind: "EndpointSlice",
     plural: "endpointslices",
     schema: &ENDPOINT_SLICE,
+    metadata_checks: MetadataChecks { alone: 1, as_update: 0, knows_finalizers: true },
     default,
     prepare_create: |slice| {
         drop_topology(slice);
         begin_generation(slice);
     },
-    validate_create: validate,
+    validate_create: |slice| validate(slice, None),
     prepare_update,
     validate_update: |slice, old| {
-        let mut errors = validate(slice);
+        let mut errors = validate(slice, Some(old));
         errors.extend(immutable("addressType", text(slice, "addressType"), text(old, "addressType")));
         errors
     },
@@ -81,26 +82,33 @@ fn prepare_update(slice: &mut Map, old: &Map) {
     raise_generation(slice, old, has_changed);
 }
 
-fn validate(slice: &Map) -> Vec<FieldError> {
-    let address_type = text(slice, "addressType");
+/// Endpoints that have not changed are not looked at again: they may be from times with weaker rules.
+fn validate(slice: &Map, old: Option<&Map>) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    match address_type {
+    match text(slice, "addressType") {
         "" => errors.push(FieldError::required("addressType", "")),
         value => errors.extend(one_of("addressType", value, &["FQDN", "IPv4", "IPv6"])),
     }
-    match list(slice, "endpoints").len() {
-        0..=MAX_ENDPOINTS => {
-            for (i, endpoint) in objects(slice, "endpoints").enumerate() {
-                errors.extend(validate_endpoint(&format!("endpoints[{i}]"), endpoint, address_type));
-            }
-        }
-        count => errors.push(FieldError::too_many("endpoints", count, MAX_ENDPOINTS)),
+    if old.is_none_or(|old| list(old, "endpoints") != list(slice, "endpoints")) {
+        errors.extend(validate_endpoints(slice));
     }
     match list(slice, "ports").len() {
         0..=MAX_PORTS => errors.extend(validate_ports(slice)),
         count => errors.push(FieldError::too_many("ports", count, MAX_PORTS)),
     }
     errors
+}
+
+fn validate_endpoints(slice: &Map) -> Vec<FieldError> {
+    let count = list(slice, "endpoints").len();
+    if count > MAX_ENDPOINTS {
+        return vec![FieldError::too_many("endpoints", count, MAX_ENDPOINTS)];
+    }
+    let address_type = text(slice, "addressType");
+    let endpoints = objects(slice, "endpoints").enumerate();
+    endpoints
+        .flat_map(|(i, endpoint)| validate_endpoint(&format!("endpoints[{i}]"), endpoint, address_type))
+        .collect()
 }
 
 fn validate_endpoint(field: &str, endpoint: &Map, address_type: &str) -> Vec<FieldError> {

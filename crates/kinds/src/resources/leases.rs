@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::cells::{AGE, NAME, age, name, text_column};
 use super::fields::{object, object_mut, text};
 use crate::Map;
-use crate::resource::Resource;
+use crate::resource::{MetadataChecks, Resource};
 use crate::schema::coordination::LEASE;
 use crate::table::Row;
 
@@ -16,6 +16,7 @@ pub static LEASES: Resource = Resource {
     kind: "Lease",
     plural: "leases",
     schema: &LEASE,
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: false },
     creates_on_update: true,
     updates_unconditionally: false,
     prepare_create: drop_disabled,

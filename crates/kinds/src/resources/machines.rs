@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::cells::{AGE, NAME, age, name, text_column};
 use super::fields::{begin_generation, keep, keep_metadata, object, raise_generation, text};
-use crate::resource::{Resource, Subresource};
+use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::schema::machine::{CLUSTER_MACHINE, OPENSHIFT_MACHINE};
 use crate::table::Row;
 
@@ -21,6 +21,7 @@ pub static CLUSTER_API_MACHINES: Resource =
 const USUAL: Resource = Resource {
     kind: "Machine",
     plural: "machines",
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: false },
     subresources: &[Subresource::status("Machine")],
     updates_unconditionally: false,
     prepare_create: |machine| {

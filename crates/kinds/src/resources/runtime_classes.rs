@@ -8,7 +8,8 @@ use super::fields::{is_present, object, text};
 use super::formats::{dns_label, immutable, qualified_name, quoted};
 use super::scheduling::{validate_labels, validate_tolerations};
 use crate::Map;
-use crate::resource::Resource;
+use crate::quantity::Quantity;
+use crate::resource::{MetadataChecks, Resource};
 use crate::schema::node::RUNTIME_CLASS;
 use crate::table::Row;
 
@@ -18,6 +19,7 @@ pub static RUNTIME_CLASSES: Resource = Resource {
     kind: "RuntimeClass",
     plural: "runtimeclasses",
     schema: &RUNTIME_CLASS,
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: false },
     is_namespaced: false,
     creates_on_update: true,
     updates_unconditionally: false,
@@ -52,13 +54,17 @@ fn validate_overhead(resources: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (resource, quantity) in resources {
         let field = format!("overhead.limits[{resource}]");
-        let quantity = quantity.as_str().unwrap_or_default();
+        let quantity = Quantity::parse(quantity.as_str().unwrap_or_default()).unwrap_or_default();
+        let invalid = |detail| FieldError::invalid(&field, quoted(&quantity.to_string()), detail);
         errors.extend(container_resource(&field, resource));
-        if quantity.starts_with('-') {
-            errors.push(FieldError::invalid(&field, quoted(quantity), "must be greater than or equal to 0"));
+        if quantity.is_negative() {
+            errors.push(invalid("must be greater than or equal to 0"));
         }
-        if is_counted(resource) && quantity.ends_with(['n', 'u', 'm']) {
-            errors.push(FieldError::invalid(&field, quoted(quantity), "must be an integer"));
+        if is_counted(resource) && !quantity.is_integer() {
+            errors.push(invalid("must be an integer"));
+        }
+        if !is_whole_pages(resource, &quantity) {
+            errors.push(invalid("must be a multiple of the size of a huge page"));
         }
     }
     let has = |name: &str| resources.contains_key(name);
@@ -87,35 +93,49 @@ fn container_resource(field: &str, resource: &str) -> Vec<FieldError> {
     errors
 }
 
-/// The resources without a domain that are known somewhere, in quotas if not in containers.
-const STANDARD: [&str; 16] = [
+/// The resources without a domain of which there can only be a whole number.
+const COUNTED: [&str; 9] = [
     "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+/// The other resources without a domain that are known somewhere, in quotas if not in containers.
+const MEASURED: [&str; 11] = [
     "cpu",
     "ephemeral-storage",
     "limits.cpu",
     "limits.ephemeral-storage",
     "limits.memory",
     "memory",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
     "requests.cpu",
     "requests.ephemeral-storage",
     "requests.memory",
     "requests.storage",
-    "resourcequotas",
-    "secrets",
+    "storage",
 ];
 
 fn is_standard(resource: &str) -> bool {
-    STANDARD.contains(&resource)
-        || matches!(resource, "services" | "services.loadbalancers" | "services.nodeports" | "storage")
+    COUNTED.contains(&resource)
+        || MEASURED.contains(&resource)
         || is_huge_pages(resource)
         || resource.starts_with("requests.hugepages-")
 }
 
 fn is_huge_pages(resource: &str) -> bool {
     resource.starts_with("hugepages-")
+}
+
+/// Whether it is no amount of huge pages (`hugepages-2Mi`), or one of whole pages.
+fn is_whole_pages(resource: &str, quantity: &Quantity) -> bool {
+    let Some(size) = resource.strip_prefix("hugepages-") else { return true };
+    let size = Quantity::parse(size).unwrap_or_default().scaled(0);
+    quantity.scaled(0).checked_rem(size) == Some(0)
 }
 
 /// Whether Kubernetes itself owns the name.
@@ -132,16 +152,5 @@ pub(super) fn is_extended(resource: &str) -> bool {
 
 /// Whether there can only be a whole number of it.
 fn is_counted(resource: &str) -> bool {
-    const COUNTED: [&str; 9] = [
-        "configmaps",
-        "persistentvolumeclaims",
-        "pods",
-        "replicationcontrollers",
-        "resourcequotas",
-        "secrets",
-        "services",
-        "services.loadbalancers",
-        "services.nodeports",
-    ];
     COUNTED.contains(&resource) || is_extended(resource)
 }

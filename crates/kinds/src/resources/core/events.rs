@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::names::{qualified_name_errors, subdomain_errors};
 use crate::Map;
-use crate::resource::{NameRule, Resource, Selectable};
+use crate::resource::{MetadataChecks, NameRule, Resource, Selectable};
 use crate::resources::cells::{text_column, wide_column};
 use crate::resources::fields::{metadata, name, number, object, text};
 use crate::schema;
@@ -22,6 +22,8 @@ pub static CORE_EVENTS: Resource = Resource {
     short_names: &["ev"],
     schema: &schema::core::small::EVENT,
     names: NameRule::PathSegment,
+    // Its validation never looks at the metadata.
+    metadata_checks: MetadataChecks { alone: 0, as_update: 0, knows_finalizers: false },
     creates_on_update: true,
     selectable: &[
         Selectable { name: "involvedObject.apiVersion", value: |event| involved(event, "apiVersion") },
@@ -54,6 +56,7 @@ pub static EVENTS: Resource = Resource {
     group: "events.k8s.io",
     schema: &schema::events::EVENT,
     names: NameRule::Subdomain,
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
     selectable: &[
         Selectable { name: "reason", value: |event| Cow::Borrowed(text(event, "reason")) },
         Selectable { name: "regarding.apiVersion", value: |event| regarding(event, "apiVersion") },

@@ -5,12 +5,9 @@ use portcullis_policy::selector::syntax::{label_key_errors, label_value_errors};
 use serde_json::Value;
 
 use crate::Map;
+use crate::names;
 use crate::resources::fields::{list, object, objects, text, texts};
 
-/// The longest DNS subdomain, in bytes.
-const SUBDOMAIN_LENGTH: usize = 253;
-/// The longest DNS label, in bytes.
-const LABEL_LENGTH: usize = 63;
 /// The finalizers that need no prefix.
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
@@ -20,7 +17,7 @@ pub(super) type TextRule = fn(&str, &str) -> Vec<FieldError>;
 /// What is wrong with a key of a ConfigMap or a Secret (AP-132), one message per rule that it breaks.
 pub(super) fn data_key_errors(field: &str, key: &str) -> Vec<FieldError> {
     let mut details = Vec::new();
-    if key.len() > SUBDOMAIN_LENGTH {
+    if key.len() > names::MAX_SUBDOMAIN {
         details.push("must be no more than 253 bytes");
     }
     let is_known = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
@@ -53,38 +50,14 @@ pub(super) fn qualified_name_errors(field: &str, name: &str) -> Vec<FieldError> 
 
 /// What is wrong with a DNS subdomain, such as the name of most objects.
 pub(super) fn subdomain_errors(field: &str, name: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    if name.len() > SUBDOMAIN_LENGTH {
-        errors.push(FieldError::invalid(field, name, "must be no more than 253 bytes"));
-    }
-    if !name.split('.').all(is_dns_label) {
-        let detail = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
-            '.', and must start and end with an alphanumeric character";
-        errors.push(FieldError::invalid(field, name, detail));
-    }
-    errors
+    let details = names::subdomain_errors(name).into_iter();
+    details.map(|detail| FieldError::invalid(field, name, detail)).collect()
 }
 
 /// What is wrong with a DNS label, such as the name of a namespace.
 pub(super) fn dns_label_errors(field: &str, name: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    if name.len() > LABEL_LENGTH {
-        errors.push(FieldError::invalid(field, name, "must be no more than 63 bytes"));
-    }
-    if !is_dns_label(name) {
-        let detail = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and \
-            must start and end with an alphanumeric character";
-        errors.push(FieldError::invalid(field, name, detail));
-    }
-    errors
-}
-
-/// Whether the text has the characters of a DNS label; the length is not looked at.
-fn is_dns_label(text: &str) -> bool {
-    let is_end = |c: Option<u8>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    is_end(text.bytes().next())
-        && is_end(text.bytes().next_back())
-        && text.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-')
+    let details = names::label_errors(name).into_iter();
+    details.map(|detail| FieldError::invalid(field, name, detail)).collect()
 }
 
 /// What is wrong with a map of labels, all under its path.

@@ -15,7 +15,7 @@ use super::storage::{
 };
 use crate::Map;
 use crate::quantity::Quantity;
-use crate::resource::{Resource, Subresource};
+use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::fields::{
     default_text, default_value, is_present, keep, list, metadata, object, object_mut, text,
@@ -30,6 +30,7 @@ pub static PERSISTENT_VOLUME_CLAIMS: Resource = Resource {
     short_names: &["pvc"],
     subresources: &[Subresource::status("PersistentVolumeClaim")],
     schema: &schema::core::claim::PERSISTENT_VOLUME_CLAIM,
+    metadata_checks: MetadataChecks { alone: 2, as_update: 1, knows_finalizers: true },
     deletes_to_object: true,
     default,
     prepare_create,

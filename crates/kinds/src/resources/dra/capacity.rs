@@ -1,9 +1,16 @@
 //! How much of a device's capacity a claim may ask for.
 
+use std::collections::HashSet;
+
 use portcullis_policy::field_error::FieldError;
 
 use crate::Map;
-use crate::resources::fields::{is_present, list, object};
+use crate::quantity::Quantity;
+use crate::resources::fields::{is_present, list, object, text, texts};
+use crate::resources::formats::quoted;
+
+/// How many values there may be to choose from.
+const MAX_VALUES: usize = 10;
 
 /// Everything wrong with a capacity. Only a device that several claims can share may say how it is divided.
 pub(super) fn validate_capacity(field: &str, capacity: &Map, is_shared: bool) -> Vec<FieldError> {
@@ -16,14 +23,101 @@ pub(super) fn validate_capacity(field: &str, capacity: &Map, is_shared: bool) ->
     }
     let policy = object(capacity, "requestPolicy");
     let (has_values, has_range) = (!list(policy, "validValues").is_empty(), is_present(policy, "validRange"));
-    if has_values && has_range {
-        let detail = "exactly one policy can be specified, cannot specify \"validValues\" and \"validRange\" at the \
-            same time";
-        return vec![FieldError::forbidden(field, detail)];
+    let all = quantity(capacity, "value").unwrap_or_default();
+    match (has_values, has_range, quantity(policy, "default")) {
+        (false, false, _) => Vec::new(),
+        (true, true, _) => {
+            let detail = "exactly one policy can be specified, cannot specify \"validValues\" and \"validRange\" at \
+                the same time";
+            vec![FieldError::forbidden(field, detail)]
+        }
+        (_, _, None) => {
+            let detail = "required when validValues or validRange is defined";
+            vec![FieldError::required(format!("{field}.default"), detail)]
+        }
+        (true, false, Some(default)) => {
+            let values: Vec<Quantity> =
+                texts(policy, "validValues").filter_map(|text| Quantity::parse(text).ok()).collect();
+            validate_values(&format!("{field}.validValues"), &default, &all, &values)
+        }
+        (false, true, Some(default)) => {
+            validate_range(&format!("{field}.validRange"), &default, &all, object(policy, "validRange"))
+        }
     }
-    if (has_values || has_range) && !is_present(policy, "default") {
-        let detail = "required when validValues or validRange is defined";
-        return vec![FieldError::required(format!("{field}.default"), detail)];
+}
+
+fn quantity(map: &Map, name: &str) -> Option<Quantity> {
+    Quantity::parse(text(map, name)).ok().filter(|_| is_present(map, name))
+}
+
+fn invalid(field: impl Into<String>, value: &Quantity, detail: &str) -> FieldError {
+    FieldError::invalid(field, quoted(&value.to_string()), detail)
+}
+
+/// Values in ascending order without duplicates, none more than there is, one of them the default.
+fn validate_values(field: &str, default: &Quantity, all: &Quantity, values: &[Quantity]) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for ((i, value), next) in (1..).zip(values).zip(values.iter().skip(1)) {
+        if value > next {
+            errors.push(invalid(format!("{field}[{i}]"), next, "values must be sorted in ascending order"));
+        }
     }
-    Vec::new()
+    if values.len() > MAX_VALUES {
+        errors.push(FieldError::too_many(field, values.len(), MAX_VALUES));
+    } else {
+        let mut seen = HashSet::new();
+        for (i, value) in values.iter().enumerate() {
+            let field = format!("{field}[{i}]");
+            if value > all {
+                errors.push(invalid(&field, value, "option is larger than capacity value"));
+            }
+            if !seen.insert(value.scaled(0)) {
+                errors.push(FieldError::duplicate(field, quoted(&value.to_string())));
+            }
+        }
+    }
+    // The default is not looked for in a list that is too long.
+    if values.len() > MAX_VALUES || !values.contains(default) {
+        errors.push(invalid(field, default, "default value is not valid according to the requestPolicy"));
+    }
+    errors
+}
+
+/// A range from the least to the most, in steps that reach both the default and the most.
+fn validate_range(field: &str, default: &Quantity, all: &Quantity, range: &Map) -> Vec<FieldError> {
+    let (at_min, at_max, at_step) = (format!("{field}.min"), format!("{field}.max"), format!("{field}.step"));
+    let Some(min) = quantity(range, "min") else {
+        return vec![FieldError::required(at_min, "required when validRange is defined")];
+    };
+    let (max, step) = (quantity(range, "max"), quantity(range, "step"));
+    let mut errors = Vec::new();
+    if min > *all {
+        errors.push(invalid(&at_min, &min, "min is larger than capacity value"));
+    }
+    if *default < min {
+        errors.push(invalid(&at_min, default, "default is less than min"));
+    }
+    if let Some(max) = &max {
+        if min > *max {
+            errors.push(invalid(&at_max, &min, "min is larger than max"));
+        }
+        if max > all {
+            errors.push(invalid(&at_max, max, "max is larger than capacity value"));
+        }
+        if default > max {
+            errors.push(invalid(&at_max, default, "default is more than max"));
+        }
+    }
+    let Some(step) = step else { return errors };
+    let (first, step) = (min.scaled(0), step.scaled(0));
+    if first.saturating_add(step) > all.scaled(0) {
+        errors.push(invalid(&at_step, &min, "one step is larger than capacity value"));
+    }
+    for value in std::iter::once(default).chain(&max) {
+        // DIVERGES: a step of zero is an error. Kubernetes divides by it, and answers 500.
+        if value.scaled(0).saturating_sub(first).checked_rem(step) != Some(0) {
+            errors.push(invalid(&at_step, value, "value is not a multiple of a given step"));
+        }
+    }
+    errors
 }

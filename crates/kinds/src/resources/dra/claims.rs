@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{USUAL, allocation, requests};
 use crate::Map;
-use crate::resource::{Resource, Subresource};
+use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::fields::{
     is_present, is_set, is_terminating, keep, keep_metadata, list, metadata, object, object_mut, objects,
@@ -45,6 +45,7 @@ pub static RESOURCE_CLAIM_TEMPLATES: Resource = Resource {
     kind: "ResourceClaimTemplate",
     plural: "resourceclaimtemplates",
     schema: &RESOURCE_CLAIM_TEMPLATE,
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
     default: |template| {
         let spec = object_mut(template, "spec").and_then(|outer| object_mut(outer, "spec"));
         spec.into_iter().for_each(requests::default);

@@ -12,7 +12,8 @@ mod requests;
 mod slices;
 
 pub use claims::{
-    RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, admin_access_of_claim, admin_access_of_template,
+    ADMIN_ACCESS_LABEL, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, admin_access_of_claim,
+    admin_access_of_template,
 };
 pub use classes::DEVICE_CLASSES;
 pub use slices::{RESOURCE_SLICES, stamp_taints};

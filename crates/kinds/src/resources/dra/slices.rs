@@ -10,7 +10,7 @@ use super::devices::{validate_counter_set, validate_device};
 use super::lists::validate_set;
 use super::names::pool_name;
 use crate::Map;
-use crate::resource::{Resource, Selectable};
+use crate::resource::{MetadataChecks, Resource, Selectable};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::fields::{
     begin_generation, is_present, is_set, list, number, object, object_mut, objects, objects_mut,
@@ -26,6 +26,7 @@ pub static RESOURCE_SLICES: Resource = Resource {
     kind: "ResourceSlice",
     plural: "resourceslices",
     schema: &RESOURCE_SLICE,
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
     is_namespaced: false,
     selectable: &[
         Selectable {

@@ -147,7 +147,7 @@ fn node_affinity_of_gated(pod: &Map, old: &Map, errors: &mut Errors) {
         affinity.child("requiredDuringSchedulingIgnoredDuringExecution").child("nodeSelectorTerms")
     };
     let (new, old) = (terms(pod), terms(old));
-    if old.len() == 0 {
+    if old.is_empty() {
         return;
     }
     if new.len() != old.len() {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::USUAL;
 use crate::Map;
-use crate::resource::Resource;
+use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{NAME, name};
 use crate::resources::fields::{empty_to_null, is_present, list, metadata, object, objects, text};
 use crate::resources::scheduling::validate_label_selector;
@@ -16,6 +16,7 @@ use crate::table::{Column, Row};
 pub static ROLES: Resource = Resource {
     kind: "Role",
     plural: "roles",
+    metadata_checks: MetadataChecks { alone: 2, as_update: 1, ..MetadataChecks::USUAL },
     schema: &ROLE,
     default,
     validate_create: |role| validate_rules(role, true),
@@ -29,6 +30,7 @@ pub static ROLES: Resource = Resource {
 pub static CLUSTER_ROLES: Resource = Resource {
     kind: "ClusterRole",
     plural: "clusterroles",
+    metadata_checks: MetadataChecks { alone: 2, as_update: 1, ..MetadataChecks::USUAL },
     schema: &CLUSTER_ROLE,
     is_namespaced: false,
     default,

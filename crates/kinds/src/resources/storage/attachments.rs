@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::USUAL;
 use crate::Map;
-use crate::resource::{Resource, Subresource};
+use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
-use crate::resources::fields::{is_present, is_set, keep, keep_metadata, number, object, text};
+use crate::resources::fields::{is_present, is_set, keep, keep_metadata, list, number, object, text};
 use crate::resources::formats::{dns_subdomain, driver_name, immutable};
 use crate::schema::storage::VOLUME_ATTACHMENT;
 use crate::table::{Column, Row};
@@ -17,6 +17,7 @@ pub static VOLUME_ATTACHMENTS: Resource = Resource {
     kind: "VolumeAttachment",
     plural: "volumeattachments",
     schema: &VOLUME_ATTACHMENT,
+    metadata_checks: MetadataChecks { alone: 1, as_update: 0, knows_finalizers: true },
     subresources: &[Subresource::status("VolumeAttachment")],
     prepare_create,
     validate_create,
@@ -91,17 +92,53 @@ fn validate(attachment: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn validate_source(source: &Map) -> Option<FieldError> {
-    let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
-    match (is_present(source, "inlineVolumeSpec"), is_present(source, "persistentVolumeName")) {
-        (false, false) => Some(FieldError::required("spec.source", detail)),
-        (true, true) => Some(FieldError::forbidden("spec.source", detail)),
-        (false, true) if text(source, "persistentVolumeName").is_empty() => {
-            let detail = "must specify non empty persistentVolumeName";
-            Some(FieldError::required("spec.source.persistentVolumeName", detail))
-        }
-        _ => None,
+fn validate_source(source: &Map) -> Vec<FieldError> {
+    let (has_spec, has_name) =
+        (is_present(source, "inlineVolumeSpec"), is_present(source, "persistentVolumeName"));
+    if has_spec && !has_name {
+        return validate_inline(object(source, "inlineVolumeSpec"));
     }
+    let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    let error = match has_name {
+        false => FieldError::required("spec.source", detail),
+        true if has_spec => FieldError::forbidden("spec.source", detail),
+        true if text(source, "persistentVolumeName").is_empty() => {
+            let detail = "must specify non empty persistentVolumeName";
+            FieldError::required("spec.source.persistentVolumeName", detail)
+        }
+        true => return Vec::new(),
+    };
+    vec![error]
+}
+
+/// A volume that is a part of a pod and no object of its own: one of a CSI driver, without what such an object has for
+/// claims.
+fn validate_inline(spec: &Map) -> Vec<FieldError> {
+    let field = |name: &str| format!("spec.source.inlineVolumeSpec.{name}");
+    let of_objects =
+        ["claimRef", "nodeAffinity", "volumeMode"].into_iter().filter(|name| is_present(spec, name));
+    let of_objects = of_objects.chain((!object(spec, "capacity").is_empty()).then_some("capacity")).chain(
+        ["persistentVolumeReclaimPolicy", "storageClassName"]
+            .into_iter()
+            .filter(|name| !text(spec, name).is_empty()),
+    );
+    let detail = "may not be specified in the context of inline volumes";
+    let mut errors: Vec<FieldError> =
+        of_objects.map(|name| FieldError::forbidden(field(name), detail)).collect();
+    if list(spec, "accessModes").is_empty() {
+        errors.push(FieldError::required(field("accessModes"), ""));
+    }
+    if !is_present(spec, "csi") {
+        errors
+            .push(FieldError::required(field("csi"), "has to be specified in the context of inline volumes"));
+        return errors;
+    }
+    let csi = object(spec, "csi");
+    errors.extend(driver_name(&field("csi.driver"), text(csi, "driver")));
+    if text(csi, "volumeHandle").is_empty() {
+        errors.push(FieldError::required(field("csi.volumeHandle"), ""));
+    }
+    errors
 }
 
 fn validate_status(status: &Map) -> Vec<FieldError> {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::USUAL;
 use crate::Map;
-use crate::resource::Resource;
+use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::fields::{default_text, is_set, list, metadata, object, objects, text, texts};
 use crate::resources::formats::{immutable, one_of, qualified_name, quoted};
@@ -19,6 +19,7 @@ pub static STORAGE_CLASSES: Resource = Resource {
     kind: "StorageClass",
     plural: "storageclasses",
     schema: &STORAGE_CLASS,
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
     short_names: &["sc"],
     updates_unconditionally: true,
     default,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::USUAL;
 use crate::Map;
-use crate::resource::Resource;
+use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::fields::{
     default_text, default_value, is_present, is_set, list, object, object_mut, objects, raise_generation,
@@ -22,6 +22,7 @@ pub static CSI_DRIVERS: Resource = Resource {
     kind: "CSIDriver",
     plural: "csidrivers",
     schema: &CSI_DRIVER,
+    metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
     default,
     validate_create: validate,
     prepare_update,

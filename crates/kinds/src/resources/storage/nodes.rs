@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::USUAL;
 use crate::Map;
-use crate::resource::Resource;
+use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{AGE, NAME, age, name};
 use crate::resources::fields::{
     empty_to_null, list, number, object, object_mut, objects, objects_mut, text, texts,
@@ -21,6 +21,7 @@ pub static CSI_NODES: Resource = Resource {
     kind: "CSINode",
     plural: "csinodes",
     schema: &CSI_NODE,
+    metadata_checks: MetadataChecks { alone: 1, as_update: 0, knows_finalizers: true },
     default,
     validate_create: validate,
     validate_update,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::quantities::{quantity, round_amounts};
 use super::storage::{class, modes_cell, or_unset, phase_cell, protect};
 use crate::Map;
-use crate::resource::{Resource, Subresource};
+use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::fields::{default_text, default_value, is_present, keep, object, object_mut, text};
 use crate::schema;
@@ -22,6 +22,8 @@ pub static PERSISTENT_VOLUMES: Resource = Resource {
     is_namespaced: false,
     subresources: &[Subresource::status("PersistentVolume")],
     schema: &schema::core::persistent_volume::PERSISTENT_VOLUME,
+    // Its validation looks at the volume twice, and never at what changed.
+    metadata_checks: MetadataChecks { alone: 2, as_update: 0, knows_finalizers: true },
     deletes_to_object: true,
     default,
     prepare_create,
