@@ -6,6 +6,7 @@
 
 mod complete;
 pub mod decode;
+pub mod discovery;
 mod json;
 pub mod meta;
 pub mod names;

@@ -1,4 +1,11 @@
 //! The recorded patches, applied to the recorded objects, give the recorded results: the object, or every fault.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up must stop"
+)]
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,374 @@
+//! What is served, for clients that ask before they use it (AP-100 to AP-105). All of it follows from the table of
+//! kinds, and from the few resources that are served without being stored.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+
+use crate::resource::{Resource, Subresource};
+use crate::resources;
+
+/// The media type of the aggregated documents, as clients ask for it.
+pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// What can be done with a kind that is stored (AP-101).
+const STORED_VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+/// Namespaces cannot be deleted as a collection (AP-2).
+const NAMESPACE_VERBS: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
+/// What can be done with a resource that is not stored.
+const VIRTUAL_VERBS: &[&str] = &["create"];
+
+/// The groups in the order in which clients are to try them; others come after these, by name.
+const ORDER: &[&str] = &[
+    "",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+];
+
+/// The hash of the version that Events are stored in, whichever group they are read through (AP-105).
+const EVENT_STORAGE: &str = "/v1/Event";
+
+/// A resource that takes requests and keeps nothing.
+struct Virtual {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    is_namespaced: bool,
+}
+
+const fn review(
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+) -> Virtual {
+    Virtual { group, version, kind, plural, is_namespaced: false }
+}
+
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
+
+/// The resources that are not stored.
+static VIRTUAL: &[Virtual] = &[
+    Virtual { group: "", version: "v1", kind: "Binding", plural: "bindings", is_namespaced: true },
+    review(AUTHENTICATION, "v1", "SelfSubjectReview", "selfsubjectreviews"),
+    review(AUTHENTICATION, "v1", "TokenReview", "tokenreviews"),
+    local_review("v1"),
+    review(AUTHORIZATION, "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
+    review(AUTHORIZATION, "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
+    review(AUTHORIZATION, "v1", "SubjectAccessReview", "subjectaccessreviews"),
+    local_review(OLD),
+    review(AUTHORIZATION, OLD, "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
+    review(AUTHORIZATION, OLD, "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
+    review(AUTHORIZATION, OLD, "SubjectAccessReview", "subjectaccessreviews"),
+];
+
+const fn local_review(version: &'static str) -> Virtual {
+    let review = review(AUTHORIZATION, version, "LocalSubjectAccessReview", "localsubjectaccessreviews");
+    Virtual { is_namespaced: true, ..review }
+}
+
+/// The version of reviews that is served on demand only.
+const OLD: &str = "v1beta1";
+
+/// A group that has no resources of its own: evictions are posted below pods.
+const EMPTY: (&str, &str) = ("policy", "v1");
+
+/// The groups, versions and resources that are served.
+#[derive(Clone, Debug)]
+pub struct Discovery {
+    groups: Vec<Group>,
+}
+
+#[derive(Clone, Debug)]
+struct Group {
+    name: &'static str,
+    /// The preferred one first.
+    versions: Vec<Version>,
+}
+
+#[derive(Clone, Debug)]
+struct Version {
+    group: &'static str,
+    name: &'static str,
+    /// By name.
+    entries: Vec<Entry>,
+}
+
+/// A resource.
+#[derive(Clone, Debug)]
+struct Entry {
+    name: &'static str,
+    kind: &'static str,
+    is_namespaced: bool,
+    verbs: &'static [&'static str],
+    short_names: &'static [&'static str],
+    categories: &'static [&'static str],
+    storage_hash: Option<String>,
+    subresources: &'static [Subresource],
+}
+
+impl Discovery {
+    /// What a server serves: the stored kinds, and the old version of reviews if it is switched on. `sha256` is the
+    /// hash function of that name.
+    pub fn new(with_old_reviews: bool, sha256: impl Fn(&[u8]) -> [u8; 32]) -> Self {
+        let mut served: BTreeMap<(usize, &str), BTreeMap<&str, Vec<Entry>>> = BTreeMap::new();
+        let mut entries = |group: &'static str, version: &'static str, entry: Option<Entry>| {
+            let place = ORDER.iter().position(|name| *name == group).unwrap_or(ORDER.len());
+            let versions = served.entry((place, group)).or_default();
+            versions.entry(version).or_default().extend(entry);
+        };
+        for resource in resources::ALL {
+            entries(resource.group, resource.version, Some(Entry::stored(resource, &sha256)));
+        }
+        for resource in VIRTUAL.iter().filter(|resource| with_old_reviews || resource.version != OLD) {
+            entries(resource.group, resource.version, Some(Entry::not_stored(resource)));
+        }
+        entries(EMPTY.0, EMPTY.1, None);
+        let groups = served.into_iter().map(|((_, name), versions)| Group {
+            name,
+            versions: versions
+                .into_iter()
+                .map(|(version, entries)| Version::new(name, version, entries))
+                .collect(),
+        });
+        Self { groups: groups.collect() }
+    }
+
+    /// Whether there is such a group; empty for the core group.
+    pub fn has_group(&self, group: &str) -> bool {
+        self.groups.iter().any(|known| known.name == group)
+    }
+
+    /// Whether there is such a version of a group.
+    pub fn has_version(&self, group: &str, version: &str) -> bool {
+        let of_group = self.groups.iter().filter(|known| known.name == group);
+        of_group.flat_map(|known| &known.versions).any(|known| known.name == version)
+    }
+
+    /// Every document with its path: `/api`, `/apis`, and one for each group and version (AP-100).
+    pub fn documents(&self) -> Vec<(String, Value)> {
+        let api = json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []});
+        let groups: Vec<Value> = self.named().map(Group::describe).collect();
+        let apis = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
+        let mut documents = vec![("/api".to_owned(), api), ("/apis".to_owned(), apis)];
+        for group in self.named() {
+            let mut document = group.describe();
+            set(&mut document, "kind", json!("APIGroup"));
+            set(&mut document, "apiVersion", json!("v1"));
+            documents.push((format!("/apis/{}", group.name), document));
+        }
+        for version in self.groups.iter().flat_map(|group| &group.versions) {
+            let prefix = if version.group.is_empty() { "/api" } else { "/apis" };
+            documents.push((format!("{prefix}/{}", version.api_version()), version.list()));
+        }
+        documents
+    }
+
+    /// The aggregated forms of `/api` and `/apis`: everything below them in one document each (AP-100).
+    pub fn aggregated(&self) -> [(&'static str, Value); 2] {
+        let list = |items: Vec<Value>| {
+            json!({
+                "kind": "APIGroupDiscoveryList",
+                "apiVersion": "apidiscovery.k8s.io/v2",
+                "metadata": {},
+                "items": items,
+            })
+        };
+        let core = self.groups.iter().filter(|group| group.name.is_empty());
+        [
+            ("/api", list(core.map(Group::aggregate).collect())),
+            ("/apis", list(self.named().map(Group::aggregate).collect())),
+        ]
+    }
+
+    /// All but the core group.
+    fn named(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter().filter(|group| !group.name.is_empty())
+    }
+}
+
+fn set(document: &mut Value, name: &str, value: Value) {
+    if let Some(members) = document.as_object_mut() {
+        members.insert(name.to_owned(), value);
+    }
+}
+
+impl Group {
+    /// As in the list of groups.
+    fn describe(&self) -> Value {
+        let versions: Vec<Value> = self
+            .versions
+            .iter()
+            .map(|version| json!({"groupVersion": version.api_version(), "version": version.name}))
+            .collect();
+        json!({"name": self.name, "preferredVersion": versions.first(), "versions": versions})
+    }
+
+    fn aggregate(&self) -> Value {
+        let metadata = if self.name.is_empty() { json!({}) } else { json!({"name": self.name}) };
+        let versions: Vec<Value> = self.versions.iter().map(Version::aggregate).collect();
+        json!({"metadata": metadata, "versions": versions})
+    }
+}
+
+impl Version {
+    fn new(group: &'static str, name: &'static str, mut entries: Vec<Entry>) -> Self {
+        entries.sort_by_key(|entry| entry.name);
+        Self { group, name, entries }
+    }
+
+    /// `v1` or `rbac.authorization.k8s.io/v1`.
+    fn api_version(&self) -> String {
+        match self.group {
+            "" => self.name.to_owned(),
+            group => format!("{group}/{}", self.name),
+        }
+    }
+
+    /// The document of a version: resources and what is below them, by name.
+    fn list(&self) -> Value {
+        let mut resources: Vec<(String, Value)> = Vec::new();
+        for entry in &self.entries {
+            resources.push((entry.name.to_owned(), entry.describe()));
+            for below in entry.subresources {
+                let name = format!("{}/{}", entry.name, below.name);
+                let document = entry.describe_below(below, &name);
+                resources.push((name, document));
+            }
+        }
+        resources.sort_by(|(a, _), (b, _)| a.cmp(b));
+        json!({
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": self.api_version(),
+            "resources": resources.into_iter().map(|(_, document)| document).collect::<Vec<_>>(),
+        })
+    }
+
+    fn aggregate(&self) -> Value {
+        let resources: Vec<Value> = self.entries.iter().map(|entry| entry.aggregate(self)).collect();
+        json!({"version": self.name, "resources": resources, "freshness": "Current"})
+    }
+}
+
+impl Entry {
+    fn stored(resource: &'static Resource, sha256: impl Fn(&[u8]) -> [u8; 32]) -> Self {
+        let storage = match (resource.kind, resource.group) {
+            ("Event", _) => EVENT_STORAGE.to_owned(),
+            (kind, group) => format!("{group}/{}/{kind}", resource.version),
+        };
+        let hash = sha256(storage.as_bytes());
+        let is_namespace = resource.group.is_empty() && resource.plural == "namespaces";
+        Self {
+            name: resource.plural,
+            kind: resource.kind,
+            is_namespaced: resource.is_namespaced,
+            verbs: if is_namespace { NAMESPACE_VERBS } else { STORED_VERBS },
+            short_names: resource.short_names,
+            categories: resource.categories,
+            storage_hash: hash.first_chunk::<8>().map(|start| BASE64.encode(start)),
+            subresources: resource.subresources,
+        }
+    }
+
+    fn not_stored(resource: &Virtual) -> Self {
+        Self {
+            name: resource.plural,
+            kind: resource.kind,
+            is_namespaced: resource.is_namespaced,
+            verbs: VIRTUAL_VERBS,
+            short_names: &[],
+            categories: &[],
+            storage_hash: None,
+            subresources: &[],
+        }
+    }
+
+    /// The kind in small letters (AP-102).
+    fn singular(&self) -> String {
+        self.kind.to_ascii_lowercase()
+    }
+
+    fn describe(&self) -> Value {
+        let mut document = json!({
+            "name": self.name,
+            "singularName": self.singular(),
+            "namespaced": self.is_namespaced,
+            "kind": self.kind,
+            "verbs": self.verbs,
+        });
+        if !self.short_names.is_empty() {
+            set(&mut document, "shortNames", json!(self.short_names));
+        }
+        if !self.categories.is_empty() {
+            set(&mut document, "categories", json!(self.categories));
+        }
+        if let Some(hash) = &self.storage_hash {
+            set(&mut document, "storageVersionHash", json!(hash));
+        }
+        document
+    }
+
+    fn describe_below(&self, below: &Subresource, name: &str) -> Value {
+        let mut document = json!({
+            "name": name,
+            "singularName": "",
+            "namespaced": self.is_namespaced,
+            "kind": below.kind,
+            "verbs": below.verbs,
+        });
+        if let Some(group) = below.group {
+            set(&mut document, "group", json!(group));
+        }
+        if let Some(version) = below.version {
+            set(&mut document, "version", json!(version));
+        }
+        document
+    }
+
+    fn aggregate(&self, version: &Version) -> Value {
+        let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+        let mut document = json!({
+            "resource": self.name,
+            "responseKind": kind(version.group, version.name, self.kind),
+            "scope": if self.is_namespaced { "Namespaced" } else { "Cluster" },
+            "singularResource": self.singular(),
+            "verbs": self.verbs,
+        });
+        if !self.short_names.is_empty() {
+            set(&mut document, "shortNames", json!(self.short_names));
+        }
+        if !self.categories.is_empty() {
+            set(&mut document, "categories", json!(self.categories));
+        }
+        let mut below: Vec<&Subresource> = self.subresources.iter().collect();
+        below.sort_by_key(|below| below.name);
+        let below: Vec<Value> = below
+            .into_iter()
+            .map(|below| {
+                let (group, version) =
+                    (below.group.unwrap_or(version.group), below.version.unwrap_or(version.name));
+                let response = kind(group, version, below.kind);
+                json!({"subresource": below.name, "responseKind": response, "verbs": below.verbs})
+            })
+            .collect();
+        if !below.is_empty() {
+            set(&mut document, "subresources", json!(below));
+        }
+        document
+    }
+}

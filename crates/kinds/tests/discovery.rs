@@ -1,0 +1,216 @@
+//! What is said to be served is what Kubernetes says of it.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up must stop"
+)]
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+use portcullis_kinds::discovery::Discovery;
+use portcullis_kinds::resources;
+use portcullis_testkit::recorded;
+use serde_json::{Value, json};
+
+/// The hash as openssl computes it.
+fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut openssl = Command::new("openssl")
+        .args(["dgst", "-sha256", "-binary"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("openssl is installed");
+    openssl.stdin.take().unwrap().write_all(bytes).unwrap();
+    openssl.wait_with_output().unwrap().stdout.try_into().unwrap()
+}
+
+static DISCOVERY: LazyLock<Discovery> = LazyLock::new(|| Discovery::new(false, sha256));
+
+fn document(discovery: &Discovery, path: &str) -> Option<Value> {
+    discovery.documents().into_iter().find(|(known, _)| known == path).map(|(_, document)| document)
+}
+
+/// Whether the first value is within the second one, as recordings compare.
+fn is_within(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            a.iter().all(|(name, value)| b.get(name).is_some_and(|other| is_within(value, other)))
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_within(a, b))
+        }
+        (a, b) => a == b,
+    }
+}
+
+#[test]
+fn the_documents_are_those_recorded_ap_100_to_ap_105() {
+    let (mut whole, mut parts) = (0, 0);
+    for line in recorded::lines("http/discovery.jsonl") {
+        let path = line["path"].as_str().unwrap();
+        let is_discovery = path.starts_with("/api") && line["method"] == "GET" && line["as"].is_null();
+        let expected = &line["expect"];
+        if !is_discovery || expected["code"] != 200 || expected["type"] != "application/json" {
+            continue;
+        }
+        let path = path.trim_end_matches('/');
+        let is_aggregated =
+            line["headers"]["Accept"].as_str().is_some_and(|accept| accept.contains("apidiscovery"));
+        let found = if is_aggregated {
+            DISCOVERY.aggregated().into_iter().find(|(known, _)| *known == path).map(|(_, document)| document)
+        } else {
+            document(&DISCOVERY, path)
+        };
+        let found = found.unwrap_or_else(|| panic!("{path}"));
+        match line["compare"].as_str() {
+            None => {
+                whole += 1;
+                assert_eq!(found, expected["body"], "{path}");
+            }
+            Some("subset") => {
+                parts += 1;
+                assert!(is_within(&expected["body"], &found), "{path}: {found}");
+            }
+            Some("code") => {}
+            Some(other) => panic!("{other}"),
+        }
+    }
+    assert!(whole >= 10, "{whole}");
+    assert!(parts >= 7, "{parts}");
+}
+
+#[test]
+fn only_what_is_switched_on_is_there_ap_100() {
+    for (group, version, is_there) in [
+        ("", "v1", true),
+        ("", "v2", false),
+        ("authorization.k8s.io", "v1", true),
+        ("authorization.k8s.io", "v1beta1", false),
+        ("rbac.authorization.k8s.io", "v1beta1", false),
+        ("nope.example", "v1", false),
+    ] {
+        assert_eq!(DISCOVERY.has_version(group, version), is_there, "{group}/{version}");
+    }
+    assert!(DISCOVERY.has_group("policy") && !DISCOVERY.has_group("apps"));
+    assert_eq!(document(&DISCOVERY, "/apis/authorization.k8s.io/v1beta1"), None);
+
+    let old = Discovery::new(true, sha256);
+    let group = document(&old, "/apis/authorization.k8s.io").unwrap();
+    assert_eq!(group["preferredVersion"]["version"], "v1");
+    assert_eq!(group["versions"][1]["groupVersion"], "authorization.k8s.io/v1beta1");
+    let names = |version: &str| {
+        let list = document(&old, &format!("/apis/authorization.k8s.io/{version}")).unwrap();
+        list["resources"].as_array().unwrap().iter().map(|r| r["name"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("v1beta1"), names("v1"));
+}
+
+#[test]
+fn verbs_and_names_follow_the_rules_ap_101_ap_102() {
+    let list = document(&DISCOVERY, "/api/v1").unwrap();
+    let resources = list["resources"].as_array().unwrap();
+    let find = |name: &str| resources.iter().find(|r| r["name"] == name).unwrap_or_else(|| panic!("{name}"));
+    let verbs = |name: &str| find(name)["verbs"].clone();
+    assert_eq!(verbs("namespaces"), json!(["create", "delete", "get", "list", "patch", "update", "watch"]));
+    assert_eq!(verbs("namespaces/finalize"), json!(["update"]));
+    assert_eq!(verbs("pods/binding"), json!(["create"]));
+    assert_eq!(verbs("bindings"), json!(["create"]));
+    assert_eq!(verbs("pods/status"), json!(["get", "patch", "update"]));
+    assert_eq!(verbs("pods/ephemeralcontainers"), json!(["get", "patch", "update"]));
+    assert_eq!(verbs("pods/exec"), json!(["create", "get"]));
+    assert_eq!(verbs("pods/log"), json!(["get"]));
+    assert_eq!(verbs("nodes/proxy"), json!(["create", "delete", "get", "patch", "update"]));
+    assert_eq!(
+        (&find("pods/eviction")["group"], &find("pods/eviction")["version"]),
+        (&json!("policy"), &json!("v1"))
+    );
+    assert_eq!(find("serviceaccounts/token")["group"], "authentication.k8s.io");
+    assert_eq!(find("pods/log")["kind"], "Pod");
+    for (name, short) in [
+        ("configmaps", "cm"),
+        ("endpoints", "ep"),
+        ("events", "ev"),
+        ("namespaces", "ns"),
+        ("nodes", "no"),
+        ("persistentvolumeclaims", "pvc"),
+        ("persistentvolumes", "pv"),
+        ("pods", "po"),
+        ("serviceaccounts", "sa"),
+        ("services", "svc"),
+    ] {
+        assert_eq!(find(name)["shortNames"], json!([short]), "{name}");
+    }
+    for resource in resources {
+        let is_in_all = matches!(resource["name"].as_str(), Some("pods" | "services"));
+        assert_eq!(
+            resource["categories"],
+            if is_in_all { json!(["all"]) } else { Value::Null },
+            "{resource}"
+        );
+        let is_below = resource["name"].as_str().unwrap().contains('/');
+        assert_eq!(resource["singularName"] == "", is_below, "{resource}");
+    }
+    let names: Vec<&str> = resources.iter().map(|r| r["name"].as_str().unwrap()).collect();
+    assert!(names.is_sorted(), "{names:?}");
+    let events = |path: &str| {
+        let list = document(&DISCOVERY, path).unwrap();
+        let event =
+            list["resources"].as_array().unwrap().iter().find(|r| r["name"] == "events").unwrap().clone();
+        event["storageVersionHash"].clone()
+    };
+    assert_eq!(events("/api/v1"), events("/apis/events.k8s.io/v1"));
+}
+
+#[test]
+fn both_forms_say_the_same_ap_100() {
+    let mut aggregated = Vec::new();
+    for (path, document) in DISCOVERY.aggregated() {
+        for group in document["items"].as_array().unwrap() {
+            let name = group["metadata"]["name"].as_str().unwrap_or_default();
+            for version in group["versions"].as_array().unwrap() {
+                let path =
+                    format!("{path}/{name}/{}", version["version"].as_str().unwrap()).replace("//", "/");
+                for resource in version["resources"].as_array().unwrap() {
+                    let (plural, is_namespaced) =
+                        (resource["resource"].as_str().unwrap(), resource["scope"] == "Namespaced");
+                    let kind = resource["responseKind"]["kind"].clone();
+                    aggregated.push((
+                        path.clone(),
+                        plural.to_owned(),
+                        kind,
+                        is_namespaced,
+                        resource["verbs"].clone(),
+                    ));
+                    for below in resource["subresources"].as_array().into_iter().flatten() {
+                        let name = format!("{plural}/{}", below["subresource"].as_str().unwrap());
+                        let kind = below["responseKind"]["kind"].clone();
+                        aggregated.push((path.clone(), name, kind, is_namespaced, below["verbs"].clone()));
+                    }
+                }
+            }
+        }
+    }
+    let mut plain = Vec::new();
+    for (path, document) in DISCOVERY.documents() {
+        for resource in document["resources"].as_array().into_iter().flatten() {
+            let name = resource["name"].as_str().unwrap().to_owned();
+            let is_namespaced = resource["namespaced"] == true;
+            plain.push((
+                path.clone(),
+                name,
+                resource["kind"].clone(),
+                is_namespaced,
+                resource["verbs"].clone(),
+            ));
+        }
+    }
+    let key = |(path, name, ..): &(String, String, Value, bool, Value)| (path.clone(), name.clone());
+    plain.sort_by_key(key);
+    aggregated.sort_by_key(key);
+    assert_eq!(plain, aggregated);
+    assert!(plain.len() > resources::ALL.len(), "{}", plain.len());
+}
