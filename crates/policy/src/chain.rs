@@ -3,8 +3,9 @@
 //! Here are the modes that answer at once. The one that asks a remote service lives where waiting is allowed.
 
 use std::fmt;
+use std::ops::Deref;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use smallvec::SmallVec;
 
@@ -84,6 +85,8 @@ pub enum Member {
     Node(Arc<NodeAuthorizer>),
     /// Roles and bindings (RB-).
     Rbac(Arc<RbacIndex>),
+    /// Roles and bindings that change meanwhile.
+    LiveRbac(Arc<RwLock<RbacIndex>>),
 }
 
 impl Member {
@@ -94,7 +97,7 @@ impl Member {
             Self::AlwaysAllow => Mode::AlwaysAllow,
             Self::AlwaysDeny => Mode::AlwaysDeny,
             Self::Node(_) => Mode::Node,
-            Self::Rbac(_) => Mode::Rbac,
+            Self::Rbac(_) | Self::LiveRbac(_) => Mode::Rbac,
         }
     }
 
@@ -116,6 +119,7 @@ impl Member {
             Self::AlwaysDeny => RuleListing::default(),
             Self::Node(node) => node.rules_for(user),
             Self::Rbac(rbac) => rbac.rules_for(user, namespace),
+            Self::LiveRbac(rbac) => read(rbac).rules_for(user, namespace),
         }
     }
 }
@@ -128,6 +132,7 @@ impl Authorizer for Member {
             Self::AlwaysDeny => Decision::NoOpinion(Reason::Text("Everything is forbidden.")),
             Self::Node(node) => node.authorize(attributes),
             Self::Rbac(rbac) => rbac.authorize(attributes),
+            Self::LiveRbac(rbac) => read(rbac).authorize(attributes),
         }
     }
 }
@@ -200,12 +205,26 @@ impl Chain {
 
     /// Asks the members in order until one allows or denies (AC-51). Allocates nothing.
     pub fn decide(&self, attributes: &Attributes<'_>) -> Outcome {
+        self.decide_by(attributes, |member| member.authorize(attributes))
+    }
+
+    /// [`Chain::decide`] over a live index that the caller has locked for reading: who holds a lock must not wait for
+    /// it again.
+    pub(crate) fn decide_over(&self, locked: &RbacIndex, attributes: &Attributes<'_>) -> Outcome {
+        self.decide_by(attributes, |member| match member {
+            Member::LiveRbac(_) => locked.authorize(attributes),
+            member => member.authorize(attributes),
+        })
+    }
+
+    #[inline]
+    fn decide_by(&self, attributes: &Attributes<'_>, ask: impl Fn(&Member) -> Decision) -> Outcome {
         if self.masters_first && attributes.user.in_group(MASTERS_GROUP) {
             return Outcome::Allow(None, Reason::None);
         }
         let mut reasons = Reasons::new();
         for member in &self.members {
-            match member.authorize(attributes) {
+            match ask(member) {
                 Decision::Allow(reason) => return Outcome::Allow(Some(member.mode()), reason),
                 Decision::Deny(reason) => return Outcome::Deny(member.mode(), reason),
                 Decision::NoOpinion(reason) if reason.is_none() => {}
@@ -237,6 +256,7 @@ impl Chain {
                 Member::AlwaysDeny => "never allows anything".to_owned(),
                 Member::Node(node) => node.explain(attributes).to_string(),
                 Member::Rbac(rbac) => rbac.explain(attributes).to_string(),
+                Member::LiveRbac(rbac) => read(rbac).explain(attributes).to_string(),
             };
             members.push((member.mode().name().to_owned(), text));
             if !matches!(decision, Decision::NoOpinion(_)) {
@@ -249,15 +269,23 @@ impl Chain {
 
 impl Authorizer for Chain {
     fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
-        match self.decide(attributes) {
-            Outcome::Allow(_, reason) => Decision::Allow(reason),
-            Outcome::Deny(_, reason) => Decision::Deny(reason),
+        self.decide(attributes).into()
+    }
+}
+
+impl From<Outcome> for Decision {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Allow(_, reason) => Self::Allow(reason),
+            Outcome::Deny(_, reason) => Self::Deny(reason),
             // One reason is all that fits; who wants all of them asks `decide`.
-            Outcome::NoOpinion(reasons) => {
-                Decision::NoOpinion(reasons.into_iter().next().unwrap_or_default())
-            }
+            Outcome::NoOpinion(reasons) => Self::NoOpinion(reasons.into_iter().next().unwrap_or_default()),
         }
     }
+}
+
+fn read(index: &RwLock<RbacIndex>) -> impl Deref<Target = RbacIndex> {
+    index.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Why the chain answered as it did: what each member that was asked has to say.

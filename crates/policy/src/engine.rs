@@ -1,6 +1,9 @@
 //! Everything that decides, built from one set of objects: the chain of authorizers, and what admission looks up.
 //!
-//! An engine never changes once built. To take a new set of objects in, build another and put it in its place.
+//! An [`Engine`] never changes once built. To take a new set of objects in, build another and put it in its place. A
+//! [`LiveEngine`] takes in and forgets single objects: for a server that has a store of its own.
+
+mod live;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +18,8 @@ use crate::objects::rbac::Role;
 use crate::objects::{Kind, Object};
 use crate::rbac::{RbacIndex, aggregation, default_policy};
 use crate::restriction::{AdmissionRequest, CommonNameReader, NodeRestriction, ObjectCache, Rejection};
+
+pub use live::{LiveEngine, RbacWrite};
 
 /// What an engine is to do.
 #[derive(Clone, Debug, Default)]
@@ -158,21 +163,25 @@ impl Builder {
             self.rbac.apply_cluster_role(role);
         }
         self.graph.mark_complete();
-        let (graph, rbac) = (Arc::new(self.graph), Arc::new(self.rbac));
+        let graph = Arc::new(self.graph);
         let config = &self.config;
-        let node = Arc::new(NodeAuthorizer::new(Arc::clone(&graph), config.gates));
-        let members = config.modes.iter().filter_map(|mode| match mode {
-            Mode::Abac => config.abac.clone().map(Member::Abac),
-            Mode::AlwaysAllow => Some(Member::AlwaysAllow),
-            Mode::AlwaysDeny => Some(Member::AlwaysDeny),
-            Mode::Node => Some(Member::Node(Arc::clone(&node))),
-            Mode::Rbac => Some(Member::Rbac(Arc::clone(&rbac))),
-            Mode::Webhook => None,
-        });
-        let chain = Chain::new(members.collect());
-        let chain = if config.masters_first { chain.with_masters() } else { chain };
+        let chain = chain(config, &graph, &Member::Rbac(Arc::new(self.rbac)));
         Engine { chain, graph, cache: self.cache, gates: config.gates }
     }
+}
+
+/// The modes in order, over what they decide by.
+fn chain(config: &EngineConfig, graph: &Arc<Graph>, rbac: &Member) -> Chain {
+    let members = config.modes.iter().filter_map(|mode| match mode {
+        Mode::Abac => config.abac.clone().map(Member::Abac),
+        Mode::AlwaysAllow => Some(Member::AlwaysAllow),
+        Mode::AlwaysDeny => Some(Member::AlwaysDeny),
+        Mode::Node => Some(Member::Node(Arc::new(NodeAuthorizer::new(Arc::clone(graph), config.gates)))),
+        Mode::Rbac => Some(rbac.clone()),
+        Mode::Webhook => None,
+    });
+    let chain = Chain::new(members.collect());
+    if config.masters_first { chain.with_masters() } else { chain }
 }
 
 /// See the module.

@@ -298,15 +298,15 @@ proptest! {
             prop_assert_eq!(decided(&rebuilt, &attributes), model.clone(), "{:?}", attributes);
             match index.explain(&attributes) {
                 Explanation::Granted(granted) => {
-                    prop_assert!(model.is_ok() && rule_allows(granted.rule, &attributes));
-                    prop_assert_eq!(granted.role.rules.get(granted.rule_index), Some(granted.rule));
+                    prop_assert!(model.is_ok() && rule_allows(&granted.rule, &attributes));
+                    prop_assert_eq!(granted.role.rules.get(granted.rule_index), Some(&granted.rule));
                     prop_assert_eq!(granted.binding.first_subject(&user), Some(granted.subject));
                 }
                 Explanation::Refused(refused) => {
                     prop_assert_eq!(&refused.unresolved, &model.unwrap_err().into_iter().collect::<Vec<_>>());
                     prop_assert!(rule_allows(&refused.needed, &attributes), "{:?}", refused.needed);
                     for miss in &refused.misses {
-                        let fits = rule_allows(miss.held.rule, &attributes);
+                        let fits = rule_allows(&miss.held.rule, &attributes);
                         prop_assert_eq!(fits, miss.failed == [Factor::Namespace], "{:?}", miss);
                     }
                 }
@@ -315,10 +315,10 @@ proptest! {
         }
         for namespace in NAMESPACES {
             let (mut rules, _) = index.policy_rules_for(&user, namespace);
-            let mut expected: Vec<&PolicyRule> = cluster
+            let mut expected: Vec<PolicyRule> = cluster
                 .bindings_of(&user, namespace)
                 .filter_map(|(binding, namespace)| cluster.role_of(binding, namespace).ok())
-                .flat_map(|role| &role.rules)
+                .flat_map(|role| role.rules.clone())
                 .collect();
             rules.sort();
             expected.sort();

@@ -33,17 +33,34 @@ pub trait Engine: Send + Sync + 'static {
 
 impl Engine for policy::engine::Engine {
     fn authorize(&self, attributes: &Attributes<'_>) -> Outcome {
-        let (verdict, reasons) = match self.chain().decide(attributes) {
+        self.chain().decide(attributes).into()
+    }
+
+    fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
+        self.chain().rules_for(user, namespace)
+    }
+}
+
+/// Shared with whoever feeds it.
+impl Engine for Arc<policy::engine::LiveEngine> {
+    fn authorize(&self, attributes: &Attributes<'_>) -> Outcome {
+        self.chain().decide(attributes).into()
+    }
+
+    fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
+        self.chain().rules_for(user, namespace)
+    }
+}
+
+impl From<chain::Outcome> for Outcome {
+    fn from(outcome: chain::Outcome) -> Self {
+        let (verdict, reasons) = match outcome {
             chain::Outcome::Allow(_, reason) => (Verdict::Allow, Reasons::from_iter([reason])),
             chain::Outcome::Deny(_, reason) => (Verdict::Deny, Reasons::from_iter([reason])),
             chain::Outcome::NoOpinion(reasons) => (Verdict::NoOpinion, reasons),
         };
         // Local authorizers never fail (NA-11, RB-38, AB-45).
-        Outcome { verdict, reasons, error: None }
-    }
-
-    fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
-        self.chain().rules_for(user, namespace)
+        Self { verdict, reasons, error: None }
     }
 
     fn admit_write(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {

@@ -114,9 +114,10 @@ pub fn aggregated_rules<'a>(
 /// those.
 pub fn aggregate(cluster_roles: &mut [Role]) -> Vec<(String, SelectorError)> {
     let mut errors = Vec::new();
-    // A rule crosses at least one more role in each round, so by then all have arrived. Roles that feed each other in
-    // a circle could go on swapping the order of equal rules for ever.
-    for _ in 0..=cluster_roles.len() {
+    // A rule crosses at least one more aggregated role in each round, so by then all have arrived. Roles that feed each
+    // other in a circle could go on swapping the order of equal rules for ever.
+    let aggregated = cluster_roles.iter().filter(|role| role.aggregation_rule.is_some()).count();
+    for _ in 0..=aggregated {
         errors.clear();
         let mut changed = false;
         for place in 0..cluster_roles.len() {

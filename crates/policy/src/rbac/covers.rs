@@ -117,7 +117,7 @@ fn covers_name(owner: &PolicyRule, name: Option<&str>) -> bool {
 }
 
 fn covers_url(owner: &PolicyRule, url: &str) -> bool {
-    owner.non_resource_urls.iter().any(|entry| url_covers(entry, url))
+    owner.non_resource_urls.iter().any(|entry| url_covers(entry.as_bytes(), url))
 }
 
 impl From<Permission<'_>> for PolicyRule {

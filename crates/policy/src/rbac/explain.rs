@@ -1,6 +1,7 @@
 //! Why a request is allowed, or what it would take. Explaining may walk the whole index; deciding may not.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::bound::Bound;
 use super::escalation::describe;
@@ -27,18 +28,18 @@ pub enum Explanation<'a> {
 }
 
 /// The rule that allows a request, and how the user comes by it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Granted<'a> {
     /// The binding.
     pub binding: &'a Bound,
     /// The subject of the binding that means the user.
-    pub subject: &'a Subject,
-    /// The role.
-    pub role: &'a Role,
+    pub subject: Subject,
+    /// The role, as [`RbacIndex::role_of`] has it.
+    pub role: Arc<Role>,
     /// The place of the rule in the role, from 0.
     pub rule_index: usize,
     /// The rule.
-    pub rule: &'a PolicyRule,
+    pub rule: PolicyRule,
 }
 
 /// Why nothing allows a request.
@@ -91,20 +92,20 @@ impl RbacIndex {
         let (mut misses, mut unresolved) = (Vec::new(), Vec::new());
         let is_nobody = user.name.is_empty() && user.groups.is_empty();
         for (bound, role) in self.grants(user, namespace).filter(|_| !is_nobody) {
-            let Some(role) = role else {
+            let Some(role) = self.role(role) else {
                 unresolved.push(bound.resolution_error());
                 continue;
             };
             for held in rules_of(bound, role, attributes) {
-                if rule_allows(held.rule, attributes) {
+                if rule_allows(&held.rule, attributes) {
                     return Explanation::Granted(held);
                 }
-                misses.push(Miss { failed: failed(held.rule, attributes), held });
+                misses.push(Miss { failed: failed(&held.rule, attributes), held });
             }
         }
         for (bound, role) in self.grants_elsewhere(user, namespace).filter(|_| !is_nobody) {
-            for held in role.into_iter().flat_map(|role| rules_of(bound, role, attributes)) {
-                let failed = [vec![Factor::Namespace], failed(held.rule, attributes)].concat();
+            for held in self.role(role).into_iter().flat_map(|role| rules_of(bound, role, attributes)) {
+                let failed = [vec![Factor::Namespace], failed(&held.rule, attributes)].concat();
                 misses.push(Miss { held, failed });
             }
         }
@@ -128,15 +129,19 @@ fn is_near(failed: &[Factor]) -> bool {
     failed.len() <= 2 && !differs(Factor::Url) && !(differs(Factor::ApiGroup) && differs(Factor::Resource))
 }
 
-fn rules_of<'a>(
-    binding: &'a Bound,
-    role: &'a Role,
-    attributes: &Attributes<'_>,
-) -> impl Iterator<Item = Granted<'a>> {
-    binding.first_subject(attributes.user).into_iter().flat_map(move |subject| {
-        let rules = role.rules.iter().enumerate();
-        rules.map(move |(rule_index, rule)| Granted { binding, subject, role, rule_index, rule })
-    })
+fn rules_of<'a>(binding: &'a Bound, role: Role, attributes: &Attributes<'_>) -> Vec<Granted<'a>> {
+    let Some(subject) = binding.first_subject(attributes.user) else { return Vec::new() };
+    let role = Arc::new(role);
+    let rules = role.rules.iter().cloned().enumerate();
+    rules
+        .map(|(rule_index, rule)| Granted {
+            binding,
+            subject: subject.clone(),
+            role: Arc::clone(&role),
+            rule_index,
+            rule,
+        })
+        .collect()
 }
 
 fn failed(rule: &PolicyRule, attributes: &Attributes<'_>) -> Vec<Factor> {

@@ -3,15 +3,28 @@
 //! A decision looks only at the bindings of the user and of the user's groups, so its cost does not grow with the
 //! number of bindings. A change costs what the changed object itself is worth: its subjects, and for a role that
 //! comes or goes the bindings that name it; never the size of the index.
+//!
+//! ```text
+//!   scope: table ──▶ Subject {name, grants: [(binding, role)]}      deciding reads these three,
+//!                                             │       └──▶ PackedRules   64 bytes or so of each
+//!                                             ▼
+//!                                           Bound                   naming, listing, changing
+//! ```
+//!
+//! What a large cluster's decisions cost is the way to memory, so what they read is apart from all else and small:
+//! names and rules lie in place unless they are long (see [`super::short`] and [`super::words`]). Roles and bindings
+//! are made whole again only to be explained or listed.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashSet};
-use smallvec::SmallVec;
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
 
-use super::bound::{Bound, SubjectKey};
+use super::bound::Bound;
+use super::packed::PackedRules;
 use super::reason::{RbacReason, Unresolved, Why};
 use super::roles::{RoleId, RoleKey, Roles};
+use super::subjects::{Asker, Grant, Subject, Subjects};
 use crate::decision::{Authorizer, Decision, Reason};
 use crate::objects::Object;
 use crate::objects::rbac::{Binding, Role, RoleRef};
@@ -24,31 +37,21 @@ pub struct RbacIndex {
     cluster: Scope,
     namespaces: HashMap<Box<str>, Scope>,
     super_user: Option<Box<str>>,
-}
-
-/// Something per subject. Service accounts are users (RB-21).
-#[derive(Clone, Debug)]
-pub(super) struct BySubject<T> {
-    users: HashMap<Box<str>, T>,
-    groups: HashMap<Box<str>, T>,
+    hasher: DefaultHashBuilder,
 }
 
 /// The bindings of one namespace, or the ClusterRoleBindings.
 #[derive(Debug, Default)]
 struct Scope {
-    bindings: HashMap<Box<str>, Grant>,
-    grants: BySubject<SmallVec<[Grant; 1]>>,
+    subjects: Subjects,
+    /// By name.
+    bindings: HashTable<Arc<Bound>>,
     /// Shared with the reasons given out; copied when it changes while one of them is still held.
     unresolved: Arc<Unresolved>,
 }
 
-/// A binding and where its role is kept.
-#[derive(Clone, Debug)]
-pub(super) struct Grant {
-    pub(super) bound: Arc<Bound>,
-    /// Nothing when the reference can never be resolved.
-    role: Option<RoleId>,
-}
+/// A binding of a user, and where its role is kept.
+pub(super) type Held<'a> = (&'a Arc<Bound>, Option<RoleId>);
 
 impl RbacIndex {
     /// The same index with a user who is allowed everything (RB-125). An empty name is none.
@@ -66,12 +69,13 @@ impl RbacIndex {
     /// Takes in a Role, in place of one of the same namespace and name.
     pub fn apply_role(&mut self, role: Role) {
         let key = RoleKey::role(&role.metadata.namespace, &role.metadata.name);
-        self.set_role(key, Some(role));
+        self.set_role(key, Some(PackedRules::pack(&role.rules)));
     }
 
     /// Takes in a ClusterRole, in place of one of the same name.
     pub fn apply_cluster_role(&mut self, role: Role) {
-        self.set_role(RoleKey::cluster_role(&role.metadata.name), Some(role));
+        let key = RoleKey::cluster_role(&role.metadata.name);
+        self.set_role(key, Some(PackedRules::pack(&role.rules)));
     }
 
     /// Forgets a Role.
@@ -87,19 +91,19 @@ impl RbacIndex {
     /// Takes in a RoleBinding, in place of one of the same namespace and name.
     pub fn apply_binding(&mut self, binding: Binding) {
         self.delete_binding(&binding.metadata.namespace, &binding.metadata.name);
-        self.bind(Bound::namespaced(binding));
+        self.bind(Bound::namespaced(&binding));
     }
 
     /// Takes in a ClusterRoleBinding, in place of one of the same name.
     pub fn apply_cluster_role_binding(&mut self, binding: Binding) {
         self.delete_cluster_role_binding(&binding.metadata.name);
-        self.bind(Bound::cluster_wide(binding));
+        self.bind(Bound::cluster_wide(&binding));
     }
 
     /// Forgets a RoleBinding.
     pub fn delete_binding(&mut self, namespace: &str, name: &str) {
         let Some(scope) = self.namespaces.get_mut(namespace) else { return };
-        scope.unbind(name, &mut self.roles);
+        scope.unbind(name, &mut self.roles, &self.hasher);
         if scope.bindings.is_empty() {
             self.namespaces.remove(namespace);
         }
@@ -107,7 +111,7 @@ impl RbacIndex {
 
     /// Forgets a ClusterRoleBinding.
     pub fn delete_cluster_role_binding(&mut self, name: &str) {
-        self.cluster.unbind(name, &mut self.roles);
+        self.cluster.unbind(name, &mut self.roles, &self.hasher);
     }
 
     /// Takes in an object of an RBAC kind; others are left alone. Returns whether it was one.
@@ -124,27 +128,28 @@ impl RbacIndex {
 
     /// All bindings in force, in no order.
     pub fn bindings(&self) -> impl Iterator<Item = &Bound> {
-        self.scopes().flat_map(|scope| scope.bindings.values()).map(|grant| &*grant.bound)
+        self.scopes().flat_map(|scope| &scope.bindings).map(|bound| &**bound)
     }
 
-    /// The role that a binding grants, if there is one (RB-32).
-    pub fn role_of(&self, bound: &Bound) -> Option<&Role> {
-        self.resolve(bound.role_ref(), bound.role_namespace())
+    /// The role that a binding grants, if there is one (RB-32). Its rules, name and namespace: the index keeps no more.
+    pub fn role_of(&self, bound: &Bound) -> Option<Role> {
+        self.resolve(&bound.role_ref(), bound.role_namespace())
     }
 
-    /// The role that a reference from a binding names (RB-32). `namespace` is the RoleBinding's, or nothing for a
-    /// ClusterRoleBinding: no Role can be found from there.
-    pub fn resolve(&self, role_ref: &RoleRef, namespace: Option<&str>) -> Option<&Role> {
-        self.roles.find(&RoleKey::of(role_ref, namespace)?)
+    /// The role that a reference from a binding names (RB-32), as [`RbacIndex::role_of`] has it. `namespace` is the
+    /// RoleBinding's, or nothing for a ClusterRoleBinding: no Role can be found from there.
+    pub fn resolve(&self, role_ref: &RoleRef, namespace: Option<&str>) -> Option<Role> {
+        self.role(self.roles.find(RoleKey::of(role_ref, namespace)?))
+    }
+
+    /// A role by its place, as [`RbacIndex::role_of`] has it.
+    pub(super) fn role(&self, id: Option<RoleId>) -> Option<Role> {
+        self.roles.role(id)
     }
 
     /// The bindings that may serve a user's requests: all ClusterRoleBindings of the user, then the RoleBindings in
     /// the namespace (RB-30, RB-40). Each comes once, however often it means the user.
-    pub(super) fn grants<'a>(
-        &'a self,
-        user: &User,
-        namespace: &str,
-    ) -> impl Iterator<Item = (&'a Arc<Bound>, Option<&'a Role>)> {
+    pub(super) fn grants<'a>(&'a self, user: &'a User, namespace: &str) -> impl Iterator<Item = Held<'a>> {
         let mut seen = HashSet::new();
         [Some(&self.cluster), self.namespace(namespace)]
             .into_iter()
@@ -156,9 +161,9 @@ impl RbacIndex {
     /// The user's RoleBindings in all namespaces but one. Walks all namespaces: for explaining only.
     pub(super) fn grants_elsewhere<'a>(
         &'a self,
-        user: &User,
+        user: &'a User,
         namespace: &str,
-    ) -> impl Iterator<Item = (&'a Arc<Bound>, Option<&'a Role>)> {
+    ) -> impl Iterator<Item = Held<'a>> {
         let mut seen = HashSet::new();
         self.namespaces
             .iter()
@@ -167,12 +172,9 @@ impl RbacIndex {
             .filter(move |(bound, _)| seen.insert(Arc::as_ptr(bound)))
     }
 
-    fn grants_in<'a>(
-        &'a self,
-        scope: &'a Scope,
-        user: &User,
-    ) -> impl Iterator<Item = (&'a Arc<Bound>, Option<&'a Role>)> {
-        scope.grants.of(user).flatten().map(|grant| (&grant.bound, self.roles.role(grant.role)))
+    fn grants_in<'a>(&'a self, scope: &'a Scope, user: &'a User) -> impl Iterator<Item = Held<'a>> {
+        let subjects = scope.subjects.of(Asker::new(user, &self.hasher));
+        subjects.flat_map(|subject| &subject.grants).map(|grant| (&grant.bound, grant.role))
     }
 
     /// The bindings of a namespace. A request without one is served by ClusterRoleBindings only (RB-34, RB-35).
@@ -184,8 +186,8 @@ impl RbacIndex {
         std::iter::once(&self.cluster).chain(self.namespaces.values())
     }
 
-    fn set_role(&mut self, key: RoleKey, role: Option<Role>) {
-        let Some(change) = self.roles.set(key, role) else { return };
+    fn set_role(&mut self, key: RoleKey<'_>, rules: Option<PackedRules>) {
+        let Some(change) = self.roles.set(key, rules) else { return };
         for bound in &change.bound_by {
             let scope = if bound.is_cluster_wide() {
                 Some(&mut self.cluster)
@@ -200,30 +202,39 @@ impl RbacIndex {
 
     fn bind(&mut self, bound: Bound) {
         let bound = Arc::new(bound);
-        let grant = Grant { role: self.roles.bind(&bound), bound };
-        let is_resolved = self.roles.packed(grant.role).is_some();
-        let scope = if grant.bound.is_cluster_wide() {
+        let role = self.roles.bind(&bound);
+        let hasher = &self.hasher;
+        let scope = if bound.is_cluster_wide() {
             &mut self.cluster
         } else {
-            self.namespaces.entry(grant.bound.namespace().into()).or_default()
+            self.namespaces.entry(bound.namespace().into()).or_default()
         };
-        for key in grant.bound.keys() {
-            scope.grants.entry(&key).push(grant.clone());
+        for key in bound.keys() {
+            scope.subjects.grant(&key, Grant { bound: Arc::clone(&bound), role }, hasher);
         }
-        if !is_resolved {
-            scope.note_resolution(&grant.bound, false);
+        if self.roles.packed(role).is_none() {
+            scope.note_resolution(&bound, false);
         }
-        scope.bindings.insert(grant.bound.name().into(), grant);
+        let hash = hasher.hash_one(bound.name());
+        scope.bindings.insert_unique(hash, bound, |bound| hasher.hash_one(bound.name()));
     }
 
     /// Decides by the bindings of one scope: the first that grants, or whether a role was missing on the way.
-    fn decide<'a>(&'a self, scope: &'a Scope, attributes: &Attributes<'_>) -> Result<&'a Arc<Bound>, bool> {
+    #[inline]
+    fn decide<'a>(
+        &'a self,
+        scope: &'a Scope,
+        asker: Asker<'a>,
+        attributes: &Attributes<'_>,
+    ) -> Result<(&'a Arc<Subject>, usize), bool> {
         let mut missing = false;
-        for grant in scope.grants.of(attributes.user).flatten() {
-            match self.roles.packed(grant.role) {
-                Some(rules) if rules.allow(attributes) => return Ok(&grant.bound),
-                Some(_) => {}
-                None => missing = true,
+        for subject in scope.subjects.of(asker) {
+            for (place, grant) in subject.grants.iter().enumerate() {
+                match self.roles.packed(grant.role) {
+                    Some(rules) if rules.allow(attributes) => return Ok((subject, place)),
+                    Some(_) => {}
+                    None => missing = true,
+                }
             }
         }
         Err(missing)
@@ -241,16 +252,19 @@ impl Authorizer for RbacIndex {
         if self.is_super_user(user) {
             return Decision::Allow(Reason::None);
         }
-        let granted = |bound| Decision::Allow(Reason::Rbac(RbacReason(Why::Granted(Arc::clone(bound)))));
+        let granted = |(subject, place): (&Arc<Subject>, usize)| {
+            Decision::Allow(Reason::Rbac(RbacReason(Why::Granted { subject: Arc::clone(subject), place })))
+        };
+        let asker = Asker::new(user, &self.hasher);
         let unresolved = |scope: &Scope| Some(Arc::clone(&scope.unresolved));
-        let cluster = match self.decide(&self.cluster, attributes) {
-            Ok(bound) => return granted(bound),
+        let cluster = match self.decide(&self.cluster, asker, attributes) {
+            Ok(grant) => return granted(grant),
             Err(missing) => missing.then_some(&self.cluster).and_then(unresolved),
         };
         let mut namespaced = None;
         if let Some(scope) = attributes.resource.and_then(|request| self.namespace(request.namespace)) {
-            match self.decide(scope, attributes) {
-                Ok(bound) => return granted(bound),
+            match self.decide(scope, asker, attributes) {
+                Ok(grant) => return granted(grant),
                 Err(missing) => namespaced = missing.then_some(scope).and_then(unresolved),
             }
         }
@@ -262,72 +276,35 @@ impl Authorizer for RbacIndex {
 }
 
 impl Scope {
-    fn unbind(&mut self, name: &str, roles: &mut Roles) {
-        let Some(grant) = self.bindings.remove(name) else { return };
-        let is_this = |other: &Arc<Bound>| Arc::ptr_eq(other, &grant.bound);
-        for key in grant.bound.keys() {
-            self.grants.remove_from(&key, |grants| {
-                if let Some(place) = grants.iter().position(|g| is_this(&g.bound)) {
-                    grants.swap_remove(place);
-                }
-                grants.is_empty()
-            });
+    fn unbind(&mut self, name: &str, roles: &mut Roles, hasher: &DefaultHashBuilder) {
+        let Ok(entry) = self.bindings.find_entry(hasher.hash_one(name), |bound| bound.name() == name) else {
+            return;
+        };
+        let (bound, _) = entry.remove();
+        for key in bound.keys() {
+            self.subjects.revoke(&key, &bound, hasher);
         }
-        if roles.packed(grant.role).is_none() {
-            self.note_resolution(&grant.bound, true);
-        }
-        roles.unbind(&grant.bound, grant.role);
+        // Nothing is noted of a binding whose role is there.
+        self.note_resolution(&bound, true);
+        roles.unbind(&bound);
     }
 
     /// Remembers that the role of a binding is missing, or no longer is.
     fn note_resolution(&mut self, bound: &Arc<Bound>, is_resolved: bool) {
+        if is_resolved && self.unresolved.is_empty() {
+            return;
+        }
         let unresolved = Arc::make_mut(&mut self.unresolved);
         for key in bound.keys() {
-            if !is_resolved {
-                unresolved.entry(&key).push(Arc::clone(bound));
-                continue;
+            if is_resolved {
+                unresolved.remove(&key, bound);
+            } else {
+                unresolved.add(&key, Arc::clone(bound));
             }
-            unresolved.remove_from(&key, |bindings| {
-                if let Some(place) = bindings.iter().position(|b| Arc::ptr_eq(b, bound)) {
-                    bindings.swap_remove(place);
-                }
-                bindings.is_empty()
-            });
         }
-    }
-}
-
-impl<T> Default for BySubject<T> {
-    fn default() -> Self {
-        Self { users: HashMap::new(), groups: HashMap::new() }
-    }
-}
-
-impl<T> BySubject<T> {
-    /// What there is for the user, then for each of the user's groups.
-    pub(super) fn of<'a>(&'a self, user: &User) -> impl Iterator<Item = &'a T> {
-        let groups = user.groups.iter().filter_map(|group| self.groups.get(group.as_str()));
-        self.users.get(user.name.as_str()).into_iter().chain(groups)
-    }
-
-    fn entry(&mut self, key: &SubjectKey) -> &mut T
-    where
-        T: Default,
-    {
-        match key {
-            SubjectKey::User(name) => self.users.entry(name.as_str().into()).or_default(),
-            SubjectKey::Group(name) => self.groups.entry(name.as_str().into()).or_default(),
-        }
-    }
-
-    /// Changes what there is for a subject, and drops it when `remove` says that it is empty now.
-    fn remove_from(&mut self, key: &SubjectKey, remove: impl FnOnce(&mut T) -> bool) {
-        let (map, name) = match key {
-            SubjectKey::User(name) => (&mut self.users, name.as_str()),
-            SubjectKey::Group(name) => (&mut self.groups, name.as_str()),
-        };
-        if map.get_mut(name).is_some_and(remove) {
-            map.remove(name);
+        if unresolved.is_empty() {
+            // Room that was taken while bindings came before their roles is given back.
+            *unresolved = Unresolved::default();
         }
     }
 }

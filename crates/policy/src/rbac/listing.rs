@@ -15,16 +15,15 @@ impl RbacIndex {
             if !rule.resources.is_empty() {
                 listing.resource_rules.push(ResourceRule {
                     verbs: rule.verbs.clone(),
-                    api_groups: rule.api_groups.clone(),
-                    resources: rule.resources.clone(),
-                    resource_names: rule.resource_names.clone(),
+                    api_groups: rule.api_groups,
+                    resources: rule.resources,
+                    resource_names: rule.resource_names,
                 });
             }
             if !rule.non_resource_urls.is_empty() {
-                listing.non_resource_rules.push(NonResourceRule {
-                    verbs: rule.verbs.clone(),
-                    non_resource_urls: rule.non_resource_urls.clone(),
-                });
+                listing
+                    .non_resource_rules
+                    .push(NonResourceRule { verbs: rule.verbs, non_resource_urls: rule.non_resource_urls });
             }
         }
         listing
@@ -32,11 +31,11 @@ impl RbacIndex {
 
     /// The rules of a user in a namespace as roles hold them, and what could not be resolved. Unmerged; the rules of
     /// a binding come once, however often it means the user.
-    pub fn policy_rules_for(&self, user: &User, namespace: &str) -> (Vec<&PolicyRule>, Vec<String>) {
+    pub fn policy_rules_for(&self, user: &User, namespace: &str) -> (Vec<PolicyRule>, Vec<String>) {
         let (mut rules, mut errors) = (Vec::new(), Vec::new());
         for (bound, role) in self.grants(user, namespace) {
-            match role {
-                Some(role) => rules.extend(&role.rules),
+            match self.role(role) {
+                Some(role) => rules.extend(role.rules),
                 None => errors.push(bound.resolution_error()),
             }
         }

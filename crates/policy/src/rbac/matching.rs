@@ -1,7 +1,7 @@
 //! Does a rule allow a request? Does a subject mean a user? Nothing here looks anything up.
 
 use crate::objects::rbac::{PolicyRule, Subject};
-use crate::request::{Attributes, ResourceRequest, User, is_same};
+use crate::request::{Attributes, ResourceRequest, User};
 
 /// What matches everything, where it is understood at all.
 pub(super) const ALL: &str = "*";
@@ -9,13 +9,13 @@ pub(super) const ALL: &str = "*";
 /// The prefix of the user names of service accounts.
 const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
-/// A rule as its lists of words, however it is kept.
+/// A rule as its lists of words, however it is kept. Words are compared byte for byte.
 pub(super) trait Lists {
-    fn verbs(&self) -> impl Iterator<Item = &str>;
-    fn api_groups(&self) -> impl Iterator<Item = &str>;
-    fn resources(&self) -> impl Iterator<Item = &str>;
-    fn resource_names(&self) -> impl Iterator<Item = &str>;
-    fn non_resource_urls(&self) -> impl Iterator<Item = &str>;
+    fn verbs(&self) -> impl Iterator<Item = &[u8]>;
+    fn api_groups(&self) -> impl Iterator<Item = &[u8]>;
+    fn resources(&self) -> impl Iterator<Item = &[u8]>;
+    fn resource_names(&self) -> impl Iterator<Item = &[u8]>;
+    fn non_resource_urls(&self) -> impl Iterator<Item = &[u8]>;
 }
 
 /// Whether a rule allows a request (RB-10 to RB-18). A rule serves resource requests or paths, never both at once:
@@ -37,22 +37,22 @@ pub(super) fn rule_allows_by(rule: &impl Lists, attributes: &Attributes<'_>) -> 
 
 /// RB-10: `*` or exactly the verb.
 pub(super) fn verb_matches(rule: &impl Lists, verb: &str) -> bool {
-    rule.verbs().any(|v| v == ALL || v == verb)
+    rule.verbs().any(|v| v == ALL.as_bytes() || is_same(v, verb))
 }
 
 /// RB-11: `*` or exactly the group; the version plays no part.
 pub(super) fn group_matches(rule: &impl Lists, request: &ResourceRequest<'_>) -> bool {
-    rule.api_groups().any(|g| g == ALL || is_same(g, request.group))
+    rule.api_groups().any(|g| g == ALL.as_bytes() || is_same(g, request.group))
 }
 
 /// RB-12, RB-13: `*`, the resource with its subresource, or `*/` and the subresource.
 pub(super) fn resource_matches(rule: &impl Lists, request: &ResourceRequest<'_>) -> bool {
     rule.resources().any(|entry| {
-        if entry == ALL {
+        if entry == ALL.as_bytes() {
             return true;
         }
         if request.subresource.is_empty() {
-            return entry == request.resource;
+            return is_same(entry, request.resource);
         }
         let is_this = |resource| joined_by(entry, resource, '/', request.subresource);
         is_this(request.resource) || is_this(ALL)
@@ -62,7 +62,8 @@ pub(super) fn resource_matches(rule: &impl Lists, request: &ResourceRequest<'_>)
 /// RB-14, RB-15: no names at all, or the request's name literally; a request without a name has the empty one.
 pub(super) fn name_matches(rule: &impl Lists, request: &ResourceRequest<'_>) -> bool {
     let mut names = rule.resource_names();
-    names.next().is_none_or(|first| first == request.name || names.any(|name| name == request.name))
+    let is_this = |name| is_same(name, request.name);
+    names.next().is_none_or(|first| is_this(first) || names.any(is_this))
 }
 
 /// RB-17: `*`, exactly the path, or a prefix of it followed by `*`.
@@ -71,30 +72,37 @@ pub(super) fn url_matches(rule: &impl Lists, path: &str) -> bool {
 }
 
 impl Lists for PolicyRule {
-    fn verbs(&self) -> impl Iterator<Item = &str> {
-        self.verbs.iter().map(String::as_str)
+    fn verbs(&self) -> impl Iterator<Item = &[u8]> {
+        self.verbs.iter().map(String::as_bytes)
     }
 
-    fn api_groups(&self) -> impl Iterator<Item = &str> {
-        self.api_groups.iter().map(String::as_str)
+    fn api_groups(&self) -> impl Iterator<Item = &[u8]> {
+        self.api_groups.iter().map(String::as_bytes)
     }
 
-    fn resources(&self) -> impl Iterator<Item = &str> {
-        self.resources.iter().map(String::as_str)
+    fn resources(&self) -> impl Iterator<Item = &[u8]> {
+        self.resources.iter().map(String::as_bytes)
     }
 
-    fn resource_names(&self) -> impl Iterator<Item = &str> {
-        self.resource_names.iter().map(String::as_str)
+    fn resource_names(&self) -> impl Iterator<Item = &[u8]> {
+        self.resource_names.iter().map(String::as_bytes)
     }
 
-    fn non_resource_urls(&self) -> impl Iterator<Item = &str> {
-        self.non_resource_urls.iter().map(String::as_str)
+    fn non_resource_urls(&self) -> impl Iterator<Item = &[u8]> {
+        self.non_resource_urls.iter().map(String::as_bytes)
     }
 }
 
 /// Whether a URL entry takes in a path, or all that another entry stands for (RB-17, RB-66).
-pub(super) fn url_covers(entry: &str, path: &str) -> bool {
-    entry == path || (entry.ends_with('*') && path.starts_with(entry.trim_end_matches('*')))
+pub(super) fn url_covers(entry: &[u8], path: &str) -> bool {
+    is_same(entry, path)
+        || entry.split_last().is_some_and(|(last, _)| *last == b'*') && {
+            let mut prefix = entry;
+            while let Some((b'*', shorter)) = prefix.split_last() {
+                prefix = shorter;
+            }
+            path.as_bytes().starts_with(prefix)
+        }
 }
 
 /// Whether a subject of a binding means this user (RB-20 to RB-23). `binding_namespace` is empty for a
@@ -109,7 +117,7 @@ pub(super) fn subject_matches(subject: &Subject, binding_namespace: &str, user: 
                 && user
                     .name
                     .strip_prefix(SERVICE_ACCOUNT_PREFIX)
-                    .is_some_and(|account| joined_by(account, namespace, ':', &subject.name))
+                    .is_some_and(|account| joined_by(account.as_bytes(), namespace, ':', &subject.name))
         }
         _ => false,
     }
@@ -126,9 +134,16 @@ pub(super) fn service_account_user(subject: &Subject, binding_namespace: &str) -
     (!namespace.is_empty()).then(|| format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{}", subject.name))
 }
 
+/// [`crate::request::is_same`] for a word and a text.
+fn is_same(word: &[u8], text: &str) -> bool {
+    if word.is_empty() { text.is_empty() } else { word == text.as_bytes() }
+}
+
 /// Whether `text` is `left`, the separator and `right`, without putting them together.
-fn joined_by(text: &str, left: &str, separator: char, right: &str) -> bool {
-    text.strip_prefix(left).and_then(|rest| rest.strip_prefix(separator)) == Some(right)
+fn joined_by(text: &[u8], left: &str, separator: char, right: &str) -> bool {
+    let rest = text.strip_prefix(left.as_bytes());
+    rest.and_then(<[u8]>::split_first)
+        .is_some_and(|(between, rest)| char::from(*between) == separator && is_same(rest, right))
 }
 
 #[cfg(test)]

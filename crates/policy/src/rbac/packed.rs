@@ -1,118 +1,98 @@
-//! Rules packed for deciding: the words of all lists side by side, so that a decision reads two stretches of memory
-//! and not one per word.
+//! Rules packed for deciding: for most roles all that a decision reads of them is one stretch of 64 bytes.
 
 use super::matching::{Lists, rule_allows_by};
+use super::short::ShortBytes;
+use super::words::{Reader, Words, Writer};
 use crate::objects::rbac::PolicyRule;
 use crate::request::Attributes;
 
-/// The rules of one role.
-#[derive(Debug, Default)]
-pub(super) struct PackedRules {
-    /// All words, one after the other.
-    text: Box<str>,
-    /// For each rule, for each of its five lists, the number of words and of bytes; then the length of each word.
-    shape: Box<[u32]>,
-}
+/// The rules of one role: for each a block of its five lists of words.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct PackedRules(ShortBytes<62>);
 
-/// One list of a rule; an iterator over its words.
-#[derive(Clone, Copy, Debug, Default)]
-struct Words<'a> {
-    text: &'a str,
-    lengths: &'a [u32],
-}
+const _: () = assert!(size_of::<Option<PackedRules>>() == 64, "rules are as long as a line of the cache");
 
 /// One rule.
 #[derive(Clone, Copy, Debug)]
-struct PackedRule<'a> {
-    lists: [Words<'a>; LISTS],
-}
+struct PackedRule<'a>(Reader<'a>);
 
-/// Verbs, API groups, resources, resource names, URLs.
-const LISTS: usize = 5;
+/// The places of the lists.
+const VERBS: usize = 0;
+const API_GROUPS: usize = 1;
+const RESOURCES: usize = 2;
+const RESOURCE_NAMES: usize = 3;
+const URLS: usize = 4;
 
 impl PackedRules {
-    /// Packs rules. Nothing if they are too large to be told apart by 32-bit lengths: nobody can send such a role, and
-    /// it must not grant anything.
-    pub(super) fn pack(rules: &[PolicyRule]) -> Option<Self> {
-        let (mut text, mut shape) = (String::new(), Vec::new());
+    pub(super) fn pack(rules: &[PolicyRule]) -> Self {
+        let mut packed = Writer::default();
         for rule in rules {
-            let lists = [
-                &rule.verbs,
-                &rule.api_groups,
-                &rule.resources,
-                &rule.resource_names,
-                &rule.non_resource_urls,
-            ];
-            for list in lists {
-                let bytes: usize = list.iter().map(String::len).sum();
-                shape.extend([u32::try_from(list.len()).ok()?, u32::try_from(bytes).ok()?]);
-            }
-            for word in lists.into_iter().flatten() {
-                shape.push(u32::try_from(word.len()).ok()?);
-                text.push_str(word);
-            }
+            let mut block = Writer::default();
+            // In the order of their places.
+            block.list(&rule.verbs);
+            block.list(&rule.api_groups);
+            block.list(&rule.resources);
+            block.list(&rule.resource_names);
+            block.list(&rule.non_resource_urls);
+            packed.block(&block);
         }
-        Some(Self { text: text.into(), shape: shape.into() })
+        Self(packed.bytes().into())
+    }
+
+    /// The rules as they were packed.
+    pub(super) fn unpack(&self) -> Vec<PolicyRule> {
+        let rule = |rule: PackedRule<'_>| PolicyRule {
+            verbs: rule.list(VERBS).texts(),
+            api_groups: rule.list(API_GROUPS).texts(),
+            resources: rule.list(RESOURCES).texts(),
+            resource_names: rule.list(RESOURCE_NAMES).texts(),
+            non_resource_urls: rule.list(URLS).texts(),
+        };
+        self.rules().map(rule).collect()
     }
 
     /// Whether any of the rules allows a request (RB-10 to RB-18).
     pub(super) fn allow(&self, attributes: &Attributes<'_>) -> bool {
-        let (mut text, mut shape) = (&*self.text, &*self.shape);
-        while let Some(rule) = next_rule(&mut text, &mut shape) {
-            if rule_allows_by(&rule, attributes) {
-                return true;
+        self.rules().any(|rule| rule_allows_by(&rule, attributes))
+    }
+
+    fn rules(&self) -> impl Iterator<Item = PackedRule<'_>> {
+        let mut reader = Reader::new(&self.0);
+        std::iter::from_fn(move || reader.block().map(PackedRule))
+    }
+}
+
+impl<'a> PackedRule<'a> {
+    fn list(self, place: usize) -> Words<'a> {
+        let Self(mut reader) = self;
+        for _ in 0..place {
+            if reader.list().is_none() {
+                return Words::default();
             }
         }
-        false
-    }
-}
-
-fn next_rule<'a>(text: &mut &'a str, shape: &mut &'a [u32]) -> Option<PackedRule<'a>> {
-    let (sizes, mut lengths) = shape.split_first_chunk::<{ 2 * LISTS }>()?;
-    let mut lists = [Words::default(); LISTS];
-    for (list, size) in lists.iter_mut().zip(sizes.as_chunks::<2>().0) {
-        let [words, bytes] = *size;
-        (list.lengths, lengths) = lengths.split_at_checked(words as usize)?;
-        (list.text, *text) = text.split_at_checked(bytes as usize)?;
-    }
-    *shape = lengths;
-    Some(PackedRule { lists })
-}
-
-impl<'a> Iterator for Words<'a> {
-    type Item = &'a str;
-
-    fn next(&mut self) -> Option<&'a str> {
-        let (&length, lengths) = self.lengths.split_first()?;
-        let (word, text) = self.text.split_at_checked(length as usize)?;
-        *self = Self { text, lengths };
-        Some(word)
+        reader.list().unwrap_or_default()
     }
 }
 
 impl Lists for PackedRule<'_> {
-    fn verbs(&self) -> impl Iterator<Item = &str> {
-        let [verbs, ..] = self.lists;
-        verbs
+    fn verbs(&self) -> impl Iterator<Item = &[u8]> {
+        self.list(VERBS)
     }
 
-    fn api_groups(&self) -> impl Iterator<Item = &str> {
-        let [_, groups, ..] = self.lists;
-        groups
+    fn api_groups(&self) -> impl Iterator<Item = &[u8]> {
+        self.list(API_GROUPS)
     }
 
-    fn resources(&self) -> impl Iterator<Item = &str> {
-        let [_, _, resources, ..] = self.lists;
-        resources
+    fn resources(&self) -> impl Iterator<Item = &[u8]> {
+        self.list(RESOURCES)
     }
 
-    fn resource_names(&self) -> impl Iterator<Item = &str> {
-        let [_, _, _, names, _] = self.lists;
-        names
+    fn resource_names(&self) -> impl Iterator<Item = &[u8]> {
+        self.list(RESOURCE_NAMES)
     }
 
-    fn non_resource_urls(&self) -> impl Iterator<Item = &str> {
-        let [_, _, _, _, urls] = self.lists;
-        urls
+    fn non_resource_urls(&self) -> impl Iterator<Item = &[u8]> {
+        self.list(URLS)
     }
 }

@@ -3,13 +3,19 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::bound::Bound;
-use super::index::BySubject;
-use crate::request::Attributes;
+use hashbrown::HashMap;
+
+use super::bound::{Bound, SubjectKey};
+use super::subjects::Subject;
+use crate::request::{Attributes, User};
 use crate::rules;
 
-/// The bindings of each subject whose role cannot be found.
-pub(super) type Unresolved = BySubject<Vec<Arc<Bound>>>;
+/// The bindings of each subject whose role cannot be found. Service accounts are users (RB-21).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unresolved {
+    users: HashMap<Box<str>, Vec<Arc<Bound>>>,
+    groups: HashMap<Box<str>, Vec<Arc<Bound>>>,
+}
 
 /// Why RBAC allowed, or what it could not look up.
 #[derive(Clone, Debug)]
@@ -17,8 +23,8 @@ pub struct RbacReason(pub(super) Why);
 
 #[derive(Clone, Debug)]
 pub(super) enum Why {
-    /// This binding grants it (RB-36).
-    Granted(Arc<Bound>),
+    /// The binding at this place among those of a subject grants it (RB-36).
+    Granted { subject: Arc<Subject>, place: usize },
     /// Nothing grants it, and roles of the user's bindings are missing (RB-37): what was missing at that time,
     /// among ClusterRoleBindings and among the RoleBindings of the request's namespace.
     Unresolved { cluster: Option<Arc<Unresolved>>, namespaced: Option<Arc<Unresolved>> },
@@ -28,7 +34,7 @@ impl RbacReason {
     /// The binding that granted the request, if one did.
     pub fn binding(&self) -> Option<&Bound> {
         match &self.0 {
-            Why::Granted(bound) => Some(bound),
+            Why::Granted { subject, place } => subject.grants.get(*place).map(|grant| &*grant.bound),
             Why::Unresolved { .. } => None,
         }
     }
@@ -36,10 +42,13 @@ impl RbacReason {
     /// Writes the reason in Kubernetes' words (RB-36, RB-37).
     pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, attributes: &Attributes<'_>) -> fmt::Result {
         match &self.0 {
-            Why::Granted(bound) => match bound.first_subject(attributes.user) {
-                Some(subject) => write!(f, "RBAC: allowed by {}", bound.describe(subject)),
-                None => Ok(()),
-            },
+            Why::Granted { .. } => {
+                let Some(bound) = self.binding() else { return Ok(()) };
+                match bound.first_subject(attributes.user) {
+                    Some(subject) => write!(f, "RBAC: allowed by {}", bound.describe(&subject)),
+                    None => Ok(()),
+                }
+            }
             Why::Unresolved { cluster, namespaced } => {
                 let errors: Vec<String> = [cluster, namespaced]
                     .into_iter()
@@ -53,6 +62,42 @@ impl RbacReason {
                     None => Ok(()),
                 }
             }
+        }
+    }
+}
+
+impl Unresolved {
+    /// What there is for the user, then for each of the user's groups.
+    fn of<'a>(&'a self, user: &User) -> impl Iterator<Item = &'a Vec<Arc<Bound>>> {
+        let groups = user.groups.iter().filter_map(|group| self.groups.get(group.as_str()));
+        self.users.get(user.name.as_str()).into_iter().chain(groups)
+    }
+
+    pub(super) fn add(&mut self, key: &SubjectKey, bound: Arc<Bound>) {
+        let (map, name) = self.map(key);
+        map.entry(name.into()).or_default().push(bound);
+    }
+
+    pub(super) fn remove(&mut self, key: &SubjectKey, bound: &Arc<Bound>) {
+        let (map, name) = self.map(key);
+        let Some(bindings) = map.get_mut(name) else { return };
+        if let Some(place) = bindings.iter().position(|other| Arc::ptr_eq(other, bound)) {
+            bindings.swap_remove(place);
+        }
+        if bindings.is_empty() {
+            map.remove(name);
+        }
+    }
+
+    /// Whether all roles are there.
+    pub(super) fn is_empty(&self) -> bool {
+        self.users.is_empty() && self.groups.is_empty()
+    }
+
+    fn map<'a>(&mut self, key: &'a SubjectKey) -> (&mut HashMap<Box<str>, Vec<Arc<Bound>>>, &'a str) {
+        match key {
+            SubjectKey::User(name) => (&mut self.users, name),
+            SubjectKey::Group(name) => (&mut self.groups, name),
         }
     }
 }

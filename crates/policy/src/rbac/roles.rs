@@ -1,39 +1,48 @@
 //! The roles in force, and which bindings name them.
 
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
 
 use super::bound::Bound;
 use super::packed::PackedRules;
-use crate::objects::rbac::{Role, RoleRef};
+use crate::objects::rbac::{OwnedMetadata, Role, RoleRef};
 
 /// The place of a role; stays the same while bindings name the role, whether it exists or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RoleId(u32);
 
-/// What a role is found by.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum RoleKey {
-    ClusterRole(Box<str>),
-    Role(Box<str>, Box<str>),
+/// What a role is found by: its namespace, or nothing for a ClusterRole, and its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RoleKey<'a> {
+    namespace: Option<&'a str>,
+    name: &'a str,
 }
 
 /// All roles that exist or that a binding names.
 #[derive(Debug, Default)]
 pub(super) struct Roles {
-    /// What decisions read, apart from the rest so that more of it is near. By id, as `slots`.
+    /// What decisions read, side by side and apart from the rest. By id, as `slots`.
     packed: Vec<Option<PackedRules>>,
     slots: Vec<Slot>,
-    by_key: HashMap<RoleKey, RoleId>,
+    by_key: HashTable<RoleId>,
     free: Vec<RoleId>,
+    hasher: DefaultHashBuilder,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
-    role: Option<Box<Role>>,
-    bound_by: HashSet<ByAddress>,
+    namespace: Option<Box<str>>,
+    name: Box<str>,
+    bound_by: BoundBy,
+}
+
+/// The bindings that name a role. Most roles are named by one.
+#[derive(Debug, Default)]
+struct BoundBy {
+    one: Option<Arc<Bound>>,
+    others: Option<Box<HashSet<ByAddress>>>,
 }
 
 /// A role came or went.
@@ -48,101 +57,154 @@ struct ByAddress(Arc<Bound>);
 
 impl Roles {
     /// The rules of a role, if it exists. Without an id there is none.
+    #[inline]
     pub(super) fn packed(&self, id: Option<RoleId>) -> Option<&PackedRules> {
         self.packed.get(id?.0 as usize)?.as_ref()
     }
 
-    /// The role, if it exists. Without an id there is none.
-    pub(super) fn role(&self, id: Option<RoleId>) -> Option<&Role> {
-        self.slots.get(id?.0 as usize)?.role.as_deref()
+    /// The role, if it exists, with what decisions need of it: without labels, annotations and aggregation rule.
+    pub(super) fn role(&self, id: Option<RoleId>) -> Option<Role> {
+        let rules = self.packed(id)?.unpack();
+        let Slot { namespace, name, .. } = self.slots.get(id?.0 as usize)?;
+        let metadata = OwnedMetadata {
+            name: (**name).to_owned(),
+            namespace: namespace.as_deref().unwrap_or_default().to_owned(),
+            ..OwnedMetadata::default()
+        };
+        Some(Role { metadata, rules, aggregation_rule: None })
     }
 
-    /// The role of a key, if it exists.
-    pub(super) fn find(&self, key: &RoleKey) -> Option<&Role> {
-        self.role(self.by_key.get(key).copied())
+    /// The place of a key, if it has one.
+    pub(super) fn find(&self, key: RoleKey<'_>) -> Option<RoleId> {
+        let is_this = |id: &RoleId| self.slots.get(id.0 as usize).is_some_and(|slot| slot.key() == key);
+        self.by_key.find(self.hasher.hash_one(key), is_this).copied()
     }
 
     /// Sets or forgets a role. Returns the bindings that name it if it was there and is not any more, or the other
     /// way round.
-    pub(super) fn set(&mut self, key: RoleKey, role: Option<Role>) -> Option<RoleChange> {
-        let (packed, role) = match role {
-            // A role that cannot be packed cannot be decided by: as if it were not there.
-            Some(role) => match PackedRules::pack(&role.rules) {
-                Some(packed) => (Some(packed), Some(Box::new(without_metadata(role)))),
-                None => (None, None),
-            },
-            None => (None, None),
-        };
-        let is_there = role.is_some();
-        let id = if is_there { self.place(&key)? } else { *self.by_key.get(&key)? };
-        let slot = self.slots.get_mut(id.0 as usize)?;
-        let was_there = slot.role.is_some();
-        slot.role = role;
-        *self.packed.get_mut(id.0 as usize)? = packed;
-        let change = (was_there != is_there).then(|| RoleChange {
-            is_there,
-            bound_by: slot.bound_by.iter().map(|ByAddress(bound)| Arc::clone(bound)).collect(),
-        });
-        self.release_if_unused(&key, id);
+    pub(super) fn set(&mut self, key: RoleKey<'_>, rules: Option<PackedRules>) -> Option<RoleChange> {
+        let is_there = rules.is_some();
+        let id = if is_there { self.place(key)? } else { self.find(key)? };
+        let packed = self.packed.get_mut(id.0 as usize)?;
+        let was_there = packed.is_some();
+        *packed = rules;
+        let bound_by = &self.slots.get(id.0 as usize)?.bound_by;
+        let change = (was_there != is_there)
+            .then(|| RoleChange { is_there, bound_by: bound_by.iter().map(Arc::clone).collect() });
+        self.release_if_unused(id);
         change
     }
 
     /// Notes that a binding names its role, and returns the role's place; nothing if it can never be found.
     pub(super) fn bind(&mut self, bound: &Arc<Bound>) -> Option<RoleId> {
-        let id = self.place(&RoleKey::of(bound.role_ref(), bound.role_namespace())?)?;
-        self.slots.get_mut(id.0 as usize)?.bound_by.insert(ByAddress(Arc::clone(bound)));
+        let id = self.place(RoleKey::of(&bound.role_ref(), bound.role_namespace())?)?;
+        self.slots.get_mut(id.0 as usize)?.bound_by.add(Arc::clone(bound));
         Some(id)
     }
 
     /// Notes that a binding is gone.
-    pub(super) fn unbind(&mut self, bound: &Arc<Bound>, id: Option<RoleId>) {
-        let (Some(id), Some(key)) = (id, RoleKey::of(bound.role_ref(), bound.role_namespace())) else {
-            return;
-        };
+    pub(super) fn unbind(&mut self, bound: &Arc<Bound>) {
+        let role_ref = bound.role_ref();
+        let key = RoleKey::of(&role_ref, bound.role_namespace());
+        let Some(id) = key.and_then(|key| self.find(key)) else { return };
         if let Some(slot) = self.slots.get_mut(id.0 as usize) {
-            slot.bound_by.remove(&ByAddress(Arc::clone(bound)));
+            slot.bound_by.remove(bound);
         }
-        self.release_if_unused(&key, id);
+        self.release_if_unused(id);
     }
 
     /// The place of a key; a new one if it has none. Nothing when there are more roles than places: such a role stays
     /// unknown, and so grants nothing.
-    fn place(&mut self, key: &RoleKey) -> Option<RoleId> {
-        if let Some(&id) = self.by_key.get(key) {
+    fn place(&mut self, key: RoleKey<'_>) -> Option<RoleId> {
+        if let Some(id) = self.find(key) {
             return Some(id);
         }
+        let slot =
+            Slot { namespace: key.namespace.map(Into::into), name: key.name.into(), ..Slot::default() };
         let id = match self.free.pop() {
-            Some(id) => id,
+            Some(id) => {
+                *self.slots.get_mut(id.0 as usize)? = slot;
+                id
+            }
             None => {
                 let id = RoleId(u32::try_from(self.slots.len()).ok()?);
-                self.slots.push(Slot::default());
+                self.slots.push(slot);
                 self.packed.push(None);
                 id
             }
         };
-        self.by_key.insert(key.clone(), id);
+        let Self { slots, hasher, by_key, .. } = self;
+        by_key.insert_unique(hasher.hash_one(key), id, |id| {
+            slots.get(id.0 as usize).map_or(0, |slot| hasher.hash_one(slot.key()))
+        });
         Some(id)
     }
 
-    fn release_if_unused(&mut self, key: &RoleKey, id: RoleId) {
-        let is_unused = |slot: &Slot| slot.role.is_none() && slot.bound_by.is_empty();
-        if self.slots.get(id.0 as usize).is_some_and(is_unused) && self.by_key.remove(key).is_some() {
+    fn release_if_unused(&mut self, id: RoleId) {
+        let Some(slot) = self.slots.get_mut(id.0 as usize) else { return };
+        if self.packed.get(id.0 as usize).is_some_and(Option::is_some) || slot.bound_by.one.is_some() {
+            return;
+        }
+        let hash = self.hasher.hash_one(slot.key());
+        if let Ok(entry) = self.by_key.find_entry(hash, |other| *other == id) {
+            entry.remove();
+            *slot = Slot::default();
             self.free.push(id);
         }
     }
 }
 
-impl RoleKey {
-    pub(super) fn role(namespace: &str, name: &str) -> Self {
-        Self::Role(namespace.into(), name.into())
+impl Slot {
+    fn key(&self) -> RoleKey<'_> {
+        RoleKey { namespace: self.namespace.as_deref(), name: &self.name }
+    }
+}
+
+impl BoundBy {
+    fn iter(&self) -> impl Iterator<Item = &Arc<Bound>> {
+        let others = self.others.iter().flat_map(|others| others.iter()).map(|ByAddress(bound)| bound);
+        self.one.iter().chain(others)
     }
 
-    pub(super) fn cluster_role(name: &str) -> Self {
-        Self::ClusterRole(name.into())
+    fn add(&mut self, bound: Arc<Bound>) {
+        if self.one.is_none() {
+            self.one = Some(bound);
+            return;
+        }
+        self.others.get_or_insert_default().insert(ByAddress(bound));
+    }
+
+    fn remove(&mut self, bound: &Arc<Bound>) {
+        let is_one = self.one.as_ref().is_some_and(|one| Arc::ptr_eq(one, bound));
+        let Some(others) = &mut self.others else {
+            self.one.take_if(|_| is_one);
+            return;
+        };
+        if !is_one {
+            others.remove(&ByAddress(Arc::clone(bound)));
+        } else {
+            self.one = others.iter().next().cloned().map(|ByAddress(other)| other);
+            if let Some(other) = &self.one {
+                others.remove(&ByAddress(Arc::clone(other)));
+            }
+        }
+        if others.is_empty() {
+            self.others = None;
+        }
+    }
+}
+
+impl<'a> RoleKey<'a> {
+    pub(super) fn role(namespace: &'a str, name: &'a str) -> Self {
+        Self { namespace: Some(namespace), name }
+    }
+
+    pub(super) fn cluster_role(name: &'a str) -> Self {
+        Self { namespace: None, name }
     }
 
     /// RB-32: `apiGroup` is not looked at; nothing for what can never be found.
-    pub(super) fn of(role_ref: &RoleRef, namespace: Option<&str>) -> Option<Self> {
+    pub(super) fn of(role_ref: &'a RoleRef, namespace: Option<&'a str>) -> Option<Self> {
         match role_ref.kind.as_str() {
             "ClusterRole" => Some(Self::cluster_role(&role_ref.name)),
             "Role" => Some(Self::role(namespace?, &role_ref.name)),
@@ -163,11 +225,4 @@ impl Hash for ByAddress {
     fn hash<H: Hasher>(&self, state: &mut H) {
         Arc::as_ptr(&self.0).hash(state);
     }
-}
-
-/// What decisions need of a role: annotations can be as large as the role itself.
-fn without_metadata(mut role: Role) -> Role {
-    role.metadata.labels = Vec::new();
-    role.metadata.annotations = Vec::new();
-    role
 }

@@ -1,0 +1,102 @@
+//! Who is granted what: the one thing, beside the rules themselves, that decisions read.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use smallvec::SmallVec;
+
+use super::bound::{Bound, SubjectKey};
+use super::roles::RoleId;
+use super::short::ShortBytes;
+use crate::request::User;
+
+/// A user or a group, and what one scope grants it. Shared with the reasons given out, so that giving a reason out
+/// touches no memory that deciding has not; copied when it changes while one of them is still held.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    name: ShortBytes<54>,
+    pub(super) grants: SmallVec<[Grant; 1]>,
+}
+
+/// A binding and where its role is kept.
+#[derive(Clone, Debug)]
+pub(super) struct Grant {
+    pub(super) bound: Arc<Bound>,
+    /// Nothing when the reference can never be resolved.
+    pub(super) role: Option<RoleId>,
+}
+
+/// The subjects of one scope. Service accounts are users (RB-21).
+#[derive(Debug, Default)]
+pub(super) struct Subjects {
+    users: HashTable<Arc<Subject>>,
+    groups: HashTable<Arc<Subject>>,
+}
+
+/// A user, hashed once for all scopes.
+#[derive(Clone, Copy)]
+pub(super) struct Asker<'a> {
+    user: &'a User,
+    hash: u64,
+    hasher: &'a DefaultHashBuilder,
+}
+
+impl<'a> Asker<'a> {
+    pub(super) fn new(user: &'a User, hasher: &'a DefaultHashBuilder) -> Self {
+        Self { user, hash: hasher.hash_one(user.name.as_bytes()), hasher }
+    }
+}
+
+impl Subjects {
+    /// What there is for the user, then for each of the user's groups.
+    pub(super) fn of<'a>(&'a self, asker: Asker<'a>) -> impl Iterator<Item = &'a Arc<Subject>> {
+        let user = find(&self.users, asker.hash, &asker.user.name);
+        let groups = if self.groups.is_empty() { &[] } else { asker.user.groups.as_slice() };
+        let groups = groups
+            .iter()
+            .filter_map(move |group| find(&self.groups, asker.hasher.hash_one(group.as_bytes()), group));
+        user.into_iter().chain(groups)
+    }
+
+    pub(super) fn grant(&mut self, key: &SubjectKey, grant: Grant, hasher: &DefaultHashBuilder) {
+        let (table, name) = self.table(key);
+        let hash = hasher.hash_one(name.as_bytes());
+        let is_this = |subject: &Arc<Subject>| *subject.name == *name.as_bytes();
+        match table.entry(hash, is_this, |subject| hasher.hash_one(&*subject.name)) {
+            Entry::Occupied(mut known) => Arc::make_mut(known.get_mut()).grants.push(grant),
+            Entry::Vacant(free) => {
+                let subject = Subject { name: name.as_bytes().into(), grants: SmallVec::from_iter([grant]) };
+                free.insert(Arc::new(subject));
+            }
+        }
+    }
+
+    pub(super) fn revoke(&mut self, key: &SubjectKey, bound: &Arc<Bound>, hasher: &DefaultHashBuilder) {
+        let (table, name) = self.table(key);
+        let hash = hasher.hash_one(name.as_bytes());
+        let is_this = |subject: &Arc<Subject>| *subject.name == *name.as_bytes();
+        let Ok(mut entry) = table.find_entry(hash, is_this) else { return };
+        let Some(place) = entry.get().grants.iter().position(|g| Arc::ptr_eq(&g.bound, bound)) else {
+            return;
+        };
+        if entry.get().grants.len() == 1 {
+            entry.remove();
+            return;
+        }
+        Arc::make_mut(entry.get_mut()).grants.swap_remove(place);
+    }
+
+    fn table<'a>(&mut self, key: &'a SubjectKey) -> (&mut HashTable<Arc<Subject>>, &'a str) {
+        match key {
+            SubjectKey::User(name) => (&mut self.users, name),
+            SubjectKey::Group(name) => (&mut self.groups, name),
+        }
+    }
+}
+
+#[inline]
+fn find<'a>(table: &'a HashTable<Arc<Subject>>, hash: u64, name: &str) -> Option<&'a Arc<Subject>> {
+    table.find(hash, |subject| *subject.name == *name.as_bytes())
+}
