@@ -39,6 +39,10 @@ impl Engine for policy::engine::Engine {
     fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
         self.chain().rules_for(user, namespace)
     }
+
+    fn admit_write(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+        self.admit(request, |pem| pki::csr::common_name(pem).map_err(|error| error.to_string()))
+    }
 }
 
 /// Shared with whoever feeds it.
@@ -49,6 +53,10 @@ impl Engine for Arc<policy::engine::LiveEngine> {
 
     fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
         self.chain().rules_for(user, namespace)
+    }
+
+    fn admit_write(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+        self.admit(request, |pem| pki::csr::common_name(pem).map_err(|error| error.to_string()))
     }
 }
 
@@ -61,10 +69,6 @@ impl From<chain::Outcome> for Outcome {
         };
         // Local authorizers never fail (NA-11, RB-38, AB-45).
         Self { verdict, reasons, error: None }
-    }
-
-    fn admit_write(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
-        self.admit(request, |pem| pki::csr::common_name(pem).map_err(|error| error.to_string()))
     }
 }
 
