@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use policy::chain::{self, Reasons};
+use policy::engine::RbacWrite;
+use policy::rbac::escalation::Refusal;
 use policy::request_info::RequestInfo;
 use policy::restriction::{AdmissionRequest, Rejection};
 use policy::rules::RuleListing;
@@ -29,6 +31,15 @@ pub trait Engine: Send + Sync + 'static {
     /// # Errors
     /// The node may not write this (NR-6).
     fn admit_write(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection>;
+
+    /// Decides whether a role or a binding may be written (RB-50 to RB-64), over those that this engine knows. An
+    /// engine that does not follow what is written lets nothing be written.
+    ///
+    /// # Errors
+    /// The refusal to answer with.
+    fn check_write(&self, _write: &RbacWrite<'_>) -> Result<(), Refusal> {
+        Err(Refusal::Forbidden("roles and bindings cannot be written here".to_owned()))
+    }
 }
 
 impl Engine for policy::engine::Engine {
@@ -57,6 +68,10 @@ impl Engine for Arc<policy::engine::LiveEngine> {
 
     fn admit_write(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
         self.admit(request, |pem| pki::csr::common_name(pem).map_err(|error| error.to_string()))
+    }
+
+    fn check_write(&self, write: &RbacWrite<'_>) -> Result<(), Refusal> {
+        policy::engine::LiveEngine::check_write(self, write)
     }
 }
 
@@ -135,6 +150,14 @@ impl Authorization {
     /// The node may not write this (NR-6).
     pub(crate) fn admit_write(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
         self.engine.load().admit_write(request)
+    }
+
+    /// Whether a role or a binding may be written (RB-50 to RB-64).
+    ///
+    /// # Errors
+    /// The refusal to answer with.
+    pub(crate) fn check_write(&self, write: &RbacWrite<'_>) -> Result<(), Refusal> {
+        self.engine.load().check_write(write)
     }
 
     /// Whether somebody who may make a request may do this as well, which it turns out to need.

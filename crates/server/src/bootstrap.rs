@@ -135,6 +135,11 @@ impl Bootstrap {
         })
     }
 
+    /// The certificate of the authority that vouches for the server, as PEM.
+    pub fn authority_pem(&self) -> &str {
+        &self.authority_pem
+    }
+
     /// Writes `admin.kubeconfig` for a server on this port, and says where it is.
     ///
     /// # Errors

@@ -44,6 +44,8 @@ pub struct Metrics {
     pub connections: Gauge,
     /// Handshakes that failed.
     pub handshake_failures: Counter,
+    /// Stored objects that decisions cannot go by, each time that one is met.
+    pub refused_objects: Counter,
     /// The state files, where the server decides over such.
     pub state: StateMetrics,
 }
@@ -115,6 +117,12 @@ impl Default for Metrics {
             "Connections that ended in the TLS handshake",
             handshake_failures.clone(),
         );
+        let refused_objects = Counter::default();
+        registry.register(
+            "portcullis_refused_objects",
+            "Stored objects that decisions cannot go by",
+            refused_objects.clone(),
+        );
         let state = StateMetrics::default();
         state.register(&mut registry);
         let result = |result| AuthorizationResult {
@@ -134,6 +142,7 @@ impl Default for Metrics {
             reviews,
             connections,
             handshake_failures,
+            refused_objects,
             state,
         }
     }

@@ -38,7 +38,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 pub struct App {
     authentication: Authentication,
     authorization: Authorization,
-    backend: Option<Backend>,
+    backend: Option<Arc<Backend>>,
     checks: Vec<Check>,
     documents: Documents,
     impersonators: Remembered,
@@ -72,8 +72,8 @@ impl App {
 
     /// The same application, which keeps objects here. Without, only what stores nothing is served.
     #[must_use]
-    pub fn with_backend(mut self, backend: Backend) -> Self {
-        self.backend = Some(backend);
+    pub fn with_backend(mut self, backend: impl Into<Arc<Backend>>) -> Self {
+        self.backend = Some(backend.into());
         self
     }
 
@@ -108,7 +108,7 @@ impl App {
 
     /// Where objects are kept, if they are.
     pub fn backend(&self) -> Option<&Backend> {
-        self.backend.as_ref()
+        self.backend.as_deref()
     }
 
     /// Ends what would go on for as long as the client likes. Everything else is let finish.

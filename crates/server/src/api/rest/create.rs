@@ -13,7 +13,7 @@ use super::admission::{self, Operation};
 use super::decode;
 use super::options::{self, WriteKind};
 use super::render::View;
-use super::{Call, meta, now, storage};
+use super::{Call, escalation, meta, now, storage};
 use crate::api::negotiate;
 use crate::service;
 use crate::status::{Answer, Status};
@@ -50,6 +50,7 @@ pub(crate) async fn create(
     let name = meta::text(&object, "name").to_owned();
     let mut review = call.review(Operation::Create, &name, Some(&mut object), None, is_dry_run);
     admission::admit(&mut review).await?;
+    escalation::check(call, &object, None)?;
     let mut attempt = 1;
     loop {
         let mut object = object.clone();

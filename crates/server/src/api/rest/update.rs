@@ -15,7 +15,7 @@ use super::create::{self, entry, unstored};
 use super::options::{self, WriteKind};
 use super::render::View;
 use super::storage::Stored;
-use super::{Call, decode, delete, list_options, meta, storage};
+use super::{Call, decode, delete, escalation, list_options, meta, storage};
 use crate::api::negotiate;
 use crate::go::quoted;
 use crate::service;
@@ -140,6 +140,7 @@ async fn attempt(
     let (old, name) = (&stored.object, call.target.name);
     let mut review = call.review(Operation::Update, name, Some(&mut object), Some(old), is_dry_run);
     admission::admit(&mut review).await?;
+    escalation::check(call, &object, Some(old))?;
     check_version(call, &mut object, stored)?;
     meta::place(&mut object, &call.target)?;
     prepare(call, &mut object, old)?;

@@ -1,0 +1,66 @@
+//! What goes on without being asked for: emptying namespaces, service accounts, the serving authority in every
+//! namespace, aggregated roles.
+//!
+//! Each controller follows the store's changes and looks again at what they concern; what fails is tried again, later
+//! each time. None asks at intervals whether something has happened.
+
+pub(crate) mod aggregation;
+mod namespaces;
+mod queue;
+mod root_ca;
+mod runner;
+mod service_accounts;
+
+use std::sync::Arc;
+
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+
+use crate::backend::Backend;
+
+/// The controllers of a server, until they are told to stop.
+pub struct Controllers {
+    tasks: JoinSet<()>,
+    stopping: watch::Sender<bool>,
+}
+
+impl Controllers {
+    /// Starts all of them, and returns when what every namespace has was looked at once. `authority` vouches for the
+    /// server, in PEM.
+    pub async fn start(backend: &Arc<Backend>, authority: &str) -> Self {
+        let mut controllers = Self { tasks: JoinSet::new(), stopping: watch::Sender::new(false) };
+        let backend = || Arc::clone(backend);
+        let accounts = controllers.spawn(backend(), service_accounts::ServiceAccounts::new(backend()));
+        let authorities = controllers.spawn(backend(), root_ca::RootCa::new(backend(), authority.to_owned()));
+        drop(controllers.spawn(backend(), aggregation::Aggregation::new(backend())));
+        drop(controllers.spawn(backend(), namespaces::Namespaces::new(backend())));
+        for first_look in [accounts, authorities] {
+            // One that came to grief has said so itself.
+            let _ = first_look.await;
+        }
+        controllers
+    }
+
+    /// Tells all of them to stop, and waits until they have.
+    pub async fn stop(mut self) {
+        self.stopping.send_replace(true);
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a controller had failed");
+            }
+        }
+    }
+
+    fn spawn(&mut self, backend: Arc<Backend>, controller: impl runner::Controller) -> oneshot::Receiver<()> {
+        let (looked, first_look) = oneshot::channel();
+        let mut stopping = self.stopping.subscribe();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = runner::run(&controller, &backend, looked) => {}
+                // Whatever is under way can be left: every commit is whole, and the next start looks again.
+                _ = stopping.wait_for(|stopping| *stopping) => {}
+            }
+        });
+        first_look
+    }
+}
