@@ -10,12 +10,15 @@ use portcullis_kinds as kinds;
 use portcullis_policy as policy;
 
 use crate::api::route::{Action, Route, Row};
+use crate::config::RuntimeConfig;
 
 /// What a request is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
-    /// The kind.
+    /// The kind, as it is stored.
     pub(crate) resource: &'static Resource,
+    /// The same kind in the version that the path names.
+    pub(crate) served: &'static Resource,
     /// What is below the object, if the request is about that.
     pub(crate) subresource: Option<&'static Subresource>,
     /// The namespace; empty for cluster-scoped kinds, and for all namespaces.
@@ -26,14 +29,17 @@ pub(crate) struct Target<'a> {
 
 impl<'a> Target<'a> {
     /// What the path is about, if that is a kind that is known (AP-1 to AP-4).
-    pub(crate) fn of(info: &'a RequestInfo) -> Option<Self> {
+    pub(crate) fn of(info: &'a RequestInfo, runtime: RuntimeConfig) -> Option<Self> {
         if !info.is_resource_request() {
             return None;
         }
         let resource = kinds::resources::find(info.group(), info.resource())?;
-        if resource.version != info.version() {
-            return None;
-        }
+        let served = match resource.version == info.version() {
+            true => resource,
+            false => runtime.resources().find(|other| {
+                (other.group, other.version, other.plural) == (info.group(), info.version(), info.resource())
+            })?,
+        };
         let is_namespace = resource.group.is_empty() && resource.plural == "namespaces";
         let namespace = if is_namespace { "" } else { info.namespace() };
         let name = if info.is_name_selected() { "" } else { info.name() };
@@ -46,7 +52,7 @@ impl<'a> Target<'a> {
             true => !namespace.is_empty() || name.is_empty(),
             false => namespace.is_empty(),
         };
-        let target = Self { resource, subresource, namespace, name };
+        let target = Self { resource, served, subresource, namespace, name };
         (is_in_scope && target.is_all_of(info)).then_some(target)
     }
 
@@ -67,7 +73,7 @@ impl<'a> Target<'a> {
         // AP-4: a trailing slash is accepted after a collection.
         let ends = |rest: &str| rest.is_empty() || rest == "/" && self.name.is_empty();
         prefix
-            && take(self.resource.version)
+            && take(self.served.version)
             && {
                 take("/watch");
                 true
@@ -104,19 +110,10 @@ impl<'a> Target<'a> {
         {
             return Route::MethodNotAllowed;
         }
-        Route::Object {
-            row: Row(self.resource),
-            subresource: self.subresource.map_or("", |s| s.name),
-            action,
-        }
+        Route::Object { row: Row(self.served), subresource: self.subresource.map_or("", |s| s.name), action }
     }
 
     fn is_namespaces(&self) -> bool {
         self.resource.group.is_empty() && self.resource.plural == "namespaces"
     }
-}
-
-/// Whether the path is below an API group that has kinds.
-pub(crate) fn is_known_group(info: &RequestInfo) -> bool {
-    info.prefix() == "apis" && kinds::resources::ALL.iter().any(|resource| resource.group == info.group())
 }
