@@ -125,13 +125,23 @@ impl Discovery {
     /// What a server serves: the stored kinds, and the old version of reviews if it is switched on. `sha256` is the
     /// hash function of that name.
     pub fn new(with_old_reviews: bool, sha256: impl Fn(&[u8]) -> [u8; 32]) -> Self {
+        Self::of(resources::ALL.iter().copied(), with_old_reviews, sha256)
+    }
+
+    /// As [`Self::new`], of these stored kinds. One that is served in several versions comes several times, first as it
+    /// is stored.
+    pub fn of(
+        stored: impl IntoIterator<Item = &'static Resource>,
+        with_old_reviews: bool,
+        sha256: impl Fn(&[u8]) -> [u8; 32],
+    ) -> Self {
         let mut served: BTreeMap<(usize, &str), BTreeMap<&str, Vec<Entry>>> = BTreeMap::new();
         let mut entries = |group: &'static str, version: &'static str, entry: Option<Entry>| {
             let place = ORDER.iter().position(|name| *name == group).unwrap_or(ORDER.len());
             let versions = served.entry((place, group)).or_default();
             versions.entry(version).or_default().extend(entry);
         };
-        for resource in resources::ALL {
+        for resource in stored {
             entries(resource.group, resource.version, Some(Entry::stored(resource, &sha256)));
         }
         for resource in VIRTUAL.iter().filter(|resource| with_old_reviews || resource.version != OLD) {
@@ -140,10 +150,14 @@ impl Discovery {
         entries(EMPTY.0, EMPTY.1, None);
         let groups = served.into_iter().map(|((_, name), versions)| Group {
             name,
-            versions: versions
-                .into_iter()
-                .map(|(version, entries)| Version::new(name, version, entries))
-                .collect(),
+            versions: {
+                let mut versions: Vec<Version> = versions
+                    .into_iter()
+                    .map(|(version, entries)| Version::new(name, version, entries))
+                    .collect();
+                versions.sort_by_key(|version| maturity(version.name));
+                versions
+            },
         });
         Self { groups: groups.collect() }
     }
@@ -198,6 +212,15 @@ impl Discovery {
     /// All but the core group.
     fn named(&self) -> impl Iterator<Item = &Group> {
         self.groups.iter().filter(|group| !group.name.is_empty())
+    }
+}
+
+/// Clients are to try finished versions first, then betas, then alphas.
+fn maturity(version: &str) -> u8 {
+    match version {
+        alpha if alpha.contains("alpha") => 2,
+        beta if beta.contains("beta") => 1,
+        _ => 0,
     }
 }
 
@@ -269,7 +292,10 @@ impl Entry {
     fn stored(resource: &'static Resource, sha256: impl Fn(&[u8]) -> [u8; 32]) -> Self {
         let storage = match (resource.kind, resource.group) {
             ("Event", _) => EVENT_STORAGE.to_owned(),
-            (kind, group) => format!("{group}/{}/{kind}", resource.version),
+            (kind, group) => {
+                let stored = resources::find(group, resource.plural).unwrap_or(resource);
+                format!("{group}/{}/{kind}", stored.version)
+            }
         };
         let hash = sha256(storage.as_bytes());
         let is_namespace = resource.group.is_empty() && resource.plural == "namespaces";

@@ -10,7 +10,7 @@ use crate::table::{Column, Row};
 
 /// A kind that is stored and served. The functions are pure; what they need of other objects is for admission, which
 /// is not here.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Resource {
     /// The API group; empty for the core group.
     pub group: &'static str,

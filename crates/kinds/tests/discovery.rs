@@ -214,3 +214,21 @@ fn both_forms_say_the_same_ap_100() {
     assert_eq!(plain, aggregated);
     assert!(plain.len() > resources::ALL.len(), "{}", plain.len());
 }
+
+#[test]
+fn old_versions_come_after_the_one_that_is_stored_ap_105() {
+    use portcullis_kinds::resources::rbac::old;
+    let rows = resources::ALL.iter().copied().chain(&old::V1ALPHA1).chain(&old::V1BETA1);
+    let discovery = Discovery::of(rows, false, sha256);
+    let group = document(&discovery, "/apis/rbac.authorization.k8s.io").unwrap();
+    let versions: Vec<&str> =
+        group["versions"].as_array().unwrap().iter().map(|v| v["version"].as_str().unwrap()).collect();
+    assert_eq!(versions, ["v1", "v1beta1", "v1alpha1"]);
+    assert_eq!(group["preferredVersion"]["version"], "v1");
+    let list = |version: &str| {
+        document(&discovery, &format!("/apis/rbac.authorization.k8s.io/{version}")).unwrap()["resources"]
+            .clone()
+    };
+    assert_eq!(list("v1"), list("v1beta1"), "the hash is that of the stored version");
+    assert_eq!(list("v1"), list("v1alpha1"));
+}

@@ -4,7 +4,6 @@
 
 use std::time::{Duration, SystemTime};
 
-use aws_lc_rs::digest::{SHA256, digest};
 use rustls_pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
 use webpki::{
     EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeIdIter, KeyUsage, RequiredEkuNotFoundContext,
@@ -232,8 +231,7 @@ impl Identity {
         let organizations = subject.organizations()?.into_iter().map(str::to_owned).collect();
         let user_id = subject.user_id()?.to_owned();
         // AN-45
-        let hash = digest(&SHA256, leaf);
-        let hex: String = hash.as_ref().iter().map(|b| format!("{b:02x}")).collect();
+        let hex: String = crate::sha256(leaf).iter().map(|b| format!("{b:02x}")).collect();
         Ok(Some(Self { common_name, organizations, user_id, credential_id: format!("X509SHA256={hex}") }))
     }
 

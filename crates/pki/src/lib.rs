@@ -13,9 +13,28 @@ pub mod name;
 pub mod pem;
 pub mod tls;
 
+use aws_lc_rs::digest::{SHA256, digest};
+
 pub use ca::CertificateAuthority;
 pub use cert::{CaBundle, Identity, UnverifiedCertificate};
 pub use csr::Csr;
 pub use key::KeyPair;
 pub use name::Subject;
 pub use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+/// The SHA-256 hash of some bytes.
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.iter_mut().zip(digest(&SHA256, bytes).as_ref()).for_each(|(to, from)| *to = *from);
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_hash_is_that_of_the_standard() {
+        // FIPS 180-2, appendix B.1.
+        let hex: String = super::sha256(b"abc").iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+}

@@ -4,6 +4,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kinds::resource::Resource;
+use kinds::resources::{self, rbac};
+use portcullis_kinds as kinds;
+
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
@@ -78,14 +82,26 @@ impl Default for Limits {
 pub struct RuntimeConfig {
     /// `authorization.k8s.io/v1beta1`, which Kubernetes no longer serves (WH-121).
     pub authorization_v1beta1: bool,
+    /// `rbac.authorization.k8s.io/v1alpha1`, which Kubernetes served from 1.3 to 1.21 (RB-120).
+    pub rbac_v1alpha1: bool,
+    /// `rbac.authorization.k8s.io/v1beta1`, which Kubernetes served from 1.6 to 1.21 (RB-120).
+    pub rbac_v1beta1: bool,
 }
+
+/// What can be switched.
+const SWITCHES: [&str; 3] = [
+    "authorization.k8s.io/v1beta1",
+    "rbac.authorization.k8s.io/v1alpha1",
+    "rbac.authorization.k8s.io/v1beta1",
+];
 
 /// A `--runtime-config` that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuntimeConfigError {
     /// Not an API version that can be switched.
     #[error(
-        "--runtime-config: {0} is not an API version that can be switched on or off here (known: authorization.k8s.io/v1beta1)"
+        "--runtime-config: {0} is not an API version that can be switched on or off here (known: {known})",
+        known = SWITCHES.join(", ")
     )]
     Unknown(String),
     /// Neither `true` nor `false`.
@@ -110,10 +126,22 @@ impl RuntimeConfig {
             };
             match name {
                 "authorization.k8s.io/v1beta1" => config.authorization_v1beta1 = on,
+                "rbac.authorization.k8s.io/v1alpha1" => config.rbac_v1alpha1 = on,
+                "rbac.authorization.k8s.io/v1beta1" => config.rbac_v1beta1 = on,
                 _ => return Err(RuntimeConfigError::Unknown(name.to_owned())),
             }
         }
         Ok(config)
+    }
+
+    /// Every kind that is stored, in each version that it is served in; first as it is stored.
+    pub fn resources(self) -> impl Iterator<Item = &'static Resource> {
+        let old = |versions: &'static [Resource; 4], on: bool| versions.iter().filter(move |_| on);
+        resources::ALL
+            .iter()
+            .copied()
+            .chain(old(&rbac::old::V1BETA1, self.rbac_v1beta1))
+            .chain(old(&rbac::old::V1ALPHA1, self.rbac_v1alpha1))
     }
 }
 
@@ -129,5 +157,18 @@ mod tests {
         assert!(!RuntimeConfig::parse("authorization.k8s.io/v1beta1=false").unwrap().authorization_v1beta1);
         assert!(RuntimeConfig::parse("authorization.k8s.io/v1beta1=maybe").is_err());
         assert!(RuntimeConfig::parse("batch/v2alpha1=true").is_err());
+        let all = RuntimeConfig::parse(&SWITCHES.join(",")).unwrap();
+        assert!(all.authorization_v1beta1 && all.rbac_v1alpha1 && all.rbac_v1beta1);
+    }
+
+    #[test]
+    fn only_what_is_on_is_served() {
+        let versions = |text: &str| -> Vec<&str> {
+            let config = RuntimeConfig::parse(text).unwrap();
+            config.resources().filter(|kind| kind.plural == "roles").map(|kind| kind.version).collect()
+        };
+        assert_eq!(versions(""), ["v1"]);
+        assert_eq!(versions("rbac.authorization.k8s.io/v1alpha1"), ["v1", "v1alpha1"]);
+        assert_eq!(versions("rbac.authorization.k8s.io/v1beta1=true"), ["v1", "v1beta1"]);
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use common::{REVIEW, REVIEWS, Setup, start, start_with};
 use portcullis_pki::ca::Usage;
 use portcullis_pki::{CaBundle, CertificateAuthority};
+use portcullis_server::api::discovery::Documents;
 use portcullis_server::api::route::Route;
 use portcullis_server::config::RuntimeConfig;
 
@@ -19,14 +20,14 @@ fn every_route_refuses_strangers_and_users_without_rights_unless_it_is_public() 
     // What `system:public-info-viewer` and, for every authenticated user, `system:discovery` and
     // `system:basic-user` grant. Nothing else may be here.
     let public = ["/healthz", "/livez", "/readyz", "/version"];
-    let authenticated_get = |path: &str| path.starts_with("/api");
+    let authenticated_get = |path: &str| path.starts_with("/api") || path.starts_with("/openapi/");
     let authenticated_post = |path: &str| path.contains("/selfsubject");
 
-    let runtime = RuntimeConfig { authorization_v1beta1: true };
+    let runtime = RuntimeConfig { authorization_v1beta1: true, rbac_v1alpha1: true, rbac_v1beta1: true };
     let server = start_with(Setup { runtime, ..Setup::default() });
     let nobody = server.user("nobody", &[]);
-    let paths = Route::paths(runtime);
-    assert!(paths.len() > 20);
+    let paths = Route::paths(&Documents::new(runtime));
+    assert!(paths.len() > 50);
     for path in &paths {
         for method in ["GET", "POST", "PUT", "DELETE", "OPTIONS"] {
             let is_public = method == "GET" && public.contains(&path.as_str());

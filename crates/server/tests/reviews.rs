@@ -330,7 +330,7 @@ fn the_old_version_reads_the_old_key_when_it_is_on_wh_121() {
     };
     let server = start();
     ask(&server, path, body("group")).assert_status(404, "NotFound");
-    let runtime = RuntimeConfig { authorization_v1beta1: true };
+    let runtime = RuntimeConfig { authorization_v1beta1: true, ..RuntimeConfig::default() };
     let server = start_with(Setup { runtime, ..Setup::default() });
     let answer = ask(&server, path, body("group")).json();
     assert_eq!(answer["status"]["allowed"], true);

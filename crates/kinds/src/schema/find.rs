@@ -4,7 +4,7 @@ use super::core::{claim, node, persistent_volume, pod, service, small};
 use super::resource::{claim as device_claim, slice};
 use super::{
     Type, authentication, authorization, authorization_v1beta1, certificates, coordination, discovery,
-    events, machine, meta, node as node_group, policy, rbac, storage,
+    events, machine, meta, node as node_group, policy, rbac, rbac_old, storage,
 };
 
 /// The groups and what the packages of their types begin with. Other groups' packages bear the whole name.
@@ -59,6 +59,14 @@ static KINDS: &[&Type] = &[
     &rbac::CLUSTER_ROLE_BINDING,
     &rbac::ROLE,
     &rbac::ROLE_BINDING,
+    &rbac_old::v1alpha1::CLUSTER_ROLE,
+    &rbac_old::v1alpha1::CLUSTER_ROLE_BINDING,
+    &rbac_old::v1alpha1::ROLE,
+    &rbac_old::v1alpha1::ROLE_BINDING,
+    &rbac_old::v1beta1::CLUSTER_ROLE,
+    &rbac_old::v1beta1::CLUSTER_ROLE_BINDING,
+    &rbac_old::v1beta1::ROLE,
+    &rbac_old::v1beta1::ROLE_BINDING,
     &device_claim::DEVICE_CLASS,
     &device_claim::RESOURCE_CLAIM,
     &device_claim::RESOURCE_CLAIM_TEMPLATE,

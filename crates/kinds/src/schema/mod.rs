@@ -19,6 +19,7 @@ pub mod meta;
 pub mod node;
 pub mod policy;
 pub mod rbac;
+pub mod rbac_old;
 pub mod resource;
 pub mod storage;
 

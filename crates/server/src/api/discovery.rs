@@ -1,14 +1,20 @@
-//! What is served, for clients that ask before they use it (AP-100 to AP-102). Every document is written once.
+//! What is served, for clients that ask before they use it (AP-100 to AP-105). Every document is written once.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{Method, StatusCode};
-use policy::review::REVIEW_GROUP;
-use portcullis_policy as policy;
+use http::{HeaderValue, Method, StatusCode};
+use kinds::discovery::{AGGREGATED, Discovery};
+use kinds::openapi;
+use portcullis_kinds as kinds;
+use portcullis_pki as pki;
 use serde_json::{Value, json};
 
 use super::negotiate;
-use super::route::{Document, Kind, Route, Version};
+use super::route::Route;
 use crate::authz::Permit;
 use crate::config::RuntimeConfig;
 use crate::service::App;
@@ -16,85 +22,64 @@ use crate::status::{Answer, Status, json_bytes};
 
 /// The documents, written.
 pub struct Documents {
+    /// By path, without a trailing slash.
+    plain: BTreeMap<String, Bytes>,
+    aggregated: BTreeMap<&'static str, Bytes>,
     root: Bytes,
-    api: Bytes,
-    api_v1: Bytes,
-    apis: Bytes,
-    group: Bytes,
-    v1: Bytes,
-    v1beta1: Bytes,
+    runtime: RuntimeConfig,
+    /// Written when somebody asks for them: few clients do, and it takes longer than a start.
+    openapi: OnceLock<openapi::Documents>,
 }
 
 impl Documents {
     /// The documents of a server with these versions switched on.
     pub fn new(runtime: RuntimeConfig) -> Self {
-        let write = |value: Value| Bytes::from(value.to_string());
-        let versions: Vec<Value> =
-            [Some(Version::V1), runtime.authorization_v1beta1.then_some(Version::V1beta1)]
-                .into_iter()
-                .flatten()
-                .map(|v| json!({"groupVersion": v.review().api_version(), "version": v.review().as_str()}))
-                .collect();
-        let group = json!({
-            "name": REVIEW_GROUP,
-            "versions": versions,
-            "preferredVersion": versions.first(),
-        });
-        let mut standalone = json!({"kind": "APIGroup", "apiVersion": "v1"});
-        if let (Some(document), Some(fields)) = (standalone.as_object_mut(), group.as_object()) {
-            document.extend(fields.clone());
-        }
-        Self {
-            root: write(json!({"paths": Route::paths(runtime)})),
-            api: write(json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})),
-            api_v1: write(
-                json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "v1", "resources": []}),
-            ),
-            apis: write(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group]})),
-            group: write(standalone),
-            v1: write(resources(Version::V1)),
-            v1beta1: write(resources(Version::V1beta1)),
-        }
+        let write = |value: &Value| Bytes::from(value.to_string());
+        let served = Discovery::of(runtime.resources(), runtime.authorization_v1beta1, pki::sha256);
+        let plain = served.documents().into_iter().map(|(path, value)| (path, write(&value)));
+        let aggregated = served.aggregated();
+        let mut documents = Self {
+            plain: plain.collect(),
+            aggregated: aggregated.iter().map(|(path, value)| (*path, write(value))).collect(),
+            root: Bytes::new(),
+            runtime,
+            openapi: OnceLock::new(),
+        };
+        documents.root = write(&json!({"paths": Route::paths(&documents)}));
+        documents
     }
-}
 
-fn resources(version: Version) -> Value {
-    let resources: Vec<Value> = Kind::ALL
-        .into_iter()
-        .map(|kind| {
-            json!({
-                "name": kind.resource(),
-                "singularName": kind.resource().trim_end_matches('s'),
-                "namespaced": kind.is_namespaced(),
-                "kind": kind.review().as_str(),
-                "verbs": ["create"],
-            })
-        })
-        .collect();
-    json!({
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": version.review().api_version(),
-        "resources": resources,
-    })
+    /// Whether there is a document at a path, which has no trailing slash.
+    pub fn has(&self, path: &str) -> bool {
+        self.plain.contains_key(path)
+    }
+
+    /// Where the documents are.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.plain.keys().map(String::as_str)
+    }
+
+    /// The documents that describe the fields of all kinds.
+    pub(crate) fn openapi(&self) -> &openapi::Documents {
+        self.openapi.get_or_init(|| openapi::Documents::of(self.runtime.resources()))
+    }
 }
 
 /// A discovery document. GET only (AP-100).
-pub(crate) fn answer(_permit: Permit, app: &App, route: Route, head: &Parts) -> Result<Answer, Status> {
+pub(crate) fn answer(_permit: Permit, app: &App, path: &str, head: &Parts) -> Result<Answer, Status> {
     if head.method != Method::GET {
         return Err(Status::method_not_allowed());
     }
-    negotiate::document(&head.headers)?;
     let documents = app.documents();
-    let document = match route {
-        Route::Discovery(Document::Api) => &documents.api,
-        Route::Discovery(Document::ApiV1) => &documents.api_v1,
-        Route::Discovery(Document::Apis) => &documents.apis,
-        Route::Discovery(Document::Group) => &documents.group,
-        Route::Discovery(Document::Resources(Version::V1)) => &documents.v1,
-        Route::Discovery(Document::Resources(Version::V1beta1)) => &documents.v1beta1,
-        Route::Root => &documents.root,
-        _ => return Err(Status::not_found()),
-    };
-    Ok(json_bytes(StatusCode::OK, document.clone()))
+    let stem = path.strip_suffix('/').unwrap_or(path);
+    if let Some(aggregated) = documents.aggregated.get(stem)
+        && negotiate::discovery(&head.headers)?
+    {
+        let mut answer = json_bytes(StatusCode::OK, aggregated.clone());
+        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
+        return Ok(answer);
+    }
+    negotiate::document(&head.headers)?;
+    let document = if stem.is_empty() { Some(&documents.root) } else { documents.plain.get(stem) };
+    Ok(json_bytes(StatusCode::OK, document.ok_or_else(Status::not_found)?.clone()))
 }

@@ -6,6 +6,7 @@ mod finish;
 pub mod health;
 mod metrics;
 mod negotiate;
+mod openapi;
 mod protobuf;
 pub mod rest;
 pub mod reviews;
@@ -56,7 +57,8 @@ pub(crate) async fn answer(
             reviews::answer(permit, app, kind, version, path, head, body).await
         }
         (Route::SelfReview, ..) => self_review::answer(permit, app, head, body).await,
-        (Route::Root | Route::Discovery(_), ..) => discovery::answer(permit, app, route, head),
+        (Route::Root | Route::Discovery, ..) => discovery::answer(permit, app, path, head),
+        (Route::OpenApi, ..) => openapi::answer(permit, app, path, head),
     };
     answer.unwrap_or_else(Status::into_answer)
 }

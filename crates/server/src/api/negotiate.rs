@@ -58,6 +58,32 @@ pub(crate) fn document(headers: &HeaderMap) -> Result<Syntax, Status> {
         .ok_or_else(|| Status::not_acceptable(ACCEPTED))
 }
 
+/// Whether the client wants a discovery document in the aggregated form (AP-100).
+///
+/// # Errors
+/// 406 when no clause can be met.
+pub(crate) fn discovery(headers: &HeaderMap) -> Result<bool, Status> {
+    let clauses = clauses(headers);
+    let found = clauses.iter().find_map(|clause| match clause.is_aggregated_discovery() {
+        true => Some(true),
+        false => clause.accepted().filter(|a| a.view == View::Whole).map(|_| false),
+    });
+    found.ok_or_else(|| Status::not_acceptable(ACCEPTED))
+}
+
+/// Whether the client prefers this media type to JSON.
+///
+/// # Errors
+/// 406 when it takes neither.
+pub(crate) fn prefers(headers: &HeaderMap, media: &str) -> Result<bool, Status> {
+    let clauses = clauses(headers);
+    let found = clauses.iter().find_map(|clause| match clause.media == media {
+        true => Some(true),
+        false => clause.accepted().filter(|a| a.view == View::Whole).map(|_| false),
+    });
+    found.ok_or_else(|| Status::not_acceptable(ACCEPTED))
+}
+
 /// What the client takes of objects.
 ///
 /// # Errors
@@ -118,6 +144,19 @@ impl<'a> Clause<'a> {
         Self { media, parameters, quality }
     }
 
+    /// A parameter; empty when it is not there.
+    fn parameter(&self, name: &str) -> &'a str {
+        self.parameters.iter().rev().find(|(n, _)| *n == name).map_or("", |(_, value)| *value)
+    }
+
+    /// AP-100: in JSON, and in the one version that is served.
+    fn is_aggregated_discovery(&self) -> bool {
+        self.media.eq_ignore_ascii_case("application/json")
+            && self.parameter("as") == "APIGroupDiscoveryList"
+            && self.parameter("g") == "apidiscovery.k8s.io"
+            && self.parameter("v") == "v2"
+    }
+
     /// What it asks for, if that is served (AP-18).
     fn accepted(&self) -> Option<Accepted> {
         let syntax = match self.media {
@@ -126,9 +165,7 @@ impl<'a> Clause<'a> {
             media if media.eq_ignore_ascii_case("application/yaml") => Syntax::Yaml,
             _ => return None,
         };
-        let parameter = |name: &str| {
-            self.parameters.iter().rev().find(|(n, _)| *n == name).map_or("", |(_, value)| *value)
-        };
+        let parameter = |name: &str| self.parameter(name);
         if !matches!(parameter("stream"), "" | "watch") {
             return None;
         }

@@ -9,16 +9,16 @@ use policy::review::{REVIEW_GROUP, ReviewKind, ReviewVersion};
 use portcullis_kinds as kinds;
 use portcullis_policy as policy;
 
+use super::discovery::Documents;
 use super::self_review;
-use crate::config::RuntimeConfig;
 
 const SELF_REVIEWS: &str = "selfsubjectreviews";
 
 /// What a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
-    /// A document that says what is served.
-    Discovery(Document),
+    /// A document that says what is served (AP-100).
+    Discovery,
     /// A health endpoint, or one check of it.
     Health(Probe),
     /// A kind is there, but not for this method (AP-2).
@@ -27,6 +27,8 @@ pub enum Route {
     Metrics,
     /// Nothing, below a served API group (AP-1).
     NotFound,
+    /// `/openapi/v2`, `/openapi/v3` and what is below it.
+    OpenApi,
     /// An object, a collection, or what is below an object.
     Object {
         /// The kind.
@@ -122,21 +124,6 @@ impl Action {
     }
 }
 
-/// A discovery document (AP-100).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Document {
-    /// `/api`
-    Api,
-    /// `/api/v1`
-    ApiV1,
-    /// `/apis`
-    Apis,
-    /// `/apis/authorization.k8s.io`
-    Group,
-    /// `/apis/authorization.k8s.io/VERSION`
-    Resources(Version),
-}
-
 /// A health endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Probe {
@@ -220,10 +207,10 @@ impl Version {
         }
     }
 
-    fn of(text: &str, runtime: RuntimeConfig) -> Option<Self> {
+    fn of(text: &str) -> Option<Self> {
         match text {
             "v1" => Some(Self::V1),
-            "v1beta1" if runtime.authorization_v1beta1 => Some(Self::V1beta1),
+            "v1beta1" => Some(Self::V1beta1),
             _ => None,
         }
     }
@@ -248,7 +235,7 @@ impl Route {
     ];
 
     /// Where a decoded path leads. Any method: which ones are served is the handler's to say (AP-2).
-    pub fn of(path: &str, runtime: RuntimeConfig) -> Self {
+    pub fn of(path: &str, documents: &Documents) -> Self {
         if !path.starts_with('/') {
             return Self::PageNotFound;
         }
@@ -258,34 +245,34 @@ impl Route {
         segments.next();
         match segments.next() {
             None => Self::Root,
-            Some("api") => match (segments.next(), segments.next()) {
-                (None, _) => Self::Discovery(Document::Api),
-                (Some("v1"), None) => Self::Discovery(Document::ApiV1),
-                _ => Self::NotFound,
-            },
-            Some("apis") => match segments.next() {
-                None => Self::Discovery(Document::Apis),
-                Some(REVIEW_GROUP) => Self::of_group(segments, runtime),
-                Some(self_review::GROUP) => match (segments.next(), segments.next(), segments.next()) {
-                    (Some("v1"), Some(SELF_REVIEWS), None) => Self::SelfReview,
-                    _ => Self::NotFound,
-                },
-                Some(_) => Self::PageNotFound,
-            },
+            Some("api" | "apis") if documents.has(stem) => Self::Discovery,
+            Some("api") => Self::NotFound,
+            Some("apis") => Self::of_group(segments, documents),
             Some("healthz") if !slash => Self::of_probe(Probe::Healthz, segments),
             Some("livez") if !slash => Self::of_probe(Probe::Livez, segments),
             Some("readyz") if !slash => Self::of_probe(Probe::Readyz, segments),
             Some("metrics") if !slash && segments.next().is_none() => Self::Metrics,
+            Some("openapi") if !slash => match (segments.next(), segments.next()) {
+                (Some("v2"), None) | (Some("v3"), _) => Self::OpenApi,
+                _ => Self::PageNotFound,
+            },
             Some("version") if segments.next().is_none() => Self::Version,
             Some(_) => Self::PageNotFound,
         }
     }
 
-    fn of_group<'a>(mut segments: impl Iterator<Item = &'a str>, runtime: RuntimeConfig) -> Self {
-        let Some(version) = segments.next() else { return Self::Discovery(Document::Group) };
-        let Some(version) = Version::of(version, runtime) else { return Self::NotFound };
+    /// What is below a group and is no object (AP-1).
+    fn of_group<'a>(mut segments: impl Iterator<Item = &'a str>, documents: &Documents) -> Self {
+        let group = segments.next().unwrap_or_default();
+        if !documents.has(&format!("/apis/{group}")) {
+            return Self::PageNotFound;
+        }
+        let version = segments.next().unwrap_or_default();
+        if !documents.has(&format!("/apis/{group}/{version}")) {
+            return Self::NotFound;
+        }
         let (resource, is_namespaced) = match segments.next() {
-            None => return Self::Discovery(Document::Resources(version)),
+            None => return Self::NotFound,
             Some("namespaces") => match (segments.next(), segments.next()) {
                 (Some(namespace), Some(resource)) if !namespace.is_empty() => (resource, true),
                 _ => return Self::NotFound,
@@ -293,10 +280,15 @@ impl Route {
             Some(resource) => (resource, false),
         };
         // WH-84: only the collection, and only in its own scope.
-        let kind =
-            Kind::ALL.into_iter().find(|k| k.resource() == resource && k.is_namespaced() == is_namespaced);
-        match (kind, segments.next()) {
-            (Some(kind), None) => Self::Review { kind, version },
+        if segments.next().is_some() {
+            return Self::NotFound;
+        }
+        if (group, resource, is_namespaced) == (self_review::GROUP, SELF_REVIEWS, false) {
+            return Self::SelfReview;
+        }
+        let is_asked = |kind: &Kind| kind.resource() == resource && kind.is_namespaced() == is_namespaced;
+        match (Kind::ALL.into_iter().find(is_asked), Version::of(version)) {
+            (Some(kind), Some(version)) if group == REVIEW_GROUP => Self::Review { kind, version },
             _ => Self::NotFound,
         }
     }
@@ -311,7 +303,8 @@ impl Route {
     pub(crate) fn labels(self) -> Labels {
         let path = |resource| Labels { group: "", version: "", resource, subresource: "", scope: "" };
         match self {
-            Self::Discovery(_) | Self::Root => path("discovery"),
+            Self::Discovery | Self::Root => path("discovery"),
+            Self::OpenApi => path("openapi"),
             Self::Health(probe) => path(probe.name()),
             Self::Metrics => path("metrics"),
             Self::SelfReview => Labels {
@@ -346,9 +339,9 @@ impl Route {
         }
     }
 
-    /// Every path that is served, one for each route.
-    pub fn paths(runtime: RuntimeConfig) -> Vec<String> {
-        let mut paths: Vec<String> = ["/", "/api", "/api/v1", "/apis", "/metrics", "/version"]
+    /// Every path that is served apart from objects, at least one for each route.
+    pub fn paths(documents: &Documents) -> Vec<String> {
+        let mut paths: Vec<String> = ["/", "/metrics", "/openapi/v2", "/openapi/v3", "/version"]
             .into_iter()
             .map(str::to_owned)
             .collect();
@@ -356,13 +349,13 @@ impl Route {
             paths.push(format!("/{}", probe.name()));
             paths.push(format!("/{}/ping", probe.name()));
         }
+        paths.extend(documents.paths().map(str::to_owned));
         paths.push(format!("/apis/{}/v1/{SELF_REVIEWS}", self_review::GROUP));
-        paths.push(format!("/apis/{REVIEW_GROUP}"));
-        for version in ["v1", "v1beta1"].into_iter().filter(|v| Version::of(v, runtime).is_some()) {
-            paths.push(format!("/apis/{REVIEW_GROUP}/{version}"));
-            for kind in Kind::ALL {
+        for version in ["v1", "v1beta1"] {
+            let version = format!("/apis/{REVIEW_GROUP}/{version}");
+            for kind in Kind::ALL.into_iter().filter(|_| documents.has(&version)) {
                 let scope = if kind.is_namespaced() { "namespaces/default/" } else { "" };
-                paths.push(format!("/apis/{REVIEW_GROUP}/{version}/{scope}{}", kind.resource()));
+                paths.push(format!("{version}/{scope}{}", kind.resource()));
             }
         }
         paths
@@ -372,10 +365,12 @@ impl Route {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::RuntimeConfig;
 
     #[test]
     fn only_whole_paths_lead_anywhere_ap_1_ap_4_wh_84() {
-        let of = |path: &str| Route::of(path, RuntimeConfig::default());
+        let documents = Documents::new(RuntimeConfig::default());
+        let of = |path: &str| Route::of(path, &documents);
         let subject = Route::Review { kind: Kind::Subject, version: Version::V1 };
         let local = Route::Review { kind: Kind::Local, version: Version::V1 };
         let base = "/apis/authorization.k8s.io/v1";
@@ -385,15 +380,27 @@ mod tests {
             ("", Route::PageNotFound),
             ("*", Route::PageNotFound),
             ("//api", Route::PageNotFound),
-            ("/api/", Route::Discovery(Document::Api)),
+            ("/api/", Route::Discovery),
             ("/api//", Route::NotFound),
-            ("/api/v1/", Route::Discovery(Document::ApiV1)),
+            ("/api/v1/", Route::Discovery),
             ("/api/v1/pods", Route::NotFound),
             ("/api/v2", Route::NotFound),
+            ("/api/v1/widgets", Route::NotFound),
+            ("/apis/", Route::Discovery),
+            ("/apis/rbac.authorization.k8s.io/v1", Route::Discovery),
+            ("/apis/rbac.authorization.k8s.io/v1beta1", Route::NotFound),
+            ("/apis/rbac.authorization.k8s.io/v1/subjectaccessreviews", Route::NotFound),
+            ("/apis/authentication.k8s.io/v1/selfsubjectreviews", Route::SelfReview),
+            ("/apis/authentication.k8s.io/v1/namespaces/a/selfsubjectreviews", Route::NotFound),
+            ("/openapi/v2", Route::OpenApi),
+            ("/openapi/v2/x", Route::PageNotFound),
+            ("/openapi/v3", Route::OpenApi),
+            ("/openapi/v3/api/v1", Route::OpenApi),
+            ("/openapi", Route::PageNotFound),
             ("/apis/nope", Route::PageNotFound),
             ("/apis/nope/v1/x", Route::PageNotFound),
             ("/apis/authorization.k8s.io/v1beta1", Route::NotFound),
-            ("/apis/authorization.k8s.io/", Route::Discovery(Document::Group)),
+            ("/apis/authorization.k8s.io/", Route::Discovery),
             ("/livez/", Route::PageNotFound),
             ("/livez/ping", Route::Health(Probe::Livez)),
             ("/livez/ping/x", Route::PageNotFound),
@@ -423,12 +430,16 @@ mod tests {
     }
 
     #[test]
-    fn the_table_names_every_route_once() {
-        let runtime = RuntimeConfig { authorization_v1beta1: true };
-        let paths = Route::paths(runtime);
+    fn every_path_leads_somewhere_and_is_named_once() {
+        let runtime = RuntimeConfig { authorization_v1beta1: true, rbac_v1alpha1: true, rbac_v1beta1: true };
+        let documents = Documents::new(runtime);
+        let mut paths = Route::paths(&documents);
         for path in &paths {
-            assert!(!matches!(Route::of(path, runtime), Route::NotFound | Route::PageNotFound), "{path}");
+            assert!(!matches!(Route::of(path, &documents), Route::NotFound | Route::PageNotFound), "{path}");
         }
-        assert_eq!(paths.len(), 6 + 6 + 1 + 1 + 2 * 5);
+        let count = paths.len();
+        paths.sort();
+        paths.dedup();
+        assert_eq!(paths.len(), count);
     }
 }

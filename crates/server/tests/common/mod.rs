@@ -81,7 +81,8 @@ impl Engine for FixedRules {
                         && (path == "/api"
                             || path == "/apis"
                             || path.starts_with("/api/")
-                            || path.starts_with("/apis/"))
+                            || path.starts_with("/apis/")
+                            || path.starts_with("/openapi/"))
                 }
             },
             Some(r) if matches!(r.group, "authentication.k8s.io" | "authorization.k8s.io") => {

@@ -2,6 +2,7 @@
 //! (RB-50 and following).
 
 mod bindings;
+pub mod old;
 mod roles;
 
 pub use bindings::{CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS};
@@ -21,7 +22,7 @@ const USUAL: Resource =
     Resource { group: GROUP, names: NameRule::PathSegment, creates_on_update: true, ..Resource::USUAL };
 
 /// Turns a document of `v1alpha1` or `v1beta1` into the `v1` document that it means (RB-120 to RB-124). Other documents
-/// stay as they are. Returns whether something was done. For files: the server accepts `v1` only.
+/// stay as they are. Returns whether something was done.
 pub fn upgrade(document: &mut Map) -> bool {
     let mut value = Value::Object(std::mem::take(document));
     let upgraded = legacy::upgrade(&mut value);

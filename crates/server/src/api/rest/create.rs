@@ -27,8 +27,7 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View, body: &mut Incoming) ->
     let form = negotiate::form(&call.head.headers)?;
     let bytes = service::read_body(call.head, body, call.app.limits()).await?;
     let options = options::write(&call.query, WriteKind::Create)?;
-    let resource = call.target.resource;
-    let mut body = decode::object(&bytes, form, resource, options.validation)?;
+    let mut body = decode::object(&bytes, form, &call.target, options.validation)?;
     meta::place(&mut body.object, &call.target)?;
     let created = create(call, body.object, options.is_dry_run).await?;
     let mut answer = view.object(StatusCode::CREATED, &created)?;

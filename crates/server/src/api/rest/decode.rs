@@ -6,11 +6,13 @@ use http::HeaderValue;
 use kinds::Map;
 use kinds::decode::Decoded;
 use kinds::resource::Resource;
+use kinds::resources::rbac;
 use kinds::schema::Type;
 use portcullis_kinds as kinds;
 use serde_json::Value;
 
 use super::options::{FieldValidation, warning};
+use super::target::Target;
 use crate::api::negotiate::Form;
 use crate::go::quoted;
 use crate::state::yaml;
@@ -25,21 +27,42 @@ pub(crate) struct Body {
     pub(crate) warnings: Vec<HeaderValue>,
 }
 
-/// Reads the body of a POST or PUT.
+/// Reads the body of a POST or PUT, in the version of the path, into an object as it is stored.
 ///
 /// # Errors
 /// 400 for what is no object of this kind.
 pub(crate) fn object(
     bytes: &[u8],
     form: Form,
-    resource: &'static Resource,
+    target: &Target<'_>,
     validation: FieldValidation,
 ) -> Result<Body, Status> {
-    let expected =
-        Expected { kind: resource.kind, api_version: &resource.api_version(), shape: shape(resource) };
-    let mut body = document(bytes, form, expected, validation)?;
-    super::context::default(resource, &mut body.object);
-    Ok(body)
+    let served = target.served;
+    let expected = Expected { kind: served.kind, api_version: &served.api_version(), shape: shape(served) };
+    let Body { object, warnings } = document(bytes, form, expected, validation)?;
+    let mut object = current(object, target)?;
+    super::context::default(target.resource, &mut object);
+    Ok(Body { object, warnings })
+}
+
+/// A document of the version of the path as the object that it means in the stored version (RB-121 to RB-124).
+///
+/// # Errors
+/// It means none, which does not happen to what was decoded by its shape.
+pub(crate) fn current(mut document: Map, target: &Target<'_>) -> Result<Map, Status> {
+    if !rbac::upgrade(&mut document) {
+        return Ok(document);
+    }
+    let decoded = kinds::decode::value(document.into(), shape(target.resource)).map_err(Status::internal)?;
+    Ok(decoded.object)
+}
+
+/// An object as the version of the path shows it (RB-122, RB-123).
+pub(crate) fn shown(object: Map, served: &Resource) -> Map {
+    match kinds::resources::find(served.group, served.plural) {
+        Some(stored) if stored.version != served.version => rbac::old::downgrade(object, served),
+        _ => object,
+    }
 }
 
 /// What a body must be.

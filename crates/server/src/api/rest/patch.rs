@@ -78,9 +78,11 @@ struct Patch<'a> {
 impl Patch<'_> {
     /// The object with the patch applied, read like a body (AP-60).
     fn apply(&self, call: &Call<'_>, old: &Map) -> Result<Map, Status> {
-        let resource = call.target.resource;
-        let shape = decode::shape(resource);
-        let patched = patch::apply(self.kind, old, self.bytes, shape).map_err(|error| refusal(&error))?;
+        // Patches are about the object as the version of the path shows it.
+        let served = call.target.served;
+        let shape = decode::shape(served);
+        let old = decode::shown(old.clone(), served);
+        let patched = patch::apply(self.kind, &old, self.bytes, shape).map_err(|error| refusal(&error))?;
         let mut problems = match self.validation {
             FieldValidation::Strict => patch::problems(self.kind, self.bytes),
             _ => Vec::new(),
@@ -89,8 +91,8 @@ impl Patch<'_> {
             kinds::decode::value(patched.into(), shape).map_err(|error| invalid(&error.to_string()))?;
         let mut object = decoded.object;
         // What is not said is filled in; what is said differently is another object.
-        decode::claim(&mut object, "kind", resource.kind).map_err(|status| invalid(status.message()))?;
-        decode::claim(&mut object, "apiVersion", &resource.api_version())
+        decode::claim(&mut object, "kind", served.kind).map_err(|status| invalid(status.message()))?;
+        decode::claim(&mut object, "apiVersion", &served.api_version())
             .map_err(|status| invalid(status.message()))?;
         if self.validation == FieldValidation::Strict {
             problems.extend(decoded.problems);
@@ -99,7 +101,8 @@ impl Patch<'_> {
                 return Err(invalid(&format!("strict decoding error: {}", problems.join(", "))));
             }
         }
-        context::default(resource, &mut object);
+        let mut object = decode::current(object, &call.target)?;
+        context::default(call.target.resource, &mut object);
         update::check_name(call, &object)?;
         Ok(object)
     }

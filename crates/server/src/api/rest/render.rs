@@ -11,7 +11,7 @@ use portcullis_store::{Entry, Revision};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::{Call, decode, now, storage};
+use super::{Call, decode, meta, now, storage};
 use crate::api::negotiate::{self, Accepted};
 use crate::go::quoted;
 use crate::status::{Answer, Status, json, json_bytes};
@@ -52,6 +52,8 @@ enum Include {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     resource: &'static Resource,
+    /// The same kind in the version of the path.
+    served: &'static Resource,
     accepted: Accepted,
     include: Include,
 }
@@ -72,7 +74,7 @@ impl View {
                 return Err(Status::bad_request(message));
             }
         };
-        Ok(Self { resource: call.target.resource, accepted, include })
+        Ok(Self { resource: call.target.resource, served: call.target.served, accepted, include })
     }
 
     /// 406 for a view that is not of this answer (AP-18).
@@ -102,7 +104,7 @@ impl View {
             negotiate::View::Whole => {
                 let mut empty = decode::empty(self.resource);
                 empty.insert("kind".to_owned(), json!(self.resource.kind));
-                empty.insert("apiVersion".to_owned(), json!(self.resource.api_version()));
+                empty.insert("apiVersion".to_owned(), json!(self.served.api_version()));
                 empty.insert("metadata".to_owned(), metadata);
                 Value::Object(empty)
             }
@@ -132,7 +134,7 @@ impl View {
     /// One object as a document. `has_columns`: a table begins with its columns.
     pub(crate) fn document(&self, bytes: &Bytes, has_columns: bool) -> Result<Bytes, Status> {
         let document = match self.accepted.view {
-            negotiate::View::Whole => return Ok(bytes.clone()),
+            negotiate::View::Whole => return self.whole(bytes),
             negotiate::View::Partial | negotiate::View::PartialList => self.partial(storage::decode(bytes)?),
             negotiate::View::Table => {
                 let object = storage::decode(bytes)?;
@@ -144,6 +146,16 @@ impl View {
         written(&document)
     }
 
+    /// The bytes of an object in the version of the path.
+    fn whole(&self, bytes: &Bytes) -> Result<Bytes, Status> {
+        if self.served.version == self.resource.version {
+            return Ok(bytes.clone());
+        }
+        let object = decode::shown(storage::decode(bytes)?, self.served);
+        let version = meta::text(&object, "resourceVersion").parse().unwrap_or_default();
+        storage::unstored(self.served, &object, Revision(version))
+    }
+
     /// A list.
     pub(crate) fn list(&self, meta: &ListMeta, entries: &[Arc<Entry>]) -> Result<Answer, Status> {
         self.allow(true)?;
@@ -151,7 +163,11 @@ impl View {
         let served = served.collect::<Result<Vec<Bytes>, _>>()?;
         let objects = served.iter().map(|bytes| storage::decode(bytes));
         let document = match self.accepted.view {
-            negotiate::View::Whole => return Ok(json_bytes(StatusCode::OK, self.items(meta, &served))),
+            negotiate::View::Whole => {
+                let whole =
+                    served.iter().map(|bytes| self.whole(bytes)).collect::<Result<Vec<Bytes>, _>>()?;
+                return Ok(json_bytes(StatusCode::OK, self.items(meta, &whole)));
+            }
             negotiate::View::Partial | negotiate::View::PartialList => {
                 let items = objects.map(|o| o.map(|object| self.partial(object)));
                 let items = items.collect::<Result<Vec<Value>, _>>()?;
@@ -174,7 +190,7 @@ impl View {
     /// A list, put together from stored bytes. Items carry neither kind nor version (AP-70): both stand at the start
     /// of the bytes.
     fn items(&self, meta: &ListMeta, objects: &[Bytes]) -> Bytes {
-        let (kind, version) = (self.resource.kind, self.resource.api_version());
+        let (kind, version) = (self.served.kind, self.served.api_version());
         let type_length = format!(r#"{{"kind":"{kind}","apiVersion":"{version}","#).len();
         let size: usize = objects.iter().map(Bytes::len).sum();
         let mut list = BytesMut::with_capacity(size + 256);
@@ -231,7 +247,7 @@ impl View {
         let object = match self.include {
             Include::Metadata => self.partial(object),
             Include::None => Value::Null,
-            Include::Object => Value::Object(object),
+            Include::Object => Value::Object(decode::shown(object, self.served)),
         };
         match row.completed {
             None => json!({"cells": row.cells, "object": object}),

@@ -11,12 +11,15 @@ use portcullis_policy as policy;
 
 use super::binding::BINDINGS;
 use crate::api::route::{Action, Route, Row};
+use crate::config::RuntimeConfig;
 
 /// What a request is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
-    /// The kind.
+    /// The kind, as it is stored.
     pub(crate) resource: &'static Resource,
+    /// The same kind in the version that the path names.
+    pub(crate) served: &'static Resource,
     /// What is below the object, if the request is about that.
     pub(crate) subresource: Option<&'static Subresource>,
     /// The namespace; empty for cluster-scoped kinds, and for all namespaces.
@@ -27,14 +30,17 @@ pub(crate) struct Target<'a> {
 
 impl<'a> Target<'a> {
     /// What the path is about, if that is a kind that is known (AP-1 to AP-4).
-    pub(crate) fn of(info: &'a RequestInfo) -> Option<Self> {
+    pub(crate) fn of(info: &'a RequestInfo, runtime: RuntimeConfig) -> Option<Self> {
         if !info.is_resource_request() {
             return None;
         }
         let resource = find(info.group(), info.resource())?;
-        if resource.version != info.version() {
-            return None;
-        }
+        let served = match resource.version == info.version() {
+            true => resource,
+            false => runtime.resources().find(|other| {
+                (other.group, other.version, other.plural) == (info.group(), info.version(), info.resource())
+            })?,
+        };
         let is_namespace = resource.group.is_empty() && resource.plural == "namespaces";
         let namespace = if is_namespace { "" } else { info.namespace() };
         let name = if info.is_name_selected() { "" } else { info.name() };
@@ -47,7 +53,7 @@ impl<'a> Target<'a> {
             true => !namespace.is_empty() || name.is_empty(),
             false => namespace.is_empty(),
         };
-        let target = Self { resource, subresource, namespace, name };
+        let target = Self { resource, served, subresource, namespace, name };
         (is_in_scope && target.is_all_of(info)).then_some(target)
     }
 
@@ -68,7 +74,7 @@ impl<'a> Target<'a> {
         // AP-4: a trailing slash is accepted, after an object as well.
         let ends = |rest: &str| matches!(rest, "" | "/");
         prefix
-            && take(self.resource.version)
+            && take(self.served.version)
             && {
                 take("/watch");
                 true
@@ -108,11 +114,7 @@ impl<'a> Target<'a> {
         {
             return Route::MethodNotAllowed;
         }
-        Route::Object {
-            row: Row(self.resource),
-            subresource: self.subresource.map_or("", |s| s.name),
-            action,
-        }
+        Route::Object { row: Row(self.served), subresource: self.subresource.map_or("", |s| s.name), action }
     }
 
     /// AP-120: bindings are only made.

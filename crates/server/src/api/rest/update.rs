@@ -40,7 +40,7 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View, body: &mut Incoming) ->
     let form = negotiate::form(&call.head.headers)?;
     let bytes = service::read_body(call.head, body, call.app.limits()).await?;
     let options = options::write(&call.query, WriteKind::Update)?;
-    let body = decode::object(&bytes, form, call.target.resource, options.validation)?;
+    let body = decode::object(&bytes, form, &call.target, options.validation)?;
     check_name(call, &body.object)?;
     let new = body.object;
     let uid = meta::text(&new, "uid").to_owned();
