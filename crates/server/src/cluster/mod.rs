@@ -5,8 +5,10 @@
 
 pub mod default_policy;
 mod follow;
+pub mod seed;
 pub(crate) mod write;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use policy::chain::Mode;
@@ -16,6 +18,7 @@ use portcullis_store::embedded::Options;
 use portcullis_store::{List, Store as _, StoreError};
 
 use self::follow::Follower;
+use self::seed::{SeedError, Seeded};
 use crate::api::rest::system_namespaces;
 use crate::backend::Backend;
 use crate::controller::aggregation;
@@ -36,6 +39,9 @@ pub enum ClusterError {
     /// The modes contradict each other.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// The files that an empty store is to begin with cannot be used.
+    #[error(transparent)]
+    Seed(#[from] SeedError),
     /// What every cluster has cannot be written.
     #[error("{what} cannot be written: {why}")]
     Initial {
@@ -60,6 +66,19 @@ impl Cluster {
         config: &EngineConfig,
         metrics: &Metrics,
     ) -> Result<Self, ClusterError> {
+        Ok(Self::open_seeded(options, config, metrics, &[]).await?.0)
+    }
+
+    /// As [`Self::open`]; a store that is empty begins with the objects of these files, all or none of them.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and files that cannot be used.
+    pub async fn open_seeded(
+        options: Options,
+        config: &EngineConfig,
+        metrics: &Metrics,
+        files: &[PathBuf],
+    ) -> Result<(Self, Seeded), ClusterError> {
         // The default policy is stored: what is deleted of it is gone until the next start (RB-102).
         let live = EngineConfig { default_policy: false, admission: true, ..config.clone() };
         let engine = Arc::new(LiveEngine::new(&live)?);
@@ -75,8 +94,9 @@ impl Cluster {
         engine.mark_complete();
         tracing::info!(objects = stored.len(), "objects loaded");
         let cluster = Self { backend: Arc::new(backend), engine };
+        let seeded = seed::seed(&cluster.backend, files).await?;
         cluster.begin(config).await?;
-        Ok(cluster)
+        Ok((cluster, seeded))
     }
 
     async fn begin(&self, config: &EngineConfig) -> Result<(), ClusterError> {

@@ -70,7 +70,7 @@ impl Patch<'_> {
                 return Err(invalid(&format!("strict decoding error: {}", problems.join(", "))));
             }
         }
-        let mut object = decode::current(object, &call.target)?;
+        let mut object = decode::current(object, call.target.resource)?;
         (call.target.resource.default)(&mut object);
         update::check_name(call, &object)?;
         Ok(object)
