@@ -10,6 +10,7 @@ pub mod discovery;
 mod json;
 pub mod meta;
 pub mod names;
+pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;

@@ -114,8 +114,13 @@ fn ap_58_finalizers_of_a_namespace_are_qualified_or_kubernetes_own() {
 #[test]
 fn ap_131_a_node_has_one_range_of_each_family() {
     let node = |ranges: Value| json!({ "metadata": { "name": "a" }, "spec": { "podCIDRs": ranges } });
-    let cases: [(Value, &[&str]); 6] = [
+    let cases: [(Value, &[&str]); 8] = [
         (json!(["10.1.0.0/24", "fd00::/64"]), &[]),
+        (json!(["10.1.0.5/24", "fd00::/64"]), &["spec.podCIDRs[0] Invalid"]),
+        (
+            json!(["x", "fd00::/64"]),
+            &["spec.podCIDRs InternalError", "spec.podCIDRs Invalid", "spec.podCIDRs[0] Invalid"],
+        ),
         (json!(["10.1.0.0/24", "10.2.0.0/24"]), &["spec.podCIDRs Invalid"]),
         (json!(["10.1.0.0/24", "10.1.0.0/24"]), &["spec.podCIDRs Invalid", "spec.podCIDRs[1] Duplicate"]),
         (json!(["10.1.0.0/24", "fd00::/64", "fd01::/64"]), &["spec.podCIDRs Invalid"]),
@@ -297,6 +302,8 @@ fn ap_133_a_claim_does_not_shrink_below_what_it_has() {
         updated(&PERSISTENT_VOLUME_CLAIMS, claim(spec), &old)
     };
     let of = |size: &str| faults(&(PERSISTENT_VOLUME_CLAIMS.validate_update)(&shrunk(size), &old));
+    // The same size in bytes.
+    assert_eq!(of("8589934592"), Vec::<String>::new());
     assert_eq!(of("6Gi"), Vec::<String>::new());
     assert_eq!(of("5Gi"), ["spec.resources.requests.storage Forbidden"]);
 }

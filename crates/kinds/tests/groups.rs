@@ -538,6 +538,8 @@ fn any_object() -> impl Strategy<Value = Map> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn no_object_whatsoever_makes_a_row_panic(new in any_object(), old in any_object()) {
         for resource in ALL.iter().filter(|resource| !resource.group.is_empty()) {

@@ -25,6 +25,8 @@ pub enum FieldErrorReason {
     Duplicate,
     /// The field must not be set here.
     Forbidden,
+    /// The server could not look at the value.
+    Internal,
     /// The value is malformed or does not fit the rest.
     Invalid,
     /// The value names something that is not there.
@@ -45,6 +47,7 @@ impl FieldErrorReason {
         match self {
             Self::Duplicate => "FieldValueDuplicate",
             Self::Forbidden => "FieldValueForbidden",
+            Self::Internal => "InternalError",
             Self::Invalid => "FieldValueInvalid",
             Self::NotFound => "FieldValueNotFound",
             Self::NotSupported => "FieldValueNotSupported",
@@ -84,6 +87,11 @@ impl FieldError {
         Self::new(FieldErrorReason::Forbidden, field, "", detail)
     }
 
+    /// A value that the server could not look at.
+    pub fn internal(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(FieldErrorReason::Internal, field, "", detail)
+    }
+
     /// A value that is there already.
     pub fn duplicate(field: impl Into<String>, bad_value: impl Into<String>) -> Self {
         Self::new(FieldErrorReason::Duplicate, field, bad_value, "")
@@ -121,6 +129,7 @@ impl FieldError {
         let what = match self.reason {
             FieldErrorReason::Duplicate => format!("Duplicate value: {bad_value}"),
             FieldErrorReason::Forbidden => "Forbidden".to_owned(),
+            FieldErrorReason::Internal => "Internal error".to_owned(),
             FieldErrorReason::Invalid => format!("Invalid value: {bad_value}"),
             FieldErrorReason::NotFound => format!("Not found: {bad_value}"),
             FieldErrorReason::NotSupported => format!("Unsupported value: {bad_value}"),

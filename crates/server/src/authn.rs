@@ -1,4 +1,4 @@
-//! Who asks? Client certificates, and nobody else so far; a bearer token is a credential that nobody recognises.
+//! Who asks? Client certificates, then static tokens; any other bearer token is a credential that nobody recognises.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,6 +11,8 @@ use pki::{CaBundle, Identity, UnverifiedCertificate};
 use policy::User;
 use portcullis_pki as pki;
 use portcullis_policy as policy;
+
+use crate::token_file::TokenFile;
 
 /// The user of requests without credentials (AN-110).
 pub const ANONYMOUS: &str = "system:anonymous";
@@ -41,6 +43,7 @@ pub struct Authentication {
     clients: ArcSwap<CaBundle>,
     /// The user of requests without credentials, if they are served.
     anonymous: Option<Arc<User>>,
+    tokens: TokenFile,
 }
 
 /// The certificate that the peer of a connection showed, and what came of it.
@@ -86,7 +89,18 @@ impl Authentication {
     /// `system:anonymous`.
     pub fn new(clients: CaBundle, anonymous: bool) -> Self {
         let user = || Arc::new(User::new(ANONYMOUS, [UNAUTHENTICATED]));
-        Self { clients: ArcSwap::from_pointee(clients), anonymous: anonymous.then(user) }
+        Self {
+            clients: ArcSwap::from_pointee(clients),
+            anonymous: anonymous.then(user),
+            tokens: TokenFile::default(),
+        }
+    }
+
+    /// The same, and who shows one of these tokens (AN-60).
+    #[must_use]
+    pub fn with_tokens(mut self, tokens: TokenFile) -> Self {
+        self.tokens = tokens.map(join_authenticated);
+        self
     }
 
     /// Goes by another bundle from now on, on open connections too (AN-40).
@@ -104,13 +118,21 @@ impl Authentication {
         headers: &HeaderMap,
         now: SystemTime,
     ) -> Result<Arc<User>, Unauthorized> {
-        if let Some(certificate) = &peer.certificate
-            && let Some(user) = self.user_of(certificate, &peer.last, now)?
-        {
-            return Ok(user);
+        // AN-11: what fails does not keep the next from succeeding.
+        let failed = match &peer.certificate {
+            None => None,
+            Some(certificate) => match self.user_of(certificate, &peer.last, now) {
+                Ok(Some(user)) => return Ok(user),
+                Ok(None) => None,
+                Err(error) => Some(error),
+            },
+        };
+        if let Some(token) = bearer_token(headers) {
+            let user = self.tokens.user(token).cloned();
+            return user.ok_or_else(|| failed.unwrap_or(Unauthorized::Token));
         }
-        if bearer_token(headers).is_some() {
-            return Err(Unauthorized::Token);
+        if let Some(error) = failed {
+            return Err(error);
         }
         self.anonymous.clone().ok_or(Unauthorized::Anonymous)
     }
@@ -146,10 +168,15 @@ fn user(identity: &Identity) -> User {
     let mut user = User::new(identity.common_name(), identity.organizations().iter().cloned());
     user.uid = identity.user_id().to_owned();
     user.extra.insert(CREDENTIAL_ID.to_owned(), vec![identity.credential_id().to_owned()]);
+    join_authenticated(&mut user);
+    user
+}
+
+/// AN-12
+fn join_authenticated(user: &mut User) {
     if user.name != ANONYMOUS && !user.in_group(AUTHENTICATED) && !user.in_group(UNAUTHENTICATED) {
         user.groups.push(AUTHENTICATED.to_owned());
     }
-    user
 }
 
 /// Whether the request is served as somebody unknown (AN-22).

@@ -1,16 +1,34 @@
 //! Where objects are kept: one of the stores there are. Nothing else in the server names them.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use portcullis_store::embedded::Embedded;
+use portcullis_store::embedded::{Embedded, Options};
 use portcullis_store::watch::Subscription;
 use portcullis_store::{Committed, Entry, Event, List, Listing, Revision, Store, StoreError, Watch, Write};
-
 
 /// A store.
 pub enum Backend {
     /// In this process.
     Embedded(Embedded),
+}
+
+impl Backend {
+    /// A store in a file, which is made if it is not there.
+    ///
+    /// # Errors
+    /// The file cannot be had, or holds no store.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Options::file(path).open().map(Self::Embedded)
+    }
+
+    /// A store that is gone with the process.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn in_memory() -> Result<Self, StoreError> {
+        Options::memory().open().map(Self::Embedded)
+    }
 }
 
 /// A watch of a store.

@@ -19,6 +19,7 @@ mod query;
 pub mod service;
 pub mod state;
 pub mod status;
+pub mod token_file;
 
 pub use config::ServeConfig;
 pub use listener::Server;

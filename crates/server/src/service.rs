@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use crate::api::discovery::Documents;
 use crate::api::health::Check;
-use crate::api::rest::target::Target;
+use crate::api::rest::target::{Target, is_known_group};
 use crate::api::route::Route;
 use crate::api::{self, Asked, finish};
 use crate::authn::{Authentication, Peer, is_anonymous};
@@ -228,7 +228,11 @@ async fn respond(
     let about = app.backend.as_ref().and_then(|_| Target::of(&info));
     let route = match &about {
         Some(about) => about.route(&info, &head.method),
-        None => Route::of(info.path(), app.runtime),
+        None => match Route::of(info.path(), app.runtime) {
+            // AP-1: what is not there in a group that is served.
+            Route::PageNotFound if app.backend.is_some() && is_known_group(&info) => Route::NotFound,
+            route => route,
+        },
     };
 
     let user = match app.authentication.authenticate(&connection.peer, &head.headers, SystemTime::now()) {

@@ -44,6 +44,72 @@ fn every_route_refuses_strangers_and_users_without_rights_unless_it_is_public() 
 }
 
 #[test]
+fn every_endpoint_of_every_kind_refuses_strangers_and_users_without_rights() {
+    let server = start_with(Setup { keeps_objects: true, ..Setup::default() });
+    let nobody = server.user("nobody", &[]);
+    let mut paths = Vec::new();
+    for resource in portcullis_kinds::resources::ALL {
+        let prefix = match resource.group {
+            "" => format!("/api/{}", resource.version),
+            group => format!("/apis/{group}/{}", resource.version),
+        };
+        let scope = if resource.is_namespaced { "/namespaces/default" } else { "" };
+        let collection = format!("{prefix}{scope}/{}", resource.plural);
+        paths.push(format!("{prefix}/{}", resource.plural));
+        paths.push(format!("{collection}?watch=1&timeoutSeconds=1"));
+        paths.push(format!("{prefix}/watch{scope}/{}", resource.plural));
+        paths.push(format!("{prefix}/watch{scope}/{}/x", resource.plural));
+        paths.push(format!("{collection}/x"));
+        paths.extend(resource.subresources.iter().map(|sub| format!("{collection}/x/{}", sub.name)));
+        // Other ways of writing the same, which authorizers may read differently.
+        paths.push(format!("/{collection}"));
+        paths.push(format!("{collection}//x"));
+        paths.push(format!("{collection}/x/"));
+        paths.push(collection);
+    }
+    assert!(paths.len() > 200, "{}", paths.len());
+    for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
+        for (who, identity) in [("anonymous", None), ("nobody", Some(&nobody))] {
+            let codes = server.codes(method, &paths, identity);
+            assert_eq!(codes.len(), paths.len());
+            for (path, code) in paths.iter().zip(codes) {
+                assert_eq!(code, 403, "{who} {method} {path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn only_what_was_authorized_is_served() {
+    let server = start_with(Setup { keeps_objects: true, ..Setup::default() });
+    let code = |method: &str, path: &str| server.request(method, path).by(&server.admin()).send().code;
+    assert_eq!(code("GET", "/api/v1/namespaces/default"), 200);
+    assert_eq!(code("GET", "/api/v1/namespaces/"), 200, "AP-4");
+    // jane may get pods in the namespace default, and nothing else.
+    let jane = server.user("jane", &[]);
+    let ask = |method: &str, path: &str| server.request(method, path).by(&jane).send().code;
+    assert_eq!(ask("GET", "/api/v1/namespaces/default/pods/x"), 404);
+    assert_eq!(ask("GET", "/api/v1/namespaces/default/pods"), 403);
+    assert_eq!(ask("DELETE", "/api/v1/namespaces/default/pods/x"), 403);
+    // What authorizers take for a get of pods in that namespace, and is none.
+    for path in [
+        "/api/v1/namespaces/default/pods/x/y/z",
+        "/api/v1/namespaces/default//pods/x",
+        "//api/v1/namespaces/default/pods/x",
+        "/api/v1/namespaces/default/pods/x//",
+        "/api/v9/namespaces/default/pods/x",
+    ] {
+        assert!(matches!(ask("GET", path), 403 | 404), "{path}");
+    }
+    assert_eq!(ask("HEAD", "/api/v1/namespaces/default/pods/x"), 405, "AP-2");
+    // Subresources with documents of their own are never the object.
+    for path in ["log", "exec", "proxy", "binding", "eviction"] {
+        let path = format!("/api/v1/namespaces/kube-system/pods/x/{path}");
+        assert!(matches!(code("GET", &path), 404 | 405), "{path}");
+    }
+}
+
+#[test]
 fn refusals_have_the_words_of_kubernetes_ac_56_to_ac_58() {
     let server = start();
     let jane = server.user("jane", &[]);
@@ -191,15 +257,178 @@ fn a_changed_bundle_counts_on_open_connections_an_40() {
 }
 
 #[test]
-fn impersonation_is_refused_and_never_passed_over() {
+fn impersonation_without_a_user_is_refused_and_without_anything_is_none_an_121_an_130() {
     let server = start();
-    for header in
-        ["Impersonate-User: jane", "impersonate-group: g", "Impersonate-Uid: 1", "Impersonate-Extra-a: b"]
-    {
-        let answer = server.get("/api").by(&server.admin()).header(header).send();
-        answer.assert_status(400, "BadRequest");
+    for headers in [
+        &["impersonate-group: g"][..],
+        &["Impersonate-Uid: 1"],
+        &["Impersonate-Extra-a: b"],
+        &["Impersonate-Group;"],
+        &["Impersonate-User;", "Impersonate-Group: x"],
+    ] {
+        let mut request = server.get("/api").by(&server.admin());
+        for header in headers {
+            request = request.header(header);
+        }
+        request.send().assert_status(400, "BadRequest");
     }
-    assert_eq!(server.get("/api").by(&server.admin()).header("Impersonate-Other: x").send().code, 200);
+    for header in ["Impersonate-Other: x", "Impersonate-User;", "Impersonate-Uid;"] {
+        assert_eq!(server.get("/api").by(&server.admin()).header(header).send().code, 200, "{header}");
+    }
+}
+
+/// Who the server takes a caller for.
+fn whoami(request: common::Curl) -> serde_json::Value {
+    let answer = request.send();
+    assert_eq!(answer.code, 201, "{}", String::from_utf8_lossy(&answer.body));
+    answer.json()["status"]["userInfo"].clone()
+}
+
+const SELF_REVIEW: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+fn with_rules(rules: &str) -> common::Started {
+    let role = |name: &str, rules: &str| {
+        format!(
+            r#"{{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{{"name":"{name}"}},"rules":{rules}}},
+            {{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{{"name":"{name}"}},"roleRef":{{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"{name}"}},"subjects":[{{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"alice"}}]}}"#
+        )
+    };
+    let state = format!(r#"{{"kind":"List","apiVersion":"v1","items":[{}]}}"#, role("imp", rules));
+    start_with(Setup { state: Some(state), ..Setup::default() })
+}
+
+#[test]
+fn an_impersonated_user_has_nothing_of_the_caller_an_124_to_an_126() {
+    let server = with_rules("[]");
+    let ask = |headers: &[&str]| {
+        let mut request = server.post(SELF_REVIEW, "{}").by(&server.admin());
+        for header in headers {
+            request = request.header(header);
+        }
+        whoami(request)
+    };
+    assert_eq!(
+        ask(&["Impersonate-User: bob"]),
+        serde_json::json!({"username": "bob", "groups": ["system:authenticated"]})
+    );
+    assert_eq!(
+        ask(&[
+            "Impersonate-User: bob",
+            "Impersonate-Group: a",
+            "Impersonate-Group: b",
+            "Impersonate-Uid: u",
+            "Impersonate-Extra-Acme%2fX: 1",
+            "Impersonate-Extra-Acme%2fX: 2"
+        ]),
+        serde_json::json!({"username": "bob", "uid": "u", "groups": ["a", "b", "system:authenticated"],
+            "extra": {"acme/x": ["1", "2"]}})
+    );
+    assert_eq!(
+        ask(&["Impersonate-User: system:serviceaccount:ns:sa"])["groups"],
+        serde_json::json!(["system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"])
+    );
+    assert_eq!(
+        ask(&["Impersonate-User: system:serviceaccount:Ns:sa"])["groups"],
+        serde_json::json!(["system:authenticated"])
+    );
+    // Nobody known may not even ask who they are.
+    let anonymous =
+        server.post(SELF_REVIEW, "{}").by(&server.admin()).header("Impersonate-User: system:anonymous");
+    anonymous.send().assert_status(403, "Forbidden");
+}
+
+#[test]
+fn who_may_impersonate_whom_is_asked_for_every_part_an_123_an_127() {
+    let server = with_rules(
+        r#"[{"verbs":["impersonate"],"apiGroups":[""],"resources":["users"],"resourceNames":["bob"]},
+            {"verbs":["impersonate"],"apiGroups":[""],"resources":["groups"],"resourceNames":["g1"]},
+            {"verbs":["impersonate"],"apiGroups":["authentication.k8s.io"],"resources":["userextras/scopes"],"resourceNames":["s1"]}]"#,
+    );
+    let alice = server.user("alice", &[]);
+    let ask = |headers: &[&str]| {
+        let mut request = server.post(SELF_REVIEW, "{}").by(&alice).header("Impersonate-User: bob");
+        for header in headers {
+            request = request.header(header);
+        }
+        request.send()
+    };
+    assert_eq!(ask(&[]).code, 201);
+    assert_eq!(ask(&["Impersonate-Group: g1", "Impersonate-Extra-Scopes: s1"]).code, 201);
+    for (headers, details) in [
+        (
+            &["Impersonate-Group: system:masters"][..],
+            serde_json::json!({"kind": "groups", "name": "system:masters"}),
+        ),
+        (
+            &["Impersonate-Uid: u"],
+            serde_json::json!({"group": "authentication.k8s.io", "kind": "uids", "name": "u"}),
+        ),
+        (
+            &["Impersonate-Extra-Scopes: s2"],
+            serde_json::json!({"group": "authentication.k8s.io", "kind": "userextras", "name": "s2"}),
+        ),
+    ] {
+        assert_eq!(ask(headers).assert_status(403, "Forbidden")["details"], details);
+    }
+    let other = server.post(SELF_REVIEW, "{}").by(&alice).header("Impersonate-User: eve").send();
+    let status = other.assert_status(403, "Forbidden");
+    assert_eq!(
+        status["message"],
+        r#"users "eve" is forbidden: User "alice" cannot impersonate resource "users" in API group "" at the cluster scope"#
+    );
+}
+
+#[test]
+fn constrained_impersonation_needs_the_request_and_the_user_an_140_to_an_145() {
+    let server = with_rules(
+        r#"[{"verbs":["impersonate:user-info"],"apiGroups":["authentication.k8s.io"],"resources":["users"],"resourceNames":["bob"]},
+            {"verbs":["impersonate:user-info"],"apiGroups":["authentication.k8s.io"],"resources":["groups"]},
+            {"verbs":["impersonate-on:user-info:create"],"apiGroups":["authentication.k8s.io"],"resources":["selfsubjectreviews"]}]"#,
+    );
+    let alice = server.user("alice", &[]);
+    let ask = |path: &str, header: &str| {
+        server.post(path, "{}").by(&alice).header("Impersonate-User: bob").header(header).send()
+    };
+    assert_eq!(ask(SELF_REVIEW, "Impersonate-Group: g").code, 201);
+    // Not this request.
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let status = ask(path, "Impersonate-Group: g").assert_status(403, "Forbidden");
+    assert_eq!(status["details"]["kind"], "selfsubjectaccessreviews");
+    // Never this group.
+    let status = ask(SELF_REVIEW, "Impersonate-Group: system:masters").assert_status(403, "Forbidden");
+    assert_eq!(status["details"]["name"], "system:masters");
+    // Not this user.
+    let request = server.post(SELF_REVIEW, "{}").by(&alice).header("Impersonate-User: eve");
+    let status = request.send().assert_status(403, "Forbidden");
+    assert_eq!(
+        status["details"],
+        serde_json::json!({"group": "authentication.k8s.io", "kind": "users", "name": "eve"})
+    );
+}
+
+#[test]
+fn static_tokens_are_users_an_60_to_an_64() {
+    let tokens = "secret,jane,u1,\"g1,g2\"\nplain,joe,u2";
+    let server = start_with(Setup {
+        tokens: Some(tokens),
+        state: Some(r#"{"kind":"List","apiVersion":"v1","items":[]}"#.into()),
+        ..Setup::default()
+    });
+    let ask = |token: &str| server.post(SELF_REVIEW, "{}").header(&format!("Authorization: Bearer {token}"));
+    assert_eq!(
+        whoami(ask("secret")),
+        serde_json::json!({"username": "jane", "uid": "u1", "groups": ["g1", "g2", "system:authenticated"]})
+    );
+    assert_eq!(
+        whoami(ask("plain")),
+        serde_json::json!({"username": "joe", "uid": "u2", "groups": ["system:authenticated"]})
+    );
+    ask("other").send().assert_status(401, "Unauthorized");
+    // AN-11: a certificate that fails does not keep the token from counting, and one that is good comes first.
+    let long_ago = SystemTime::now() - Duration::from_secs(7200);
+    let expired = server.issued(server.authority(), "eve", &[], Usage::Client, long_ago);
+    assert_eq!(whoami(ask("secret").by(&expired))["username"], "jane");
+    assert_eq!(whoami(ask("secret").by(&server.admin()))["username"], "kubernetes-admin");
 }
 
 #[test]

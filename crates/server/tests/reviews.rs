@@ -189,9 +189,9 @@ fn a_rules_review_lists_for_the_caller_wh_90_to_wh_94() {
 }
 
 #[test]
-fn bodies_are_json_and_no_larger_than_three_mebibytes() {
+fn bodies_are_json_or_yaml_and_no_larger_than_three_mebibytes_ap_10() {
     let server = start();
-    for media in ["text/plain", "application/yaml", "*/*", "application/merge-patch+json"] {
+    for media in ["text/plain", "*/*", "application/merge-patch+json"] {
         let request = server.request("POST", REVIEWS).by(&server.admin());
         let answer = request.header(&format!("Content-Type: {media}")).body(REVIEW).send();
         let status = answer.assert_status(415, "UnsupportedMediaType");
@@ -201,6 +201,12 @@ fn bodies_are_json_and_no_larger_than_three_mebibytes() {
         let request = server.request("POST", REVIEWS).by(&server.admin());
         assert_eq!(request.header(media).body(REVIEW).send().code, 201, "{media}");
     }
+    let yaml = "spec:\n  user: jane\n  nonResourceAttributes: {path: /, verb: get}\n";
+    let request =
+        server.request("POST", REVIEWS).by(&server.admin()).header("Content-Type: application/yaml");
+    let answer = request.header("Accept: application/yaml").body(yaml).send();
+    assert_eq!((answer.code, answer.media_type()), (201, "application/yaml"));
+    assert!(answer.text().contains("  user: jane\n"), "{}", answer.text());
     let padded = |n: usize| format!("{REVIEW}{}", " ".repeat(n - REVIEW.len()));
     let limit = 3 * 1024 * 1024;
     for version in ["--http1.1", "--http2"] {
@@ -221,9 +227,9 @@ fn bodies_are_json_and_no_larger_than_three_mebibytes() {
 }
 
 #[test]
-fn a_client_that_takes_no_json_is_406_before_anything_else() {
+fn a_client_that_takes_nothing_that_is_served_is_406_before_anything_else() {
     let server = start();
-    for accept in ["text/html", "application/yaml", "application/vnd.kubernetes.protobuf", "application/*"] {
+    for accept in ["text/html", "application/vnd.kubernetes.protobuf", "application/*"] {
         let request = server.post(REVIEWS, "not json").by(&server.admin());
         request.header(&format!("Accept: {accept}")).send().assert_status(406, "NotAcceptable");
     }

@@ -1,8 +1,8 @@
-//! `portcullis serve`: an API endpoint that decides over a snapshot of a cluster.
+//! `portcullis serve`: an API server, or an API endpoint that decides over a snapshot of a cluster.
 
 use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +10,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::{Args, ValueEnum};
 use portcullis_policy::engine::EngineConfig;
+use portcullis_server::api::rest::system_namespaces;
 use portcullis_server::authn::Authentication;
 use portcullis_server::authz::Authorization;
+use portcullis_server::backend::Backend;
 use portcullis_server::bootstrap::Bootstrap;
 use portcullis_server::config::{Limits, RuntimeConfig, ServeConfig};
 use portcullis_server::metrics::Metrics;
 use portcullis_server::state::{Source, Watch};
+use portcullis_server::token_file::TokenFile;
 use portcullis_server::{App, Server};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -26,11 +29,12 @@ use crate::failure::Failure;
 /// How often the state files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Serve access reviews over HTTPS, decided over a snapshot of a cluster
+/// Serve the Kubernetes API over HTTPS, on a store of its own or over a snapshot of a cluster
 ///
 /// The first start makes a certificate authority, a serving certificate, and a client certificate with a kubeconfig for
-/// the administrator in the data directory. State files are read again when they change; a broken file leaves the old
-/// state in force. DIVERGES from kube-apiserver: the default modes are Node,RBAC, not AlwaysAllow.
+/// the administrator in the data directory. Objects are kept there as well. With --state nothing is kept: access
+/// reviews alone are answered, over the objects in those files, which are read again when they change; a broken file
+/// leaves the old state in force. DIVERGES from kube-apiserver: the default modes are Node,RBAC, not AlwaysAllow.
 ///
 /// Exit codes: 0 told to stop; 2 bad flags or input; 3 the address or the data directory cannot be had.
 #[derive(Args, Debug)]
@@ -53,6 +57,10 @@ pub struct ServeArgs {
     /// Serve requests without credentials as system:anonymous
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     anonymous_auth: bool,
+
+    /// Take these static tokens: a CSV file of token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
 
     /// Switch API versions on or off: authorization.k8s.io/v1beta1=true
     #[arg(long, value_name = "VERSIONS", default_value = "", hide_default_value = true)]
@@ -105,15 +113,21 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     );
     let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
         .map_err(Failure::unreachable)?;
+    let tokens = tokens(args.token_auth_file.as_deref())?;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
     runtime.block_on(async {
-        let authentication = Authentication::new(bootstrap.clients.clone(), config.anonymous_auth);
+        let authentication =
+            Authentication::new(bootstrap.clients.clone(), config.anonymous_auth).with_tokens(tokens);
         let metrics = Metrics::default();
         metrics.state.loaded(&engine, &summary, loaded);
         let authorization = Authorization::new(engine);
         let app = App::new(authentication, authorization, config.runtime_config, config.limits);
-        let app = Arc::new(app.with_metrics(metrics));
+        let mut app = app.with_metrics(metrics);
+        if args.engine.state.is_empty() {
+            app = app.with_backend(objects(&config.data_dir).await?);
+        }
+        let app = Arc::new(app);
         let address = SocketAddr::new(config.bind_address, config.secure_port);
         let server =
             Server::bind(address, bootstrap.tls.clone(), Arc::clone(&app)).await.map_err(|error| {
@@ -127,7 +141,8 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         let kubeconfig = bootstrap.write_kubeconfig(address.port()).map_err(Failure::unreachable)?;
         tracing::info!(%address, "listening");
         println!("Serving on https://{address}");
-        println!("Try: kubectl --kubeconfig {} auth can-i --list", kubeconfig.display());
+        let first = if app.backend().is_some() { "get namespaces" } else { "auth can-i --list" };
+        println!("Try: kubectl --kubeconfig {} {first}", kubeconfig.display());
         let stop = Arc::new(AtomicBool::new(false));
         let watching = std::thread::spawn({
             let (app, stop) = (Arc::clone(&app), Arc::clone(&stop));
@@ -142,6 +157,27 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         tracing::info!("stopped");
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// The users of the file of tokens.
+fn tokens(path: Option<&Path>) -> Result<TokenFile, Failure> {
+    let Some(path) = path else { return Ok(TokenFile::default()) };
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::input(format_args!("{}: {error} (--token-auth-file)", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+    TokenFile::read(&text).map_err(|error| failed(&error))
+}
+
+/// The store in the data directory, with the namespaces that every cluster has.
+async fn objects(data_dir: &Path) -> Result<Backend, Failure> {
+    let path = data_dir.join("objects.redb");
+    let backend = Backend::open(&path)
+        .map_err(|error| Failure::unreachable(format_args!("{}: {error} (--data-dir)", path.display())))?;
+    system_namespaces::ensure(&backend)
+        .await
+        .map_err(|status| Failure::unreachable(format_args!("{}: {}", path.display(), status.message())))?;
+    Ok(backend)
 }
 
 fn log(format: LoggingFormat) {

@@ -88,6 +88,20 @@ pub fn kinds() -> impl Iterator<Item = &'static Type> {
     KINDS.iter().copied()
 }
 
+/// The group and version that the documents of a kind say; nothing for a type that has none of its own.
+pub fn group_version(ty: &Type) -> Option<(&'static str, &'static str)> {
+    if COMMON.iter().any(|common| std::ptr::eq(*common, ty)) {
+        return Some(("", "v1"));
+    }
+    let kind = KINDS.iter().find(|kind| std::ptr::eq(**kind, ty))?;
+    let (short, version) = kind.package.split_once('/')?;
+    let group = match short {
+        "core" => "",
+        short => GROUPS.iter().find(|(_, of)| *of == short).map_or(short, |(group, _)| group),
+    };
+    Some((group, version))
+}
+
 /// The shape of a kind. `package` is a package (`rbac/v1`) or an `apiVersion` (`rbac.authorization.k8s.io/v1`, `v1`).
 pub fn find(package: &str, kind: &str) -> Option<&'static Type> {
     let (group, version) = match package.split_once('/') {

@@ -22,7 +22,7 @@ pub mod rbac;
 pub mod resource;
 pub mod storage;
 
-pub use find::{find, kinds};
+pub use find::{find, group_version, kinds};
 
 /// The name of the field that stands for all members that no other field of its type names; it holds any value.
 pub const REST: &str = "*";

@@ -7,9 +7,10 @@ pub mod health;
 mod metrics;
 mod negotiate;
 mod protobuf;
-pub(crate) mod rest;
+pub mod rest;
 pub mod reviews;
 pub mod route;
+mod self_review;
 mod version;
 
 use http::request::Parts;
@@ -17,10 +18,8 @@ use hyper::body::Incoming;
 use portcullis_policy as policy;
 
 use crate::authz::Permit;
-use crate::query::Query;
 use crate::service::App;
 use crate::status::{Answer, Status, page_not_found};
-use rest::Call;
 use rest::target::Target;
 use route::Route;
 
@@ -45,9 +44,7 @@ pub(crate) async fn answer(
     let (route, path) = (asked.route, asked.info.path());
     let answer = match (route, asked.target, app.backend()) {
         (Route::Object { action, .. }, Some(target), Some(backend)) => {
-            let query = Query::parse(head.uri.query().unwrap_or_default());
-            let call = Call { app, backend, permit, target, info: asked.info, head, query };
-            rest::answer(call, action, body).await
+            rest::answer((app, backend), permit, &asked, target, action, head, body).await
         }
         (Route::Health(probe), ..) => Ok(health::answer(permit, app, probe, path, head)),
         (Route::Metrics, ..) => metrics::answer(permit, app, head),
@@ -58,6 +55,7 @@ pub(crate) async fn answer(
         (Route::Review { kind, version }, ..) => {
             reviews::answer(permit, app, kind, version, path, head, body).await
         }
+        (Route::SelfReview, ..) => self_review::answer(permit, app, head, body).await,
         (Route::Root | Route::Discovery(_), ..) => discovery::answer(permit, app, route, head),
     };
     answer.unwrap_or_else(Status::into_answer)

@@ -20,6 +20,7 @@ use super::{fields, protobuf};
 use crate::authz::{Permit, Verdict};
 use crate::query::Query;
 use crate::service::{self, App};
+use crate::state::yaml;
 use crate::status::{Answer, Cause, Details, Status, json};
 
 /// Answers a review. POST only; everything before the body's contents is checked in the API server's order: what
@@ -71,12 +72,10 @@ fn decode(
     let is_v1 = version == Version::V1;
     let decoded = match form {
         Form::Json => fields::decode(body).map_err(|e| e.to_string()),
-        // DIVERGES: Kubernetes reads reviews in YAML.
-        Form::Yaml => {
-            return Err(Status::unsupported_media_type(
-                "application/json, application/vnd.kubernetes.protobuf",
-            ));
-        }
+        Form::Yaml => std::str::from_utf8(body)
+            .map_err(|e| e.to_string())
+            .and_then(|text| yaml::to_json(text).map_err(|e| e.to_string()))
+            .and_then(|json| fields::decode(json.as_bytes()).map_err(|e| e.to_string())),
         Form::Protobuf => {
             protobuf::decode(body, kind, is_v1).map(|d| (d, Vec::new())).map_err(|e| e.to_string())
         }

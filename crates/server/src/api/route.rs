@@ -9,7 +9,10 @@ use policy::review::{REVIEW_GROUP, ReviewKind, ReviewVersion};
 use portcullis_kinds as kinds;
 use portcullis_policy as policy;
 
+use super::self_review;
 use crate::config::RuntimeConfig;
+
+const SELF_REVIEWS: &str = "selfsubjectreviews";
 
 /// What a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +47,8 @@ pub enum Route {
     },
     /// `/`
     Root,
+    /// `selfsubjectreviews` (WH-110).
+    SelfReview,
     /// `/version`
     Version,
 }
@@ -261,6 +266,10 @@ impl Route {
             Some("apis") => match segments.next() {
                 None => Self::Discovery(Document::Apis),
                 Some(REVIEW_GROUP) => Self::of_group(segments, runtime),
+                Some(self_review::GROUP) => match (segments.next(), segments.next(), segments.next()) {
+                    (Some("v1"), Some(SELF_REVIEWS), None) => Self::SelfReview,
+                    _ => Self::NotFound,
+                },
                 Some(_) => Self::PageNotFound,
             },
             Some("healthz") if !slash => Self::of_probe(Probe::Healthz, segments),
@@ -305,6 +314,13 @@ impl Route {
             Self::Discovery(_) | Self::Root => path("discovery"),
             Self::Health(probe) => path(probe.name()),
             Self::Metrics => path("metrics"),
+            Self::SelfReview => Labels {
+                group: self_review::GROUP,
+                version: "v1",
+                resource: SELF_REVIEWS,
+                subresource: "",
+                scope: "cluster",
+            },
             Self::MethodNotAllowed | Self::NotFound | Self::PageNotFound => path(""),
             Self::Object { row: Row(resource), subresource, action } => Labels {
                 group: resource.group,
@@ -340,6 +356,7 @@ impl Route {
             paths.push(format!("/{}", probe.name()));
             paths.push(format!("/{}/ping", probe.name()));
         }
+        paths.push(format!("/apis/{}/v1/{SELF_REVIEWS}", self_review::GROUP));
         paths.push(format!("/apis/{REVIEW_GROUP}"));
         for version in ["v1", "v1beta1"].into_iter().filter(|v| Version::of(v, runtime).is_some()) {
             paths.push(format!("/apis/{REVIEW_GROUP}/{version}"));
@@ -412,6 +429,6 @@ mod tests {
         for path in &paths {
             assert!(!matches!(Route::of(path, runtime), Route::NotFound | Route::PageNotFound), "{path}");
         }
-        assert_eq!(paths.len(), 6 + 6 + 1 + 2 * 5);
+        assert_eq!(paths.len(), 6 + 6 + 1 + 1 + 2 * 5);
     }
 }

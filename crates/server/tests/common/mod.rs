@@ -28,11 +28,14 @@ use portcullis_policy::restriction::{AdmissionRequest, Rejection};
 use portcullis_policy::rules::{NonResourceRule, ResourceRule, RuleListing};
 use portcullis_policy::{Attributes, Reason, User};
 use portcullis_server::api::health::Check;
+use portcullis_server::api::rest::system_namespaces;
 use portcullis_server::authn::Authentication;
 use portcullis_server::authz::{Authorization, Engine, Outcome, Verdict};
+use portcullis_server::backend::Backend;
 use portcullis_server::bootstrap::Bootstrap;
 use portcullis_server::config::{Limits, RuntimeConfig};
 use portcullis_server::state::{Format, Loader};
+use portcullis_server::token_file::TokenFile;
 use portcullis_server::{App, Server};
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -78,7 +81,7 @@ impl Engine for FixedRules {
                             || path.starts_with("/apis/"))
                 }
             },
-            Some(r) if r.group == "authorization.k8s.io" => {
+            Some(r) if matches!(r.group, "authentication.k8s.io" | "authorization.k8s.io") => {
                 is_authenticated && attributes.verb == "create" && r.resource.starts_with("selfsubject")
             }
             Some(r) => {
@@ -126,6 +129,10 @@ pub struct Setup {
     pub checks: Vec<Check>,
     /// Decide over these objects as the product does, not by the fixed rules.
     pub state: Option<String>,
+    /// Keep objects, in memory.
+    pub keeps_objects: bool,
+    /// Static tokens.
+    pub tokens: Option<&'static str>,
 }
 
 impl Default for Setup {
@@ -136,6 +143,8 @@ impl Default for Setup {
             limits: Limits { shutdown: Duration::from_secs(1), ..Limits::default() },
             checks: Vec::new(),
             state: None,
+            keeps_objects: false,
+            tokens: None,
         }
     }
 }
@@ -162,6 +171,7 @@ fn engine(state: &str) -> portcullis_policy::engine::Engine {
         modes: vec![Mode::Node, Mode::Rbac],
         masters_first: true,
         default_policy: true,
+        admission: true,
         ..EngineConfig::default()
     };
     let mut builder = Builder::new(config).unwrap();
@@ -181,6 +191,10 @@ pub fn start_with(setup: Setup) -> Started {
         portcullis_pki::CaBundle::from_pem(&fs::read(dir.join("ca.crt")).unwrap()).unwrap(),
         setup.anonymous,
     );
+    let authentication = match setup.tokens {
+        Some(text) => authentication.with_tokens(TokenFile::read(text).unwrap()),
+        None => authentication,
+    };
     let authorization = match &setup.state {
         Some(state) => Authorization::new(engine(state)),
         None => Authorization::new(FixedRules),
@@ -189,8 +203,13 @@ pub fn start_with(setup: Setup) -> Started {
     for check in setup.checks {
         app = app.with_check(check);
     }
-    let app = Arc::new(app);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    if setup.keeps_objects {
+        let backend = Backend::in_memory().unwrap();
+        runtime.block_on(system_namespaces::ensure(&backend)).map_err(|s| s.message().to_owned()).unwrap();
+        app = app.with_backend(backend);
+    }
+    let app = Arc::new(app);
     let server = runtime
         .block_on(Server::bind("127.0.0.1:0".parse().unwrap(), bootstrap.tls.clone(), Arc::clone(&app)))
         .unwrap();
@@ -293,6 +312,32 @@ impl Started {
 
     pub fn get(&self, path: &str) -> Curl {
         self.request("GET", path)
+    }
+
+    /// The status codes of the same method at many paths, over one connection as long as the server keeps it.
+    pub fn codes(&self, method: &str, paths: &[String], identity: Option<&Identity>) -> Vec<u16> {
+        let mut curl = Command::new("curl");
+        curl.args([
+            "-sS",
+            "--http1.1",
+            "--path-as-is",
+            "--max-time",
+            "60",
+            "-X",
+            method,
+            "-w",
+            "%{http_code}\n",
+        ]);
+        curl.arg("--cacert").arg(self.dir.join("ca.crt"));
+        if let Some(identity) = identity {
+            curl.arg("--cert").arg(&identity.certificate).arg("--key").arg(&identity.key);
+        }
+        for path in paths {
+            curl.args(["-o", "/dev/null"]).arg(format!("https://localhost:{}{path}", self.address.port()));
+        }
+        let out = curl.output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap().lines().map(|code| code.parse().unwrap()).collect()
     }
 
     pub fn post(&self, path: &str, body: impl Into<Vec<u8>>) -> Curl {

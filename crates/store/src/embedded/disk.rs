@@ -426,30 +426,42 @@ pub(super) enum Step {
     Flush,
 }
 
-/// Failures to order, in tests.
+/// Failures to order, in tests. Whoever holds the lock also holds up the disk.
 #[cfg(test)]
 #[derive(Clone, Debug, Default)]
-pub(super) struct Faults(Arc<std::sync::Mutex<Option<(Step, usize)>>>);
+pub(super) struct Faults(pub(super) Arc<std::sync::Mutex<Orders>>);
+
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub(super) struct Orders {
+    /// The step that fails, from its next but so many times on.
+    pub(super) fails: Option<(Step, usize)>,
+    /// How many flushes there have been.
+    pub(super) flushes: usize,
+}
 
 #[cfg(test)]
 impl Faults {
     /// Lets a step fail from its next but so many times on.
     pub(super) fn order(&self, step: Step, after: usize) {
-        *self.0.lock().unwrap() = Some((step, after));
+        self.0.lock().unwrap().fails = Some((step, after));
     }
 
-    /// Lets nothing fail any more.
-    pub(super) fn lift(&self) {
-        *self.0.lock().unwrap() = None;
+    /// Lets nothing fail any more, and says whether something has.
+    pub(super) fn lift(&self) -> bool {
+        self.0.lock().unwrap().fails.take().is_some_and(|(_, left)| left == 0)
     }
 
     fn strike(&self, step: Step) -> io::Result<()> {
-        let mut order = self.0.lock().unwrap();
-        let Some((_, left)) = order.as_mut().filter(|(what, _)| *what == step) else { return Ok(()) };
-        if *left > 0 {
-            *left -= 1;
-            return Ok(());
+        let mut orders = self.0.lock().unwrap();
+        orders.flushes += usize::from(step == Step::Flush);
+        match &mut orders.fails {
+            Some((fails, left)) if *fails == step => match left.checked_sub(1) {
+                Some(fewer) => *left = fewer,
+                None => return Err(io::ErrorKind::StorageFull.into()),
+            },
+            _ => {}
         }
-        Err(io::ErrorKind::StorageFull.into())
+        Ok(())
     }
 }

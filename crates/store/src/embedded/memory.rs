@@ -133,6 +133,12 @@ impl Memory {
         inner.floor = inner.floor.max(floor);
     }
 
+    /// How many versions there are of all keys.
+    #[cfg(test)]
+    pub(super) fn versions(&self) -> usize {
+        self.read().keys.values().map(|versions| versions.len()).sum()
+    }
+
     /// Drops the versions that commits below the floor have replaced or removed.
     pub(super) fn prune(&self, forgotten: &[Arc<Commit>]) {
         for stride in forgotten.chunks(STRIDE) {

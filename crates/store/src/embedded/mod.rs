@@ -22,6 +22,8 @@
 mod disk;
 mod memory;
 mod options;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::fmt;

@@ -64,6 +64,30 @@ pub(super) fn parse_range(text: &str) -> Option<(IpAddr, u32)> {
     (length <= size && has_no_more_bits).then_some((address, length))
 }
 
+/// Whether a range is of IPv6, also of one that breaks the rules for its spelling; nothing for what is no range.
+pub(super) fn is_ipv6_range(text: &str) -> Option<bool> {
+    let (address, length) = text.split_once('/')?;
+    let is_number = !length.is_empty() && length.bytes().all(|c| c.is_ascii_digit());
+    let length: u32 = length.parse().ok().filter(|_| is_number)?;
+    let address: IpAddr = without_leading_zeros(address).parse().ok()?;
+    let size = if address.is_ipv6() { 128 } else { 32 };
+    (length <= size).then(|| address.to_canonical().is_ipv6())
+}
+
+/// An IPv4 address in its one spelling; any other text as it is.
+fn without_leading_zeros(address: &str) -> String {
+    let octets: Vec<&str> = address.split('.').collect();
+    let is_v4 = octets.len() == 4 && octets.iter().all(|it| it.bytes().all(|c| c.is_ascii_digit()));
+    if !is_v4 {
+        return address.to_owned();
+    }
+    let short = |octet: &&str| match octet.trim_start_matches('0') {
+        "" if !octet.is_empty() => "0".to_owned(),
+        rest => rest.to_owned(),
+    };
+    octets.iter().map(short).collect::<Vec<_>>().join(".")
+}
+
 /// What is wrong with a range.
 pub(super) fn range_errors(field: &str, text: &str) -> Option<FieldError> {
     let detail = "must be a valid CIDR value without leading zeros or bits beyond the prefix length, (e.g. \

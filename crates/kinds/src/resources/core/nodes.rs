@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use portcullis_policy::field_error::FieldError;
 use serde_json::{Value, json};
 
-use super::addresses::{parse_range, range_errors};
+use super::addresses::{is_ipv6_range, range_errors};
 use super::names::{
     TextRule, data_key_errors, dns_label_errors, label_value_faults, qualified_name_errors, subdomain_errors,
 };
@@ -147,10 +147,12 @@ fn validate(node: &Map) -> Vec<FieldError> {
 /// At most one range of each family, and none twice.
 fn dual_stack_errors(spec: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let families: Vec<Option<bool>> = texts(spec, "podCIDRs")
-        .map(|range| parse_range(range).map(|(address, _)| address.is_ipv6()))
-        .collect();
-    if !matches!(families.as_slice(), [Some(first), Some(second)] if first != second) {
+    let families: Option<Vec<bool>> = texts(spec, "podCIDRs").map(is_ipv6_range).collect();
+    if families.is_none() {
+        let detail = "invalid PodCIDRs. failed to check with dual stack";
+        errors.push(FieldError::internal("spec.podCIDRs", detail));
+    }
+    if !matches!(families.as_deref(), Some([first, second]) if first != second) {
         let ranges = Value::Array(list(spec, "podCIDRs").to_vec()).to_string();
         let detail = "may specify no more than one CIDR for each IP family";
         errors.push(FieldError::invalid("spec.podCIDRs", ranges, detail));

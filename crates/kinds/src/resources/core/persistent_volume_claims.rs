@@ -271,6 +271,7 @@ fn validate_update(claim: &Map, old: &Map) -> Vec<FieldError> {
     if text(object(claim, "status"), "phase") == BOUND {
         unify_bound(&mut is, old_spec);
     }
+    unify_amounts(&mut is, &was);
     if is != was {
         let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
             bound claims";
@@ -293,6 +294,20 @@ fn validate_update(claim: &Map, old: &Map) -> Vec<FieldError> {
         errors.push(FieldError::forbidden("spec.volumeAttributesClassName", detail));
     }
     errors
+}
+
+/// An amount may be written in another way.
+fn unify_amounts(is: &mut Map, was: &Map) {
+    let Some(resources) = is.get_mut("resources").and_then(Value::as_object_mut) else { return };
+    for member in ["limits", "requests"] {
+        let was = object(object(was, "resources"), member);
+        let Some(amounts) = resources.get_mut(member).and_then(Value::as_object_mut) else { continue };
+        for resource in was.keys() {
+            if quantity(amounts, resource) == quantity(was, resource) {
+                keep(amounts, was, resource);
+            }
+        }
+    }
 }
 
 /// A bound claim may ask for another size, and for another class of attributes.

@@ -120,7 +120,7 @@ mod tests {
             "a//b",
             "a___b",
             "nginx@latest",
-            &digest["sha256:".len()..],
+            digest.trim_start_matches("sha256:"),
         ] {
             assert_eq!(default_pull_policy(fixed), "IfNotPresent", "{fixed}");
         }

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::Map;
+use crate::resources::fields;
 use crate::resources::pods::amount;
 use crate::resources::pods::defaults::CONTAINER_LISTS;
 use crate::resources::pods::qos;
@@ -20,9 +21,7 @@ pub(super) const APP_ARMOR_PREFIX: &str = "container.apparmor.security.beta.kube
 pub(super) fn prepare_create(pod: &mut Map) {
     let class = qos::class(pod);
     let created = pod.object("metadata").and_then(|metadata| metadata.get("creationTimestamp")).cloned();
-    if let Some(metadata) = pod.object_or_new("metadata") {
-        metadata.insert("generation".to_owned(), 1.into());
-    }
+    fields::begin_generation(pod);
     drop_disabled(pod, None);
     let is_gated = pod.object("spec").is_some_and(|spec| !spec.list("schedulingGates").is_empty());
     let mut status = Map::new();
@@ -145,14 +144,8 @@ fn restore(pod: &mut Map, old: &Map) {
 }
 
 fn raise_generation(pod: &mut Map, old: &Map) {
-    let is_changed = !amount::same_optional(pod.get("spec"), old.get("spec"));
-    let generation = old.object("metadata").and_then(|metadata| metadata.number("generation")).unwrap_or(0);
-    if let Some(metadata) = pod.object_or_new("metadata") {
-        let generation = generation.saturating_add(i64::from(is_changed));
-        if generation > 0 {
-            metadata.insert("generation".to_owned(), generation.into());
-        }
-    }
+    let has_changed = !amount::same_optional(pod.get("spec"), old.get("spec"));
+    fields::raise_generation(pod, old, has_changed);
 }
 
 /// A generation that was observed is not forgotten: one left out is that of the old condition of the same type.

@@ -1,6 +1,8 @@
 //! Reading objects: a place in an object with its path, and short ways to the members of a map. Reads never fail: what
 //! is missing, `null` or of another type reads as empty.
 
+use std::borrow::Cow;
+
 use portcullis_policy::field_error::FieldError;
 use serde_json::Value;
 
@@ -136,7 +138,10 @@ impl<'a> Field<'a> {
     }
 
     /// One error for each fault that a syntax finds in this text.
-    pub(super) fn faults(&self, syntax: fn(&str) -> Vec<&'static str>) -> impl Iterator<Item = FieldError> {
+    pub(super) fn faults(
+        &self,
+        syntax: fn(&str) -> Vec<Cow<'static, str>>,
+    ) -> impl Iterator<Item = FieldError> {
         let field = self.clone();
         syntax(self.text()).into_iter().map(move |fault| field.invalid(fault))
     }

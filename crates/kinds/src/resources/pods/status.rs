@@ -12,7 +12,7 @@ use crate::resources::pods::validate::{Errors, Kept, annotations, ips, security}
 /// Everything wrong with an update of the status, first the new and then the old pod.
 pub(super) fn validate_status(pod: &Map, old: &Map) -> Errors {
     let mut errors = Vec::new();
-    annotations::validate_update(pod, old, &Kept::of(old), &mut errors);
+    annotations::validate_update(pod, old, &Kept::of_annotations(old), &mut errors);
     let status = Field::root(pod, "status");
     let old_status = Field::root(old, "status");
     let spec = Field::root(old, "spec");

@@ -1,13 +1,20 @@
 //! The syntaxes of texts in a pod. Each function lists what is wrong with a text: Kubernetes reports every fault as an
 //! error of its own, so their number matters.
 
+use std::borrow::Cow;
+
+use portcullis_policy::selector::syntax::{label_key_errors, label_value_errors};
+
+use crate::names;
+use crate::resource::NameRule;
+
 /// What is wrong with a text.
-pub(super) type Faults = Vec<&'static str>;
+pub(super) type Faults = Vec<Cow<'static, str>>;
 
 const TOO_LONG: &str = "must not be longer than the limit of its kind";
 
 fn faults(checks: &[(bool, &'static str)]) -> Faults {
-    checks.iter().filter(|(is_wrong, _)| *is_wrong).map(|(_, fault)| *fault).collect()
+    checks.iter().filter(|(is_wrong, _)| *is_wrong).map(|(_, fault)| Cow::Borrowed(*fault)).collect()
 }
 
 fn is_label(text: &str, is_inner: fn(u8) -> bool) -> bool {
@@ -23,32 +30,17 @@ fn is_lower(byte: u8) -> bool {
 
 /// A DNS label: at most 63 of `[-a-z0-9]`.
 pub(super) fn label(text: &str) -> Faults {
-    faults(&[
-        (text.len() > 63, TOO_LONG),
-        (!is_label(text, is_lower), "must consist of lower case letters, digits and inner '-'"),
-    ])
-}
-
-fn is_subdomain(text: &str) -> bool {
-    text.split('.').all(|part| is_label(part, is_lower))
+    names::label_errors(text)
 }
 
 /// A DNS subdomain: DNS labels joined by dots, at most 253 characters in all.
 pub(super) fn subdomain(text: &str) -> Faults {
-    faults(&[
-        (text.len() > 253, TOO_LONG),
-        (!is_subdomain(text), "must be labels of lower case letters, digits and inner '-', joined by '.'"),
-    ])
+    names::subdomain_errors(text)
 }
 
-/// A name that is a prefix of names: a DNS subdomain that may end in `-`.
+/// The beginning of a name: a DNS subdomain that may end in `-`.
 pub(super) fn subdomain_prefix(text: &str) -> Faults {
-    // What follows replaces the dash, and the character before it is not looked at.
-    let mut kept = text.chars();
-    match (kept.next_back(), kept.next_back()) {
-        (Some('-'), Some(_)) => subdomain(&format!("{}a", kept.as_str())),
-        _ => subdomain(text),
-    }
+    NameRule::Subdomain.prefix_errors(text)
 }
 
 /// A DNS subdomain in whose labels `_` may stand, also at the start.
@@ -64,39 +56,14 @@ pub(super) fn search_domain(text: &str) -> Faults {
     ])
 }
 
-fn is_name(text: &str) -> bool {
-    let is_edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = text.as_bytes();
-    let is_inner = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    is_edge(bytes.first()) && is_edge(bytes.last()) && bytes.iter().all(is_inner)
-}
-
 /// A qualified name: a name of at most 63 characters, perhaps after a DNS subdomain and a slash. Keys of labels are.
 pub(super) fn qualified_name(text: &str) -> Faults {
-    let (prefix, name) = match text.split_once('/') {
-        None => (None, text),
-        Some((_, name)) if name.contains('/') => return vec!["must have at most one '/'"],
-        Some((prefix, name)) => (Some(prefix), name),
-    };
-    let mut wrong = match prefix {
-        None => Vec::new(),
-        Some("") => vec!["the part before the '/' must not be empty"],
-        Some(prefix) => subdomain(prefix),
-    };
-    wrong.extend(faults(&[
-        (name.is_empty(), "the name must not be empty"),
-        (name.len() > 63, TOO_LONG),
-        (!is_name(name), "the name must consist of letters, digits and inner '-', '_' and '.'"),
-    ]));
-    wrong
+    label_key_errors(text).into_iter().map(Cow::Owned).collect()
 }
 
 /// The value of a label: empty, or a name of at most 63 characters.
 pub(super) fn label_value(text: &str) -> Faults {
-    faults(&[
-        (text.len() > 63, TOO_LONG),
-        (!text.is_empty() && !is_name(text), "must consist of letters, digits and inner '-', '_' and '.'"),
-    ])
+    label_value_errors(text).into_iter().map(Cow::Owned).collect()
 }
 
 /// The name of a port.

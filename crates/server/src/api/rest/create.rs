@@ -71,10 +71,9 @@ pub(crate) async fn create(
 /// 422 with everything that is wrong.
 pub(crate) fn prepare(call: &Call<'_>, object: &mut Map) -> Result<bool, Status> {
     let resource = call.target.resource;
-    meta::clear(object);
     let is_generated = meta::identify(object, now())?;
     (resource.prepare_create)(object);
-    let mut errors = meta::validate_create(resource, object);
+    let mut errors = kinds::meta::validate(object, resource);
     errors.extend((resource.validate_create)(object));
     if !errors.is_empty() {
         let name = meta::text(object, "name");
@@ -88,7 +87,7 @@ async fn store(call: &Call<'_>, object: &mut Map, is_dry_run: bool) -> Result<by
     let name = meta::text(object, "name").to_owned();
     let review = call.review(Operation::Create, &name, Some(object), None, is_dry_run);
     admission::validate(&review).await?;
-    if !matches!(meta::text(object, "resourceVersion"), "" | "0") {
+    if kinds::meta::has_revision(object) {
         return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
     }
     let key = storage::key(resource, call.target.namespace, &name);

@@ -35,11 +35,39 @@ pub(crate) fn object(
     resource: &Resource,
     validation: FieldValidation,
 ) -> Result<Body, Status> {
+    let expected =
+        Expected { kind: resource.kind, api_version: &resource.api_version(), shape: shape(resource) };
+    let mut body = document(bytes, form, expected, validation)?;
+    (resource.default)(&mut body.object);
+    Ok(body)
+}
+
+/// What a body must be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected<'a> {
+    /// Its kind.
+    pub(crate) kind: &'a str,
+    /// The group and version of that.
+    pub(crate) api_version: &'a str,
+    /// Its fields.
+    pub(crate) shape: &'static Type,
+}
+
+/// Reads a document of one kind, stored or not.
+///
+/// # Errors
+/// 400 for what is no document of this kind.
+pub(crate) fn document(
+    bytes: &[u8],
+    form: Form,
+    expected: Expected<'_>,
+    validation: FieldValidation,
+) -> Result<Body, Status> {
+    let Expected { kind, api_version, shape } = expected;
     let bad = |error: &dyn Display| {
-        let (kind, version) = (resource.kind, quoted(resource.version));
+        let version = quoted(api_version.rsplit('/').next().unwrap_or_default());
         Status::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {error}"))
     };
-    let shape = shape(resource);
     let decoded = match form {
         Form::Json => kinds::decode::json(bytes, shape).map_err(|error| bad(&error))?,
         Form::Yaml => {
@@ -53,8 +81,8 @@ pub(crate) fn object(
         }
     };
     let mut object = decoded.object;
-    claim(&mut object, "kind", resource.kind)?;
-    claim(&mut object, "apiVersion", &resource.api_version())?;
+    claim(&mut object, "kind", kind)?;
+    claim(&mut object, "apiVersion", api_version)?;
     let problems = decoded.problems.iter().map(ToString::to_string);
     let warnings = match validation {
         FieldValidation::Ignore => Vec::new(),
@@ -65,7 +93,6 @@ pub(crate) fn object(
         }
         FieldValidation::Warn => problems.filter_map(|problem| warning(&problem)).collect(),
     };
-    (resource.default)(&mut object);
     Ok(Body { object, warnings })
 }
 
@@ -84,7 +111,10 @@ pub(crate) fn empty(resource: &Resource) -> Map {
 }
 
 /// AP-12: what is said of the kind must be right; what is not said is filled in.
-fn claim(object: &mut Map, field: &str, expected: &str) -> Result<(), Status> {
+///
+/// # Errors
+/// 400 when it is of another kind.
+pub(crate) fn claim(object: &mut Map, field: &str, expected: &str) -> Result<(), Status> {
     match object.get(field).and_then(Value::as_str).unwrap_or_default() {
         "" => {
             object.insert(field.to_owned(), Value::from(expected));

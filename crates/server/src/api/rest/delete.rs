@@ -18,7 +18,7 @@ use super::storage::Stored;
 use super::{Call, meta, namespaces, now, storage};
 use crate::api::negotiate;
 use crate::service;
-use crate::status::{Answer, Status, json};
+use crate::status::{Answer, Details, Status, json};
 
 /// Set while dependents are to be left alone.
 const ORPHAN: &str = "orphan";
@@ -51,14 +51,10 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View, body: &mut Incoming) ->
         Outcome::Gone(bytes) if resource.deletes_to_object => view.object(StatusCode::OK, &bytes),
         Outcome::Gone(bytes) => {
             let last = storage::decode(&bytes)?;
-            let mut details = json!({
-                "name": call.target.name,
-                "kind": resource.plural,
-                "uid": meta::text(&last, "uid"),
-            });
-            if !resource.group.is_empty() {
-                details["group"] = json!(resource.group);
-            }
+            let details = Details {
+                uid: meta::text(&last, "uid").to_owned(),
+                ..Details::of(resource.group, resource.plural, call.target.name)
+            };
             let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
                 "details": details});
             Ok(json(StatusCode::OK, &status))
@@ -174,7 +170,8 @@ pub(crate) fn step(resource: &Resource, object: &Map, options: &DeleteOptions) -
     let mut marked = object.clone();
     // Pods alone have a time to end in. Once that is over, or was none, they go like everything else.
     let is_pod = std::ptr::eq(resource, &raw const PODS);
-    let is_over = meta::is_terminating(object) && meta::grace_period(object).is_none_or(|seconds| seconds == 0);
+    let is_over =
+        meta::is_terminating(object) && meta::grace_period(object).is_none_or(|seconds| seconds == 0);
     let mut period = None;
     if is_pod && !is_over {
         match Deletion::of(object, options.grace_period) {

@@ -2,9 +2,9 @@
 
 use http::StatusCode;
 
-use super::{Call, storage};
 use super::list_options::revision;
 use super::render::View;
+use super::{Call, storage};
 use crate::status::{Answer, Status};
 
 /// The object: any revision of it that is not older than the one that is asked for (AP-72).

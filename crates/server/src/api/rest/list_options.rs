@@ -65,7 +65,7 @@ impl ListOptions {
             list_errors(matching, resource_version, token, sends_initial)
         };
         refuse("ListOptions", &errors)?;
-        let mut selection = Selection::new(target.resource, labels, fields)?;
+        let mut selection = Selection::new(target.resource, labels, &fields)?;
         // A name in the path selects it.
         if !target.name.is_empty() {
             selection.narrow_to(target.name)?;

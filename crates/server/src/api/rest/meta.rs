@@ -1,31 +1,14 @@
-//! The metadata that every object has: what the server sets, keeps and validates (AP-30 to AP-34, AP-43, AP-44).
+//! The metadata that every object has. The rules are in `portcullis_kinds::meta`; here is what they need of the outside,
+//! and what deletions read and write.
 
 use kinds::Map;
-use kinds::resource::Resource;
+pub(crate) use kinds::meta::{is_terminating, text};
 use kinds::time::Instant;
-use policy::field_error::FieldError;
 use portcullis_kinds as kinds;
-use portcullis_policy as policy;
 use serde_json::Value;
 
 use super::target::Target;
 use crate::status::Status;
-
-/// What clients cannot set at creation (AP-30).
-const SERVER_SET: [&str; 7] = [
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "generation",
-    "managedFields",
-    "selfLink",
-    "uid",
-];
-const SUFFIX_LENGTH: usize = 5;
-/// A generated name has at most 63 characters (AP-32).
-const LONGEST_PREFIX: usize = 58;
-/// Neither vowels nor what looks like them.
-const SUFFIX_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// The metadata of an object. There is some once it has been decoded.
 pub(crate) fn of(object: &Map) -> &Map {
@@ -54,19 +37,6 @@ pub(crate) fn unset(object: &mut Map, field: &str) {
     change(object, |metadata| metadata.remove(field));
 }
 
-/// Takes a field of the metadata from another object; removes it if it is not there.
-pub(crate) fn keep(object: &mut Map, old: &Map, field: &str) {
-    match of(old).get(field) {
-        Some(value) => set(object, field, value.clone()),
-        None => unset(object, field),
-    }
-}
-
-/// A text of the metadata; empty when it is not there.
-pub(crate) fn text<'a>(object: &'a Map, field: &str) -> &'a str {
-    of(object).get(field).and_then(Value::as_str).unwrap_or_default()
-}
-
 /// The finalizers.
 pub(crate) fn finalizers(object: &Map) -> Vec<&str> {
     let list = of(object).get("finalizers").and_then(Value::as_array);
@@ -86,11 +56,6 @@ pub(crate) fn grace_period(object: &Map) -> Option<i64> {
     of(object).get("deletionGracePeriodSeconds").and_then(Value::as_i64)
 }
 
-/// Whether the object is being deleted.
-pub(crate) fn is_terminating(object: &Map) -> bool {
-    !text(object, "deletionTimestamp").is_empty()
-}
-
 /// One more generation, where the kind counts them.
 pub(crate) fn raise_generation(object: &mut Map) {
     if let Some(generation) = of(object).get("generation").and_then(Value::as_i64).filter(|g| *g > 0) {
@@ -103,57 +68,27 @@ pub(crate) fn raise_generation(object: &mut Map) {
 /// # Errors
 /// 400 when it says that it belongs elsewhere.
 pub(crate) fn place(object: &mut Map, target: &Target<'_>) -> Result<(), Status> {
-    if target.namespace.is_empty() {
-        unset(object, "namespace");
-        return Ok(());
-    }
-    match text(object, "namespace") {
-        "" => {
-            set(object, "namespace", target.namespace);
-            Ok(())
-        }
-        found if found == target.namespace => Ok(()),
-        _ => Err(Status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        )),
-    }
+    kinds::meta::settle_namespace(object, target.namespace)
+        .map_err(|error| Status::bad_request(error.to_string()))
 }
 
-/// Takes away what the server sets at creation (AP-30).
-pub(crate) fn clear(object: &mut Map) {
-    change(object, |metadata| metadata.retain(|field, _| !SERVER_SET.contains(&field.as_str())));
-}
-
-/// Gives a new object its identity and, if it has only a prefix, its name (AP-32). True: the name was made here.
+/// Gives a new object its identity and, if it has only a prefix, its name (AP-30, AP-32). True: the name was made here.
 ///
 /// # Errors
 /// The system has no randomness.
 pub(crate) fn identify(object: &mut Map, now: i64) -> Result<bool, Status> {
-    let mut random = [0_u8; 16 + SUFFIX_LENGTH];
-    getrandom::fill(&mut random).map_err(Status::internal)?;
-    let (uid, suffix) = random.split_at(16);
-    let uid = uuid(uid);
-    let name = text(object, "name");
-    let prefix = text(object, "generateName");
-    let generated = (name.is_empty() && !prefix.is_empty()).then(|| {
-        let mut name: String = prefix.chars().take(LONGEST_PREFIX).collect();
-        let letters = suffix.iter().map(|byte| SUFFIX_LETTERS.get(usize::from(*byte) % SUFFIX_LETTERS.len()));
-        name.extend(letters.flatten().map(|letter| char::from(*letter)));
-        name
-    });
-    let is_generated = generated.is_some();
-    change(object, |metadata| {
-        metadata.insert("uid".to_owned(), Value::from(uid));
-        metadata.insert("creationTimestamp".to_owned(), Value::from(time(now)));
-        if let Some(name) = generated {
-            metadata.insert("name".to_owned(), Value::from(name));
-        }
-    });
-    Ok(is_generated)
+    let mut uid = [0_u8; 16];
+    getrandom::fill(&mut uid).map_err(Status::internal)?;
+    let mut suffix = [0_u8; 8];
+    getrandom::fill(&mut suffix).map_err(Status::internal)?;
+    kinds::meta::begin(object, &uuid(uid), Instant::of_seconds(now));
+    let is_named = !text(object, "name").is_empty();
+    kinds::meta::generate_name(object, u64::from_ne_bytes(suffix));
+    Ok(!is_named && !text(object, "name").is_empty())
 }
 
 /// A random UUID (version 4) out of random bytes.
-fn uuid(random: &[u8]) -> String {
+fn uuid(random: [u8; 16]) -> String {
     let mut text = String::with_capacity(36);
     for (i, byte) in random.iter().enumerate() {
         let byte = match i {
@@ -179,30 +114,4 @@ pub(crate) fn time(seconds: i64) -> String {
 /// The seconds of a time as objects have it.
 pub(crate) fn seconds(text: &str) -> Option<i64> {
     Instant::parse(text).ok().map(|instant| instant.seconds)
-}
-
-/// Everything wrong with the metadata of a new object (AP-33, AP-34).
-pub(crate) fn validate_create(_resource: &Resource, object: &Map) -> Vec<FieldError> {
-    match text(object, "name") {
-        "" => vec![FieldError::required("metadata.name", "name or generateName is required")],
-        _ => Vec::new(),
-    }
-}
-
-/// Everything wrong with the metadata of an update (AP-22, AP-43, AP-44).
-pub(crate) fn validate_update(_resource: &Resource, _object: &Map, _old: &Map) -> Vec<FieldError> {
-    Vec::new()
-}
-
-/// Keeps of the old object what an update never changes (AP-43): silently where the new object says nothing or where
-/// the field is the server's.
-pub(crate) fn keep_system_fields(object: &mut Map, old: &Map) {
-    for field in ["creationTimestamp", "generation", "managedFields", "selfLink"] {
-        keep(object, old, field);
-    }
-    for field in ["deletionGracePeriodSeconds", "deletionTimestamp", "uid"] {
-        if of(object).get(field).is_none_or(Value::is_null) {
-            keep(object, old, field);
-        }
-    }
 }

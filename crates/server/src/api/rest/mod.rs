@@ -5,17 +5,20 @@
 pub(crate) mod admission;
 mod collection;
 mod create;
-mod decode;
+pub(crate) mod decode;
 mod delete;
 mod get;
 mod list;
 pub(crate) mod list_options;
-mod meta;
+pub(crate) mod meta;
 mod namespaces;
 pub(crate) mod options;
+mod patch;
 mod render;
 mod selection;
 pub(crate) mod storage;
+mod strategy;
+pub mod system_namespaces;
 pub(crate) mod target;
 mod update;
 mod watch;
@@ -30,9 +33,10 @@ use portcullis_policy::request_info::RequestInfo;
 use portcullis_store::{Entry, List, Listing, Revision, Store as _};
 
 use self::admission::{Operation, Review};
+use self::strategy::Strategy;
 use self::target::Target;
-use super::negotiate;
 use super::route::Action;
+use super::{Asked, negotiate};
 use crate::authz::Permit;
 use crate::backend::Backend;
 use crate::query::Query;
@@ -48,6 +52,8 @@ pub(crate) struct Call<'a> {
     pub(crate) backend: &'a Backend,
     pub(crate) permit: Permit,
     pub(crate) target: Target<'a>,
+    /// How the target is changed.
+    pub(crate) strategy: Strategy,
     pub(crate) info: &'a RequestInfo,
     pub(crate) head: &'a Parts,
     pub(crate) query: Query,
@@ -127,11 +133,31 @@ pub(crate) fn now() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Answers a request about objects.
+/// Answers a request about objects: what the target needs of its own, and then as for every kind.
 ///
 /// # Errors
 /// The answer is a failure.
-pub(crate) async fn answer(call: Call<'_>, action: Action, body: &mut Incoming) -> Result<Answer, Status> {
+pub(crate) async fn answer(
+    (app, backend): (&App, &Backend),
+    permit: Permit,
+    asked: &Asked<'_>,
+    target: Target<'_>,
+    action: Action,
+    head: &Parts,
+    body: &mut Incoming,
+) -> Result<Answer, Status> {
+    let query = Query::parse(head.uri.query().unwrap_or_default());
+    // Subresources with documents of their own (binding, eviction, token, proxy, ...) are not objects of the kind.
+    let strategy = Strategy::of(&target).ok_or_else(Status::not_found)?;
+    let call = Call { app, backend, permit, target, strategy, info: asked.info, head, query };
+    objects(call, action, body).await
+}
+
+/// Answers a request about objects of a kind.
+///
+/// # Errors
+/// The answer is a failure.
+async fn objects(call: Call<'_>, action: Action, body: &mut Incoming) -> Result<Answer, Status> {
     let accepted = match action {
         Action::Watch => negotiate::events(&call.head.headers)?,
         _ => negotiate::objects(&call.head.headers)?,
@@ -145,6 +171,6 @@ pub(crate) async fn answer(call: Call<'_>, action: Action, body: &mut Incoming) 
         Action::List => list::answer(&call, &view).await,
         Action::Update => update::answer(&call, &view, body).await,
         Action::Watch => watch::answer(&call, &view).await,
-        Action::Patch => Err(Status::method_not_allowed()),
+        Action::Patch => patch::answer(&call, &view, body).await,
     }
 }

@@ -8,6 +8,7 @@ use kinds::Map;
 use kinds::resource::Resource;
 use portcullis_kinds as kinds;
 use portcullis_store::{Entry, Revision};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::{Call, decode, now, storage};
@@ -16,26 +17,26 @@ use crate::go::quoted;
 use crate::status::{Answer, Status, json, json_bytes};
 
 /// What is said about a list.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct ListMeta {
     /// The revision that it shows.
+    #[serde(rename = "resourceVersion", serialize_with = "as_text")]
     pub(crate) revision: Revision,
     /// How to go on; nothing on the last page.
+    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<String>,
     /// How many objects come after it, if that is known.
+    #[serde(rename = "remainingItemCount", skip_serializing_if = "Option::is_none")]
     pub(crate) remaining: Option<usize>,
+}
+
+fn as_text<S: Serializer>(revision: &Revision, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&revision.0)
 }
 
 impl ListMeta {
     fn value(&self) -> Value {
-        let mut meta = json!({"resourceVersion": self.revision.0.to_string()});
-        if let Some(token) = &self.token {
-            meta["continue"] = json!(token);
-        }
-        if let Some(remaining) = self.remaining {
-            meta["remainingItemCount"] = json!(remaining);
-        }
-        meta
+        json!(self)
     }
 }
 
@@ -232,12 +233,14 @@ impl View {
             Include::None => Value::Null,
             Include::Object => Value::Object(object),
         };
-        let mut written = json!({"cells": row.cells, "object": object});
-        if let Some(reason) = row.completed {
-            written["conditions"] = json!([{"type": "Completed", "status": "True", "reason": reason,
-                "message": "The pod has completed."}]);
+        match row.completed {
+            None => json!({"cells": row.cells, "object": object}),
+            Some(reason) => {
+                let completed = json!({"type": "Completed", "status": "True", "reason": reason,
+                    "message": "The pod has completed."});
+                json!({"cells": row.cells, "conditions": [completed], "object": object})
+            }
         }
-        written
     }
 }
 

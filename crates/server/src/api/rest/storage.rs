@@ -178,6 +178,7 @@ pub(crate) fn failed(error: &StoreError) -> Status {
              resourceVersion"
         )),
         StoreError::Future { asked, newest } => Status::future(asked.0, newest.0),
+        StoreError::Refused(_) => Status::internal(error),
         StoreError::Broken(_) => {
             tracing::error!(%error, "the store failed");
             Status::internal("the store cannot be read or written")

@@ -115,3 +115,8 @@ impl<'a> Target<'a> {
         self.resource.group.is_empty() && self.resource.plural == "namespaces"
     }
 }
+
+/// Whether the path is below an API group that has kinds.
+pub(crate) fn is_known_group(info: &RequestInfo) -> bool {
+    info.prefix() == "apis" && kinds::resources::ALL.iter().any(|resource| resource.group == info.group())
+}

@@ -4,7 +4,10 @@ use http::StatusCode;
 use http::header::WARNING;
 use hyper::body::Incoming;
 use kinds::Map;
+use kinds::resources::pods::PODS;
+use policy::field_error::NO_FIELD;
 use portcullis_kinds as kinds;
+use portcullis_policy as policy;
 use portcullis_store::{Expect, Store as _, StoreError, Write};
 
 use super::admission::{self, Operation};
@@ -39,7 +42,7 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View, body: &mut Incoming) ->
     check_name(call, &body.object)?;
     let new = body.object;
     let uid = meta::text(&new, "uid").to_owned();
-    let written = write(call, &uid, options.is_dry_run, true, |_| Ok(new.clone())).await?;
+    let written = write(call, &uid, options.is_dry_run, Create::IfAllowed, |_| Ok(new.clone())).await?;
     let code = if written.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let mut answer = view.object(code, &written.bytes)?;
     for warning in body.warnings {
@@ -77,8 +80,19 @@ pub(crate) fn check_name(call: &Call<'_>, object: &Map) -> Result<(), Status> {
     }
 }
 
-/// Reads an object, makes another of it, and writes that back, until nobody else wrote in between. `may_create`: for
-/// kinds that allow it, what is not there is created (AP-41).
+/// When a write creates what is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Create {
+    /// Where the kind allows that (AP-41).
+    IfAllowed,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Reads an object, makes another of it, and writes that back, until nobody else wrote in between. What is made of
+/// nothing is created, if it may be.
 ///
 /// # Errors
 /// There is none; it is another than the client knew; the new one is not admitted or not valid.
@@ -86,7 +100,7 @@ pub(crate) async fn write(
     call: &Call<'_>,
     uid: &str,
     is_dry_run: bool,
-    may_create: bool,
+    creates: Create,
     make: impl Fn(&Map) -> Result<Map, Status>,
 ) -> Result<Written, Status> {
     let resource = call.target.resource;
@@ -99,7 +113,12 @@ pub(crate) async fn write(
             return Err(Status::conflict(resource.group, resource.plural, call.target.name, &why));
         }
         let Some(stored) = stored else {
-            if !may_create || !resource.creates_on_update || call.target.subresource.is_some() {
+            let may_create = match creates {
+                Create::Always => true,
+                Create::IfAllowed => resource.creates_on_update,
+                Create::Never => false,
+            };
+            if !may_create || call.target.subresource.is_some() {
                 return Err(call.no_object());
             }
             let object = make(&Map::new())?;
@@ -107,10 +126,9 @@ pub(crate) async fn write(
             call.app.authorization().allow_also(&call.permit, call.info, "create")?;
             return create_instead(call, object, is_dry_run).await;
         };
-        match attempt(call, &key, &stored, make(&stored.object)?, is_dry_run).await? {
-            Some(bytes) => return Ok(Written { bytes, is_new: false }),
-            // Somebody else was faster: look again.
-            None => {}
+        // Nothing: somebody else was faster. Look again.
+        if let Some(bytes) = attempt(call, &key, &stored, make(&stored.object)?, is_dry_run).await? {
+            return Ok(Written { bytes, is_new: false });
         }
     }
     let why = "the object has been modified; please apply your changes to the latest version and try again";
@@ -164,6 +182,9 @@ async fn attempt(
 /// AP-40: a resourceVersion is a precondition; without one some kinds cannot be updated.
 fn check_version(call: &Call<'_>, object: &mut Map, stored: &Stored) -> Result<(), Status> {
     let resource = call.target.resource;
+    if let Some(error) = kinds::meta::missing_revision(object, resource) {
+        return Err(Status::invalid_object(resource.group, resource.kind, call.target.name, &[error]));
+    }
     let given = meta::text(object, "resourceVersion");
     let asked = list_options::revision(given).map_err(Status::unknown)?;
     match asked {
@@ -171,15 +192,6 @@ fn check_version(call: &Call<'_>, object: &mut Map, stored: &Stored) -> Result<(
             let why =
                 "the object has been modified; please apply your changes to the latest version and try again";
             return Err(Status::conflict(resource.group, resource.plural, call.target.name, why));
-        }
-        None if !resource.updates_unconditionally => {
-            let field = "metadata.resourceVersion";
-            let errors = [portcullis_policy::field_error::FieldError::invalid(
-                field,
-                "0",
-                "must be specified for an update",
-            )];
-            return Err(Status::invalid_object(resource.group, resource.kind, call.target.name, &errors));
         }
         _ => {}
     }
@@ -190,20 +202,19 @@ fn check_version(call: &Call<'_>, object: &mut Map, stored: &Stored) -> Result<(
 /// Keeps what an update cannot change, and validates the rest (AP-42 to AP-44).
 fn prepare(call: &Call<'_>, object: &mut Map, old: &Map) -> Result<(), Status> {
     let resource = call.target.resource;
-    meta::keep_system_fields(object, old);
-    let is_status = call.target.subresource.is_some_and(|sub| sub.name == "status");
-    let validate = match is_status {
-        true => {
-            (resource.prepare_status)(object, old);
-            resource.validate_status
+    kinds::meta::carry_over(object, old);
+    (call.strategy.prepare)(object, old);
+    let mut errors = (call.strategy.validate)(object, old);
+    // A pod's error without a field stands alone (MP-15).
+    let alone =
+        errors.iter().position(|error| error.field == NO_FIELD && std::ptr::eq(resource, &raw const PODS));
+    match alone {
+        Some(at) => errors = vec![errors.swap_remove(at)],
+        None => {
+            let of_metadata = kinds::meta::validate_update(object, old, resource, call.strategy.is_status);
+            errors.splice(0..0, of_metadata);
         }
-        false => {
-            (resource.prepare_update)(object, old);
-            resource.validate_update
-        }
-    };
-    let mut errors = meta::validate_update(resource, object, old);
-    errors.extend(validate(object, old));
+    }
     match errors.as_slice() {
         [] => Ok(()),
         errors => Err(Status::invalid_object(resource.group, resource.kind, call.target.name, errors)),

@@ -9,7 +9,7 @@ use http::StatusCode;
 use kinds::resource::Resource;
 use portcullis_kinds as kinds;
 use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Watch as _};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -195,7 +195,9 @@ impl Stream {
     fn written(&mut self, item: &Item) -> Result<Option<Bytes>, Status> {
         let (resource, selection) = (self.resource, &self.selection);
         let (kind, object) = match item {
-            Item::Present(entry) if selection.has(resource, entry)? => ("ADDED", storage::served(resource, &entry.value)?),
+            Item::Present(entry) if selection.has(resource, entry)? => {
+                ("ADDED", storage::served(resource, &entry.value)?)
+            }
             Item::Present(_) => return Ok(None),
             Item::Bookmark { revision, is_initial_end } => {
                 let bookmark = self.bookmark(*revision, *is_initial_end)?;
@@ -223,11 +225,12 @@ impl Stream {
     }
 
     fn bookmark(&self, revision: Revision, is_initial_end: bool) -> Result<Bytes, Status> {
-        let mut metadata =
-            json!({"resourceVersion": revision.0.to_string(), "creationTimestamp": Value::Null});
-        if is_initial_end {
-            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
-        }
+        let version = revision.0.to_string();
+        let metadata = match is_initial_end {
+            false => json!({"resourceVersion": version, "creationTimestamp": null}),
+            true => json!({"resourceVersion": version, "creationTimestamp": null,
+                "annotations": {"k8s.io/initial-events-end": "true"}}),
+        };
         self.view.bookmark(metadata)
     }
 }

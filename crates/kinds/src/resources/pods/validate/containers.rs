@@ -8,17 +8,17 @@ use crate::resources::pods::read::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, Kept, env, mounts, one_of, probes, resources, security};
 
-/// What ephemeral containers cannot have, in the order of the type's fields.
-const NOT_EPHEMERAL: [&str; 9] = [
-    "ports",
-    "resources",
-    "resizePolicy",
-    "restartPolicy",
-    "restartPolicyRules",
-    "livenessProbe",
-    "readinessProbe",
-    "startupProbe",
-    "lifecycle",
+/// What ephemeral containers cannot have: lists and requirements that are not empty, and what is optional at all.
+const NOT_EPHEMERAL: [(&str, bool); 9] = [
+    ("ports", false),
+    ("resources", false),
+    ("resizePolicy", false),
+    ("restartPolicy", true),
+    ("restartPolicyRules", false),
+    ("livenessProbe", true),
+    ("readinessProbe", true),
+    ("startupProbe", true),
+    ("lifecycle", true),
 ];
 const MAX_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
@@ -131,9 +131,10 @@ fn ephemeral(around: &Around<'_>, errors: &mut Errors) {
         if !target.text().is_empty() && !others.contains(target.text()) {
             errors.push(target.not_found());
         }
-        for field in NOT_EPHEMERAL {
+        for (field, is_optional) in NOT_EPHEMERAL {
             let field = container.child(field);
-            if !field.is_empty() || (field.is_set() && field.path().ends_with("Probe")) {
+            let is_used = if is_optional { field.is_set() } else { !field.is_empty() };
+            if is_used {
                 errors.push(field.forbidden("cannot be set for an Ephemeral Container"));
             }
         }

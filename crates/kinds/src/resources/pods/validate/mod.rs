@@ -51,6 +51,11 @@ pub(super) struct Kept {
 }
 
 impl Kept {
+    /// What an update of this pod may keep in its annotations.
+    pub(super) fn of_annotations(old: &Map) -> Self {
+        Self { deletion_cost: annotations::deletion_cost(old).is_some(), ..Self::default() }
+    }
+
     /// What an update of this pod may keep.
     pub(super) fn of(old: &Map) -> Self {
         let spec = Field::root(old, "spec");

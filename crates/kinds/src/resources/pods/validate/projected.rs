@@ -127,7 +127,7 @@ fn trust_bundle(bundle: &Field<'_>, errors: &mut Errors) {
 }
 
 /// The name of a trust bundle: after the signer, whose slashes are colons, if it has one.
-fn bundle_name(text: &str) -> Vec<&'static str> {
+fn bundle_name(text: &str) -> syntax::Faults {
     syntax::subdomain(text.rsplit_once(':').map_or(text, |(_, name)| name))
 }
 

@@ -1,5 +1,8 @@
 //! The sources of volumes that say where something is.
 
+use portcullis_policy::field_error::FieldError;
+
+use crate::resources::pods::amount;
 use crate::resources::pods::read::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, projected, selectors};
@@ -270,7 +273,7 @@ fn csi(source: &Field<'_>, errors: &mut Errors) {
         errors.push(driver.required(""));
     }
     if driver.text().len() > 63 {
-        errors.push(portcullis_policy::field_error::FieldError::too_long(driver.path(), 63));
+        errors.push(FieldError::too_long(driver.path(), 63));
     }
     let faults = syntax::subdomain(&driver.text().to_lowercase());
     errors.extend(faults.into_iter().map(|fault| driver.invalid(fault)));
@@ -298,8 +301,10 @@ fn ephemeral(source: &Field<'_>, errors: &mut Errors) {
         errors.extend(faults.into_iter().map(|fault| annotations.invalid(fault)));
     }
     selectors::labels(&metadata.child("labels"), errors);
-    for (name, _) in metadata.entries().filter(|(name, _)| !matches!(*name, "annotations" | "labels")) {
-        errors.push(metadata.child(name).forbidden("cannot be set"));
+    for (name, value) in metadata.entries().filter(|(name, _)| !matches!(*name, "annotations" | "labels")) {
+        if !value.is_empty() && value.value().is_some_and(|value| !value.is_null()) {
+            errors.push(metadata.child(name).forbidden("cannot be set"));
+        }
     }
     claim(&template.child("spec"), errors);
 }
@@ -322,21 +327,20 @@ fn claim(spec: &Field<'_>, errors: &mut Errors) {
     {
         errors.push(modes.forbidden("may not use ReadWriteOncePod with other access modes"));
     }
+    // The path is that of all the resources.
     let storage = spec.child("resources").child("requests").key("storage");
-    if storage.is_set() {
-        let quantity = crate::resources::pods::amount::quantity(storage.value());
-        if quantity.is_negative() {
-            errors.push(storage.invalid("must be greater than or equal to 0"));
-        }
-        if quantity.is_negative() || quantity.is_zero() {
-            errors.push(storage.invalid("must be greater than zero"));
-        }
-    } else {
+    let storage = storage.named(format!("{}.resources[storage]", spec.path()));
+    let quantity = amount::quantity(storage.value());
+    if !storage.is_set() {
         errors.push(storage.required(""));
+    } else if quantity.is_negative() || quantity.is_zero() {
+        errors.push(storage.invalid("must be greater than zero"));
     }
-    let class = spec.child("storageClassName");
-    if !class.text().is_empty() {
-        errors.extend(class.faults(syntax::subdomain));
+    for class in ["storageClassName", "volumeAttributesClassName"] {
+        let class = spec.child(class);
+        if !class.text().is_empty() {
+            errors.extend(class.faults(syntax::subdomain));
+        }
     }
     let mode = spec.child("volumeMode");
     if mode.is_set() && !matches!(mode.text(), "Block" | "Filesystem") {

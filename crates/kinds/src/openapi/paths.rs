@@ -1,0 +1,148 @@
+//! The paths of kinds as OpenAPI has them.
+
+use serde_json::{Value, json};
+
+use super::root;
+use super::schemas::Schemas;
+use crate::Map;
+use crate::resource::{Resource, Subresource};
+use crate::schema::{self, meta};
+
+/// What names a document: group, version and kind.
+type Kind<'a> = (&'a str, &'a str, &'a str);
+
+const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
+const PATCH: &[&str] = &["dryRun", "fieldManager", "fieldValidation", "force"];
+const DELETE: &[&str] = &["dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy"];
+const LIST: &[&str] = &[
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "watch",
+];
+const PATCH_TYPES: &[&str] = &[
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+];
+
+/// Adds the paths of a kind and of what lies below its objects.
+pub(super) fn add(resource: &Resource, schemas: &mut Schemas, paths: &mut Map) {
+    let root = root(resource);
+    let namespaces = if resource.is_namespaced { "/namespaces/{namespace}" } else { "" };
+    let collection = format!("/{root}{namespaces}/{}", resource.plural);
+    let kind = (resource.group, resource.version, resource.kind);
+    let object = schemas.of(resource.schema);
+    let list = schemas.list_of(resource);
+    let status = schemas.of(&meta::STATUS);
+    let options = schemas.of(&meta::DELETE_OPTIONS);
+
+    let mut operations = Map::new();
+    operations.insert("get".to_owned(), operation("list", kind, LIST, None, &list));
+    operations.insert("post".to_owned(), operation("post", kind, WRITE, Some(&object), &object));
+    // AP-101
+    if resource.plural != "namespaces" {
+        let delete = operation("deletecollection", kind, DELETE, Some(&options), &status);
+        operations.insert("delete".to_owned(), delete);
+    }
+    paths.insert(collection.clone(), with_parameters(operations, resource, false));
+    if resource.is_namespaced {
+        let get = Map::from_iter([("get".to_owned(), operation("list", kind, LIST, None, &list))]);
+        paths.insert(format!("/{root}/{}", resource.plural), get.into());
+    }
+
+    let item = format!("{collection}/{{name}}");
+    let deleted = if resource.deletes_to_object { &object } else { &status };
+    let operations = Map::from_iter([
+        ("get".to_owned(), operation("get", kind, &[], None, &object)),
+        ("put".to_owned(), operation("put", kind, WRITE, Some(&object), &object)),
+        ("patch".to_owned(), patch(kind, &object)),
+        ("delete".to_owned(), operation("delete", kind, DELETE, Some(&options), deleted)),
+    ]);
+    paths.insert(item.clone(), with_parameters(operations, resource, true));
+    for subresource in resource.subresources {
+        let operations = below(resource, subresource, schemas);
+        paths.insert(format!("{item}/{}", subresource.name), with_parameters(operations, resource, true));
+    }
+}
+
+/// The operations of a subresource.
+fn below(resource: &Resource, subresource: &Subresource, schemas: &mut Schemas) -> Map {
+    let group = subresource.group.unwrap_or(resource.group);
+    let version = subresource.version.unwrap_or(resource.version);
+    let kind = (group, version, subresource.kind);
+    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let found = if (group, subresource.kind) == (resource.group, resource.kind) {
+        Some(resource.schema)
+    } else {
+        schema::find(&api_version, subresource.kind)
+    };
+    let document = found.map_or_else(|| json!({"type": "string"}), |ty| schemas.of(ty));
+    let operation = |verb: &&str| {
+        Some(match *verb {
+            "get" => ("get".to_owned(), operation("get", kind, &[], None, &document)),
+            "create" => ("post".to_owned(), operation("post", kind, WRITE, Some(&document), &document)),
+            "update" => ("put".to_owned(), operation("put", kind, WRITE, Some(&document), &document)),
+            "patch" => ("patch".to_owned(), patch(kind, &document)),
+            "delete" => ("delete".to_owned(), operation("delete", kind, &[], None, &document)),
+            _ => return None,
+        })
+    };
+    subresource.verbs.iter().filter_map(operation).collect()
+}
+
+/// An operation, `action` in Kubernetes' words.
+fn operation(action: &str, kind: Kind<'_>, query: &[&str], body: Option<&Value>, answer: &Value) -> Value {
+    let content = |schema: &Value| json!({"application/json": {"schema": schema}});
+    let (group, version, name) = kind;
+    let mut operation = json!({
+        "parameters": query.iter().map(|name| parameter(name, "query")).collect::<Value>(),
+        "responses": {"200": {"description": "OK", "content": content(answer)}},
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": name},
+    });
+    if let (Some(body), Some(members)) = (body, operation.as_object_mut()) {
+        members.insert("requestBody".to_owned(), json!({"content": content(body)}));
+    }
+    operation
+}
+
+/// A patch, whose body is of another media type for each kind of patch.
+fn patch(kind: Kind<'_>, document: &Value) -> Value {
+    let mut operation = operation("patch", kind, PATCH, None, document);
+    let body = |media: &&str| ((*media).to_owned(), json!({"schema": {"type": "object"}}));
+    let content: Map = PATCH_TYPES.iter().map(body).collect();
+    if let Some(members) = operation.as_object_mut() {
+        members.insert("requestBody".to_owned(), json!({"required": true, "content": content}));
+    }
+    operation
+}
+
+fn with_parameters(mut operations: Map, resource: &Resource, is_named: bool) -> Value {
+    let names = [("name", is_named), ("namespace", resource.is_namespaced)];
+    let parameters: Vec<Value> =
+        names.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| parameter(name, "path")).collect();
+    if !parameters.is_empty() {
+        operations.insert("parameters".to_owned(), parameters.into());
+    }
+    operations.into()
+}
+
+fn parameter(name: &str, place: &str) -> Value {
+    let schema = match name {
+        "allowWatchBookmarks" | "force" | "orphanDependents" | "sendInitialEvents" | "watch" => "boolean",
+        "gracePeriodSeconds" | "limit" | "timeoutSeconds" => "integer",
+        _ => "string",
+    };
+    let mut parameter = json!({"name": name, "in": place, "schema": {"type": schema}});
+    if let (true, Some(members)) = (place == "path", parameter.as_object_mut()) {
+        members.insert("required".to_owned(), true.into());
+    }
+    parameter
+}

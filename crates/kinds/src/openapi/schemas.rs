@@ -1,0 +1,156 @@
+//! The shapes of types as OpenAPI has them.
+
+use serde_json::{Value, json};
+
+use crate::Map;
+use crate::resource::Resource;
+use crate::schema::{self, Field, Merge, Presence, REST, Shape, Type, meta};
+
+const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
+const TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Time";
+const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
+
+/// The schemas of a document, each written once.
+#[derive(Default)]
+pub(super) struct Schemas {
+    /// By their names: `io.k8s.api.core.v1.Pod`.
+    pub(super) found: Map,
+}
+
+impl Schemas {
+    /// A reference to the schema of a type, which is added with all that it reaches.
+    pub(super) fn of(&mut self, ty: &'static Type) -> Value {
+        let name = name(ty);
+        if !self.found.contains_key(&name) {
+            // A place for it first: types may reach themselves.
+            self.found.insert(name.clone(), Value::Null);
+            let schema = self.object(ty);
+            self.found.insert(name.clone(), schema);
+        }
+        reference(&name)
+    }
+
+    /// A reference to the schema of the list of a kind.
+    pub(super) fn list_of(&mut self, resource: &Resource) -> Value {
+        let name = format!("{}List", name(resource.schema));
+        let items = self.of(resource.schema);
+        let metadata = self.of(&meta::LIST_META);
+        let kind = format!("{}List", resource.kind);
+        let schema = json!({
+            "type": "object",
+            "required": ["items"],
+            "properties": {
+                "apiVersion": {"type": "string"},
+                "kind": {"type": "string"},
+                "metadata": metadata,
+                "items": {"type": "array", "items": items},
+            },
+            "x-kubernetes-group-version-kind":
+                [{"group": resource.group, "version": resource.version, "kind": kind}],
+        });
+        self.found.insert(name.clone(), schema);
+        reference(&name)
+    }
+
+    fn object(&mut self, ty: &'static Type) -> Value {
+        let mut properties = Map::new();
+        for field in ty.fields.iter().filter(|field| field.name != REST) {
+            properties.insert(field.name.to_owned(), self.field(field));
+        }
+        let mut schema = Map::from_iter([("type".to_owned(), json!("object"))]);
+        schema.insert("properties".to_owned(), properties.into());
+        let required: Value =
+            ty.fields.iter().filter(|field| is_required(field)).map(|field| field.name).collect();
+        if required != json!([]) {
+            schema.insert("required".to_owned(), required);
+        }
+        if ty.rest().is_some() {
+            schema.insert("x-kubernetes-preserve-unknown-fields".to_owned(), true.into());
+        }
+        if let Some((group, version)) = schema::group_version(ty) {
+            let kinds = json!([{"group": group, "version": version, "kind": ty.name}]);
+            schema.insert("x-kubernetes-group-version-kind".to_owned(), kinds);
+        }
+        schema.into()
+    }
+
+    fn field(&mut self, field: &Field) -> Value {
+        let schema = self.shape(field.shape);
+        let (strategy, key) = match field.merge {
+            Merge::Default => return schema,
+            Merge::ByKey(key) => ("merge", Some(key)),
+            Merge::ByKeyRetaining(key) => ("merge,retainKeys", Some(key)),
+            Merge::Retaining => ("retainKeys", None),
+            Merge::Set => ("merge", None),
+        };
+        // Nothing may stand beside a reference.
+        let mut schema = match schema {
+            Value::Object(schema) if !schema.contains_key("$ref") => schema,
+            reference => Map::from_iter([("allOf".to_owned(), json!([reference]))]),
+        };
+        schema.insert("x-kubernetes-patch-strategy".to_owned(), strategy.into());
+        if let Some(key) = key {
+            schema.insert("x-kubernetes-patch-merge-key".to_owned(), key.into());
+        }
+        schema.into()
+    }
+
+    fn shape(&mut self, shape: Shape) -> Value {
+        match shape {
+            Shape::Any => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+            Shape::Bool => json!({"type": "boolean"}),
+            Shape::Bytes => json!({"type": "string", "format": "byte"}),
+            Shape::Int32 => json!({"type": "integer", "format": "int32"}),
+            Shape::Int64 => json!({"type": "integer", "format": "int64"}),
+            Shape::IntOrString => {
+                let kinds = json!([{"type": "integer"}, {"type": "string"}]);
+                self.scalar(INT_OR_STRING, json!({"format": "int-or-string", "oneOf": kinds}))
+            }
+            Shape::List(shape) => json!({"type": "array", "items": self.shape(*shape)}),
+            Shape::Map(shape) => json!({"type": "object", "additionalProperties": self.shape(*shape)}),
+            Shape::MicroTime => self.scalar(MICRO_TIME, json!({"type": "string", "format": "date-time"})),
+            Shape::Object(ty) => self.of(ty),
+            Shape::Quantity => {
+                self.scalar(QUANTITY, json!({"oneOf": [{"type": "string"}, {"type": "number"}]}))
+            }
+            Shape::Text => json!({"type": "string"}),
+            Shape::Time => self.scalar(TIME, json!({"type": "string", "format": "date-time"})),
+        }
+    }
+
+    fn scalar(&mut self, name: &str, schema: Value) -> Value {
+        self.found.entry(name).or_insert(schema);
+        reference(name)
+    }
+}
+
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+/// Whether clients must set the field: Go always prints it, and it has no value of its own to print.
+fn is_required(field: &Field) -> bool {
+    let is_plain = matches!(
+        field.shape,
+        Shape::Bool
+            | Shape::Bytes
+            | Shape::Int32
+            | Shape::Int64
+            | Shape::List(_)
+            | Shape::Map(_)
+            | Shape::Text
+    );
+    field.presence == Presence::Always && is_plain
+}
+
+/// The name of a type: `io.k8s.api.core.v1.Pod`, `io.openshift.machine.v1beta1.Machine`.
+fn name(ty: &Type) -> String {
+    let (group, version) = ty.package.split_once('/').unwrap_or((ty.package, ""));
+    let package = match group {
+        "meta" => "io.k8s.apimachinery.pkg.apis.meta".to_owned(),
+        group if group.contains('.') => group.rsplit('.').collect::<Vec<_>>().join("."),
+        group => format!("io.k8s.api.{group}"),
+    };
+    format!("{package}.{version}.{}", ty.name)
+}

@@ -1,0 +1,4 @@
+//! Pods against the recorded answers of Kubernetes.
+
+mod properties;
+mod replay;

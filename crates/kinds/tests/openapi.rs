@@ -1,0 +1,227 @@
+//! kubectl explains, validates and merges by the OpenAPI documents.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up must stop"
+)]
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use portcullis_kinds::openapi::Documents;
+use portcullis_kinds::resources;
+use serde_json::{Value, json};
+
+/// A pod that kubectl applied before.
+fn pod() -> Value {
+    let spec = json!({"containers": [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]});
+    let applied = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"annotations": {}, "name": "p", "namespace": "default"},
+        "spec": spec,
+    });
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "p", "namespace": "default", "uid": "u", "resourceVersion": "1",
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": format!("{applied}\n")},
+        },
+        "spec": spec,
+    })
+}
+
+/// A server of the documents, of the little discovery that kubectl needs, and of one pod.
+struct Server {
+    address: String,
+    /// The requests: method, path, body.
+    asked: Arc<Mutex<Vec<(String, String, String)>>>,
+}
+
+impl Server {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (documents, seen) = (Arc::new(Documents::of(resources::ALL.iter().copied())), Arc::clone(&asked));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (documents, seen) = (Arc::clone(&documents), Arc::clone(&seen));
+                std::thread::spawn(
+                    move || while answer(stream.as_ref().unwrap(), &documents, &seen).is_some() {},
+                );
+            }
+        });
+        Self { address, asked }
+    }
+
+    /// What kubectl prints, on both outputs.
+    fn kubectl(&self, arguments: &[&str], input: &str) -> (String, String) {
+        let home = std::env::temp_dir()
+            .join(format!("portcullis-openapi-{}", self.address.replace([':', '/'], "-")));
+        let mut kubectl = Command::new("kubectl")
+            .args(["--server", &self.address, "--cache-dir"])
+            .arg(&home)
+            .args(arguments)
+            .env("HOME", &home)
+            .env_remove("KUBECONFIG")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        kubectl.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = kubectl.wait_with_output().unwrap();
+        let _ = std::fs::remove_dir_all(home);
+        let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert!(output.status.success(), "{arguments:?}: {texts:?}");
+        texts.into()
+    }
+}
+
+fn answer(
+    stream: &TcpStream,
+    documents: &Documents,
+    seen: &Mutex<Vec<(String, String, String)>>,
+) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let (method, rest) = line.split_once(' ')?;
+    let path = rest.split(' ').next()?.to_owned();
+    let mut length = 0;
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).ok()?;
+        if let Some(value) = header.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        if header.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    seen.lock().unwrap().push((method.to_owned(), path.clone(), String::from_utf8(body).unwrap()));
+
+    let resource = |name: &str, kind: &str| {
+        json!({"name": name, "singularName": "", "namespaced": name != "nodes", "kind": kind,
+               "verbs": ["get", "list", "create", "patch", "update"]})
+    };
+    let plain = path.split('?').next()?;
+    let body = match plain {
+        "/api" => json!({"kind": "APIVersions", "versions": ["v1"]}).to_string(),
+        "/apis" => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": []}).to_string(),
+        "/api/v1" => json!({
+            "kind": "APIResourceList", "groupVersion": "v1",
+            "resources": [resource("pods", "Pod"), resource("nodes", "Node")],
+        })
+        .to_string(),
+        "/api/v1/namespaces/default/pods/p" => pod().to_string(),
+        "/openapi/v3" => documents.index().to_owned(),
+        path => match path.strip_prefix("/openapi/v3/").and_then(|root| documents.document(root)) {
+            Some(document) => document.to_owned(),
+            None => String::new(),
+        },
+    };
+    let status = if body.is_empty() { "404 Not Found" } else { "200 OK" };
+    let length = body.len();
+    let head =
+        format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n");
+    (&*stream).write_all(format!("{head}{body}").as_bytes()).ok()
+}
+
+#[test]
+fn kubectl_explains_fields() {
+    let server = Server::start();
+    let (text, _) = server.kubectl(&["explain", "pods.spec.containers"], "");
+    for line in ["KIND:       Pod", "FIELD: containers <[]Container>", "  name\t<string> -required-"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let (text, _) = server.kubectl(&["explain", "nodes", "--recursive"], "");
+    for line in ["  spec\t<NodeSpec>", "    taints\t<[]Taint>", "      effect\t<string> -required-"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn kubectl_apply_merges_by_the_keys_of_the_documents() {
+    let server = Server::start();
+    let manifest = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"containers": [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:2"}]},
+    });
+    let (_, warnings) = server.kubectl(&["apply", "-f", "-"], &manifest.to_string());
+    assert_eq!(warnings, "");
+    let asked = server.asked.lock().unwrap();
+    let (_, path, patch) = asked.iter().find(|(method, _, _)| method == "PATCH").unwrap();
+    assert!(path.contains("fieldValidation=Strict"), "validation is left to the server: {path}");
+    let patch: Value = serde_json::from_str(patch).unwrap();
+    let expected = json!({
+        "$setElementOrder/containers": [{"name": "a"}, {"name": "b"}],
+        "containers": [{"name": "b", "image": "b:2"}],
+    });
+    assert_eq!(patch["spec"], expected);
+    let paths: Vec<&str> = asked.iter().map(|(_, path, _)| path.as_str()).collect();
+    assert!(paths.iter().any(|path| path.starts_with("/openapi/v3/api/v1")), "{paths:?}");
+    assert!(paths.iter().all(|path| !path.starts_with("/openapi/v2")), "{paths:?}");
+}
+
+/// Every reference in a value.
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        Value::Object(members) => {
+            found.extend(members.get("$ref").and_then(Value::as_str).map(str::to_owned));
+            members.values().for_each(|value| references(value, found));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_document_is_complete_in_itself() {
+    let documents = Documents::of(resources::ALL.iter().copied());
+    let index: Value = serde_json::from_str(documents.index()).unwrap();
+    let roots: Vec<&String> = index["paths"].as_object().unwrap().keys().collect();
+    assert!(roots.iter().any(|root| *root == "api/v1"), "{roots:?}");
+    assert!(roots.iter().any(|root| *root == "apis/rbac.authorization.k8s.io/v1"), "{roots:?}");
+    for root in roots {
+        let url = index["paths"][root]["serverRelativeURL"].as_str().unwrap();
+        assert!(url.starts_with(&format!("/openapi/v3/{root}?hash=")), "{url}");
+        let document: Value = serde_json::from_str(documents.document(root).unwrap()).unwrap();
+        let mut found = BTreeSet::new();
+        references(&document, &mut found);
+        assert!(!found.is_empty());
+        for reference in found {
+            let schema = document.pointer(reference.strip_prefix('#').unwrap());
+            assert!(schema.is_some_and(Value::is_object), "{root}: {reference}");
+        }
+        for path in document["paths"].as_object().unwrap().keys() {
+            assert!(path.starts_with(&format!("/{root}/")), "{path}");
+        }
+    }
+    assert!(documents.document("api/v2").is_none());
+}
+
+#[test]
+fn every_kind_has_its_paths_and_its_schema() {
+    let documents = Documents::of(resources::ALL.iter().copied());
+    for resource in resources::ALL {
+        let prefix = if resource.group.is_empty() { "api" } else { "apis" };
+        let root = format!("{prefix}/{}", resource.api_version());
+        let document: Value = serde_json::from_str(documents.document(&root).unwrap()).unwrap();
+        let namespaces = if resource.is_namespaced { "/namespaces/{namespace}" } else { "" };
+        let path = format!("/{root}{namespaces}/{}/{{name}}", resource.plural);
+        let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+        let patch = &document["paths"][&path]["patch"];
+        assert_eq!(patch["x-kubernetes-group-version-kind"], kind, "{path}");
+        let mut schemas = document["components"]["schemas"].as_object().unwrap().values();
+        let is_of_kind = |schema: &Value| schema["x-kubernetes-group-version-kind"] == json!([kind]);
+        assert_eq!(schemas.by_ref().filter(|schema| is_of_kind(schema)).count(), 1, "{kind}");
+    }
+}

@@ -1,0 +1,74 @@
+//! SelfSubjectReview: who am I? (WH-110 to WH-112) Nothing is stored.
+
+use std::collections::BTreeMap;
+
+use http::header::WARNING;
+use http::request::Parts;
+use http::{Method, StatusCode};
+use hyper::body::Incoming;
+use kinds::schema::authentication::SELF_SUBJECT_REVIEW;
+use portcullis_kinds as kinds;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::negotiate;
+use super::rest::decode::{self, Expected};
+use super::rest::options::{self, WriteKind};
+use super::rest::{meta, now};
+use crate::authz::Permit;
+use crate::query::Query;
+use crate::service::{self, App};
+use crate::status::{Answer, Status, json};
+
+/// The group of the review.
+pub(crate) const GROUP: &str = "authentication.k8s.io";
+const EXPECTED: Expected<'static> = Expected {
+    kind: "SelfSubjectReview",
+    api_version: "authentication.k8s.io/v1",
+    shape: &SELF_SUBJECT_REVIEW,
+};
+
+/// A user, as documents show one.
+#[derive(Serialize)]
+struct UserInfo<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    username: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    uid: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    groups: &'a [String],
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    extra: &'a BTreeMap<String, Vec<String>>,
+}
+
+/// Tells callers who they are, after impersonation.
+pub(crate) async fn answer(
+    permit: Permit,
+    app: &App,
+    head: &Parts,
+    body: &mut Incoming,
+) -> Result<Answer, Status> {
+    if head.method != Method::POST {
+        return Err(Status::method_not_allowed());
+    }
+    negotiate::document(&head.headers)?;
+    let form = negotiate::form(&head.headers)?;
+    let bytes = service::read_body(head, body, app.limits()).await?;
+    let query = Query::parse(head.uri.query().unwrap_or_default());
+    let options = options::write(&query, WriteKind::Create)?;
+    let read = decode::document(&bytes, form, EXPECTED, options.validation)?;
+    let user = permit.user();
+    let info = UserInfo { username: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra };
+    // WH-112: nothing of what the client says comes back.
+    let review: Value = json!({
+        "kind": EXPECTED.kind,
+        "apiVersion": EXPECTED.api_version,
+        "metadata": {"creationTimestamp": meta::time(now())},
+        "status": {"userInfo": info},
+    });
+    let mut answer = json(StatusCode::CREATED, &review);
+    for warning in read.warnings {
+        answer.headers_mut().append(WARNING, warning);
+    }
+    Ok(answer)
+}

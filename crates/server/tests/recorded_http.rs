@@ -1,0 +1,331 @@
+//! Recorded exchanges of Kubernetes 1.36, replayed one after the other against a fresh server each.
+//!
+//! What differs from run to run is dropped before answers are compared: unique ids, revisions, times, texts for people.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use common::{Answer, Setup, Started, start_with};
+use portcullis_testkit::recorded;
+use serde_json::{Map, Value, json};
+
+/// What is dropped from answers, wherever it stands.
+const DROPPED: &[&str] = &[
+    "certificate",
+    "continue",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "eventTime",
+    "expirationTimestamp",
+    "firstTimestamp",
+    "generation",
+    "hash",
+    "kubeProxyVersion",
+    "lastHeartbeatTime",
+    "lastTimestamp",
+    "lastTransitionTime",
+    "lastUpdateTime",
+    "managedFields",
+    "message",
+    "observedGeneration",
+    "remainingItemCount",
+    "resourceVersion",
+    "retryAfterSeconds",
+    "selfLink",
+    "startTime",
+    "time",
+    "token",
+    "uid",
+];
+
+/// Recordings that need what is not served yet: nothing of them is claimed.
+const NOT_SERVED: &[&str] = &[
+    "authn-credentials",
+    "bootstrap-tokens",
+    "core-objects",
+    "csr-admission",
+    "csr-approval",
+    "csr-autoapprove",
+    "csr-create-fields",
+    "csr-create-object",
+    "csr-create-request",
+    "csr-read-delete",
+    "csr-requesters",
+    "csr-signer-api-client",
+    "csr-signer-kubelet-serving",
+    "csr-signer-node-client",
+    "csr-status",
+    "csr-status-certificate",
+    "csr-update",
+    "delete",
+    "discovery",
+    "impersonation",
+    "leases-misc",
+    "mirror-pods",
+    "namespaces",
+    "node-authorizer",
+    "noderestriction-misc",
+    "noderestriction-nodes",
+    "noderestriction-pods",
+    "patch",
+    "pods-create",
+    "pods-evict",
+    "pods-update",
+    "pods-volumes",
+    "rbac-aggregation",
+    "rbac-default-policy",
+    "rbac-enforcement",
+    "rbac-escalation",
+    "rbac-objects",
+    "review-sar",
+    "review-self",
+    "review-token",
+    "sa-legacy-tokens",
+    "sa-token-request",
+    "sa-token-use",
+    "selectors",
+    "storage-objects",
+    "tables",
+    "watch",
+];
+
+/// An answer, reduced to what is compared.
+#[derive(Debug, Default, PartialEq)]
+struct Seen {
+    code: u64,
+    body: Option<Value>,
+    events: Option<Value>,
+    text: Option<String>,
+}
+
+fn clean(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => Value::Object(
+            members
+                .iter()
+                .filter(|(name, _)| !DROPPED.contains(&name.as_str()))
+                .map(|(name, value)| (name.clone(), clean(value)))
+                .collect::<Map<_, _>>(),
+        ),
+        Value::Array(items) => Value::Array(items.iter().map(clean).collect()),
+        other => other.clone(),
+    }
+}
+
+/// The variables that earlier cases saved, filled in.
+fn filled(text: &str, saved: &BTreeMap<String, String>) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (name, after) = after.split_once('}').unwrap();
+        out.push_str(before);
+        out.push_str(saved.get(name).map_or("", String::as_str));
+        rest = after;
+    }
+    out + rest
+}
+
+fn ask(server: &Started, case: &Value, saved: &BTreeMap<String, String>) -> (Seen, Value) {
+    let fill = |value: &Value| filled(value.as_str().unwrap(), saved);
+    let mut request =
+        server.request(case["method"].as_str().unwrap(), &fill(&case["path"])).word("--globoff");
+    let mut headers = BTreeMap::from([("Accept".to_owned(), "application/json".to_owned())]);
+    if let Some(given) = case["headers"].as_object() {
+        headers.extend(given.iter().map(|(name, value)| (name.clone(), fill(value))));
+    }
+    let who = case["as"].as_str().map_or_else(|| "admin".to_owned(), |who| filled(who, saved));
+    if let Some(token) = who.strip_prefix("token:") {
+        headers.insert("Authorization".to_owned(), format!("Bearer {token}"));
+    } else if who == "admin" {
+        request = request.by(&server.admin());
+    }
+    if let Some(body) = case.get("body").filter(|body| !body.is_null()) {
+        let body = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
+        headers.entry("Content-Type".to_owned()).or_insert_with(|| "application/json".to_owned());
+        request = request.header("Expect:").body(filled(&body, saved));
+    }
+    for (name, value) in headers {
+        // curl takes a header without a value away, unless it ends in a semicolon.
+        let header = if value.is_empty() { format!("{name};") } else { format!("{name}: {value}") };
+        request = request.header(&header);
+    }
+    let other = &case["imp"];
+    if let Some(user) = other["user"].as_str() {
+        request = request.header(&format!("Impersonate-User: {user}"));
+        for group in other["groups"].as_array().into_iter().flatten() {
+            request = request.header(&format!("Impersonate-Group: {}", group.as_str().unwrap()));
+        }
+        if let Some(uid) = other["uid"].as_str() {
+            request = request.header(&format!("Impersonate-Uid: {uid}"));
+        }
+        for (key, values) in other["extra"].as_object().into_iter().flatten() {
+            for value in values.as_array().unwrap() {
+                request = request.header(&format!("Impersonate-Extra-{key}: {}", value.as_str().unwrap()));
+            }
+        }
+    }
+    read(&request.send())
+}
+
+/// What an answer shows, and the whole of it.
+fn read(answer: &Answer) -> (Seen, Value) {
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    let mut seen = Seen { code: u64::from(answer.code), ..Seen::default() };
+    if answer.media_type() != "application/json" {
+        seen.text = Some(text.chars().take(2000).collect());
+        return (seen, Value::Null);
+    }
+    if let Ok(whole) = serde_json::from_str::<Value>(&text) {
+        let is_event = whole
+            .as_object()
+            .is_some_and(|o| o.len() == 2 && o.contains_key("type") && o.contains_key("object"));
+        match is_event {
+            true => seen.events = Some(json!([clean(&whole)])),
+            false => seen.body = Some(clean(&whole)),
+        }
+        return (seen, whole);
+    }
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    seen.events = Some(events.iter().map(clean).collect());
+    (seen, Value::Array(events))
+}
+
+fn expected(case: &Value) -> Seen {
+    let expect = &case["expect"];
+    Seen {
+        code: expect["code"].as_u64().unwrap(),
+        body: expect.get("body").cloned(),
+        events: expect.get("events").cloned(),
+        text: expect["text"].as_str().map(str::to_owned),
+    }
+}
+
+/// Whether all that is in `a` is in `b`.
+fn is_within(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            a.iter().all(|(name, value)| b.get(name).is_some_and(|other| is_within(value, other)))
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_within(a, b))
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// What counts of a Status: its state, its reason, its code, and all causes by field and reason.
+fn status(body: &Value, has_causes: bool) -> Value {
+    let mut causes: Vec<(String, String)> = body["details"]["causes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|_| has_causes)
+        .map(|cause| {
+            let text = |name: &str| cause[name].as_str().unwrap_or_default().to_owned();
+            (text("field"), text("reason"))
+        })
+        .collect();
+    causes.sort();
+    json!([body["status"], body["reason"], body["code"], causes])
+}
+
+fn agrees(case: &Value, seen: &Seen) -> bool {
+    let wanted = expected(case);
+    let how = case["compare"].as_str().unwrap_or("full");
+    if wanted.code != seen.code {
+        return false;
+    }
+    if how == "code" {
+        return true;
+    }
+    if let Some(body) = wanted.body.as_ref().filter(|body| body["kind"] == "Status") {
+        let found = seen.body.as_ref().unwrap_or(&Value::Null);
+        return status(body, how != "status") == status(found, how != "status");
+    }
+    match how {
+        "status" => true,
+        "subset" => {
+            let (wanted, seen) = (wanted.body.or(wanted.events), seen.body.as_ref().or(seen.events.as_ref()));
+            is_within(&wanted.unwrap_or_default(), seen.unwrap_or(&Value::Null))
+        }
+        _ => (&wanted.body, &wanted.events, &wanted.text) == (&seen.body, &seen.events, &seen.text),
+    }
+}
+
+fn dig<'v>(value: &'v Value, path: &str) -> &'v Value {
+    path.split('.').fold(value, |value, step| match step.parse::<usize>() {
+        Ok(index) if value.is_array() => &value[index],
+        _ => &value[step],
+    })
+}
+
+/// Replays a recording; returns how many cases there are, and what differs.
+fn replay(topic: &str) -> (usize, String) {
+    let state = r#"{"kind":"List","apiVersion":"v1","items":[]}"#.to_owned();
+    let server = start_with(Setup { state: Some(state), keeps_objects: true, ..Setup::default() });
+    let cases = recorded::lines(&format!("http/{topic}.jsonl"));
+    let mut saved = BTreeMap::new();
+    let mut differences = String::new();
+    for case in &cases {
+        // What controllers do takes its time.
+        let until = Instant::now() + Duration::from_secs(case["wait"].as_u64().unwrap_or(0));
+        let (seen, whole) = loop {
+            let (seen, whole) = ask(&server, case, &saved);
+            if agrees(case, &seen) || Instant::now() >= until {
+                break (seen, whole);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        };
+        for (name, path) in case["save"].as_object().into_iter().flatten() {
+            let found = dig(&whole, path.as_str().unwrap());
+            let text = found.as_str().map_or_else(|| found.to_string(), str::to_owned);
+            saved.insert(name.clone(), text);
+        }
+        if !agrees(case, &seen) {
+            let wanted = expected(case);
+            let (id, method, path) = (&case["id"], &case["method"], &case["path"]);
+            writeln!(differences, "{id}: {method} {path}\n  want {wanted:?}\n  got  {seen:?}").unwrap();
+        }
+    }
+    (cases.len(), differences)
+}
+
+macro_rules! topics {
+    ($($test:ident $topic:literal),* $(,)?) => {
+        /// The recordings that are replayed with no difference.
+        const AGREED: &[&str] = &[$($topic),*];
+
+        $(#[test]
+        fn $test() {
+            let (count, differences) = replay($topic);
+            assert!(count > 0);
+            assert!(differences.is_empty(), "{differences}");
+        })*
+    };
+}
+
+topics! {
+    bodies_are_answered_as_recorded "bodies",
+    dra_objects_are_answered_as_recorded "dra-objects",
+    lists_are_answered_as_recorded "lists",
+    nodes_are_answered_as_recorded "nodes",
+    invalid_pods_are_answered_as_recorded "pods-invalid",
+}
+
+#[test]
+fn every_recording_is_replayed_or_named_as_not_served() {
+    let recordings: Vec<String> = recorded::names()
+        .iter()
+        .filter_map(|name| Some(name.strip_prefix("http/")?.strip_suffix(".jsonl")?.to_owned()))
+        .collect();
+    assert!(recordings.len() > 40);
+    for topic in &recordings {
+        let (agreed, missing) = (AGREED.contains(&topic.as_str()), NOT_SERVED.contains(&topic.as_str()));
+        assert!(agreed != missing, "{topic}");
+    }
+    assert_eq!(recordings.len(), AGREED.len() + NOT_SERVED.len());
+}
