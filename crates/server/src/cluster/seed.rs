@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use kinds::Map;
 use kinds::resource::Resource;
 use kinds::resources::core::namespaces::NAMESPACES;
+use kinds::resources::pods::{self, PODS};
 use portcullis_kinds as kinds;
 use portcullis_policy::field_error::FieldError;
 use portcullis_store::{Expect, List, Revision, Store as _, StoreError, Write};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::write;
 use crate::api::rest::{decode, meta, now, storage};
@@ -160,13 +161,21 @@ fn check_place(resource: &Resource, namespace: &str, name: &str) -> Result<(), F
     }
 }
 
-/// An object as it is stored: as if it had been created, and then its status written.
+/// What objects have that no client can create them with.
+const EPHEMERAL: &str = "ephemeralContainers";
+
+/// An object as it is stored: as if it had been created, and then what its subresources are for written.
 fn complete(resource: &'static Resource, mut object: Map) -> Result<Map, Fault> {
     crate::api::rest::context::default(resource, &mut object);
     let (uid, made) =
         (meta::text(&object, "uid").to_owned(), meta::text(&object, "creationTimestamp").to_owned());
     let said = object.clone();
     meta::unset(&mut object, "resourceVersion");
+    let is_pod = std::ptr::eq(resource, &raw const PODS);
+    let ephemeral = match object.get_mut("spec").and_then(Value::as_object_mut) {
+        Some(spec) if is_pod => spec.remove(EPHEMERAL),
+        _ => None,
+    };
     meta::identify(&mut object, now()).map_err(|status| internal(&status))?;
     for (field, value) in [("uid", uid), ("creationTimestamp", made)] {
         if !value.is_empty() {
@@ -177,6 +186,14 @@ fn complete(resource: &'static Resource, mut object: Map) -> Result<Map, Fault> 
     let mut errors = kinds::meta::validate(&object, resource);
     errors.extend((resource.validate_create)(&object));
     refuse(errors)?;
+    if let Some(containers) = ephemeral {
+        let before = object.clone();
+        if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.insert(EPHEMERAL.to_owned(), containers);
+        }
+        pods::prepare_ephemeral_containers(&mut object, &before);
+        refuse(pods::validate_ephemeral_containers(&object, &before))?;
+    }
     let has_status = resource.subresources.iter().any(|below| below.name == "status");
     let Some(status) = said.get("status").filter(|status| has_status && !status.is_null()) else {
         return Ok(object);
