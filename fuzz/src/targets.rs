@@ -3,6 +3,7 @@
 mod certificates;
 mod kinds;
 mod objects;
+mod patches;
 mod policies;
 mod requests;
 mod review_lines;
@@ -22,6 +23,7 @@ pub(crate) struct Target {
 pub(crate) const TARGETS: &[Target] = &[
     Target { name: "json", dictionary: objects::JSON, run: objects::json },
     Target { name: "object-json", dictionary: kinds::OBJECT_JSON, run: kinds::object_json },
+    Target { name: "patch", dictionary: patches::PATCH, run: patches::patch },
     Target { name: "object-protobuf", dictionary: kinds::OBJECT_PROTOBUF, run: kinds::object_protobuf },
     Target { name: "state-json", dictionary: objects::STATE_JSON, run: objects::state_json },
     Target { name: "state-yaml", dictionary: objects::STATE_YAML, run: objects::state_yaml },

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 #[command(next_help_heading = "State and authorizers")]
 pub struct EngineFlags {
     /// Kubernetes objects as `kubectl get -o json|yaml` prints them: a file, or a directory that is read recursively
-    /// (.json .yaml .yml). Repeatable. Without it there are no objects
+    /// (.json .yaml .yml). Repeatable. Without it there are no objects; `serve` begins an empty store with them
     #[arg(long, value_name = "FILE|DIR")]
     pub state: Vec<PathBuf>,
 

@@ -18,7 +18,6 @@ use prometheus_client::registry::Registry;
 
 use crate::api::route::{Labels, Route};
 use crate::authz::{Outcome, Verdict};
-use crate::state::metrics::StateMetrics;
 
 /// The buckets of `apiserver_request_duration_seconds`.
 const REQUEST_SECONDS: &[f64] = &[
@@ -46,8 +45,6 @@ pub struct Metrics {
     pub handshake_failures: Counter,
     /// Stored objects that decisions cannot go by, each time that one is met.
     pub refused_objects: Counter,
-    /// The state files, where the server decides over such.
-    pub state: StateMetrics,
 }
 
 struct Hot {
@@ -123,8 +120,6 @@ impl Default for Metrics {
             "Stored objects that decisions cannot go by",
             refused_objects.clone(),
         );
-        let state = StateMetrics::default();
-        state.register(&mut registry);
         let result = |result| AuthorizationResult {
             attempts: attempts.get_or_create_owned(&ResultLabels { result }),
             time: authorization.get_or_create_owned(&ResultLabels { result }),
@@ -143,7 +138,6 @@ impl Default for Metrics {
             connections,
             handshake_failures,
             refused_objects,
-            state,
         }
     }
 }

@@ -1,43 +1,41 @@
-//! `portcullis serve`: an API server, or an API endpoint that decides over a snapshot of a cluster.
+//! `portcullis serve`: a Kubernetes API server on a store of its own.
 
 use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use clap::{Args, ValueEnum};
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::authn::Authentication;
 use portcullis_server::authz::Authorization;
 use portcullis_server::bootstrap::Bootstrap;
-use portcullis_server::cluster::Cluster;
+use portcullis_server::cluster::seed::{SeedError, Seeded};
+use portcullis_server::cluster::{Cluster, ClusterError};
 use portcullis_server::config::{Limits, RuntimeConfig, ServeConfig};
 use portcullis_server::controller::Controllers;
 use portcullis_server::metrics::Metrics;
-use portcullis_server::state::{Source, Watch};
 use portcullis_server::token_file::TokenFile;
 use portcullis_server::{App, Server};
-use tokio::runtime::Runtime;
+use portcullis_store::embedded::Options;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::engine_flags::{EngineFlags, threads};
+use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
 
 /// The file of the objects, in the data directory.
 const STORE: &str = "objects.redb";
-/// How often the state files are looked at.
-const LOOK: Duration = Duration::from_secs(1);
 
-/// Serve the Kubernetes API over HTTPS, on a store of its own or over a snapshot of a cluster
+/// Serve the Kubernetes API over HTTPS, for kubectl, kubelets and controllers
 ///
-/// The first start makes a certificate authority, a serving certificate, and a client certificate with a kubeconfig for
-/// the administrator in the data directory. Objects are kept there as well. With --state nothing is kept: access
-/// reviews alone are answered, over the objects in those files, which are read again when they change; a broken file
-/// leaves the old state in force. DIVERGES from kube-apiserver: the default modes are Node,RBAC, not AlwaysAllow.
+/// Objects are kept in the data directory. The first start also makes a certificate authority, a serving certificate, and
+/// a client certificate with a kubeconfig for the administrator there. An empty store can begin with the objects of
+/// files (--state); once it holds objects, files are passed over.
+///
+/// DIVERGES from kube-apiserver: the default modes are Node,RBAC, not AlwaysAllow.
 ///
 /// Exit codes: 0 told to stop; 2 bad flags or input; 3 the address or the data directory cannot be had.
 #[derive(Args, Debug)]
@@ -57,20 +55,20 @@ pub struct ServeArgs {
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     secure_port: u16,
 
+    /// Users with tokens: a CSV file of token, user name, user uid, and groups within quotes. Read at start
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+
     /// Serve requests without credentials as system:anonymous
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     anonymous_auth: bool,
 
-    /// Take these static tokens: a CSV file of token,user,uid,"group1,group2"
-    #[arg(long, value_name = "FILE")]
-    token_auth_file: Option<PathBuf>,
-
-    /// Switch API versions on or off: authorization.k8s.io/v1beta1=true
+    /// Switch old API versions on: GROUP/VERSION=true, comma separated. There are authorization.k8s.io/v1beta1,
+    /// rbac.authorization.k8s.io/v1beta1 and rbac.authorization.k8s.io/v1alpha1
     #[arg(long, value_name = "VERSIONS", default_value = "", hide_default_value = true)]
     runtime_config: String,
 
-    /// Have the default RBAC policy of Kubernetes: with mode RBAC, what of it is not stored is written at each start.
-    /// With --state it is there beside the objects, and objects of the same name win
+    /// Write what is not stored of the default RBAC policy of Kubernetes at each start
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     default_policy: bool,
 
@@ -104,93 +102,38 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     };
     let engine =
         EngineConfig { default_policy: args.default_policy, masters_first: true, ..args.engine.config()? };
-    let tokens = tokens(args.token_auth_file.as_deref())?;
-    let bootstrap = || {
-        Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
-            .map_err(Failure::unreachable)
-    };
-    if args.engine.state.is_empty() {
-        return serve_cluster(&config, &engine, &bootstrap()?, tokens);
-    }
-    let source = Source { paths: args.engine.state.clone(), config: engine, threads: threads() };
-    let started = Instant::now();
-    let (watch, engine, summary) = Watch::start(source).map_err(Failure::input)?;
-    let loaded = started.elapsed();
-    tracing::info!(
-        files = summary.files,
-        objects = summary.object_count(),
-        ignored = summary.ignored_count(),
-        seconds = loaded.as_secs_f64(),
-        "state loaded"
-    );
-    let bootstrap = bootstrap()?;
-    runtime()?.block_on(async {
-        let metrics = Metrics::default();
-        metrics.state.loaded(&engine, &summary, loaded);
-        let app = Arc::new(app(&config, &bootstrap, tokens, Authorization::new(engine), metrics));
-        let server = listen(&config, &bootstrap, &app).await?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let watching = std::thread::spawn({
-            let (app, stop) = (Arc::clone(&app), Arc::clone(&stop));
-            move || follow(watch, &app, &stop)
-        });
-        server.serve(told_to_stop()).await;
-        stop.store(true, Ordering::Relaxed);
-        watching.thread().unpark();
-        if watching.join().is_err() {
-            tracing::error!("the thread that watches the state files had failed");
-        }
-        tracing::info!("stopped");
-        Ok(ExitCode::SUCCESS)
-    })
+    let tokens = args.token_auth_file.as_deref().map(tokens).transpose()?;
+    let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
+        .map_err(Failure::unreachable)?;
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
+    runtime.block_on(serve(&config, &engine, &args.engine.state, tokens.unwrap_or_default(), &bootstrap))
 }
 
-/// Serves a cluster of its own.
-fn serve_cluster(
+async fn serve(
     config: &ServeConfig,
     engine: &EngineConfig,
-    bootstrap: &Bootstrap,
+    state: &[PathBuf],
     tokens: TokenFile,
+    bootstrap: &Bootstrap,
 ) -> Result<ExitCode, Failure> {
-    runtime()?.block_on(async {
-        let metrics = Metrics::default();
-        let path = config.data_dir.join(STORE);
-        let cluster = Cluster::open(&path, engine, &metrics).await.map_err(|error| {
-            Failure::unreachable(format_args!("{}: {error} (--data-dir)", path.display()))
-        })?;
-        let authorization = Authorization::new(Arc::clone(&cluster.engine));
-        let app =
-            app(config, bootstrap, tokens, authorization, metrics).with_backend(Arc::clone(&cluster.backend));
-        let app = Arc::new(app);
-        let controllers = Controllers::start(&cluster.backend, bootstrap.authority_pem()).await;
-        let server = listen(config, bootstrap, &app).await?;
-        server.serve(told_to_stop()).await;
-        controllers.stop().await;
-        tracing::info!("stopped");
-        Ok(ExitCode::SUCCESS)
-    })
-}
-
-fn runtime() -> Result<Runtime, Failure> {
-    Runtime::new().map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))
-}
-
-fn app(
-    config: &ServeConfig,
-    bootstrap: &Bootstrap,
-    tokens: TokenFile,
-    authorization: Authorization,
-    metrics: Metrics,
-) -> App {
+    let metrics = Metrics::default();
+    let store = config.data_dir.join(STORE);
+    let opened = Cluster::open_seeded(Options::file(&store), engine, &metrics, state).await;
+    let (cluster, seeded) = opened.map_err(|error| match error {
+        ClusterError::Seed(SeedError::File(error)) => Failure::input(error),
+        ClusterError::Engine(error) => Failure::input(error),
+        error => Failure::unreachable(error),
+    })?;
+    tell(&seeded, &store);
     let authentication =
         Authentication::new(bootstrap.clients.clone(), config.anonymous_auth).with_tokens(tokens);
-    App::new(authentication, authorization, config.runtime_config, config.limits).with_metrics(metrics)
-}
-
-/// Listens, and tells the user how to go on.
-async fn listen(config: &ServeConfig, bootstrap: &Bootstrap, app: &Arc<App>) -> Result<Server, Failure> {
+    let authorization = Authorization::new(Arc::clone(&cluster.engine));
+    let app = App::new(authentication, authorization, config.runtime_config, config.limits);
+    let app = Arc::new(app.with_metrics(metrics).with_backend(Arc::clone(&cluster.backend)));
+    let controllers = Controllers::start(&cluster.backend, bootstrap.authority_pem()).await;
     let address = SocketAddr::new(config.bind_address, config.secure_port);
-    let server = Server::bind(address, bootstrap.tls.clone(), Arc::clone(app)).await.map_err(|error| {
+    let server = Server::bind(address, bootstrap.tls.clone(), Arc::clone(&app)).await.map_err(|error| {
         Failure::unreachable(format_args!(
             "cannot listen on {address}: {error} (--bind-address, --secure-port)"
         ))
@@ -201,19 +144,44 @@ async fn listen(config: &ServeConfig, bootstrap: &Bootstrap, app: &Arc<App>) -> 
     let kubeconfig = bootstrap.write_kubeconfig(address.port()).map_err(Failure::unreachable)?;
     tracing::info!(%address, "listening");
     println!("Serving on https://{address}");
-    let first = if app.backend().is_some() { "get namespaces" } else { "auth can-i --list" };
-    println!("Try: kubectl --kubeconfig {} {first}", kubeconfig.display());
-    Ok(server)
+    println!("Try: kubectl --kubeconfig {} get namespaces", kubeconfig.display());
+    server.serve(told_to_stop()).await;
+    controllers.stop().await;
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
 }
 
-/// The users of the file of tokens.
-fn tokens(path: Option<&Path>) -> Result<TokenFile, Failure> {
-    let Some(path) = path else { return Ok(TokenFile::default()) };
-    let failed = |error: &dyn std::fmt::Display| {
-        Failure::input(format_args!("{}: {error} (--token-auth-file)", path.display()))
-    };
-    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
-    TokenFile::read(&text).map_err(|error| failed(&error))
+/// Tells what became of `--state`.
+fn tell(seeded: &Seeded, store: &Path) {
+    match seeded {
+        Seeded::NoFiles => {}
+        Seeded::PassedOver => tracing::warn!(
+            "--state is passed over: {} holds objects already, and files fill an empty store only. Change objects with \
+             kubectl, or begin anew with another --data-dir",
+            store.display()
+        ),
+        Seeded::Done(summary) => {
+            tracing::info!(
+                files = summary.files,
+                objects = summary.objects,
+                ignored = summary.ignored,
+                "the store begins with the objects of --state"
+            );
+            if !summary.namespaces.is_empty() {
+                tracing::info!(namespaces = summary.namespaces.join(","), "namespaces made for them");
+            }
+            if summary.unknown_fields > 0 {
+                tracing::warn!(count = summary.unknown_fields, "fields that are not known were passed over");
+            }
+        }
+    }
+}
+
+fn tokens(path: &Path) -> Result<TokenFile, Failure> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::input(format_args!("cannot read --token-auth-file {name}: {error}")))?;
+    TokenFile::read(&text).map_err(|error| Failure::input(format_args!("--token-auth-file {name}: {error}")))
 }
 
 fn log(format: LoggingFormat) {
@@ -228,26 +196,6 @@ fn log(format: LoggingFormat) {
         LoggingFormat::Json => log.json().try_init(),
         LoggingFormat::Text => log.try_init(),
     };
-}
-
-/// Takes every change of the state files in. A file that cannot be used changes nothing but the log and a metric.
-fn follow(mut watch: Watch, app: &App, stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        std::thread::park_timeout(LOOK);
-        let started = Instant::now();
-        match watch.check() {
-            None => {}
-            Some(Ok((engine, summary))) => {
-                app.metrics().state.loaded(&engine, &summary, started.elapsed());
-                app.authorization().replace(engine);
-                tracing::info!(files = summary.files, objects = summary.object_count(), "state reloaded");
-            }
-            Some(Err(error)) => {
-                app.metrics().state.refused();
-                tracing::error!(%error, "the changed state cannot be used; the old one stays in force");
-            }
-        }
-    }
 }
 
 /// Waits for the signals that mean stop.

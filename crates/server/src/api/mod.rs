@@ -4,6 +4,7 @@ pub mod discovery;
 mod fields;
 mod finish;
 pub mod health;
+pub mod issuer;
 mod metrics;
 mod negotiate;
 mod openapi;
@@ -58,6 +59,7 @@ pub(crate) async fn answer(
         }
         (Route::SelfReview, ..) => self_review::answer(permit, app, head, body).await,
         (Route::Root | Route::Discovery, ..) => discovery::answer(permit, app, path, head),
+        (Route::Issuer(document), ..) => issuer::answer(permit, document, head),
         (Route::OpenApi, ..) => openapi::answer(permit, app, path, head),
     };
     answer.unwrap_or_else(Status::into_answer)

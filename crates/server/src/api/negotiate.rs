@@ -84,6 +84,15 @@ pub(crate) fn prefers(headers: &HeaderMap, media: &str) -> Result<bool, Status> 
     found.ok_or_else(|| Status::not_acceptable(ACCEPTED))
 }
 
+/// Lets through who takes a document that has this media type and no other.
+///
+/// # Errors
+/// 406 for everybody else.
+pub(crate) fn only(headers: &HeaderMap, media: &'static str) -> Result<(), Status> {
+    let is_taken = |clause: &Clause<'_>| clause.media == "*/*" || clause.media.eq_ignore_ascii_case(media);
+    if clauses(headers).iter().any(is_taken) { Ok(()) } else { Err(Status::not_acceptable(media)) }
+}
+
 /// What the client takes of objects.
 ///
 /// # Errors

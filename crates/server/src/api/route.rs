@@ -10,6 +10,7 @@ use portcullis_kinds as kinds;
 use portcullis_policy as policy;
 
 use super::discovery::Documents;
+use super::issuer;
 use super::self_review;
 
 const SELF_REVIEWS: &str = "selfsubjectreviews";
@@ -27,6 +28,8 @@ pub enum Route {
     Metrics,
     /// Nothing, below a served API group (AP-1).
     NotFound,
+    /// Who issues service-account tokens.
+    Issuer(issuer::Document),
     /// `/openapi/v2`, `/openapi/v3` and what is below it.
     OpenApi,
     /// An object, a collection, or what is below an object.
@@ -256,6 +259,10 @@ impl Route {
                 (Some("v2"), None) | (Some("v3"), _) => Self::OpenApi,
                 _ => Self::PageNotFound,
             },
+            Some(".well-known") if path == "/.well-known/openid-configuration" => {
+                Self::Issuer(issuer::Document::Configuration)
+            }
+            Some("openid") if path == "/openid/v1/jwks" => Self::Issuer(issuer::Document::Keys),
             Some("version") if segments.next().is_none() => Self::Version,
             Some(_) => Self::PageNotFound,
         }
@@ -304,6 +311,7 @@ impl Route {
         let path = |resource| Labels { group: "", version: "", resource, subresource: "", scope: "" };
         match self {
             Self::Discovery | Self::Root => path("discovery"),
+            Self::Issuer(_) => path("issuer"),
             Self::OpenApi => path("openapi"),
             Self::Health(probe) => path(probe.name()),
             Self::Metrics => path("metrics"),
@@ -341,10 +349,17 @@ impl Route {
 
     /// Every path that is served apart from objects, at least one for each route.
     pub fn paths(documents: &Documents) -> Vec<String> {
-        let mut paths: Vec<String> = ["/", "/metrics", "/openapi/v2", "/openapi/v3", "/version"]
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
+        let mut paths: Vec<String> = [
+            "/",
+            "/.well-known/openid-configuration",
+            "/metrics",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/openid/v1/jwks",
+            "/version",
+        ]
+        .map(str::to_owned)
+        .into();
         for probe in [Probe::Healthz, Probe::Livez, Probe::Readyz] {
             paths.push(format!("/{}", probe.name()));
             paths.push(format!("/{}/ping", probe.name()));

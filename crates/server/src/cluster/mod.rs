@@ -5,9 +5,10 @@
 
 pub mod default_policy;
 mod follow;
+pub mod seed;
 pub(crate) mod write;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use policy::chain::Mode;
@@ -17,6 +18,7 @@ use portcullis_store::embedded::Options;
 use portcullis_store::{List, Store as _, StoreError};
 
 use self::follow::Follower;
+use self::seed::{SeedError, Seeded};
 use crate::api::rest::system_namespaces;
 use crate::backend::Backend;
 use crate::controller::aggregation;
@@ -37,6 +39,9 @@ pub enum ClusterError {
     /// The modes contradict each other.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// The files that an empty store is to begin with cannot be used.
+    #[error(transparent)]
+    Seed(#[from] SeedError),
     /// What every cluster has cannot be written.
     #[error("{what} cannot be written: {why}")]
     Initial {
@@ -51,24 +56,29 @@ pub enum ClusterError {
 }
 
 impl Cluster {
-    /// Opens a store in a file, takes in everything that is stored, and writes what every cluster has: its namespaces
-    /// and, with mode RBAC, the default policy if `config` wants it. Nothing is to be served before that.
+    /// Opens a store, takes in everything that is stored, and writes what every cluster has: its namespaces and, with
+    /// mode RBAC, the default policy if `config` wants it. Nothing is to be served before that.
     ///
     /// # Errors
     /// See [`ClusterError`]. Objects that the engine cannot take in are none.
-    pub async fn open(path: &Path, config: &EngineConfig, metrics: &Metrics) -> Result<Self, ClusterError> {
-        Self::over(Options::file(path), config, metrics).await
+    pub async fn open(
+        options: Options,
+        config: &EngineConfig,
+        metrics: &Metrics,
+    ) -> Result<Self, ClusterError> {
+        Ok(Self::open_seeded(options, config, metrics, &[]).await?.0)
     }
 
-    /// A cluster that is gone with the process.
+    /// As [`Self::open`]; a store that is empty begins with the objects of these files, all or none of them.
     ///
     /// # Errors
-    /// As [`Cluster::open`].
-    pub async fn in_memory(config: &EngineConfig, metrics: &Metrics) -> Result<Self, ClusterError> {
-        Self::over(Options::memory(), config, metrics).await
-    }
-
-    async fn over(options: Options, config: &EngineConfig, metrics: &Metrics) -> Result<Self, ClusterError> {
+    /// As [`Self::open`], and files that cannot be used.
+    pub async fn open_seeded(
+        options: Options,
+        config: &EngineConfig,
+        metrics: &Metrics,
+        files: &[PathBuf],
+    ) -> Result<(Self, Seeded), ClusterError> {
         // The default policy is stored: what is deleted of it is gone until the next start (RB-102).
         let live = EngineConfig { default_policy: false, admission: true, ..config.clone() };
         let engine = Arc::new(LiveEngine::new(&live)?);
@@ -84,8 +94,9 @@ impl Cluster {
         engine.mark_complete();
         tracing::info!(objects = stored.len(), "objects loaded");
         let cluster = Self { backend: Arc::new(backend), engine };
+        let seeded = seed::seed(&cluster.backend, files).await?;
         cluster.begin(config).await?;
-        Ok(cluster)
+        Ok((cluster, seeded))
     }
 
     async fn begin(&self, config: &EngineConfig) -> Result<(), ClusterError> {

@@ -51,7 +51,22 @@ fn item_type<'t>(pieces: &'t Pieces<'t>, piece: Piece<'t>) -> Option<&'t ItemTyp
     pieces.lists.get(usize::try_from(piece.item?.list).ok()?)?.as_ref()
 }
 
-fn decode_alone<'t>(json: &'t str, list: Option<&'t ItemType>) -> Result<Decoded<'t>, JsonError> {
+/// The `apiVersion` and `kind` of one piece of `text`, which is checked to be strict JSON.
+///
+/// # Errors
+/// As [`decode`], except that nothing is decoded.
+pub(super) fn type_of<'t>(
+    text: &str,
+    pieces: &'t Pieces<'t>,
+    piece: Piece<'t>,
+) -> Result<(Cow<'t, str>, Cow<'t, str>), JsonError> {
+    type_alone(piece.text, item_type(pieces, piece)).map_err(|error| place(text, piece, error))
+}
+
+fn type_alone<'t>(
+    json: &'t str,
+    list: Option<&'t ItemType>,
+) -> Result<(Cow<'t, str>, Cow<'t, str>), JsonError> {
     let fault = |path: &str, reason: String| JsonError::at(json, 1, path, reason);
     if !json.starts_with('{') {
         json::check(json)?;
@@ -65,6 +80,12 @@ fn decode_alone<'t>(json: &'t str, list: Option<&'t ItemType>) -> Result<Decoded
     if let Some(reason) = misplaced(&api_version, &kind) {
         return Err(fault("kind", reason.to_owned()));
     }
+    Ok((api_version, kind))
+}
+
+fn decode_alone<'t>(json: &'t str, list: Option<&'t ItemType>) -> Result<Decoded<'t>, JsonError> {
+    let fault = |path: &str, reason: String| JsonError::at(json, 1, path, reason);
+    let (api_version, kind) = type_alone(json, list)?;
     let Some(known) = Kind::of(&api_version, &kind) else {
         return Ok(Decoded::Ignored { api_version, kind });
     };

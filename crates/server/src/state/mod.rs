@@ -18,7 +18,6 @@ use portcullis_policy::objects::{Kind, Object};
 mod decode;
 mod error;
 mod files;
-pub mod metrics;
 mod parallel;
 mod seen;
 mod source;
@@ -27,7 +26,7 @@ pub(crate) mod yaml;
 
 pub use error::StateError;
 pub use files::{Format, MAX_FILE_BYTES, MAX_YAML_BYTES};
-pub use source::{Source, SourceError, Watch};
+pub use source::{Source, SourceError};
 
 use decode::Decoded;
 use parallel::Chunk;
@@ -72,6 +71,45 @@ pub fn load(paths: &[PathBuf], threads: NonZeroUsize, sink: &mut Sink<'_>) -> Re
         loader.file(&path)?;
     }
     Ok(loader.finish())
+}
+
+/// One object of a file, of whatever kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Document<'t> {
+    pub(crate) api_version: &'t str,
+    pub(crate) kind: &'t str,
+    /// The object itself, in JSON.
+    pub(crate) json: &'t str,
+}
+
+/// What is wrong with an object: the field, and why.
+pub(crate) type Fault = (String, String);
+
+/// Hands out every object of the files that the paths mean, in order, and tells how many files there were.
+///
+/// # Errors
+/// As [`load`], and what `take` says of an object.
+pub(crate) fn documents(
+    paths: &[PathBuf],
+    take: &mut dyn FnMut(Document<'_>) -> Result<(), Fault>,
+) -> Result<usize, StateError> {
+    let files = files::find(paths)?;
+    for file in &files {
+        let (format, text) = files::read(file)?;
+        let of_file = |error| StateError::of(file, error);
+        let text = match format {
+            Format::Json => text,
+            Format::Yaml => yaml::to_json(&text).map_err(of_file)?,
+        };
+        let pieces = split::split(&text).map_err(of_file)?;
+        for piece in &pieces.pieces {
+            let (api_version, kind) = decode::type_of(&text, &pieces, *piece).map_err(of_file)?;
+            let document = Document { api_version: &api_version, kind: &kind, json: piece.text };
+            let fault = |(field, reason): Fault| decode::fault(&text, *piece, &field, reason);
+            take(document).map_err(fault).map_err(of_file)?;
+        }
+    }
+    Ok(files.len())
 }
 
 /// Loads one file after another.

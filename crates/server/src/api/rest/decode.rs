@@ -40,7 +40,7 @@ pub(crate) fn object(
     let served = target.served;
     let expected = Expected { kind: served.kind, api_version: &served.api_version(), shape: shape(served) };
     let Body { object, warnings } = document(bytes, form, expected, validation)?;
-    let mut object = current(object, target)?;
+    let mut object = current(object, target.resource)?;
     super::context::default(target.resource, &mut object);
     Ok(Body { object, warnings })
 }
@@ -49,11 +49,11 @@ pub(crate) fn object(
 ///
 /// # Errors
 /// It means none, which does not happen to what was decoded by its shape.
-pub(crate) fn current(mut document: Map, target: &Target<'_>) -> Result<Map, Status> {
+pub(crate) fn current(mut document: Map, resource: &Resource) -> Result<Map, Status> {
     if !rbac::upgrade(&mut document) {
         return Ok(document);
     }
-    let decoded = kinds::decode::value(document.into(), shape(target.resource)).map_err(Status::internal)?;
+    let decoded = kinds::decode::value(document.into(), shape(resource)).map_err(Status::internal)?;
     Ok(decoded.object)
 }
 

@@ -5,7 +5,7 @@
 pub(crate) mod admission;
 pub(crate) mod binding;
 mod collection;
-mod context;
+pub(crate) mod context;
 mod create;
 pub(crate) mod decode;
 pub(crate) mod delete;

@@ -101,7 +101,7 @@ impl Patch<'_> {
                 return Err(invalid(&format!("strict decoding error: {}", problems.join(", "))));
             }
         }
-        let mut object = decode::current(object, &call.target)?;
+        let mut object = decode::current(object, call.target.resource)?;
         context::default(call.target.resource, &mut object);
         update::check_name(call, &object)?;
         Ok(object)

@@ -141,8 +141,3 @@ fn find(group: &str, plural: &str) -> Option<&'static Resource> {
         _ => kinds::resources::find(group, plural),
     }
 }
-
-/// Whether the path is below an API group that has kinds.
-pub(crate) fn is_known_group(info: &RequestInfo) -> bool {
-    info.prefix() == "apis" && kinds::resources::ALL.iter().any(|resource| resource.group == info.group())
-}

@@ -1,0 +1,69 @@
+//! Patches of all forms: an object and a patch with a tab between them. What comes out is bounded, reads the same
+//! again, and if it is a pod it can be judged as one.
+
+use portcullis_kinds::patch::{self, MAX_COPIED, PatchError, PatchKind};
+use portcullis_kinds::{Map, decode, meta, resources};
+use serde_json::Value;
+
+pub(super) const PATCH: &[&str] = &[
+    "\t",
+    "[{\"op\":\"copy\",\"from\":\"/spec\",\"path\":\"/spec/x\"}]",
+    "{\"op\":\"add\",\"path\":\"/spec/containers/-\",\"value\":{}},",
+    "{\"op\":\"move\",\"from\":\"/a\",\"path\":\"/b/a\"},",
+    "{\"op\":\"remove\",\"path\":\"/spec/containers/-1\"},",
+    "\"$patch\":\"replace\",",
+    "\"$patch\":\"delete\",",
+    "\"$retainKeys\":[\"name\"],",
+    "\"$setElementOrder/containers\":[{\"name\":\"c\"}],",
+    "\"$deleteFromPrimitiveList/finalizers\":[\"a\"],",
+    "\"finalizers\":[\"a\",\"b\"],",
+    "\"containers\":[{\"name\":\"c\"}],",
+    "\"metadata\":{",
+    "\"spec\":{",
+    "~01",
+    "null",
+];
+
+pub(super) fn patch(input: &[u8]) -> bool {
+    let Some(tab) = input.iter().position(|byte| *byte == b'\t') else { return false };
+    let (current, patch) = (&input[..tab], &input[tab + 1..]);
+    let pods = resources::find("", "pods").expect("pods are a kind");
+    let Ok(current) = decode::json(current, pods.schema) else { return false };
+    let mut taken = false;
+    for kind in [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic] {
+        let _ = patch::problems(kind, patch);
+        match patch::apply(kind, &current.object, patch, pods.schema) {
+            Ok(patched) => {
+                taken = true;
+                promise_to_be_bounded(&patched, input.len());
+                judge(patched, &current.object);
+            }
+            Err(error) => promise_a_reason(&error),
+        }
+    }
+    taken
+}
+
+fn promise_to_be_bounded(patched: &Map, input: usize) {
+    let text = serde_json::to_string(patched).expect("an object prints");
+    // Escapes and what decoding prints always make an object longer than it was written.
+    assert!(text.len() <= 64 * input + MAX_COPIED, "{} bytes of {input}", text.len());
+}
+
+fn promise_a_reason(error: &PatchError) {
+    assert!(matches!(error.code(), 400 | 413 | 422 | 500), "{error:?}");
+    assert!(!error.to_string().is_empty(), "{error:?}");
+}
+
+/// What an update does with the result.
+fn judge(patched: Map, current: &Map) {
+    let pods = resources::find("", "pods").expect("pods are a kind");
+    let Ok(decoded) = decode::value(Value::Object(patched), pods.schema) else { return };
+    let mut pod = decoded.object;
+    (pods.default)(&mut pod);
+    meta::carry_over(&mut pod, current);
+    (pods.prepare_update)(&mut pod, current);
+    let _ = meta::validate_update(&pod, current, pods, false);
+    let _ = (pods.validate_update)(&pod, current);
+    let _ = (pods.row)(&pod, 0);
+}
