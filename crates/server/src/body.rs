@@ -12,8 +12,40 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 pub enum Body {
     /// Everything at once; nothing once it has been sent.
     Whole(Bytes),
+    /// What is known from the beginning, and too much to be put together at once.
+    Parts(Parts),
     /// Piece by piece.
     Stream(Pieces),
+}
+
+/// The pieces of a body, each made when the client has taken those before it.
+pub struct Parts(Box<dyn Iterator<Item = Bytes> + Send>);
+
+impl Parts {
+    /// These pieces, none of which is empty.
+    pub(crate) fn new(pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Self {
+        Self(Box::new(pieces))
+    }
+}
+
+impl Iterator for Parts {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        self.0.next()
+    }
+}
+
+impl HttpBody for Parts {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.next().map(|piece| Ok(Frame::data(piece))))
+    }
 }
 
 type Pieces = Pin<Box<dyn HttpBody<Data = Bytes, Error = Infallible> + Send>>;
@@ -23,6 +55,7 @@ impl Body {
     pub(crate) fn with(self, guard: impl Send + Unpin + 'static) -> Self {
         match self {
             Self::Whole(bytes) => Self::Whole(bytes),
+            Self::Parts(parts) => Self::Stream(Box::pin(Guarded { pieces: Box::pin(parts), _guard: guard })),
             Self::Stream(pieces) => Self::Stream(Box::pin(Guarded { pieces, _guard: guard })),
         }
     }
@@ -62,6 +95,7 @@ impl HttpBody for Body {
         match &mut *self {
             Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(mem::take(bytes))))),
+            Self::Parts(parts) => Pin::new(parts).poll_frame(cx),
             Self::Stream(stream) => stream.as_mut().poll_frame(cx),
         }
     }
@@ -69,6 +103,7 @@ impl HttpBody for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_empty(),
+            Self::Parts(parts) => parts.is_end_stream(),
             Self::Stream(stream) => stream.is_end_stream(),
         }
     }
@@ -76,6 +111,7 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Parts(parts) => HttpBody::size_hint(parts),
             Self::Stream(stream) => stream.size_hint(),
         }
     }

@@ -1,6 +1,7 @@
 //! The last step of every answer: YAML for those who ask for it, and compression where it pays.
 
 use std::io::Write as _;
+use std::mem;
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -9,7 +10,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue};
 
 use super::negotiate::{self, Syntax};
-use crate::body::Body;
+use crate::body::{Body, Parts};
 use crate::status::{Answer, JSON};
 
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
@@ -19,11 +20,19 @@ const COMPRESS_FROM: usize = 128 * 1024;
 /// Gives an answer the form that the client asked for. Streams stay as they are.
 pub(crate) fn finish(answer: Answer, headers: &HeaderMap) -> Answer {
     let (mut head, body) = answer.into_parts();
-    let Body::Whole(mut bytes) = body else { return Answer::from_parts(head, body) };
-    if head.headers.get(CONTENT_TYPE) == Some(&JSON)
-        && wants_yaml(head.status.is_success(), headers)
-        && let Some(yaml) = yaml(&bytes)
-    {
+    let is_yaml =
+        head.headers.get(CONTENT_TYPE) == Some(&JSON) && wants_yaml(head.status.is_success(), headers);
+    let mut bytes = match body {
+        Body::Stream(_) => return Answer::from_parts(head, body),
+        Body::Parts(parts) if is_yaml => parts.flatten().collect(),
+        Body::Parts(parts) if takes_gzip(headers) => {
+            say_gzip(&mut head.headers);
+            return Answer::from_parts(head, Body::Parts(Parts::new(Compressed::of(parts))));
+        }
+        Body::Parts(_) => return Answer::from_parts(head, body),
+        Body::Whole(bytes) => bytes,
+    };
+    if is_yaml && let Some(yaml) = yaml(&bytes) {
         head.headers.insert(CONTENT_TYPE, YAML);
         bytes = yaml;
     }
@@ -31,11 +40,15 @@ pub(crate) fn finish(answer: Answer, headers: &HeaderMap) -> Answer {
         && takes_gzip(headers)
         && let Ok(smaller) = compressed(&bytes)
     {
-        head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        head.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+        say_gzip(&mut head.headers);
         bytes = smaller;
     }
     Answer::from_parts(head, Body::Whole(bytes))
+}
+
+fn say_gzip(headers: &mut HeaderMap) {
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
 fn wants_yaml(is_success: bool, headers: &HeaderMap) -> bool {
@@ -65,4 +78,35 @@ fn compressed(bytes: &[u8]) -> std::io::Result<Bytes> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
     encoder.write_all(bytes)?;
     encoder.finish().map(Bytes::from)
+}
+
+/// Pieces, compressed one after the other.
+struct Compressed {
+    parts: Parts,
+    /// Nothing after the end.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl Compressed {
+    fn of(parts: Parts) -> Self {
+        Self { parts, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
+    }
+}
+
+impl Iterator for Compressed {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let mut encoder = self.encoder.take()?;
+        for piece in self.parts.by_ref() {
+            // Writing to memory does not fail. If it did, the end would be missing, which no reader takes for whole.
+            encoder.write_all(&piece).ok()?;
+            let ready = mem::take(encoder.get_mut());
+            if !ready.is_empty() {
+                self.encoder = Some(encoder);
+                return Some(ready.into());
+            }
+        }
+        encoder.finish().ok().map(Bytes::from)
+    }
 }

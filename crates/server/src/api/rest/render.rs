@@ -1,5 +1,6 @@
 //! What the client sees of an object: the whole, its metadata, or a row of a table (AP-18, AP-90 to AP-93).
 
+use std::mem;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -13,8 +14,14 @@ use serde_json::{Value, json};
 
 use super::{Call, decode, meta, now, storage};
 use crate::api::negotiate::{self, Accepted};
+use crate::body::{Body, Parts};
 use crate::go::quoted;
 use crate::status::{Answer, Status, json, json_bytes};
+
+/// Lists from this size on are made piece by piece. Bytes of objects.
+const LONG: usize = 1 << 20;
+/// About how long a piece is, in bytes.
+const PIECE: usize = 64 << 10;
 
 /// What is said about a list.
 #[derive(Clone, Debug, Serialize)]
@@ -166,7 +173,9 @@ impl View {
             negotiate::View::Whole => {
                 let whole =
                     served.iter().map(|bytes| self.whole(bytes)).collect::<Result<Vec<Bytes>, _>>()?;
-                return Ok(json_bytes(StatusCode::OK, self.items(meta, &whole)));
+                let mut answer = json_bytes(StatusCode::OK, Bytes::new());
+                *answer.body_mut() = self.items(meta, whole);
+                return Ok(answer);
             }
             negotiate::View::Partial | negotiate::View::PartialList => {
                 let items = objects.map(|o| o.map(|object| self.partial(object)));
@@ -187,27 +196,24 @@ impl View {
         Ok(json(StatusCode::OK, &document))
     }
 
-    /// A list, put together from stored bytes. Items carry neither kind nor version (AP-70): both stand at the start
-    /// of the bytes.
-    fn items(&self, meta: &ListMeta, objects: &[Bytes]) -> Bytes {
-        let (kind, version) = (self.served.kind, self.served.api_version());
-        let type_length = format!(r#"{{"kind":"{kind}","apiVersion":"{version}","#).len();
+    /// A list, put together from stored bytes. A long one is made piece by piece, as the client reads it.
+    fn items(&self, meta: &ListMeta, objects: Vec<Bytes>) -> Body {
+        let (kind, version, meta) = (self.served.kind, self.served.api_version(), meta.value());
+        let start = format!(r#"{{"kind":"{kind}List","apiVersion":"{version}","metadata":{meta},"items":["#);
         let size: usize = objects.iter().map(Bytes::len).sum();
-        let mut list = BytesMut::with_capacity(size + 256);
-        let meta = meta.value();
-        list.put_slice(
-            format!(r#"{{"kind":"{kind}List","apiVersion":"{version}","metadata":{meta},"items":["#)
-                .as_bytes(),
-        );
-        for (i, object) in objects.iter().enumerate() {
-            if i > 0 {
-                list.put_u8(b',');
-            }
-            list.put_u8(b'{');
-            list.put_slice(object.get(type_length..).unwrap_or_default());
+        let mut items = Items {
+            piece: BytesMut::from(start.as_bytes()),
+            // Items carry neither kind nor version (AP-70): both stand at the start of the bytes.
+            type_length: format!(r#"{{"kind":"{kind}","apiVersion":"{version}","#).len(),
+            objects: objects.into_iter(),
+            has_begun: false,
+            has_ended: false,
+            most: if size < LONG { usize::MAX } else { PIECE },
+        };
+        match size < LONG {
+            true => items.next().unwrap_or_default().into(),
+            false => Body::Parts(Parts::new(items)),
         }
-        list.put_slice(b"]}");
-        list.freeze()
     }
 
     fn partial(&self, mut object: Map) -> Value {
@@ -257,6 +263,42 @@ impl View {
                 json!({"cells": row.cells, "conditions": [completed], "object": object})
             }
         }
+    }
+}
+
+/// The pieces of a list.
+struct Items {
+    /// How the next piece begins.
+    piece: BytesMut,
+    objects: std::vec::IntoIter<Bytes>,
+    /// How many bytes at the start of an object say what it is.
+    type_length: usize,
+    has_begun: bool,
+    has_ended: bool,
+    /// About how long a piece is, in bytes.
+    most: usize,
+}
+
+impl Iterator for Items {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let mut piece = mem::take(&mut self.piece);
+        while piece.len() < self.most {
+            let Some(object) = self.objects.next() else {
+                if mem::replace(&mut self.has_ended, true) {
+                    return None;
+                }
+                piece.put_slice(b"]}");
+                break;
+            };
+            if mem::replace(&mut self.has_begun, true) {
+                piece.put_u8(b',');
+            }
+            piece.put_u8(b'{');
+            piece.put_slice(object.get(self.type_length..).unwrap_or_default());
+        }
+        Some(piece.freeze())
     }
 }
 
