@@ -218,8 +218,7 @@ pub fn start_with(setup: Setup) -> Started {
         Some(cluster) => Authorization::new(Arc::clone(&cluster.engine)),
         None => authorization,
     };
-    let mut app =
-        App::new(authentication, authorization, setup.runtime, setup.limits).with_metrics(metrics);
+    let mut app = App::new(authentication, authorization, setup.runtime, setup.limits).with_metrics(metrics);
     for check in setup.checks {
         app = app.with_check(check);
     }
