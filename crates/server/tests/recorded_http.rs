@@ -74,6 +74,25 @@ struct Seen {
     text: Option<String>,
 }
 
+/// The columns of tables that tell how long ago something was: it depends on how fast the replay is.
+const AGES: &[&str] = &["Age", "First Seen", "Last Seen"];
+
+/// A table without ages; anything else as it is.
+fn ageless(mut body: Value) -> Value {
+    let columns = body["columnDefinitions"].as_array().into_iter().flatten();
+    let of_age: Vec<bool> =
+        columns.map(|column| AGES.contains(&column["name"].as_str().unwrap_or_default())).collect();
+    for row in body.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten() {
+        let cells = row.get_mut("cells").and_then(Value::as_array_mut).into_iter().flatten();
+        for (cell, _) in
+            cells.zip(&of_age).filter(|(cell, is_age)| **is_age && cell.as_str() != Some("<unknown>"))
+        {
+            *cell = json!("some time");
+        }
+    }
+    body
+}
+
 fn clean(value: &Value) -> Value {
     match value {
         Value::Object(members) => Value::Object(
@@ -157,7 +176,7 @@ fn read(answer: &Answer) -> (Seen, Value) {
             .is_some_and(|o| o.len() == 2 && o.contains_key("type") && o.contains_key("object"));
         match is_event {
             true => seen.events = Some(json!([clean(&whole)])),
-            false => seen.body = Some(clean(&whole)),
+            false => seen.body = Some(ageless(clean(&whole))),
         }
         return (seen, whole);
     }
@@ -170,7 +189,7 @@ fn expected(case: &Value) -> Seen {
     let expect = &case["expect"];
     Seen {
         code: expect["code"].as_u64().unwrap(),
-        body: expect.get("body").cloned(),
+        body: expect.get("body").cloned().map(ageless),
         events: expect.get("events").cloned(),
         text: expect["text"].as_str().map(str::to_owned),
     }
