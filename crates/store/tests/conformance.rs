@@ -1,4 +1,5 @@
 //! The embedded store does what every backend must do, in memory and in a file.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up must stop")]
 
 use std::sync::Arc;
 

@@ -1,4 +1,10 @@
 //! The file of a store: what survives, who may read it, and what is said about a file that cannot be used.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up must stop"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;

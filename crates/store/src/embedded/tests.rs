@@ -97,13 +97,19 @@ async fn a_failed_flush_is_not_trusted_again() {
     let path = folder.path().join("store");
     let (store, faults) = with_faults(&path);
     store.commit(vec![put("/a", "1")]).await.unwrap();
-    let file = std::fs::File::open(&path).unwrap();
-    faults.order(Step::Flush, 0);
-    store.commit(vec![put("/a", "2")]).await.unwrap_err();
-    assert!(faults.lift());
-    store.commit(vec![put("/b", "3")]).await.unwrap();
     let inode = |metadata: std::fs::Metadata| std::os::unix::fs::MetadataExt::ino(&metadata);
-    assert_ne!(inode(file.metadata().unwrap()), inode(std::fs::metadata(&path).unwrap()), "a new file");
+    // In a commit, and while the file is opened again after a write has failed.
+    for steps in [&[Step::Flush][..], &[Step::Write, Step::Flush]] {
+        // Held open, so that its number is not given to another.
+        let file = std::fs::File::open(&path).unwrap();
+        for step in steps {
+            faults.order(*step, 0);
+            store.commit(vec![put("/a", "2")]).await.unwrap_err();
+            assert!(faults.lift());
+        }
+        store.commit(vec![put("/b", "3")]).await.unwrap();
+        assert_ne!(inode(file.metadata().unwrap()), inode(std::fs::metadata(&path).unwrap()), "a new file");
+    }
     drop(store);
     let store = Options::file(&path).open().unwrap();
     let found: Vec<_> = all(&store).await.iter().map(|entry| entry.value.clone()).collect();
@@ -117,8 +123,7 @@ async fn commits_that_wait_share_a_flush_and_none_is_answered_before_it() {
     let folder = Scratch::new();
     let (store, faults) = with_faults(&folder.path().join("store"));
     store.commit(vec![put("/first", "")]).await.unwrap();
-    let held_up = faults.0.lock().unwrap();
-    let before = held_up.flushes;
+    let before = faults.0.lock().unwrap().flushes;
     let expecting = |revision| Write { expect: Expect::Modified(Revision(revision)), ..put("/chain", "x") };
     let mut waiting: Vec<_> = (0..100)
         .map(|number| {
@@ -132,16 +137,17 @@ async fn commits_that_wait_share_a_flush_and_none_is_answered_before_it() {
             Box::pin(store.commit(writes))
         })
         .collect();
-    for commit in &mut waiting {
-        assert!(poll(commit).is_pending());
+    {
+        let _held_up = faults.0.lock().unwrap();
+        for _ in 0..2 {
+            for commit in &mut waiting {
+                assert!(poll(commit).is_pending(), "no answer before the flush");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(store.revision(), Revision(2));
+        assert_eq!(store.memory.all().unwrap().entries.len(), 1, "nothing is seen before the flush");
     }
-    std::thread::sleep(Duration::from_millis(50));
-    for commit in &mut waiting {
-        assert!(poll(commit).is_pending(), "no answer before the flush");
-    }
-    assert_eq!(store.revision(), Revision(2));
-    assert_eq!(all(&store).await.len(), 1, "nothing is seen before the flush");
-    drop(held_up);
     let mut revision = 2;
     for (number, commit) in waiting.into_iter().enumerate() {
         let answer = commit.await;
@@ -164,14 +170,15 @@ async fn a_conflict_with_what_was_never_written_is_not_reported() {
     let (store, faults) = with_faults(&folder.path().join("store"));
     store.commit(vec![put("/first", "")]).await.unwrap();
     faults.order(Step::Flush, 0);
-    let held_up = faults.0.lock().unwrap();
     let create = |key: &str| vec![Write { expect: Expect::Absent, ..put(key, "") }];
     let commits = [create("/other"), create("/a"), create("/a")];
     let mut waiting: Vec<_> = commits.map(|writes| Box::pin(store.commit(writes))).into();
-    for commit in &mut waiting {
-        assert!(poll(commit).is_pending());
+    {
+        let _held_up = faults.0.lock().unwrap();
+        for commit in &mut waiting {
+            assert!(poll(commit).is_pending());
+        }
     }
-    drop(held_up);
     for commit in waiting {
         let answer = commit.await;
         assert!(matches!(answer, Err(StoreError::Broken(_))), "{answer:?}");
@@ -323,7 +330,9 @@ async fn a_slow_watch_is_told_that_it_has_lost_changes() {
 #[tokio::test]
 async fn watches_of_one_prefix_begin_where_each_asks() {
     let store = Options::memory().open().unwrap();
-    let mut watches = Vec::new();
+    let mut watches = vec![(Revision(1), store.watch("/a/", Revision(0)).await.unwrap())];
+    let mut first = store.watch("/a/", Revision(0)).await.unwrap();
+    assert_eq!(first.revision(), Revision(1));
     for number in 0..30_u64 {
         store.commit(vec![put(&format!("/a/{number}"), ""), put("/b", "")]).await.unwrap();
         for after in [1, number / 2 + 1, number + 2] {
@@ -337,6 +346,7 @@ async fn watches_of_one_prefix_begin_where_each_asks() {
         }
     }
     let done = store.commit(vec![put("/a/last", "")]).await.unwrap();
+    assert_eq!(first.next().await.unwrap().len(), 31, "a new store is known from its beginning on");
     for (after, mut watch) in watches {
         let mut next = after.0 + 1;
         while next <= done.revision.0 {

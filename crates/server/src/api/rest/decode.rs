@@ -11,10 +11,13 @@ use portcullis_kinds as kinds;
 use serde_json::Value;
 
 use super::options::{FieldValidation, warning};
+use super::{context, meta};
 use crate::api::negotiate::Form;
 use crate::go::quoted;
 use crate::state::yaml;
 use crate::status::Status;
+
+const REPEATED_OWNERS: &str = ".metadata.ownerReferences contains duplicate entries; they were dropped";
 
 /// An object out of a body.
 #[derive(Debug)]
@@ -38,7 +41,10 @@ pub(crate) fn object(
     let expected =
         Expected { kind: resource.kind, api_version: &resource.api_version(), shape: shape(resource) };
     let mut body = document(bytes, form, expected, validation)?;
-    super::context::default(resource, &mut body.object);
+    context::default(resource, &mut body.object);
+    if meta::drop_repeated_owners(&mut body.object) {
+        body.warnings.extend(warning(REPEATED_OWNERS));
+    }
     Ok(body)
 }
 

@@ -100,6 +100,7 @@ impl Patch<'_> {
             }
         }
         context::default(resource, &mut object);
+        meta::drop_repeated_owners(&mut object);
         update::check_name(call, &object)?;
         Ok(object)
     }
