@@ -1,4 +1,4 @@
-//! `portcullis serve` as its users meet it: the binary, curl and kubectl.
+//! `portcullis serve` as its users meet it: the binary and curl.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -9,9 +9,8 @@
 )]
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 
 use portcullis_testkit::scratch::Scratch;
 use serde_json::Value;
@@ -48,7 +47,7 @@ struct Served {
     process: Child,
     url: String,
     data: PathBuf,
-    state: Scratch,
+    _state: Scratch,
 }
 
 impl Served {
@@ -70,7 +69,7 @@ impl Served {
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let url = line.trim().strip_prefix("Serving on ").unwrap_or_else(|| panic!("{line:?}")).to_owned();
-        Self { process, url, data, state }
+        Self { process, url, data, _state: state }
     }
 
     fn curl(&self, path: &str, body: Option<&str>) -> (u16, String) {
@@ -104,21 +103,6 @@ impl Served {
         self.review(&spec)["status"]["allowed"].as_bool().unwrap()
     }
 
-    fn metric(&self, line: &str) -> Option<String> {
-        let (code, text) = self.curl("/metrics", None);
-        assert_eq!(code, 200);
-        text.lines().find_map(|l| l.strip_prefix(line)).map(|rest| rest.trim().to_owned())
-    }
-
-    /// Waits until something holds; a slow machine may take its time.
-    fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
-        let started = Instant::now();
-        while !holds(self) {
-            assert!(started.elapsed() < Duration::from_secs(120), "{what} never came true");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-
     fn stop(mut self) -> Option<i32> {
         let id = self.process.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
@@ -131,10 +115,6 @@ impl Drop for Served {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-fn run(binary: &str, words: &[&str], kubeconfig: &Path) -> Output {
-    Command::new(binary).args(words).env("KUBECONFIG", kubeconfig).output().unwrap()
 }
 
 #[test]
@@ -152,49 +132,7 @@ fn reviews_are_answered_over_the_state() {
     assert!(served.may("jane"));
     assert!(!served.may("john"));
     assert_eq!(served.curl("/readyz", None), (200, "ok".to_owned()));
-    assert_eq!(served.metric("portcullis_state_objects{kind=\"Pod\"}").as_deref(), Some("1"));
     assert_eq!(served.stop(), Some(0));
-}
-
-#[test]
-fn a_changed_state_takes_effect_and_a_broken_one_does_not() {
-    let served = Served::start(&[]);
-    assert!(served.may("jane") && !served.may("john"));
-
-    served.state.write("state/binding.yaml", binding("john"));
-    served.until("the new binding", |s| s.may("john"));
-    assert!(!served.may("jane"));
-
-    served.state.write("state/binding.yaml", "apiVersion: v1\nkind: Pod\nmetadata: [broken");
-    let failures = "portcullis_state_loads_total{status=\"failure\"}";
-    served.until("the refusal of the broken file", |s| s.metric(failures).is_some_and(|count| count != "0"));
-    assert!(served.may("john") && !served.may("jane"), "the old state stays in force");
-    assert_eq!(served.curl("/readyz", None).0, 200);
-
-    served.state.write("state/binding.yaml", binding("jane"));
-    served.until("the mended binding", |s| s.may("jane"));
-    assert!(!served.may("john"));
-}
-
-#[test]
-fn kubectl_asks_with_the_kubeconfig_of_the_first_start() {
-    let served = Served::start(&[]);
-    let kubeconfig = served.data.join("admin.kubeconfig");
-    let can_i = |words: &[&str]| {
-        let output = run("kubectl", &[&["auth", "can-i"], words].concat(), &kubeconfig);
-        String::from_utf8(output.stdout).unwrap().lines().last().unwrap_or_default().to_owned()
-    };
-    assert_eq!(can_i(&["get", "pods"]), "yes");
-    assert_eq!(can_i(&["get", "/metrics"]), "yes");
-    let list = run("kubectl", &["auth", "can-i", "--list"], &kubeconfig);
-    let list = String::from_utf8(list.stdout).unwrap();
-    assert!(list.lines().any(|line| line.starts_with("*.*") && line.contains("[*]")), "{list}");
-    let version = run("kubectl", &["version", "-o", "json"], &kubeconfig);
-    let version: Value = serde_json::from_slice(&version.stdout).unwrap();
-    assert_eq!(
-        (&version["serverVersion"]["major"], &version["serverVersion"]["minor"]),
-        (&"1".into(), &"36".into())
-    );
 }
 
 #[test]
