@@ -12,44 +12,44 @@ use serde_json::Value;
 const OLDEST: u32 = 28;
 
 /// A server with a store of its own, and its administrator's kubeconfig.
-pub struct Served {
+pub(crate) struct Served {
     process: Child,
-    pub scratch: Scratch,
-    pub url: String,
+    pub(crate) scratch: Scratch,
+    pub(crate) url: String,
 }
 
 /// What a command did.
 #[derive(Debug)]
-pub struct Done {
-    pub code: Option<i32>,
-    pub out: String,
-    pub err: String,
+pub(crate) struct Done {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Served {
     /// A server that begins with nothing, started with these flags.
-    pub fn start(flags: &[&str]) -> Self {
+    pub(crate) fn start(flags: &[&str]) -> Self {
         check_version();
         Self::start_in(Scratch::new(), flags)
     }
 
-    pub fn start_in(scratch: Scratch, flags: &[&str]) -> Self {
+    pub(crate) fn start_in(scratch: Scratch, flags: &[&str]) -> Self {
         let (process, url) = spawn(&scratch, flags);
         Self { process, scratch, url }
     }
 
     /// A server that begins with the example cluster.
-    pub fn example() -> Self {
+    pub(crate) fn example() -> Self {
         let cluster = repository().join("examples/cluster");
         Self::start(&["--state", cluster.to_str().unwrap()])
     }
 
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.scratch.path().join("data")
     }
 
     /// Stops the server, and starts it again over the same directory.
-    pub fn restart(mut self, flags: &[&str]) -> Self {
+    pub(crate) fn restart(mut self, flags: &[&str]) -> Self {
         self.terminate();
         let (process, url) = spawn(&self.scratch, flags);
         self.process = process;
@@ -64,12 +64,12 @@ impl Served {
     }
 
     /// Runs `kubectl` with the words of a shell's line.
-    pub fn kubectl(&self, line: &str) -> Done {
+    pub(crate) fn kubectl(&self, line: &str) -> Done {
         self.kubectl_with(line, "")
     }
 
     /// As [`Self::kubectl`], with this on its standard input.
-    pub fn kubectl_with(&self, line: &str, input: &str) -> Done {
+    pub(crate) fn kubectl_with(&self, line: &str, input: &str) -> Done {
         let mut command = Command::new("sh");
         command
             .args(["-c", &format!("exec kubectl {line}")])
@@ -88,31 +88,31 @@ impl Served {
     }
 
     /// Runs `kubectl`, which must succeed, and gives what it prints.
-    pub fn ok(&self, line: &str) -> String {
+    pub(crate) fn ok(&self, line: &str) -> String {
         self.ok_with(line, "")
     }
 
-    pub fn ok_with(&self, line: &str, input: &str) -> String {
+    pub(crate) fn ok_with(&self, line: &str, input: &str) -> String {
         let done = self.kubectl_with(line, input);
         assert_eq!(done.code, Some(0), "kubectl {line}: {done:?}");
         done.out.trim_end().to_owned()
     }
 
     /// Runs `kubectl`, which must fail with exit code 1, and gives what it says.
-    pub fn fails(&self, line: &str) -> String {
+    pub(crate) fn fails(&self, line: &str) -> String {
         let done = self.kubectl(line);
         assert_eq!(done.code, Some(1), "kubectl {line}: {done:?}");
         done.err.trim_end().to_owned()
     }
 
     /// What `kubectl` prints as JSON.
-    pub fn json(&self, line: &str) -> Value {
+    pub(crate) fn json(&self, line: &str) -> Value {
         let text = self.ok(&format!("{line} -o json"));
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("kubectl {line}: {error}: {text}"))
     }
 
     /// What `kubectl` prints as a table, by rows and words.
-    pub fn table(&self, line: &str) -> Vec<Vec<String>> {
+    pub(crate) fn table(&self, line: &str) -> Vec<Vec<String>> {
         let text = self.ok(line);
         text.lines().map(|row| row.split_whitespace().map(str::to_owned).collect()).collect()
     }
