@@ -7,8 +7,6 @@ macro_rules! old_version {
         #[doc = $doc]
         pub mod $module {
             use crate::schema::Shape::{List, Object, Text};
-            #[allow(unused_imports, reason = "only one of the versions has a field of any shape")]
-            use crate::schema::Shape::Any;
             use crate::schema::meta::OBJECT_META;
             use crate::schema::rbac::AGGREGATION_RULE;
             use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
@@ -88,5 +86,5 @@ old_version! {
         unless_zero("namespace", 4, Text),
     ],
     role_ref: [unless_zero("namespace", 0, Text), unless_zero("apiVersion", 0, Text)],
-    rule: [when_set("attributeRestrictions", 0, Any)]
+    rule: [when_set("attributeRestrictions", 0, crate::schema::Shape::Any)]
 }
