@@ -136,6 +136,34 @@ fn reviews_are_answered_over_the_state() {
 }
 
 #[test]
+fn an_empty_store_begins_with_what_was_saved_of_a_cluster() {
+    let saved = "
+apiVersion: v1
+kind: Node
+metadata: {name: n0, uid: 7d3c9a52-0b1f-4d51-9d7e-5a54a3a4c111, creationTimestamp: '2024-05-06T07:08:09Z', resourceVersion: '812'}
+status: {nodeInfo: {kubeletVersion: v1.36.0}, phase: ''}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+";
+    let state = Scratch::new();
+    let file = state.write("saved.yaml", saved);
+    let served = Served::start(&["--state", file.to_str().unwrap()]);
+    let (code, text) = served.curl("/api/v1/nodes/n0", None);
+    assert_eq!(code, 200, "{text}");
+    let node: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(node["metadata"]["uid"], "7d3c9a52-0b1f-4d51-9d7e-5a54a3a4c111");
+    assert_eq!(node["metadata"]["creationTimestamp"], "2024-05-06T07:08:09Z");
+    assert_ne!(node["metadata"]["resourceVersion"], "812", "revisions are the store's own");
+    assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.36.0");
+    // The other files say nothing of the namespace that their objects are in.
+    assert_eq!(served.curl("/api/v1/namespaces/shop", None).0, 200);
+    assert_eq!(served.curl("/api/v1/namespaces/kube-system", None).0, 200);
+    assert_eq!(served.stop(), Some(0));
+}
+
+#[test]
 fn old_review_versions_are_there_only_when_switched_on() {
     let path = "/apis/authorization.k8s.io/v1beta1/subjectaccessreviews";
     let body = r#"{"apiVersion":"authorization.k8s.io/v1beta1","kind":"SubjectAccessReview","spec":{"group":["system:masters"],"resourceAttributes":{"verb":"get","resource":"pods"}}}"#;
@@ -166,6 +194,26 @@ fn mistakes_end_with_exit_2_and_what_cannot_be_had_with_3() {
     let (code, error) = serve(&["--state", broken.to_str().unwrap()]);
     assert_eq!(code, Some(2), "{error}");
     assert!(error.contains("broken.json"), "{error}");
+    // What a client could not write is no beginning either, and leaves nothing behind.
+    let invalid = scratch.write(
+        "invalid.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: good, namespace: shop}\n---\napiVersion: v1\nkind: Pod\n\
+         metadata: {name: web, namespace: shop}\nspec: {containers: []}\n",
+    );
+    for _ in 0..2 {
+        let (code, error) = serve(&["--state", invalid.to_str().unwrap()]);
+        assert_eq!(code, Some(2), "{error}");
+        assert!(error.contains("invalid.yaml") && error.contains("spec.containers"), "{error}");
+    }
+    let twice = format!("{}---{}", ROLE, ROLE.split("---").next().unwrap());
+    let twice = scratch.write("twice.yaml", twice);
+    let (code, error) = serve(&["--state", twice.to_str().unwrap()]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("Role reader is given twice"), "{error}");
+    let tokens = scratch.write("tokens.csv", "token,jane\n");
+    let (code, error) = serve(&["--token-auth-file", tokens.to_str().unwrap()]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("tokens.csv") && error.contains("line 1"), "{error}");
     assert_eq!(serve(&["--authorization-mode", "Nod"]).0, Some(2));
     assert_eq!(serve(&["--runtime-config", "batch/v1=true"]).0, Some(2));
     let (code, error) = serve(&["--bind-address", "192.0.2.1"]);

@@ -5,6 +5,7 @@
     clippy::panic,
     clippy::unwrap_used,
     missing_docs,
+    unreachable_pub,
     reason = "a test that cannot be set up must stop"
 )]
 
