@@ -29,6 +29,17 @@ impl Backend {
     pub fn in_memory() -> Result<Self, StoreError> {
         Options::memory().open().map(Self::Embedded)
     }
+
+    /// Writes a copy, as of the revision that is returned, to a file that must not be there yet. Blocks while it
+    /// writes; commits go on meanwhile.
+    ///
+    /// # Errors
+    /// The file is there or cannot be written; nothing is left of it then.
+    pub fn backup(&self, path: &Path) -> Result<Revision, StoreError> {
+        match self {
+            Self::Embedded(store) => store.backup(path),
+        }
+    }
 }
 
 /// A watch of a store.

@@ -7,6 +7,7 @@
     reason = "a test that cannot be set up must stop at once and say where"
 )]
 
+pub mod https;
 pub mod mutate;
 pub mod recorded;
 pub mod scratch;

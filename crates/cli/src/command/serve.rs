@@ -1,6 +1,6 @@
 //! `portcullis serve`: a Kubernetes API server on a store of its own.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,17 +23,22 @@ use portcullis_store::embedded::Options;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use crate::backups;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
 
 /// The file of the objects, in the data directory.
 const STORE: &str = "objects.redb";
+/// The folder of the backups, in the data directory.
+const BACKUPS: &str = "backups";
 
 /// Serve the Kubernetes API over HTTPS, for kubectl, kubelets and controllers
 ///
 /// Objects are kept in the data directory. The first start also makes a certificate authority, a serving certificate, and
 /// a client certificate with a kubeconfig for the administrator there. An empty store can begin with the objects of
 /// files (--state); once it holds objects, files are passed over.
+///
+/// SIGUSR1 has a backup written to DIR/backups while serving goes on; docs/backup.md says how to restore it.
 ///
 /// DIVERGES from kube-apiserver: the default modes are Node,RBAC, not AlwaysAllow.
 ///
@@ -131,6 +136,8 @@ async fn serve(
     let authorization = Authorization::new(Arc::clone(&cluster.engine));
     let app = App::new(authentication, authorization, config.runtime_config, config.limits);
     let app = Arc::new(app.with_metrics(metrics).with_backend(Arc::clone(&cluster.backend)));
+    let backups = backups::write_when_told(Arc::clone(&cluster.backend), config.data_dir.join(BACKUPS));
+    let backups = tokio::spawn(backups);
     let controllers = Controllers::start(&cluster.backend, bootstrap.authority_pem()).await;
     let address = SocketAddr::new(config.bind_address, config.secure_port);
     let server = Server::bind(address, bootstrap.tls.clone(), Arc::clone(&app)).await.map_err(|error| {
@@ -143,9 +150,14 @@ async fn serve(
         .map_err(|error| Failure::unreachable(format_args!("cannot tell the address: {error}")))?;
     let kubeconfig = bootstrap.write_kubeconfig(address.port()).map_err(Failure::unreachable)?;
     tracing::info!(%address, "listening");
-    println!("Serving on https://{address}");
-    println!("Try: kubectl --kubeconfig {} get namespaces", kubeconfig.display());
+    // Nobody may be reading; that is no reason not to serve.
+    let _ = writeln!(
+        std::io::stdout().lock(),
+        "Serving on https://{address}\nTry: kubectl --kubeconfig {} get namespaces",
+        kubeconfig.display()
+    );
     server.serve(told_to_stop()).await;
+    backups.abort();
     controllers.stop().await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)

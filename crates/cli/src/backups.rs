@@ -1,0 +1,44 @@
+//! Backups of the store of a server that goes on serving.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use portcullis_server::backend::Backend;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Writes a backup to a folder each time the process is sent SIGUSR1. Never ends; what goes wrong is logged.
+pub(crate) async fn write_when_told(backend: Arc<Backend>, folder: PathBuf) {
+    let mut told = match signal(SignalKind::user_defined1()) {
+        Ok(told) => told,
+        Err(error) => {
+            tracing::error!(%error, "SIGUSR1 cannot be received: there will be no backups");
+            return;
+        }
+    };
+    while told.recv().await.is_some() {
+        let (backend, folder) = (Arc::clone(&backend), folder.clone());
+        match tokio::task::spawn_blocking(move || write(&backend, &folder)).await {
+            Ok(Ok(path)) => tracing::info!(path = %path.display(), "backup written"),
+            Ok(Err(error)) => tracing::error!(error, "there is no backup"),
+            Err(error) => tracing::error!(%error, "there is no backup"),
+        }
+    }
+}
+
+/// Writes a backup that is named after its revision once it is whole.
+fn write(backend: &Backend, folder: &Path) -> Result<PathBuf, String> {
+    let failed = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
+    std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    let unfinished = folder.join("unfinished");
+    match std::fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&unfinished, error)),
+        _ => {}
+    }
+    let revision = backend.backup(&unfinished).map_err(|error| error.to_string())?;
+    let path = folder.join(format!("objects-{}.redb", revision.0));
+    let named = std::fs::rename(&unfinished, &path).and_then(|()| File::open(folder)?.sync_all());
+    named.map_err(|error| failed(&path, error))?;
+    Ok(path)
+}

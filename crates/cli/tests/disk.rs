@@ -1,0 +1,256 @@
+//! `portcullis serve` on a disk that is full, and on a store that is damaged: it says so, loses nothing, and never goes
+//! on with less than it had.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{Served, dice};
+use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::scratch::Scratch;
+use serde_json::{Value, json};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+/// What the process may write to one file, in the 512 bytes that a shell counts in.
+const ROOM: &str = "8192";
+
+fn map(number: usize) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m-{number:04}")},
+        "data": {"number": number.to_string(), "filling": "x".repeat(10_000 + number % 7 * 1_000)}})
+}
+
+/// Whether exactly the first maps are there, each as it was written.
+fn check(client: &mut Client, count: usize) {
+    let list = client.must(200, "GET", MAPS, None);
+    let items: Vec<&Value> = list["items"].as_array().unwrap().iter().collect();
+    let data: Vec<&Value> = items
+        .iter()
+        .filter(|item| item["metadata"]["name"].as_str().unwrap().starts_with("m-"))
+        .map(|item| &item["data"])
+        .collect();
+    let due: Vec<Value> = (0..count).map(|number| map(number)["data"].clone()).collect();
+    assert_eq!(data, due.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_full_disk_refuses_writes_says_why_and_lets_them_go_on_once_there_is_room() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    // Without the signal, a write beyond the limit fails as one to a full disk does.
+    let mut command = Command::new("sh");
+    let serve = Served::command(&data);
+    command.args(["-c", "trap '' XFSZ && ulimit -S -f \"$0\" && exec \"$@\"", ROOM]);
+    command.arg(serve.get_program()).args(serve.get_args()).env("RUST_LOG", "error").stderr(Stdio::piped());
+    let mut served = Served::spawn(command);
+    let mut client = Client::new(served.address(), &Identity::admin(&data));
+    let mut written = 0;
+    let refusal = loop {
+        let answer = client.ask("POST", MAPS, Some(&map(written))).unwrap();
+        if answer.code != 201 {
+            break answer;
+        }
+        written += 1;
+        assert!(written < 5_000, "the disk is never full");
+    };
+    assert!(written > 20, "there was room for {written} only");
+    assert_eq!((refusal.code, &refusal.json()["reason"]), (500, &json!("InternalError")));
+    for _ in 0..3 {
+        client.must(500, "POST", MAPS, Some(&map(written)));
+        client.must(404, "GET", &format!("{MAPS}/m-{written:04}"), None);
+        check(&mut client, written);
+    }
+    let roomy = Command::new("prlimit").args(["--pid", &served.id(), "--fsize=unlimited"]).status();
+    assert!(roomy.unwrap().success());
+    for _ in 0..30 {
+        client.must(201, "POST", MAPS, Some(&map(written)));
+        written += 1;
+    }
+    check(&mut client, written);
+    let (status, log) = served.stop();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains(data.join("objects.redb").to_str().unwrap()), "which file: {log}");
+    assert!(log.contains("make room"), "what to do: {log}");
+
+    let mut served = Served::spawn(Served::command(&data));
+    check(&mut Client::new(served.address(), &Identity::admin(&data)), written);
+}
+
+/// A data directory with some maps in it, that nobody uses.
+struct Kept {
+    scratch: Scratch,
+    maps: usize,
+}
+
+impl Kept {
+    fn new(maps: usize) -> Self {
+        let kept = Self { scratch: Scratch::new(), maps };
+        let mut served = Served::spawn(Served::command(&kept.data()));
+        let mut client = Client::new(served.address(), &Identity::admin(&kept.data()));
+        for number in 0..maps {
+            client.must(201, "POST", MAPS, Some(&map(number)));
+        }
+        assert_eq!(served.stop().0.code(), Some(0));
+        kept
+    }
+
+    fn data(&self) -> PathBuf {
+        self.scratch.path().join("data")
+    }
+
+    fn store(&self) -> PathBuf {
+        self.data().join("objects.redb")
+    }
+
+    /// What serving says where it cannot.
+    fn refusal(&self) -> Option<(Option<i32>, String)> {
+        let log = self.scratch.path().join("log");
+        let mut command = Served::command(&self.data());
+        command.stderr(fs::File::create(&log).unwrap()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
+            .unwrap();
+        if let Some(address) = line.trim().strip_prefix("Serving on https://") {
+            let mut client = Client::new(address.parse().unwrap(), &Identity::admin(&self.data()));
+            check(&mut client, self.maps);
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return None;
+        }
+        Some((child.wait().unwrap().code(), fs::read_to_string(log).unwrap()))
+    }
+
+    /// Serving must end with exit code 3, name the file and say this.
+    #[track_caller]
+    fn is_refused(&self, what: &str) {
+        let (code, log) = self.refusal().unwrap_or_else(|| panic!("it serves what {what}"));
+        assert_eq!(code, Some(3), "{log}");
+        assert!(log.contains(self.store().to_str().unwrap()), "which file: {log}");
+        assert!(log.contains(what), "{log}");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::copy(from, to).unwrap();
+}
+
+#[test]
+fn a_store_that_lost_something_is_refused_with_what_to_do() {
+    let kept = Kept::new(12);
+    let good = fs::read(kept.store()).unwrap();
+
+    for other in [String::new(), "no store at all, but some text\n".repeat(2_000)] {
+        fs::write(kept.store(), &other).unwrap();
+        kept.is_refused("is not a store");
+        assert_eq!(fs::read_to_string(kept.store()).unwrap(), other, "what is not ours is left alone");
+    }
+    fs::remove_file(kept.store()).unwrap();
+    kept.is_refused("is gone");
+    assert!(!kept.store().exists());
+    fs::write(kept.store(), &good).unwrap();
+    assert_eq!(kept.refusal(), None, "the whole file is served again");
+}
+
+#[test]
+fn an_older_copy_is_refused_until_that_is_meant() {
+    let mut kept = Kept::new(5);
+    let copied = kept.scratch.path().join("copy");
+    copy(&kept.store(), &copied);
+    let mut served = Served::spawn(Served::command(&kept.data()));
+    let mut client = Client::new(served.address(), &Identity::admin(&kept.data()));
+    for number in 5..8 {
+        client.must(201, "POST", MAPS, Some(&map(number)));
+    }
+    assert_eq!(served.stop().0.code(), Some(0));
+    copy(&copied, &kept.store());
+    kept.is_refused("older copy");
+    fs::remove_file(kept.data().join("objects.redb.lock")).unwrap();
+    kept.maps = 5;
+    assert_eq!(kept.refusal(), None, "restored as docs/backup.md says");
+}
+
+#[test]
+fn a_damaged_store_is_refused_or_whole_and_never_another() {
+    let kept = Kept::new(12);
+    let good = fs::read(kept.store()).unwrap();
+    let mut refused = 0;
+    for round in 0..40 {
+        let mut bytes = good.clone();
+        let at = dice(round) as usize % bytes.len();
+        match round % 4 {
+            // One bit, a lost page, a torn end.
+            0 | 1 => bytes[at] ^= 1 << (dice(round) % 8),
+            2 => {
+                let end = bytes.len().min(at + 4_096);
+                bytes[at..end].fill(0);
+            }
+            _ => bytes.truncate(at),
+        }
+        fs::write(kept.store(), &bytes).unwrap();
+        if let Some((code, log)) = kept.refusal() {
+            refused += 1;
+            assert_eq!(code, Some(3), "{log}");
+            assert!(log.contains(kept.store().to_str().unwrap()), "{log}");
+        }
+    }
+    assert!(refused >= 10, "only {refused} were noticed");
+}
+
+#[test]
+fn a_second_process_on_the_same_directory_is_refused() {
+    let kept = Kept::new(3);
+    let mut served = Served::spawn(Served::command(&kept.data()));
+    let mut client = Client::new(served.address(), &Identity::admin(&kept.data()));
+    let (code, log) = kept.refusal().unwrap();
+    assert_eq!(code, Some(3), "{log}");
+    assert!(log.contains("in use"), "{log}");
+    check(&mut client, 3);
+}
+
+#[test]
+fn a_backup_is_written_on_demand_while_clients_write_and_restores_to_one_moment() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    let mut served = Served::spawn(Served::command(&data));
+    let mut client = Client::new(served.address(), &Identity::admin(&data));
+    let mut written = 0;
+    let mut write = |count: usize| {
+        for _ in 0..count {
+            client.must(201, "POST", MAPS, Some(&map(written)));
+            written += 1;
+        }
+        written
+    };
+    let before = write(40);
+    assert!(Command::new("kill").args(["-USR1", &served.id()]).status().unwrap().success());
+    let found = || -> Option<PathBuf> {
+        let entries = fs::read_dir(data.join("backups")).ok()?;
+        let mut paths = entries.map(|entry| entry.unwrap().path());
+        paths.find(|path| path.extension().is_some_and(|extension| extension == "redb"))
+    };
+    let (backup, after) = loop {
+        let after = write(1);
+        if let Some(backup) = found() {
+            break (backup, after);
+        }
+        assert!(after < 5_000, "there is no backup");
+    };
+    assert_eq!(served.stop().0.code(), Some(0));
+
+    // As docs/backup.md says.
+    fs::remove_file(data.join("objects.redb")).unwrap();
+    fs::remove_file(data.join("objects.redb.lock")).unwrap();
+    copy(&backup, &data.join("objects.redb"));
+    let mut served = Served::spawn(Served::command(&data));
+    let mut client = Client::new(served.address(), &Identity::admin(&data));
+    let list = client.must(200, "GET", MAPS, None);
+    let names =
+        list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap());
+    let restored = names.filter(|name| name.starts_with("m-")).count();
+    assert!((before..=after).contains(&restored), "{restored} of {before} to {after}");
+    check(&mut client, restored);
+    client.must(201, "POST", MAPS, Some(&map(restored)));
+}

@@ -1,0 +1,343 @@
+//! Watches over HTTPS while several clients write: every watch sees every change once and in order, however it began,
+//! whatever it selects, and however often its connection was cut.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread::{ScopedJoinHandle, scope};
+
+use common::{Setup, Started, start_with};
+use portcullis_testkit::https::{Client, Identity};
+use serde_json::{Value, json};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+/// The name of the last pod: when it runs, all is over.
+const END: &str = "end";
+const WRITERS: u64 = 4;
+const WRITES: u64 = 220;
+
+/// A number that looks random.
+fn dice(seed: u64) -> u64 {
+    let mixed = (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32
+}
+
+/// A selector, and what it means. Each selects the last pod once that runs.
+struct Selector {
+    query: &'static str,
+    selects: fn(&Value) -> bool,
+}
+
+fn tier(pod: &Value) -> &str {
+    pod["metadata"]["labels"]["tier"].as_str().unwrap_or_default()
+}
+
+fn phase(pod: &Value) -> &str {
+    pod["status"]["phase"].as_str().unwrap()
+}
+
+const SELECTORS: &[Selector] = &[
+    Selector { query: "", selects: |_| true },
+    Selector { query: "&labelSelector=tier%3Da", selects: |pod| tier(pod) == "a" },
+    Selector { query: "&labelSelector=tier%21%3Db", selects: |pod| tier(pod) != "b" },
+    Selector {
+        query: "&labelSelector=tier+in+%28a%2Cc%29%2C%21hold",
+        selects: |pod| ["a", "c"].contains(&tier(pod)) && pod["metadata"]["labels"]["hold"].is_null(),
+    },
+    Selector { query: "&fieldSelector=status.phase%3DRunning", selects: |pod| phase(pod) == "Running" },
+    Selector { query: "&fieldSelector=status.phase%21%3DPending", selects: |pod| phase(pod) != "Pending" },
+    Selector { query: "&fieldSelector=spec.nodeName%3Dn1", selects: |pod| pod["spec"]["nodeName"] == "n1" },
+    Selector {
+        query: "&labelSelector=tier%3Da&fieldSelector=status.phase%3DRunning",
+        selects: |pod| tier(pod) == "a" && phase(pod) == "Running",
+    },
+];
+
+/// A change as a watch tells it.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    kind: String,
+    revision: u64,
+    object: Value,
+}
+
+impl Seen {
+    fn of(event: &Value) -> Self {
+        let object = event["object"].clone();
+        let kind = event["type"].as_str().unwrap().to_owned();
+        assert_ne!(kind, "ERROR", "{object}");
+        Self { kind, revision: revision(&object), object }
+    }
+
+    fn name(&self) -> &str {
+        self.object["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
+    fn is_end(&self) -> bool {
+        self.name() == END && phase(&self.object) == "Running"
+    }
+}
+
+fn revision(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+}
+
+fn at(object: &Value, revision: u64) -> Value {
+    let mut object = object.clone();
+    object["metadata"]["resourceVersion"] = revision.to_string().into();
+    object
+}
+
+/// A server and its administrator.
+struct Served(Started);
+
+impl Served {
+    fn client(&self) -> Client {
+        Client::new(self.0.address, &Identity::admin(&self.0.dir))
+    }
+
+    /// What comes after a revision, up to the end.
+    fn watched(&self, query: &str, after: u64) -> Vec<Seen> {
+        let path = format!("{PODS}?watch=1&resourceVersion={after}{query}");
+        let mut seen = Vec::new();
+        for event in self.client().watch(&path).unwrap() {
+            seen.push(Seen::of(&event.unwrap()));
+            if seen.last().is_some_and(Seen::is_end) {
+                return seen;
+            }
+        }
+        panic!("the watch of {query:?} ended by itself");
+    }
+
+    /// The same, with the connection cut again and again.
+    fn resumed(&self, query: &str, mut after: u64, seed: u64) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        for attempt in 0.. {
+            let path = format!("{PODS}?watch=1&resourceVersion={after}{query}");
+            let most = dice(seed << 32 | attempt) as usize % 25;
+            for event in self.client().watch(&path).unwrap().take(most) {
+                seen.push(Seen::of(&event.unwrap()));
+                if seen.last().is_some_and(Seen::is_end) {
+                    return seen;
+                }
+            }
+            after = seen.last().map_or(after, |seen| seen.revision);
+        }
+        seen
+    }
+
+    /// A list and what comes after it: its revision, its objects, the changes.
+    fn listed(&self, query: &str) -> (u64, Vec<Value>, Vec<Seen>) {
+        let list = self.client().must(200, "GET", &format!("{PODS}?limit=0{query}"), None);
+        let items = list["items"].as_array().unwrap().iter().map(|item| {
+            let mut item = item.clone();
+            item["kind"] = "Pod".into();
+            item["apiVersion"] = "v1".into();
+            item
+        });
+        (revision(&list), items.collect(), self.watched(query, revision(&list)))
+    }
+
+    /// The same by one watch that begins with what is there (AP-84).
+    fn streamed(&self, query: &str) -> (u64, Vec<Value>, Vec<Seen>) {
+        let path = format!(
+            "{PODS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true{query}"
+        );
+        let (mut items, mut began, mut seen) = (Vec::new(), None, Vec::new());
+        for event in self.client().watch(&path).unwrap() {
+            let event = Seen::of(&event.unwrap());
+            match (event.kind.as_str(), began) {
+                ("BOOKMARK", None) => {
+                    assert_eq!(event.object["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+                    began = Some(event.revision);
+                }
+                ("BOOKMARK", Some(_)) => {}
+                (kind, None) => {
+                    assert_eq!(kind, "ADDED");
+                    items.push(event.object);
+                }
+                (_, Some(_)) => seen.push(event),
+            }
+            if seen.last().is_some_and(Seen::is_end) {
+                return (began.unwrap(), items, seen);
+            }
+        }
+        panic!("the watch of {query:?} ended by itself");
+    }
+
+    /// Creates, changes and deletes pods of its own, and returns for each name what it was told, in order: the objects,
+    /// and nothing where one was deleted.
+    fn write(&self, writer: u64) -> BTreeMap<String, Vec<Option<Value>>> {
+        let mut client = self.client();
+        let mut told: BTreeMap<String, Vec<Option<Value>>> = BTreeMap::new();
+        for write in 0..WRITES {
+            let dice = dice(writer << 32 | write);
+            let name = format!("p{writer}-{}", dice % 7);
+            let path = format!("{PODS}/{name}");
+            let story = told.entry(name.clone()).or_default();
+            let tier = ["a", "b", "c"][dice as usize / 7 % 3];
+            let hold = if dice.is_multiple_of(2) { json!("x") } else { Value::Null };
+            let answer = match story.last() {
+                None | Some(None) => {
+                    let pod = pod(&name, tier, ["n1", "n2"][dice as usize / 21 % 2]);
+                    Some(client.must(201, "POST", PODS, Some(&pod)))
+                }
+                Some(Some(_)) => match dice / 42 % 4 {
+                    0 => {
+                        client.must(200, "DELETE", &format!("{path}?gracePeriodSeconds=0"), None);
+                        None
+                    }
+                    1 => {
+                        let phase = ["Pending", "Running", "Failed"][dice as usize / 168 % 3];
+                        let status = json!({"status": {"phase": phase}});
+                        Some(client.must(200, "PATCH", &format!("{path}/status"), Some(&status)))
+                    }
+                    _ => {
+                        let labels = json!({"metadata": {"labels": {"tier": tier, "hold": hold}}});
+                        Some(client.must(200, "PATCH", &path, Some(&labels)))
+                    }
+                },
+            };
+            story.push(answer);
+        }
+        told
+    }
+
+    /// The last change that all watches wait for.
+    fn end(&self) -> Vec<Option<Value>> {
+        let mut client = self.client();
+        let made = client.must(201, "POST", PODS, Some(&pod(END, "a", "n1")));
+        let status = json!({"status": {"phase": "Running"}});
+        let runs = client.must(200, "PATCH", &format!("{PODS}/{END}/status"), Some(&status));
+        vec![Some(made), Some(runs)]
+    }
+}
+
+fn pod(name: &str, tier: &str, node: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"tier": tier}}, "spec": {
+        "nodeName": node,
+        "automountServiceAccountToken": false,
+        "containers": [{"name": "c", "image": "i"}],
+    }})
+}
+
+/// What a watch with a selector must see of all changes: an object that comes to be selected is added, one that ceases
+/// to be is deleted (AP-82).
+fn selected(truth: &[Seen], selects: fn(&Value) -> bool) -> Vec<Seen> {
+    let mut last: BTreeMap<&str, &Value> = BTreeMap::new();
+    let mut expected = Vec::new();
+    for seen in truth {
+        let before = match seen.kind.as_str() {
+            "DELETED" => last.remove(seen.name()),
+            _ => last.insert(seen.name(), &seen.object),
+        };
+        let was = before.is_some_and(selects);
+        let is = seen.kind != "DELETED" && selects(&seen.object);
+        let (kind, object) = match (was, is) {
+            (false, false) => continue,
+            (false, true) => ("ADDED", seen.object.clone()),
+            (true, true) => ("MODIFIED", seen.object.clone()),
+            (true, false) => ("DELETED", at(before.unwrap(), seen.revision)),
+        };
+        expected.push(Seen { kind: kind.to_owned(), revision: seen.revision, object });
+    }
+    expected
+}
+
+/// The objects that are selected as of a revision, by name.
+fn state(truth: &[Seen], revision: u64, selects: fn(&Value) -> bool) -> Vec<Value> {
+    let mut objects = BTreeMap::new();
+    for seen in truth.iter().filter(|seen| seen.revision <= revision) {
+        match seen.kind.as_str() {
+            "DELETED" => objects.remove(seen.name()),
+            _ => objects.insert(seen.name().to_owned(), seen.object.clone()),
+        };
+    }
+    objects.into_values().filter(|object| selects(object)).collect()
+}
+
+/// Whether what a watch without a selector saw is what the writers were told, each change once.
+fn check_truth(truth: &[Seen], told: &BTreeMap<String, Vec<Option<Value>>>) {
+    assert!(truth.windows(2).all(|pair| pair[0].revision < pair[1].revision), "revisions grow");
+    let mut stories: BTreeMap<String, Vec<Option<Value>>> = BTreeMap::new();
+    let mut there: BTreeMap<&str, &Value> = BTreeMap::new();
+    for seen in truth {
+        let story = stories.entry(seen.name().to_owned()).or_default();
+        let before = there.remove(seen.name());
+        let kind = match (before, seen.kind.as_str()) {
+            (Some(before), "DELETED") => {
+                assert_eq!(seen.object, at(before, seen.revision), "what is gone, as of its removal");
+                story.push(None);
+                continue;
+            }
+            (None, _) => "ADDED",
+            (Some(_), _) => "MODIFIED",
+        };
+        assert_eq!(seen.kind, kind, "{}", seen.object);
+        there.insert(seen.name(), &seen.object);
+        story.push(Some(seen.object.clone()));
+    }
+    // A write that changes nothing is told to the writer, and is no change (AP-45).
+    let mut due = told.clone();
+    due.values_mut().for_each(|story| story.dedup());
+    assert_eq!(stories, due);
+}
+
+type Began = (u64, Vec<Value>, Vec<Seen>);
+
+#[test]
+fn every_watch_sees_every_change_once_and_in_order() {
+    let server = &Served(start_with(Setup { is_cluster: true, ..Setup::default() }));
+    let start = revision(&server.client().must(200, "GET", PODS, None));
+    scope(|scope| {
+        let whole: Vec<_> = (0..16).map(|_| scope.spawn(move || server.watched("", start))).collect();
+        let of_each = SELECTORS.iter().enumerate().map(|(seed, selector)| {
+            let query = selector.query;
+            let watched = scope.spawn(move || server.watched(query, start));
+            let resumed = scope.spawn(move || server.resumed(query, start, seed as u64));
+            (selector, [watched, resumed])
+        });
+        let of_each: Vec<_> = of_each.collect();
+        let writers: Vec<_> = (0..WRITERS).map(|writer| scope.spawn(move || server.write(writer))).collect();
+        // These begin while it goes on.
+        let began = |_| {
+            SELECTORS.iter().map(|selector| {
+                let query = selector.query;
+                let listed = scope.spawn(move || server.listed(query));
+                let streamed: ScopedJoinHandle<'_, Began> = scope.spawn(move || server.streamed(query));
+                std::thread::sleep(std::time::Duration::from_millis(7));
+                (selector, [listed, streamed])
+            })
+        };
+        let began: Vec<_> = (0..3).flat_map(began).collect();
+
+        let mut told: BTreeMap<_, _> =
+            writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect();
+        told.insert(END.to_owned(), server.end());
+        let mut whole = whole.into_iter().map(|watch| watch.join().unwrap());
+        let truth = whole.next().unwrap();
+        check_truth(&truth, &told);
+        for other in whole {
+            assert_eq!(other, truth);
+        }
+        for (selector, watches) in of_each {
+            let expected = selected(&truth, selector.selects);
+            for watch in watches {
+                assert_eq!(watch.join().unwrap(), expected, "{}", selector.query);
+            }
+        }
+        let mut beginnings = BTreeSet::new();
+        for (selector, watches) in began {
+            for watch in watches {
+                let (revision, objects, seen) = watch.join().unwrap();
+                beginnings.insert(revision);
+                let mut expected = selected(&truth, selector.selects);
+                expected.retain(|seen| seen.revision > revision);
+                assert_eq!(objects, state(&truth, revision, selector.selects), "{}", selector.query);
+                assert_eq!(seen, expected, "{}", selector.query);
+            }
+        }
+        assert!(beginnings.len() > 3, "they began at different times: {beginnings:?}");
+    });
+}

@@ -1,0 +1,227 @@
+//! A client that keeps its connection: for what curl is too slow for. It knows HTTP/1.1 as far as a server that we
+//! trust speaks it, and nothing else.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use serde_json::Value;
+
+/// No answer takes longer in a test that goes well.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
+
+/// Whom a client trusts, and who it is.
+#[derive(Clone, Debug)]
+pub struct Identity(Arc<ClientConfig>);
+
+impl Identity {
+    /// Reads PEM files: the authority of the server, and the client's certificate and key.
+    pub fn read(authority: &Path, certificate: &Path, key: &Path) -> Self {
+        let chain = |path: &Path| -> Vec<CertificateDer<'static>> {
+            CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap).collect()
+        };
+        let mut roots = RootCertStore::empty();
+        chain(authority).into_iter().for_each(|root| roots.add(root).unwrap());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_client_auth_cert(chain(certificate), PrivateKeyDer::from_pem_file(key).unwrap())
+            .unwrap();
+        Self(Arc::new(config))
+    }
+
+    /// The administrator in a data directory of `portcullis serve`.
+    pub fn admin(data: &Path) -> Self {
+        Self::read(&data.join("ca.crt"), &data.join("admin.crt"), &data.join("admin.key"))
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its status code.
+    pub code: u16,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The body as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&self.body)))
+    }
+}
+
+/// One connection, made when it is first needed and again after a failure.
+pub struct Client {
+    address: SocketAddr,
+    identity: Identity,
+    stream: Option<Stream>,
+}
+
+impl Client {
+    /// A client of the server at an address of this machine.
+    pub fn new(address: SocketAddr, identity: &Identity) -> Self {
+        Self { address, identity: identity.clone(), stream: None }
+    }
+
+    fn connected(&mut self) -> io::Result<&mut Stream> {
+        if self.stream.is_none() {
+            let tcp = TcpStream::connect(self.address)?;
+            tcp.set_nodelay(true)?;
+            tcp.set_read_timeout(Some(PATIENCE))?;
+            let name = ServerName::from(self.address.ip());
+            let tls = ClientConnection::new(Arc::clone(&self.identity.0), name).map_err(io::Error::other)?;
+            self.stream = Some(BufReader::new(StreamOwned::new(tls, tcp)));
+        }
+        self.stream.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// Asks, and waits for the whole answer.
+    ///
+    /// # Errors
+    /// The connection broke. Whether the server has done what it was asked to do is not known then.
+    pub fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Answer> {
+        let answer = self.connected().and_then(|stream| {
+            send(stream, method, path, body)?;
+            let head = Head::read(stream)?;
+            let mut body = Vec::new();
+            match head.length {
+                Some(length) => {
+                    body.resize(length, 0);
+                    stream.read_exact(&mut body)?;
+                }
+                None => while chunk(stream, &mut body)? {},
+            }
+            Ok((Answer { code: head.code, body }, head.closes))
+        });
+        match answer {
+            Ok((answer, closes)) => {
+                if closes {
+                    self.stream = None;
+                }
+                Ok(answer)
+            }
+            Err(error) => {
+                self.stream = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// Asks where nothing can go wrong but the test.
+    #[track_caller]
+    pub fn must(&mut self, code: u16, method: &str, path: &str, body: Option<&Value>) -> Value {
+        let answer = self.ask(method, path, body).unwrap_or_else(|e| panic!("{method} {path}: {e}"));
+        assert_eq!(answer.code, code, "{method} {path}: {}", String::from_utf8_lossy(&answer.body));
+        answer.json()
+    }
+
+    /// Begins to read the events of a watch, which takes the connection.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub fn watch(mut self, path: &str) -> io::Result<Events> {
+        let stream = self.connected()?;
+        send(stream, "GET", path, None)?;
+        let head = Head::read(stream)?;
+        assert_eq!((head.code, head.length), (200, None), "{path}");
+        let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
+        Ok(Events { stream, text: Vec::new(), ended: false })
+    }
+}
+
+fn send(stream: &mut Stream, method: &str, path: &str, body: Option<&Value>) -> io::Result<()> {
+    let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {content}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len(),
+    );
+    stream.get_mut().write_all(request.as_bytes())?;
+    stream.get_mut().flush()
+}
+
+struct Head {
+    code: u16,
+    /// Nothing for a body in chunks.
+    length: Option<usize>,
+    closes: bool,
+}
+
+impl Head {
+    fn read(stream: &mut Stream) -> io::Result<Self> {
+        let mut head = Self { code: 0, length: None, closes: false };
+        loop {
+            let mut line = String::new();
+            if stream.read_line(&mut line)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let line = line.trim_end();
+            if let Some(rest) = line.strip_prefix("HTTP/1.1 ") {
+                head.code = rest.get(..3).and_then(|code| code.parse().ok()).unwrap();
+            } else if line.is_empty() {
+                return Ok(head);
+            }
+            match line.to_ascii_lowercase().split_once(": ") {
+                Some(("content-length", length)) => head.length = length.parse().ok(),
+                Some(("connection", "close")) => head.closes = true,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Reads a chunk. False: it was the last, which is empty.
+fn chunk(stream: &mut Stream, into: &mut Vec<u8>) -> io::Result<bool> {
+    let mut line = String::new();
+    if stream.read_line(&mut line)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let length = usize::from_str_radix(line.trim_end(), 16).map_err(io::Error::other)?;
+    let start = into.len();
+    into.resize(start + length + 2, 0);
+    stream.read_exact(into.get_mut(start..).unwrap_or_default())?;
+    into.truncate(start + length);
+    Ok(length > 0)
+}
+
+/// The events of a watch, one after the other. Dropping this cuts the connection.
+pub struct Events {
+    stream: Stream,
+    /// What has come of lines that are not complete yet, and of those that were not asked for.
+    text: Vec<u8>,
+    ended: bool,
+}
+
+impl Iterator for Events {
+    type Item = io::Result<Value>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.text.drain(..=end).collect();
+                return Some(serde_json::from_slice(&line).map_err(io::Error::from));
+            }
+            if self.ended {
+                assert!(self.text.is_empty(), "half a line: {}", String::from_utf8_lossy(&self.text));
+                return None;
+            }
+            match chunk(&mut self.stream, &mut self.text) {
+                Ok(more) => self.ended = !more,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
