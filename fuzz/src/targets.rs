@@ -2,8 +2,8 @@
 
 mod certificates;
 mod kinds;
-mod patches;
 mod objects;
+mod patches;
 mod policies;
 mod requests;
 mod review_lines;
