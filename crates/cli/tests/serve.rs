@@ -1,4 +1,4 @@
-//! `portcullis serve` as its users meet it: the binary, curl and kubectl.
+//! `portcullis serve` as its users meet it: the binary and curl.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -9,9 +9,8 @@
 )]
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 
 use portcullis_testkit::scratch::Scratch;
 use serde_json::Value;
@@ -48,7 +47,7 @@ struct Served {
     process: Child,
     url: String,
     data: PathBuf,
-    state: Scratch,
+    _state: Scratch,
 }
 
 impl Served {
@@ -70,7 +69,7 @@ impl Served {
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let url = line.trim().strip_prefix("Serving on ").unwrap_or_else(|| panic!("{line:?}")).to_owned();
-        Self { process, url, data, state }
+        Self { process, url, data, _state: state }
     }
 
     fn curl(&self, path: &str, body: Option<&str>) -> (u16, String) {
@@ -104,21 +103,6 @@ impl Served {
         self.review(&spec)["status"]["allowed"].as_bool().unwrap()
     }
 
-    fn metric(&self, line: &str) -> Option<String> {
-        let (code, text) = self.curl("/metrics", None);
-        assert_eq!(code, 200);
-        text.lines().find_map(|l| l.strip_prefix(line)).map(|rest| rest.trim().to_owned())
-    }
-
-    /// Waits until something holds; a slow machine may take its time.
-    fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
-        let started = Instant::now();
-        while !holds(self) {
-            assert!(started.elapsed() < Duration::from_secs(120), "{what} never came true");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-
     fn stop(mut self) -> Option<i32> {
         let id = self.process.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
@@ -131,10 +115,6 @@ impl Drop for Served {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-fn run(binary: &str, words: &[&str], kubeconfig: &Path) -> Output {
-    Command::new(binary).args(words).env("KUBECONFIG", kubeconfig).output().unwrap()
 }
 
 #[test]
@@ -152,49 +132,35 @@ fn reviews_are_answered_over_the_state() {
     assert!(served.may("jane"));
     assert!(!served.may("john"));
     assert_eq!(served.curl("/readyz", None), (200, "ok".to_owned()));
-    assert_eq!(served.metric("portcullis_state_objects{kind=\"Pod\"}").as_deref(), Some("1"));
     assert_eq!(served.stop(), Some(0));
 }
 
 #[test]
-fn a_changed_state_takes_effect_and_a_broken_one_does_not() {
-    let served = Served::start(&[]);
-    assert!(served.may("jane") && !served.may("john"));
-
-    served.state.write("state/binding.yaml", binding("john"));
-    served.until("the new binding", |s| s.may("john"));
-    assert!(!served.may("jane"));
-
-    served.state.write("state/binding.yaml", "apiVersion: v1\nkind: Pod\nmetadata: [broken");
-    let failures = "portcullis_state_loads_total{status=\"failure\"}";
-    served.until("the refusal of the broken file", |s| s.metric(failures).is_some_and(|count| count != "0"));
-    assert!(served.may("john") && !served.may("jane"), "the old state stays in force");
-    assert_eq!(served.curl("/readyz", None).0, 200);
-
-    served.state.write("state/binding.yaml", binding("jane"));
-    served.until("the mended binding", |s| s.may("jane"));
-    assert!(!served.may("john"));
-}
-
-#[test]
-fn kubectl_asks_with_the_kubeconfig_of_the_first_start() {
-    let served = Served::start(&[]);
-    let kubeconfig = served.data.join("admin.kubeconfig");
-    let can_i = |words: &[&str]| {
-        let output = run("kubectl", &[&["auth", "can-i"], words].concat(), &kubeconfig);
-        String::from_utf8(output.stdout).unwrap().lines().last().unwrap_or_default().to_owned()
-    };
-    assert_eq!(can_i(&["get", "pods"]), "yes");
-    assert_eq!(can_i(&["get", "/metrics"]), "yes");
-    let list = run("kubectl", &["auth", "can-i", "--list"], &kubeconfig);
-    let list = String::from_utf8(list.stdout).unwrap();
-    assert!(list.lines().any(|line| line.starts_with("*.*") && line.contains("[*]")), "{list}");
-    let version = run("kubectl", &["version", "-o", "json"], &kubeconfig);
-    let version: Value = serde_json::from_slice(&version.stdout).unwrap();
-    assert_eq!(
-        (&version["serverVersion"]["major"], &version["serverVersion"]["minor"]),
-        (&"1".into(), &"36".into())
-    );
+fn an_empty_store_begins_with_what_was_saved_of_a_cluster() {
+    let saved = "
+apiVersion: v1
+kind: Node
+metadata: {name: n0, uid: 7d3c9a52-0b1f-4d51-9d7e-5a54a3a4c111, creationTimestamp: '2024-05-06T07:08:09Z', resourceVersion: '812'}
+status: {nodeInfo: {kubeletVersion: v1.36.0}, phase: ''}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+";
+    let state = Scratch::new();
+    let file = state.write("saved.yaml", saved);
+    let served = Served::start(&["--state", file.to_str().unwrap()]);
+    let (code, text) = served.curl("/api/v1/nodes/n0", None);
+    assert_eq!(code, 200, "{text}");
+    let node: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(node["metadata"]["uid"], "7d3c9a52-0b1f-4d51-9d7e-5a54a3a4c111");
+    assert_eq!(node["metadata"]["creationTimestamp"], "2024-05-06T07:08:09Z");
+    assert_ne!(node["metadata"]["resourceVersion"], "812", "revisions are the store's own");
+    assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.36.0");
+    // The other files say nothing of the namespace that their objects are in.
+    assert_eq!(served.curl("/api/v1/namespaces/shop", None).0, 200);
+    assert_eq!(served.curl("/api/v1/namespaces/kube-system", None).0, 200);
+    assert_eq!(served.stop(), Some(0));
 }
 
 #[test]
@@ -228,6 +194,26 @@ fn mistakes_end_with_exit_2_and_what_cannot_be_had_with_3() {
     let (code, error) = serve(&["--state", broken.to_str().unwrap()]);
     assert_eq!(code, Some(2), "{error}");
     assert!(error.contains("broken.json"), "{error}");
+    // What a client could not write is no beginning either, and leaves nothing behind.
+    let invalid = scratch.write(
+        "invalid.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: good, namespace: shop}\n---\napiVersion: v1\nkind: Pod\n\
+         metadata: {name: web, namespace: shop}\nspec: {containers: []}\n",
+    );
+    for _ in 0..2 {
+        let (code, error) = serve(&["--state", invalid.to_str().unwrap()]);
+        assert_eq!(code, Some(2), "{error}");
+        assert!(error.contains("invalid.yaml") && error.contains("spec.containers"), "{error}");
+    }
+    let twice = format!("{}---{}", ROLE, ROLE.split("---").next().unwrap());
+    let twice = scratch.write("twice.yaml", twice);
+    let (code, error) = serve(&["--state", twice.to_str().unwrap()]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("Role reader is given twice"), "{error}");
+    let tokens = scratch.write("tokens.csv", "token,jane\n");
+    let (code, error) = serve(&["--token-auth-file", tokens.to_str().unwrap()]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("tokens.csv") && error.contains("line 1"), "{error}");
     assert_eq!(serve(&["--authorization-mode", "Nod"]).0, Some(2));
     assert_eq!(serve(&["--runtime-config", "batch/v1=true"]).0, Some(2));
     let (code, error) = serve(&["--bind-address", "192.0.2.1"]);

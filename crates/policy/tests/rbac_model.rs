@@ -389,7 +389,10 @@ proptest! {
     ) {
         prop_assume!(covers(&owner, &servant).0);
         let user = User::default();
-        for (verb, path, resource) in requests() {
+        // A rule for `*/log` covers one for `pods/log`, but a request for a resource that is itself called `pods/log`, as
+        // only a review can ask, is not below anything: Kubernetes covers and matches so as well.
+        let is_from_a_path = |resource: &Option<ResourceRequest<'_>>| resource.is_none_or(|r| !r.resource.contains('/'));
+        for (verb, path, resource) in requests().into_iter().filter(|(.., resource)| is_from_a_path(resource)) {
             let attributes = Attributes { user: &user, verb, path, resource };
             let granted = |rules: &[PolicyRule]| rules.iter().any(|rule| allows(rule, &attributes));
             prop_assert!(granted(&owner) || !granted(&servant), "{:?}", attributes);

@@ -14,6 +14,7 @@ use portcullis_policy::engine::EngineConfig;
 use portcullis_policy::{Attributes, ResourceRequest, User};
 use portcullis_server::cluster::Cluster;
 use portcullis_server::metrics::Metrics;
+use portcullis_store::embedded::Options;
 use portcullis_store::{Expect, List, Store as _, Value as Stored, Write};
 use serde_json::{Value, json};
 
@@ -106,8 +107,8 @@ impl Direct {
         let metrics = Metrics::default();
         let cluster = runtime.block_on(async {
             match path {
-                Some(path) => Cluster::open(path, config, &metrics).await,
-                None => Cluster::in_memory(config, &metrics).await,
+                Some(path) => Cluster::open(Options::file(path), config, &metrics).await,
+                None => Cluster::open(Options::memory(), config, &metrics).await,
             }
         });
         Self { runtime, cluster: cluster.unwrap(), metrics }

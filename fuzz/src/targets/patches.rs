@@ -25,8 +25,8 @@ pub(super) const PATCH: &[&str] = &[
 ];
 
 pub(super) fn patch(input: &[u8]) -> bool {
-    let Some(tab) = input.iter().position(|byte| *byte == b'\t') else { return false };
-    let (current, patch) = (&input[..tab], &input[tab + 1..]);
+    let mut parts = input.splitn(2, |byte| *byte == b'\t');
+    let (Some(current), Some(patch)) = (parts.next(), parts.next()) else { return false };
     let pods = resources::find("", "pods").expect("pods are a kind");
     let Ok(current) = decode::json(current, pods.schema) else { return false };
     let mut taken = false;

@@ -308,7 +308,8 @@ proptest! {
         let patch = Value::from(operations);
         let parsed: json_patch::Patch = serde_json::from_value(patch.clone()).unwrap();
         let mut other = a.clone();
-        if json_patch::patch(&mut other, &parsed).is_ok() && other.is_object() {
+        // Its other function undoes what it has done when one fails, and panics when it cannot.
+        if json_patch::patch_unsafe(&mut other, &parsed).is_ok() && other.is_object() {
             prop_assert_eq!(patched(PatchKind::Json, &a, &patch), Ok(other), "{}", patch);
         }
     }

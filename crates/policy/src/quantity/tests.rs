@@ -1,3 +1,5 @@
+//! Quantities against numbers, and against what was recorded.
+
 use proptest::prelude::*;
 
 use super::Quantity;

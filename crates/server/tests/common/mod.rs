@@ -40,6 +40,7 @@ use portcullis_server::metrics::Metrics;
 use portcullis_server::state::{Format, Loader};
 use portcullis_server::token_file::TokenFile;
 use portcullis_server::{App, Server};
+use portcullis_store::embedded::Options;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -213,8 +214,9 @@ pub fn start_with(setup: Setup) -> Started {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let metrics = Metrics::default();
-    let cluster =
-        setup.is_cluster.then(|| runtime.block_on(Cluster::in_memory(&engine_config(), &metrics)).unwrap());
+    let cluster = setup
+        .is_cluster
+        .then(|| runtime.block_on(Cluster::open(Options::memory(), &engine_config(), &metrics)).unwrap());
     let authorization = match &cluster {
         Some(cluster) => Authorization::new(Arc::clone(&cluster.engine)),
         None => authorization,

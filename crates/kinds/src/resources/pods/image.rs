@@ -99,7 +99,7 @@ mod tests {
         for always in [
             "nginx",
             "nginx:latest",
-            "localhost:5000/app",
+            "host:5000/app",
             "r.example:5000/team/app",
             "r.example/app:latest",
             &format!("nginx:latest@{digest}"),

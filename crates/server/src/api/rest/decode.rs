@@ -13,10 +13,13 @@ use serde_json::Value;
 
 use super::options::{FieldValidation, warning};
 use super::target::Target;
+use super::{context, meta};
 use crate::api::negotiate::Form;
 use crate::go::quoted;
 use crate::state::yaml;
 use crate::status::Status;
+
+const REPEATED_OWNERS: &str = ".metadata.ownerReferences contains duplicate entries; they were dropped";
 
 /// An object out of a body.
 #[derive(Debug)]
@@ -39,9 +42,12 @@ pub(crate) fn object(
 ) -> Result<Body, Status> {
     let served = target.served;
     let expected = Expected { kind: served.kind, api_version: &served.api_version(), shape: shape(served) };
-    let Body { object, warnings } = document(bytes, form, expected, validation)?;
+    let Body { object, mut warnings } = document(bytes, form, expected, validation)?;
     let mut object = current(object, target.resource)?;
-    super::context::default(target.resource, &mut object);
+    context::default(target.resource, &mut object);
+    if meta::drop_repeated_owners(&mut object) {
+        warnings.extend(warning(REPEATED_OWNERS));
+    }
     Ok(Body { object, warnings })
 }
 

@@ -63,6 +63,23 @@ pub(crate) fn raise_generation(object: &mut Map) {
     }
 }
 
+/// Drops owners that are there already, in every field. True: there were some.
+pub(crate) fn drop_repeated_owners(object: &mut Map) -> bool {
+    change(object, |metadata| {
+        let Some(Value::Array(owners)) = metadata.get_mut("ownerReferences") else { return false };
+        let count = owners.len();
+        let mut kept: Vec<Value> = Vec::with_capacity(count);
+        for owner in owners.drain(..) {
+            if !kept.contains(&owner) {
+                kept.push(owner);
+            }
+        }
+        let are_fewer = kept.len() < count;
+        *owners = kept;
+        are_fewer
+    })
+}
+
 /// Puts the object into the namespace of the request (AP-31).
 ///
 /// # Errors

@@ -103,6 +103,7 @@ impl Patch<'_> {
         }
         let mut object = decode::current(object, call.target.resource)?;
         context::default(call.target.resource, &mut object);
+        meta::drop_repeated_owners(&mut object);
         update::check_name(call, &object)?;
         Ok(object)
     }

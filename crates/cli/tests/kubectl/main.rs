@@ -1,0 +1,16 @@
+//! An unmodified kubectl against `portcullis serve`: no extra flags, only the kubeconfig that the server writes.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "a test that cannot be set up must stop"
+)]
+
+mod changes;
+mod old_manifests;
+mod reading;
+mod support;
+mod users;
