@@ -1,6 +1,6 @@
 //! The REST API over the table of kinds: one file per verb, the same for every kind.
 //!
-//! What is asked is a [`Target`], read from the attributes that were authorized. Handlers take the [`Permit`] with it.
+//! What is asked is a `Target`, read from the attributes that were authorized. Handlers take the [`Permit`] with it.
 
 pub(crate) mod admission;
 pub(crate) mod binding;
