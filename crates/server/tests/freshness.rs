@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const NAMESPACE: &str = "/api/v1/namespaces/default";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
 const PAIRS: u64 = 4;
-const ROUNDS: u64 = 120;
+const ROUNDS: u64 = 300;
 
 /// A number that looks random.
 fn dice(seed: u64) -> u64 {
