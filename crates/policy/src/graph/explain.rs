@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::key::Key;
+use super::shard::Key;
 use super::writer::Links;
 use super::{Graph, VertexId, VertexKind};
 

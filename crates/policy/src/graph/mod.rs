@@ -26,26 +26,21 @@
 //! DIVERGES: Kubernetes keeps some old edges for some orders of events (NA-45 to NA-48, NA-54, NA-107 to NA-109).
 
 mod explain;
-mod grown;
-mod key;
 mod node_set;
 mod nodes;
-mod sequence;
 mod shard;
 mod slab;
 mod writer;
 
-use std::hint::black_box;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use hashbrown::DefaultHashBuilder;
 
 pub use self::explain::{Path, Step};
-use self::key::Key;
 use self::nodes::Nodes;
-use self::shard::Shard;
 pub use self::shard::VertexError;
+use self::shard::{Key, Shard};
 pub use self::writer::Relist;
 use self::writer::Writer;
 use crate::objects::Kind;
@@ -149,8 +144,7 @@ const SOURCES: [Kind; 5] = [
 pub struct Graph {
     hasher: DefaultHashBuilder,
     nodes: Nodes,
-    /// [`SHARDS`] of them, as everywhere.
-    shards: Box<[Shard]>,
+    shards: [RwLock<Shard>; SHARDS],
     writer: Mutex<Writer>,
     /// Bits of the [`SOURCES`] that have not been listed once. Until none is left nothing is related (NA-13).
     awaited: AtomicU8,
@@ -177,7 +171,7 @@ impl Graph {
         Self {
             hasher: DefaultHashBuilder::default(),
             nodes: Nodes::new(),
-            shards: std::iter::repeat_with(Shard::default).take(SHARDS).collect(),
+            shards: std::array::from_fn(|_| RwLock::new(Shard::default())),
             writer: Mutex::new(Writer::default()),
             awaited: AtomicU8::new((1 << SOURCES.len()) - 1),
         }
@@ -191,12 +185,10 @@ impl Graph {
         if self.awaited.load(Ordering::Acquire) != 0 {
             return false;
         }
-        let Ok(key) = Key { kind, namespace, name }.pack() else { return false };
+        let Some(node) = self.nodes.find(node) else { return false };
+        let key = Key { kind, namespace, name };
         let hash = key.hash(&self.hasher);
-        let shard = self.shard_at(Self::shard_number(hash));
-        // Asked for before the node is looked up, which is near: memory answers meanwhile.
-        black_box(shard.ahead_of(hash));
-        self.nodes.find(node).is_some_and(|node| shard.reaches(hash, &key, node))
+        self.shard(hash).read().unwrap_or_else(PoisonError::into_inner).reaches(hash, &key, node)
     }
 
     /// Notes that a kind has been listed once. Kinds that do not feed the graph are ignored.
@@ -221,9 +213,11 @@ impl Graph {
             .map(|(_, kind)| kind)
     }
 
-    /// How large the graph is.
+    /// How large the graph is. Takes every lock in turn: for metrics.
     pub fn size(&self) -> Size {
-        Size { nodes: self.nodes.len(), vertices: self.shards.iter().map(Shard::len).sum() }
+        let vertices =
+            self.shards.iter().map(|s| s.read().unwrap_or_else(PoisonError::into_inner).len()).sum();
+        Size { nodes: self.nodes.len(), vertices }
     }
 
     fn shard_number(hash: u64) -> u32 {
@@ -231,8 +225,13 @@ impl Graph {
         hash as u32 % SHARDS as u32
     }
 
-    #[expect(clippy::indexing_slicing, reason = "there are as many shards as there are remainders")]
-    fn shard_at(&self, number: u32) -> &Shard {
-        &self.shards[number as usize % SHARDS]
+    fn shard(&self, hash: u64) -> &RwLock<Shard> {
+        self.shard_at(Self::shard_number(hash))
+    }
+
+    fn shard_at(&self, number: u32) -> &RwLock<Shard> {
+        // The number is within the array, so the first shard never stands in for another.
+        let [first, ..] = &self.shards;
+        self.shards.get(number as usize).unwrap_or(first)
     }
 }

@@ -6,8 +6,6 @@
 //! INVARIANT: a count is never zero; an entry goes when its last reference goes. (NA-107: nothing outlives its
 //! references.)
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-
 use hashbrown::HashMap;
 
 use super::nodes::NodeId;
@@ -56,22 +54,22 @@ impl NodeSet {
     }
 
     /// Whether the node is in the set.
-    pub(super) fn contains(self, node: NodeId, beside: &RwLock<Beside>) -> bool {
+    pub(super) fn contains(self, node: NodeId, beside: &Beside) -> bool {
         match self.count {
             0 => false,
-            BESIDE => read(beside).counts(self.node).is_some_and(|counts| counts.contains(node)),
+            BESIDE => beside.counts(self.node).is_some_and(|counts| counts.contains(node)),
             _ => self.node == node.0,
         }
     }
 
     /// Adds one reference from a node; true when it is the node's first.
-    pub(super) fn add(&mut self, node: NodeId, beside: &RwLock<Beside>) -> bool {
+    pub(super) fn add(&mut self, node: NodeId, beside: &mut Beside) -> bool {
         match self.count {
             0 => {
                 *self = Self { node: node.0, count: 1 };
                 true
             }
-            BESIDE => write(beside).counts_mut(self.node).is_some_and(|counts| counts.add(node)),
+            BESIDE => beside.counts_mut(self.node).is_some_and(|counts| counts.add(node)),
             // One below the mark, so that a count is never taken for it.
             _ if self.node == node.0 && self.count < BESIDE - 1 => {
                 self.count += 1;
@@ -80,7 +78,7 @@ impl NodeSet {
             _ => {
                 let mut counts = Counts::Few(vec![(NodeId(self.node), self.count)]);
                 let first = counts.add(node);
-                if let Some(place) = write(beside).keep(counts) {
+                if let Some(place) = beside.keep(counts) {
                     *self = Self { node: place, count: BESIDE };
                 }
                 first
@@ -89,12 +87,11 @@ impl NodeSet {
     }
 
     /// Takes one reference from a node away; true when it was the node's last.
-    pub(super) fn take(&mut self, node: NodeId, beside: &RwLock<Beside>) -> bool {
+    pub(super) fn take(&mut self, node: NodeId, beside: &mut Beside) -> bool {
         match self.count {
             0 => false,
             BESIDE => {
                 let place = self.node;
-                let mut beside = write(beside);
                 let Some(counts) = beside.counts_mut(place) else { return false };
                 let last = counts.take(node);
                 match counts.only() {
@@ -128,29 +125,21 @@ impl NodeSet {
     }
 
     /// The nodes of the set, each once, in no particular order.
-    pub(super) fn nodes(self, beside: &RwLock<Beside>) -> Vec<NodeId> {
+    pub(super) fn nodes(self, beside: &Beside) -> Vec<NodeId> {
         match self.count {
             0 => Vec::new(),
-            BESIDE => read(beside).counts(self.node).map(Counts::nodes).unwrap_or_default(),
+            BESIDE => beside.counts(self.node).map(Counts::nodes).unwrap_or_default(),
             _ => vec![NodeId(self.node)],
         }
     }
 
     /// Gives back what lies beside; the set is empty afterwards.
-    pub(super) fn clear(&mut self, beside: &RwLock<Beside>) {
+    pub(super) fn clear(&mut self, beside: &mut Beside) {
         if self.count == BESIDE {
-            write(beside).drop_slot(self.node);
+            beside.drop_slot(self.node);
         }
         *self = Self::EMPTY;
     }
-}
-
-fn read(beside: &RwLock<Beside>) -> RwLockReadGuard<'_, Beside> {
-    beside.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write(beside: &RwLock<Beside>) -> RwLockWriteGuard<'_, Beside> {
-    beside.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 enum Only {
@@ -288,21 +277,21 @@ mod tests {
     proptest! {
         #[test]
         fn counts_equal_a_plain_map(steps in prop::collection::vec((any::<bool>(), 0_u32..700), 0..3000)) {
-            let beside = RwLock::new(Beside::default());
+            let mut beside = Beside::default();
             let mut set = NodeSet::EMPTY;
             let mut model: BTreeMap<u32, u32> = BTreeMap::new();
             for (add, node) in steps {
                 if add || model.len() < 100 {
                     let first = !model.contains_key(&node);
                     *model.entry(node).or_default() += 1;
-                    prop_assert_eq!(set.add(NodeId(node), &beside), first);
+                    prop_assert_eq!(set.add(NodeId(node), &mut beside), first);
                 } else {
                     let last = model.get(&node) == Some(&1);
                     if let Some(count) = model.get_mut(&node) {
                         *count -= 1;
                     }
                     model.retain(|_, count| *count > 0);
-                    prop_assert_eq!(set.take(NodeId(node), &beside), last);
+                    prop_assert_eq!(set.take(NodeId(node), &mut beside), last);
                 }
                 prop_assert_eq!(set.contains(NodeId(node), &beside), model.contains_key(&node));
             }
@@ -314,20 +303,19 @@ mod tests {
 
     #[test]
     fn a_set_grows_into_a_map_and_back_without_losing_a_node() {
-        let beside = RwLock::new(Beside::default());
+        let mut beside = Beside::default();
         let mut set = NodeSet::EMPTY;
         for node in 0..2000 {
-            assert!(set.add(NodeId(node), &beside));
-            assert!(!set.add(NodeId(node), &beside));
+            assert!(set.add(NodeId(node), &mut beside));
+            assert!(!set.add(NodeId(node), &mut beside));
         }
         for node in 0..2000 {
-            assert!(!set.take(NodeId(node), &beside));
+            assert!(!set.take(NodeId(node), &mut beside));
             assert!(set.contains(NodeId(node), &beside));
-            assert!(set.take(NodeId(node), &beside));
+            assert!(set.take(NodeId(node), &mut beside));
             assert!(!set.contains(NodeId(node), &beside));
         }
         assert_eq!(set, NodeSet::EMPTY);
-        let beside = beside.into_inner().unwrap();
         assert_eq!(beside.free.len(), beside.slots.len());
     }
 }

@@ -1,26 +1,40 @@
-//! One part of the vertex table: for each key, which nodes reach it. Readers take no lock; one writer at a time.
+//! One part of the vertex table: for each key, which nodes reach it. Plain data without locks.
 //!
 //! A decision over a large cluster waits for memory and for nothing else, so a probe touches two places: a slot of the
-//! table, which holds the hash, and the vertex itself, where the key and the node lie side by side. A slot also holds a
-//! few bits of the node, so that most of those who may not are turned away there. Vertices are records of a few words
-//! in one array; a record's place never changes while it lives, so it serves as the vertex's number, and the place of a
-//! removed record goes to the next one of the same size.
-//!
-//! Everything is atomic and every change stands between two steps of a [`Sequence`]. A reader that meets a change reads
-//! again; until then it may have read anything, so it believes no length and no place that it reads.
+//! table, which holds the hash, and the vertex itself, where the key and the node lie side by side. Vertices are
+//! records of a few dozen bytes in one buffer; a record's place never changes while it lives, so it serves as the
+//! vertex's number, and the place of a removed record goes to the next one of the same size.
 
-use std::ops::Deref;
-use std::sync::RwLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::hash::{BuildHasher, Hash, Hasher};
 
 use hashbrown::{DefaultHashBuilder, HashMap};
 
 use super::VertexKind;
-use super::grown::Grown;
-use super::key::{PackedKey, stored_kind, stored_length};
 use super::node_set::{Beside, NodeSet};
 use super::nodes::NodeId;
-use super::sequence::{Changing, Sequence};
+
+/// What identifies a vertex (section 4 of the Node authorizer's rules). Cluster-scoped kinds have no namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key<'a> {
+    pub(super) kind: VertexKind,
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+}
+
+impl Key<'_> {
+    pub(super) fn hash(&self, hasher: &DefaultHashBuilder) -> u64 {
+        hash_parts(hasher, self.kind as u8, self.namespace.as_bytes(), self.name.as_bytes())
+    }
+}
+
+fn hash_parts(hasher: &DefaultHashBuilder, kind: u8, namespace: &[u8], name: &[u8]) -> u64 {
+    let mut state = hasher.build_hasher();
+    // The length of the namespace keeps "a" + "bc" apart from "ab" + "c".
+    (((namespace.len() as u64) << 8) | u64::from(kind)).hash(&mut state);
+    state.write(namespace);
+    state.write(name);
+    state.finish()
+}
 
 /// A vertex that the table cannot hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +42,7 @@ pub enum VertexError {
     /// More vertices, nodes or name bytes than the table can count.
     #[error("the index is full")]
     Full,
-    /// A namespace over 255 bytes, or namespace and name together over 320.
+    /// A namespace over 255 bytes, or namespace and name together over 65,535.
     #[error("the name or the namespace is too long to be one of Kubernetes")]
     NameTooLong,
 }
@@ -36,115 +50,135 @@ pub enum VertexError {
 /// No links; see [`Shard::links`].
 pub(super) const NO_LINKS: u32 = u32::MAX;
 
-// The words of a record. What decisions read comes last and together, so that it seldom lies on two cache lines.
-const HOLDERS: u32 = 0;
-const LINKS: u32 = 1;
-const NODE: u32 = 2;
-const COUNT: u32 = 3;
-const KEY: u32 = 4;
+// The fields of a record, in bytes from its start. The key is the namespace and the name, one after the other.
+const NAME_LENGTH: usize = 0; // Then one byte for the length of the namespace.
+const KIND: usize = 3;
+const NODE: usize = 4;
+const COUNT: usize = 8;
+const HOLDERS: usize = 12;
+const LINKS: usize = 16;
+const KEY: usize = 20;
+
+/// Records begin at multiples of this many bytes; a vertex's number counts them.
+const UNIT: usize = 4;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    sequence: Sequence,
-    /// See [`Slot`]; zero for an empty one. Linear probing.
-    slots: Grown<AtomicU64>,
-    /// How many slots are in use as the table.
-    length: AtomicUsize,
-    live: AtomicUsize,
-    words: Grown<AtomicU32>,
-    /// The nodes of vertices that several reach. The one lock that readers take, for a look.
-    beside: RwLock<Beside>,
-}
-
-/// What the writer alone needs of a shard.
-#[derive(Debug, Default)]
-pub(super) struct Keeper {
-    /// The first word that no record has had.
-    next: u32,
-    /// The places of removed records, by size in words.
-    free: HashMap<u32, Vec<u32>>,
-}
-
-/// A slot of the table: the upper half of a key's hash, who reaches the vertex, and one more than its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Slot(u64);
-
-impl Slot {
-    const EMPTY: Self = Self(0);
-    /// Nobody reaches the vertex.
-    const NOBODY: u8 = 254;
-    /// Several nodes reach the vertex.
-    const SEVERAL: u8 = 255;
-
-    fn new(mark: u64, index: u32) -> Self {
-        Self(mark << 32 | u64::from(Self::NOBODY) << 24 | u64::from(index + 1))
-    }
-
-    fn mark(self) -> u64 {
-        self.0 >> 32
-    }
-
-    fn index(self) -> u32 {
-        (self.0 as u32 & 0x00ff_ffff).wrapping_sub(1)
-    }
-
-    /// Some bits of the one node that reaches the vertex.
-    fn tag_of(node: NodeId) -> u8 {
-        (node.0 % u32::from(Self::NOBODY)) as u8
-    }
-
-    fn may_reach(self, tag: u8) -> bool {
-        let reach = (self.0 >> 24) as u8;
-        reach == tag || reach == Self::SEVERAL
-    }
-
-    fn reached_by(self, nodes: NodeSet) -> Self {
-        let reach = match nodes.only() {
-            Some(node) => Self::tag_of(node),
-            None if nodes == NodeSet::EMPTY => Self::NOBODY,
-            None => Self::SEVERAL,
-        };
-        Self(self.0 & !(0xff << 24) | u64::from(reach) << 24)
-    }
+    /// Zero for an empty slot, else the hash's upper half and one more than the vertex's number. Linear probing.
+    slots: Vec<u64>,
+    live: usize,
+    records: Vec<u8>,
+    /// The places of removed records, by size in units.
+    free: HashMap<usize, Vec<u32>>,
+    beside: Beside,
 }
 
 impl Shard {
-    /// Whether a node reaches the vertex of this key. The whole of a decision.
-    pub(super) fn reaches(&self, hash: u64, key: &PackedKey, node: NodeId) -> bool {
-        let tag = Slot::tag_of(node);
-        self.sequence.read(|| {
-            self.probe(hash, |slot| slot.may_reach(tag) && self.has_key(slot.index(), key))
-                .is_some_and(|(_, slot)| self.contains(slot.index(), node))
-        })
-    }
-
-    /// The one node that reaches the vertex of this key, if there is just one. For readers.
-    pub(super) fn only_node_of(&self, hash: u64, key: &PackedKey) -> Option<NodeId> {
-        self.sequence.read(|| self.find(hash, key).and_then(|index| self.only_node(index)))
-    }
-
-    /// Reads where a vertex of this hash would lie, and tells nothing. Reading it again soon costs no waiting.
-    pub(super) fn ahead_of(&self, hash: u64) -> u32 {
-        let mark = mark_of(hash);
-        let slot = self.slot(self.home(mark, self.length()));
-        if slot.mark() == mark { self.word(slot.index(), KEY) } else { 0 }
-    }
-
-    // What follows is for the writer, whom nobody disturbs.
-
     /// The number of a vertex.
-    pub(super) fn find(&self, hash: u64, key: &PackedKey) -> Option<u32> {
-        self.probe(hash, |slot| self.has_key(slot.index(), key)).map(|(_, slot)| slot.index())
+    pub(super) fn find(&self, hash: u64, key: &Key<'_>) -> Option<u32> {
+        let mark = mark_of(hash);
+        let mut at = self.home(mark);
+        loop {
+            let slot = *self.slots.get(at)?;
+            if slot == 0 {
+                return None;
+            }
+            if slot >> 32 == mark {
+                let index = index_of(slot);
+                if self.has_key(index, key) {
+                    return Some(index);
+                }
+            }
+            at = self.after(at);
+        }
+    }
+
+    /// Whether a node reaches the vertex of this key. The whole of a decision.
+    pub(super) fn reaches(&self, hash: u64, key: &Key<'_>, node: NodeId) -> bool {
+        self.find(hash, key).is_some_and(|index| self.contains(index, node))
     }
 
     pub(super) fn contains(&self, index: u32, node: NodeId) -> bool {
         self.node_set(index).contains(node, &self.beside)
     }
 
+    /// Makes a vertex. The caller has found that there is none of this key.
+    pub(super) fn insert(&mut self, hash: u64, key: &Key<'_>) -> Result<u32, VertexError> {
+        let namespace_length = u8::try_from(key.namespace.len()).map_err(|_| VertexError::NameTooLong)?;
+        let name_length =
+            u16::try_from(key.namespace.len() + key.name.len()).map_err(|_| VertexError::NameTooLong)?;
+        let size = (KEY + usize::from(name_length)).div_ceil(UNIT);
+        self.make_room();
+        let index = match self.free.get_mut(&size).and_then(Vec::pop) {
+            Some(index) => index,
+            None => self.append(size)?,
+        };
+        let record = self.record_mut(index);
+        let mut fields = [0; KEY];
+        let (lengths, _) = fields.split_at_mut(NODE);
+        let [low, high] = name_length.to_le_bytes();
+        lengths.copy_from_slice(&[low, high, namespace_length, key.kind as u8]);
+        for (to, from) in
+            record.iter_mut().zip(fields.iter().chain(key.namespace.as_bytes()).chain(key.name.as_bytes()))
+        {
+            *to = *from;
+        }
+        self.set_word(index, LINKS, NO_LINKS);
+        self.place(mark_of(hash) << 32 | (u64::from(index) + 1));
+        self.live += 1;
+        Ok(index)
+    }
+
+    /// Removes a vertex; its place will be used again.
+    pub(super) fn remove(&mut self, index: u32, hasher: &DefaultHashBuilder) {
+        self.remove_marked(index, mark_of(self.key_hash(index, hasher)));
+    }
+
     /// The hash of a vertex's key.
     pub(super) fn key_hash(&self, index: u32, hasher: &DefaultHashBuilder) -> u64 {
-        PackedKey::load(self.record_from(index, KEY)).hash(hasher)
+        let (kind, namespace, name) = self.key_parts(index);
+        hash_parts(hasher, kind, namespace, name)
+    }
+
+    /// What lies where a hash belongs. For reading ahead only.
+    pub(super) fn slot_of(&self, hash: u64) -> u64 {
+        self.slots.get(self.home(mark_of(hash))).copied().unwrap_or(0)
+    }
+
+    fn remove_marked(&mut self, index: u32, mark: u64) {
+        let slot = mark << 32 | (u64::from(index) + 1);
+        let mut hole = self.home(mark);
+        loop {
+            match self.slots.get(hole) {
+                Some(found) if *found == slot => break,
+                Some(0) | None => return,
+                Some(_) => hole = self.after(hole),
+            }
+        }
+        let mut nodes = self.node_set(index);
+        nodes.clear(&mut self.beside);
+        self.set_node_set(index, nodes);
+        let size = (KEY + self.name_length(index)).div_ceil(UNIT);
+        self.free.entry(size).or_default().push(index);
+        self.live -= 1;
+        self.close(hole);
+    }
+
+    /// One reference more from a node; true when it is the node's first.
+    pub(super) fn add(&mut self, index: u32, node: NodeId) -> bool {
+        let mut nodes = self.node_set(index);
+        let first = nodes.add(node, &mut self.beside);
+        self.set_node_set(index, nodes);
+        first
+    }
+
+    /// One reference less from a node; true when it was the node's last.
+    pub(super) fn take(&mut self, index: u32, node: NodeId) -> bool {
+        let mut nodes = self.node_set(index);
+        let last = nodes.take(node, &mut self.beside);
+        self.set_node_set(index, nodes);
+        last
     }
 
     /// The nodes that reach a vertex.
@@ -157,176 +191,12 @@ impl Shard {
         self.node_set(index).only()
     }
 
-    /// What the writer noted at a vertex, or [`NO_LINKS`].
-    pub(super) fn links(&self, index: u32) -> u32 {
-        self.word(index, LINKS)
-    }
-
-    /// Kind, namespace and name of a vertex.
-    pub(super) fn key(&self, index: u32) -> Option<(VertexKind, String, String)> {
-        PackedKey::load(self.record_from(index, KEY)).parts()
-    }
-
-    /// The numbers of all vertices of a kind.
-    pub(super) fn of_kind(&self, kind: VertexKind) -> impl Iterator<Item = u32> + '_ {
-        (0..self.length())
-            .map(|at| self.slot(at))
-            .filter(|slot| *slot != Slot::EMPTY)
-            .map(Slot::index)
-            .filter(move |index| stored_kind(self.word(*index, KEY)) == kind as u8)
-    }
-
-    /// How many vertices there are.
-    pub(super) fn len(&self) -> usize {
-        self.live.load(Ordering::Relaxed)
-    }
-
-    /// Begins a change. The writer's lock is held, which the keeper lies under.
-    pub(super) fn change<'a>(&'a self, keeper: &'a mut Keeper) -> ShardChange<'a> {
-        ShardChange { changing: self.sequence.change(), shard: self, keeper }
-    }
-
-    // The table.
-
-    /// The first slot with this hash that is wanted, and where it is.
-    fn probe(&self, hash: u64, mut wanted: impl FnMut(Slot) -> bool) -> Option<(usize, Slot)> {
-        let (mark, length) = (mark_of(hash), self.length());
-        let mut at = self.home(mark, length);
-        // Once round at most: a reader may see a table without an empty slot.
-        for _ in 0..length {
-            let slot = self.slot(at);
-            if slot == Slot::EMPTY {
-                return None;
-            }
-            if slot.mark() == mark && wanted(slot) {
-                return Some((at, slot));
-            }
-            at = next(at, length);
-        }
-        None
-    }
-
-    fn length(&self) -> usize {
-        self.length.load(Ordering::Relaxed)
-    }
-
-    fn slot(&self, at: usize) -> Slot {
-        self.slots.get(at).map_or(Slot::EMPTY, |slot| Slot(slot.load(Ordering::Relaxed)))
-    }
-
-    /// Where a hash belongs. The upper half of the hash, spread over any number of slots.
-    fn home(&self, mark: u64, length: usize) -> usize {
-        ((mark * length as u64) >> 32) as usize
-    }
-
-    // The records.
-
-    /// The words of a record from one on, and what follows.
-    fn record_from(&self, index: u32, word: u32) -> &[AtomicU32] {
-        self.words.run(index as usize + word as usize).unwrap_or_default()
-    }
-
-    fn word(&self, index: u32, word: u32) -> u32 {
-        self.words.get(index as usize + word as usize).map_or(0, |word| word.load(Ordering::Relaxed))
-    }
-
-    fn node_set(&self, index: u32) -> NodeSet {
-        NodeSet::from_words(self.word(index, NODE), self.word(index, COUNT))
-    }
-
-    fn has_key(&self, index: u32, key: &PackedKey) -> bool {
-        key.is(self.record_from(index, KEY))
-    }
-}
-
-/// A change of a shard under way.
-#[derive(Debug)]
-pub(super) struct ShardChange<'a> {
-    #[expect(dead_code, reason = "held until the change is done")]
-    changing: Changing<'a>,
-    shard: &'a Shard,
-    keeper: &'a mut Keeper,
-}
-
-impl Deref for ShardChange<'_> {
-    type Target = Shard;
-
-    fn deref(&self) -> &Shard {
-        self.shard
-    }
-}
-
-impl ShardChange<'_> {
-    /// Makes a vertex. The caller has found that there is none of this key.
-    pub(super) fn insert(&mut self, hash: u64, key: &PackedKey) -> Result<u32, VertexError> {
-        let size = KEY + key.words().len() as u32;
-        self.make_room()?;
-        let index = match self.keeper.free.get_mut(&size).and_then(Vec::pop) {
-            Some(index) => index,
-            None => self.append(size)?,
-        };
-        self.set_node_set(index, NodeSet::EMPTY);
-        self.set_word(index, HOLDERS, 0);
-        self.set_word(index, LINKS, NO_LINKS);
-        for (stored, word) in self.record_from(index, KEY).iter().zip(key.words()) {
-            stored.store(word, Ordering::Relaxed);
-        }
-        self.place(Slot::new(mark_of(hash), index));
-        self.live.store(self.len() + 1, Ordering::Relaxed);
-        Ok(index)
-    }
-
-    /// Removes a vertex; its place will be used again.
-    pub(super) fn remove(&mut self, index: u32, hasher: &DefaultHashBuilder) {
-        self.remove_hashed(index, self.key_hash(index, hasher));
-    }
-
-    fn remove_hashed(&mut self, index: u32, hash: u64) {
-        let Some((at, _)) = self.probe(hash, |slot| slot.index() == index) else { return };
-        let mut nodes = self.node_set(index);
-        nodes.clear(&self.beside);
-        self.set_node_set(index, nodes);
-        let size = KEY + stored_length(self.word(index, KEY)) as u32;
-        self.keeper.free.entry(size).or_default().push(index);
-        self.live.store(self.len() - 1, Ordering::Relaxed);
-        self.close(at);
-    }
-
-    /// One reference more from a node; true when it is the node's first.
-    pub(super) fn add(&mut self, index: u32, node: NodeId, hasher: &DefaultHashBuilder) -> bool {
-        self.change_nodes(index, hasher, |nodes, beside| nodes.add(node, beside))
-    }
-
-    /// One reference less from a node; true when it was the node's last.
-    pub(super) fn take(&mut self, index: u32, node: NodeId, hasher: &DefaultHashBuilder) -> bool {
-        self.change_nodes(index, hasher, |nodes, beside| nodes.take(node, beside))
-    }
-
-    fn change_nodes(
-        &mut self,
-        index: u32,
-        hasher: &DefaultHashBuilder,
-        change: impl FnOnce(&mut NodeSet, &RwLock<Beside>) -> bool,
-    ) -> bool {
-        let before = self.node_set(index);
-        let mut nodes = before;
-        let changed = change(&mut nodes, &self.beside);
-        self.set_node_set(index, nodes);
-        if nodes.only() != before.only() || nodes == NodeSet::EMPTY {
-            let slot = self.probe(self.key_hash(index, hasher), |slot| slot.index() == index);
-            if let Some((at, slot)) = slot {
-                self.set_slot(at, slot.reached_by(nodes));
-            }
-        }
-        changed
-    }
-
     /// One holder more: an object that refers to the vertex, or the vertex's own object.
     pub(super) fn hold(&mut self, index: u32) {
         self.set_word(index, HOLDERS, self.word(index, HOLDERS).saturating_add(1));
     }
 
-    /// One holder less. The vertex stays until [`ShardChange::remove_if_unheld`].
+    /// One holder less. The vertex stays until [`Shard::remove_if_unheld`].
     pub(super) fn unhold(&mut self, index: u32) {
         self.set_word(index, HOLDERS, self.word(index, HOLDERS).saturating_sub(1));
     }
@@ -340,113 +210,190 @@ impl ShardChange<'_> {
         is_unheld
     }
 
+    /// What the writer noted at a vertex, or [`NO_LINKS`].
+    pub(super) fn links(&self, index: u32) -> u32 {
+        self.word(index, LINKS)
+    }
+
     /// Notes something for the writer.
     pub(super) fn set_links(&mut self, index: u32, links: u32) {
         self.set_word(index, LINKS, links);
     }
 
+    /// Kind, namespace and name of a vertex.
+    pub(super) fn key(&self, index: u32) -> Option<(VertexKind, String, String)> {
+        let (kind, namespace, name) = self.key_parts(index);
+        let kind = VertexKind::ALL.into_iter().find(|known| *known as u8 == kind)?;
+        let text = |bytes: &[u8]| str::from_utf8(bytes).map(str::to_owned).ok();
+        Some((kind, text(namespace)?, text(name)?))
+    }
+
+    /// The numbers of all vertices of a kind.
+    pub(super) fn of_kind(&self, kind: VertexKind) -> impl Iterator<Item = u32> + '_ {
+        self.slots
+            .iter()
+            .filter(|slot| **slot != 0)
+            .map(|slot| index_of(*slot))
+            .filter(move |index| self.byte(*index, KIND) == Some(kind as u8))
+    }
+
+    /// How many vertices there are.
+    pub(super) fn len(&self) -> usize {
+        self.live
+    }
+
     // The table.
 
-    fn set_slot(&self, at: usize, slot: Slot) {
-        if let Some(there) = self.slots.get(at) {
-            there.store(slot.0, Ordering::Relaxed);
-        }
+    /// Where a hash belongs. The upper half of the hash, spread over any number of slots.
+    fn home(&self, mark: u64) -> usize {
+        ((mark * self.slots.len() as u64) >> 32) as usize
+    }
+
+    fn after(&self, at: usize) -> usize {
+        if at + 1 >= self.slots.len() { 0 } else { at + 1 }
     }
 
     /// Puts a slot where it belongs. There is room.
-    fn place(&self, slot: Slot) {
-        let length = self.length();
-        let mut at = self.home(slot.mark(), length);
-        while self.slot(at) != Slot::EMPTY {
-            at = next(at, length);
+    fn place(&mut self, slot: u64) {
+        let mut at = self.home(slot >> 32);
+        while self.slots.get(at).is_some_and(|taken| *taken != 0) {
+            at = self.after(at);
         }
-        self.set_slot(at, slot);
+        if let Some(free) = self.slots.get_mut(at) {
+            *free = slot;
+        }
     }
 
     /// Empties a slot, and moves later ones up so that none is cut off from where it belongs.
-    fn close(&self, mut hole: usize) {
-        let length = self.length();
+    fn close(&mut self, mut hole: usize) {
         let mut at = hole;
         loop {
-            at = next(at, length);
-            let slot = self.slot(at);
-            if slot == Slot::EMPTY {
+            at = self.after(at);
+            let slot = self.slots.get(at).copied().unwrap_or(0);
+            if slot == 0 {
                 break;
             }
-            let home = self.home(slot.mark(), length);
+            let home = self.home(slot >> 32);
             // Between the hole and here, going round: then it must not move before its home.
             let stays = if hole <= at { hole < home && home <= at } else { hole < home || home <= at };
             if !stays {
-                self.set_slot(hole, slot);
+                if let Some(free) = self.slots.get_mut(hole) {
+                    *free = slot;
+                }
                 hole = at;
             }
         }
-        self.set_slot(hole, Slot::EMPTY);
+        if let Some(freed) = self.slots.get_mut(hole) {
+            *freed = 0;
+        }
     }
 
-    /// Lengthens the table by a chunk when it would be more than five sixths full, and spreads the slots over it. Doubling
-    /// would leave half of it empty, in all shards at the same time.
-    fn make_room(&self) -> Result<(), VertexError> {
-        let length = self.length();
-        if (self.len() + 1) * 6 <= length * 5 {
-            return Ok(());
+    /// Grows the table by a quarter when it would be more than five sixths full. Doubling would leave half of it
+    /// empty, in all shards at the same time.
+    fn make_room(&mut self) {
+        if (self.live + 1) * 6 <= self.slots.len() * 5 {
+            return;
         }
-        let longer = length + Grown::<AtomicU64>::room(length);
-        if longer > Grown::<AtomicU64>::END {
-            return Err(VertexError::Full);
+        let larger = vec![0; (self.slots.len() + self.slots.len() / 4).max(64)];
+        for slot in std::mem::replace(&mut self.slots, larger) {
+            if slot != 0 {
+                self.place(slot);
+            }
         }
-        self.slots.make(length);
-        let taken: Vec<Slot> =
-            (0..length).map(|at| self.slot(at)).filter(|slot| *slot != Slot::EMPTY).collect();
-        (0..length).for_each(|at| self.set_slot(at, Slot::EMPTY));
-        self.length.store(longer, Ordering::Relaxed);
-        taken.into_iter().for_each(|slot| self.place(slot));
-        Ok(())
     }
 
     // The records.
 
-    fn append(&mut self, size: u32) -> Result<u32, VertexError> {
-        let mut index = self.keeper.next;
-        // A record lies in one chunk. The first chunks are longer than any record, so the next one will do.
-        let room = Grown::<AtomicU32>::room(index as usize) as u32;
-        if room < size {
-            index += room;
-        }
-        if index as usize + size as usize > Grown::<AtomicU32>::END {
+    fn append(&mut self, size: usize) -> Result<u32, VertexError> {
+        let at = self.records.len();
+        let index = u32::try_from(at / UNIT).map_err(|_| VertexError::Full)?;
+        if index >= super::VertexId::MAX_INDEX {
             return Err(VertexError::Full);
         }
-        self.words.make(index as usize);
-        self.keeper.next = index + size;
+        let bytes = size * UNIT;
+        if self.records.capacity() - at < bytes {
+            self.records.reserve_exact(bytes.max(at / 8).max(256));
+        }
+        self.records.resize(at + bytes, 0);
         Ok(index)
     }
 
-    fn set_word(&self, index: u32, word: u32, value: u32) {
-        if let Some(there) = self.words.get(index as usize + word as usize) {
-            there.store(value, Ordering::Relaxed);
+    fn record(&self, index: u32) -> &[u8] {
+        self.records.get(index as usize * UNIT..).unwrap_or_default()
+    }
+
+    fn record_mut(&mut self, index: u32) -> &mut [u8] {
+        self.records.get_mut(index as usize * UNIT..).unwrap_or_default()
+    }
+
+    fn byte(&self, index: u32, field: usize) -> Option<u8> {
+        self.record(index).get(field).copied()
+    }
+
+    fn word(&self, index: u32, field: usize) -> u32 {
+        let bytes = self.record(index).get(field..).and_then(|rest| rest.first_chunk());
+        bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    }
+
+    fn set_word(&mut self, index: u32, field: usize, word: u32) {
+        if let Some(bytes) = self.record_mut(index).get_mut(field..).and_then(|rest| rest.first_chunk_mut()) {
+            *bytes = word.to_le_bytes();
         }
     }
 
-    fn set_node_set(&self, index: u32, nodes: NodeSet) {
+    fn name_length(&self, index: u32) -> usize {
+        let bytes = self.record(index).get(NAME_LENGTH..).and_then(|rest| rest.first_chunk());
+        bytes.map_or(0, |bytes| usize::from(u16::from_le_bytes(*bytes)))
+    }
+
+    fn node_set(&self, index: u32) -> NodeSet {
+        NodeSet::from_words(self.word(index, NODE), self.word(index, COUNT))
+    }
+
+    fn set_node_set(&mut self, index: u32, nodes: NodeSet) {
         let (node, count) = nodes.words();
         self.set_word(index, NODE, node);
         self.set_word(index, COUNT, count);
     }
-}
 
-/// The keeper of a shard.
-#[expect(clippy::indexing_slicing, reason = "a remainder of the length is within the array")]
-pub(super) fn keeper_of<const SHARDS: usize>(keepers: &mut [Keeper; SHARDS], shard: u32) -> &mut Keeper {
-    &mut keepers[shard as usize % SHARDS]
-}
+    fn has_key(&self, index: u32, key: &Key<'_>) -> bool {
+        let record = self.record(index);
+        let Some([low, high, namespace_length, kind]) = record.first_chunk() else { return false };
+        let length = key.namespace.len() + key.name.len();
+        if usize::from(u16::from_le_bytes([*low, *high])) != length
+            || usize::from(*namespace_length) != key.namespace.len()
+            || *kind != key.kind as u8
+        {
+            return false;
+        }
+        let Some(bytes) = record.get(KEY..KEY + length) else { return false };
+        // Without a namespace there is nothing to compare, and comparing nothing is slow: the empty text lies at no
+        // valid address, which the C library's vector code touches behind a mask, at the price of an exception.
+        if key.namespace.is_empty() {
+            return bytes == key.name.as_bytes();
+        }
+        bytes.split_at_checked(key.namespace.len()) == Some((key.namespace.as_bytes(), key.name.as_bytes()))
+    }
 
-fn next(at: usize, length: usize) -> usize {
-    if at + 1 >= length { 0 } else { at + 1 }
+    /// Kind, namespace and name of a record, as they were written.
+    fn key_parts(&self, index: u32) -> (u8, &[u8], &[u8]) {
+        let record = self.record(index);
+        let Some([low, high, namespace_length, kind]) = record.first_chunk() else { return (0, &[], &[]) };
+        let length = usize::from(u16::from_le_bytes([*low, *high]));
+        let bytes = record.get(KEY..KEY + length).unwrap_or_default();
+        let (namespace, name) = bytes.split_at_checked(usize::from(*namespace_length)).unwrap_or_default();
+        (*kind, namespace, name)
+    }
 }
 
 /// The part of a hash that is kept. The shard is chosen by the lower half.
 fn mark_of(hash: u64) -> u64 {
     hash >> 32
+}
+
+fn index_of(slot: u64) -> u32 {
+    // The lower half; it is at least one.
+    (slot as u32).wrapping_sub(1)
 }
 
 #[cfg(test)]
@@ -455,7 +402,6 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::key::Key;
     use super::*;
 
     const KIND: VertexKind = VertexKind::Secret;
@@ -468,24 +414,28 @@ mod tests {
         ) {
             let hasher = DefaultHashBuilder::default();
             // Narrow: all marks fall on three values, so that probing, closing and wrapping round are put to the test.
-            let hash = |key: &PackedKey| {
+            let hash = |key: &Key<'_>| {
                 let hash = key.hash(&hasher);
                 if narrow { ((hash % 3) * 0x7fff_ffff) << 32 } else { hash }
             };
-            let (shard, mut keeper) = (Shard::default(), Keeper::default());
+            let mut shard = Shard::default();
             let mut model: BTreeMap<(String, String), u32> = BTreeMap::new();
             for (insert, namespace, name) in steps {
-                let key = Key { kind: KIND, namespace: &namespace, name: &name }.pack().unwrap();
+                let key = Key { kind: KIND, namespace: &namespace, name: &name };
                 let found = shard.find(hash(&key), &key);
                 prop_assert_eq!(found, model.get(&(namespace.clone(), name.clone())).copied());
                 match found {
                     None if insert => {
-                        let index = shard.change(&mut keeper).insert(hash(&key), &key).unwrap();
+                        let index = shard.insert(hash(&key), &key).unwrap();
                         prop_assert!(!model.values().any(|other| *other == index));
                         model.insert((namespace, name), index);
                     }
                     Some(index) if !insert => {
-                        shard.change(&mut keeper).remove_hashed(index, hash(&key));
+                        if narrow {
+                            shard.remove_marked(index, mark_of(hash(&key)));
+                        } else {
+                            shard.remove(index, &hasher);
+                        }
                         model.remove(&(namespace, name));
                     }
                     _ => {}
@@ -493,7 +443,7 @@ mod tests {
                 prop_assert_eq!(shard.len(), model.len());
             }
             for ((namespace, name), index) in &model {
-                let key = Key { kind: KIND, namespace, name }.pack().unwrap();
+                let key = Key { kind: KIND, namespace, name };
                 prop_assert_eq!(shard.find(hash(&key), &key), Some(*index));
                 prop_assert_eq!(shard.key(*index), Some((KIND, namespace.clone(), name.clone())));
             }

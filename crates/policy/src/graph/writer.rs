@@ -9,11 +9,10 @@ use std::sync::{MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
-use super::key::{Key, PackedKey};
 use super::nodes::NodeId;
-use super::shard::{Keeper, NO_LINKS, ShardChange, keeper_of};
+use super::shard::{Key, NO_LINKS};
 use super::slab::{Ids, Slab};
-use super::{Graph, SHARDS, Shard, VertexError, VertexId, VertexKind};
+use super::{Graph, Shard, VertexError, VertexId, VertexKind};
 use crate::objects::certificates::PodCertificateRequest;
 use crate::objects::core::PersistentVolume;
 use crate::objects::pod::Pod;
@@ -39,26 +38,13 @@ struct VolumeLinks {
 ///
 /// The links of a vertex hold, for a pod and a volume, the place of their references here, and for a claim its one
 /// volume or the place of several.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Writer {
-    keepers: [Keeper; SHARDS],
     pods: Slab<Ids>,
     volumes: Slab<VolumeLinks>,
     claims: Slab<Ids>,
     /// Used again and again for collecting references.
     scratch: Vec<VertexId>,
-}
-
-impl Default for Writer {
-    fn default() -> Self {
-        Self {
-            keepers: std::array::from_fn(|_| Keeper::default()),
-            pods: Slab::default(),
-            volumes: Slab::default(),
-            claims: Slab::default(),
-            scratch: Vec::new(),
-        }
-    }
 }
 
 /// A listing of all objects of one kind that is under way. Objects that are not applied before it is finished are
@@ -99,7 +85,7 @@ impl Graph {
     /// ignored (NA-38).
     ///
     /// # Errors
-    /// A name of the object or its node that is too long, or a graph that is full. Then the object is not in the graph, also not in its old
+    /// A name that is too long, or a graph that is full. Then the object is not in the graph, also not in its old
     /// form: what cannot be read grants nothing.
     pub fn apply(&self, object: &Object<'_>) -> Result<(), VertexError> {
         match object {
@@ -257,8 +243,6 @@ impl<'g> Change<'g> {
             if result.is_ok() && !name.is_empty() {
                 match self.find_or_make(&Key { kind, namespace, name }) {
                     Ok(found) => targets.push(found.id),
-                    // A reference may be of any length; what no object can be called cannot be read.
-                    Err(VertexError::NameTooLong) => {}
                     Err(error) => result = Err(error),
                 }
             }
@@ -289,9 +273,8 @@ impl<'g> Change<'g> {
         let new = Ids::from_slice(targets);
         if place == NO_LINKS {
             let place = self.writer.pods.keep(new);
-            let hasher = &self.graph.hasher;
             self.write(pod, |shard, index| {
-                shard.add(index, node_id, hasher);
+                shard.add(index, node_id);
                 shard.set_links(index, place);
                 shard.hold(index);
             });
@@ -362,7 +345,6 @@ impl<'g> Change<'g> {
         let mut refer = |kind, namespace: &str, name: &str| {
             match self.find_or_make(&Key { kind, namespace, name }) {
                 Ok(found) => targets.push(found.id),
-                Err(VertexError::NameTooLong) => {}
                 Err(error) => failure = Some(error),
             };
         };
@@ -470,23 +452,26 @@ impl<'g> Change<'g> {
     }
 
     /// Reads what taking these vertices away will touch, and does nothing with it. In a large graph each of them is
-    /// far away in memory; read one after the other, every one is waited for, and read side by side they are waited
-    /// for once.
+    /// far away in memory; read one after the other, under a lock each, every one is waited for, and read side by
+    /// side they are waited for once.
     fn warm(&self, ids: &[VertexId]) {
-        let hasher = &self.graph.hasher;
-        let ids = ids.iter().take(WARM);
-        let hashes: SmallVec<[_; WARM]> =
-            ids.clone().map(|id| self.shard(*id).key_hash(id.index(), hasher)).collect();
-        let read = ids.zip(&hashes).map(|(id, hash)| self.shard(*id).ahead_of(*hash));
-        black_box(read.fold(0, |all, word| all ^ word));
+        let graph = self.graph;
+        let shards: SmallVec<[_; WARM]> = ids
+            .iter()
+            .take(WARM)
+            .map(|id| (graph.shard_at(id.shard()).read().unwrap_or_else(PoisonError::into_inner), id.index()))
+            .collect();
+        let marks: SmallVec<[_; WARM]> =
+            shards.iter().map(|(shard, index)| shard.key_hash(*index, &graph.hasher)).collect();
+        let slots = shards.iter().zip(&marks).map(|((shard, _), hash)| shard.slot_of(*hash));
+        black_box(slots.fold(0, |all, slot| all ^ slot));
     }
 
     /// One reference more from a pod on a node; a claim passes it on.
     fn attach(&mut self, id: VertexId, node: NodeId) {
-        let hasher = &self.graph.hasher;
         let (first, links) = self.write(id, |shard, index| {
             shard.hold(index);
-            (shard.add(index, node, hasher), shard.links(index))
+            (shard.add(index, node), shard.links(index))
         });
         if first {
             self.each_volume(links, |change, volume, targets| {
@@ -502,7 +487,7 @@ impl<'g> Change<'g> {
     fn detach(&mut self, id: VertexId, node: NodeId) {
         let graph = self.graph;
         let (last, links) = self.write(id, |shard, index| {
-            let (last, links) = (shard.take(index, node, &graph.hasher), shard.links(index));
+            let (last, links) = (shard.take(index, node), shard.links(index));
             shard.unhold(index);
             // A claim with volumes is held by them.
             shard.remove_if_unheld(index, &graph.hasher);
@@ -574,55 +559,48 @@ impl<'g> Change<'g> {
         }
     }
 
-    /// The shard of a vertex. Nothing changes but by this writer.
-    fn shard(&self, id: VertexId) -> &'g Shard {
-        self.graph.shard_at(id.shard())
+    fn read<T>(&self, id: VertexId, read: impl FnOnce(&Shard, u32) -> T) -> T {
+        let shard = self.graph.shard_at(id.shard()).read().unwrap_or_else(PoisonError::into_inner);
+        read(&shard, id.index())
     }
 
-    fn write<T>(&mut self, id: VertexId, write: impl FnOnce(&mut ShardChange<'_>, u32) -> T) -> T {
-        let keeper = keeper_of(&mut self.writer.keepers, id.shard());
-        write(&mut self.graph.shard_at(id.shard()).change(keeper), id.index())
+    fn write<T>(&self, id: VertexId, write: impl FnOnce(&mut Shard, u32) -> T) -> T {
+        let mut shard = self.graph.shard_at(id.shard()).write().unwrap_or_else(PoisonError::into_inner);
+        write(&mut shard, id.index())
     }
 
     fn add_direct(&mut self, id: VertexId, node: NodeId) -> bool {
-        let hasher = &self.graph.hasher;
-        self.write(id, |shard, index| shard.add(index, node, hasher))
+        self.write(id, |shard, index| shard.add(index, node))
     }
 
     fn take_direct(&mut self, id: VertexId, node: NodeId) -> bool {
-        let hasher = &self.graph.hasher;
-        self.write(id, |shard, index| shard.take(index, node, hasher))
+        self.write(id, |shard, index| shard.take(index, node))
     }
 
     fn nodes(&self, id: VertexId) -> Vec<NodeId> {
-        self.shard(id).nodes(id.index())
+        self.read(id, |shard, index| shard.nodes(index))
     }
 
     fn find(&self, key: &Key<'_>) -> Option<Found> {
-        let key = key.pack().ok()?;
-        let (number, hash) = self.place_of(&key);
-        let shard = self.graph.shard_at(number);
-        shard.find(hash, &key).map(|index| Found::at(shard, number, index))
-    }
-
-    fn find_or_make(&mut self, key: &Key<'_>) -> Result<Found, VertexError> {
-        let key = key.pack()?;
-        let (number, hash) = self.place_of(&key);
-        let shard = self.graph.shard_at(number);
-        let index = match shard.find(hash, &key) {
-            Some(index) => index,
-            None => shard.change(keeper_of(&mut self.writer.keepers, number)).insert(hash, &key)?,
-        };
-        Ok(Found::at(shard, number, index))
-    }
-
-    fn place_of(&self, key: &PackedKey) -> (u32, u64) {
         let hash = key.hash(&self.graph.hasher);
-        (Graph::shard_number(hash), hash)
+        let number = Graph::shard_number(hash);
+        let shard = self.graph.shard_at(number).read().unwrap_or_else(PoisonError::into_inner);
+        shard.find(hash, key).map(|index| Found::at(&shard, number, index))
+    }
+
+    fn find_or_make(&self, key: &Key<'_>) -> Result<Found, VertexError> {
+        let hash = key.hash(&self.graph.hasher);
+        let number = Graph::shard_number(hash);
+        let mut shard = self.graph.shard_at(number).write().unwrap_or_else(PoisonError::into_inner);
+        let index = match shard.find(hash, key) {
+            Some(index) => index,
+            None => shard.insert(hash, key)?,
+        };
+        Ok(Found::at(&shard, number, index))
     }
 
     fn links(&self, id: VertexId) -> u32 {
-        self.shard(id).links(id.index())
+        self.read(id, |shard, index| shard.links(index))
     }
 
     fn set_links(&mut self, id: VertexId, links: u32) {
@@ -649,6 +627,7 @@ impl<'g> Change<'g> {
     fn keys_of(&self, kind: VertexKind) -> Vec<(String, String)> {
         let mut keys = Vec::new();
         for shard in &self.graph.shards {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
             keys.extend(
                 shard.of_kind(kind).filter_map(|index| shard.key(index)).map(|(_, ns, name)| (ns, name)),
             );
@@ -668,7 +647,7 @@ impl Links<'_> {
     }
 
     pub(super) fn key(&self, id: VertexId) -> Option<(VertexKind, String, String)> {
-        self.change.shard(id).key(id.index())
+        self.change.read(id, |shard, index| shard.key(index))
     }
 
     pub(super) fn nodes(&self, id: VertexId) -> Vec<NodeId> {
@@ -676,14 +655,17 @@ impl Links<'_> {
     }
 
     pub(super) fn is_on(&self, id: VertexId, node: NodeId) -> bool {
-        self.change.shard(id).contains(id.index(), node)
+        self.change.read(id, |shard, index| shard.contains(index, node))
     }
 
     /// All vertices of a kind.
     pub(super) fn of_kind(&self, kind: VertexKind) -> Vec<VertexId> {
         let shards = self.change.graph.shards.iter().zip(0_u32..);
         shards
-            .flat_map(|(shard, number)| shard.of_kind(kind).map(move |index| VertexId::new(number, index)))
+            .flat_map(|(shard, number)| {
+                let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+                shard.of_kind(kind).map(|index| VertexId::new(number, index)).collect::<Vec<_>>()
+            })
             .collect()
     }
 
