@@ -254,7 +254,7 @@ fn state(truth: &[Seen], revision: u64, selects: fn(&Value) -> bool) -> Vec<Valu
             _ => objects.insert(seen.name().to_owned(), seen.object.clone()),
         };
     }
-    objects.into_values().filter(|object| selects(object)).collect()
+    objects.into_values().filter(selects).collect()
 }
 
 /// Whether what a watch without a selector saw is what the writers were told, each change once.
