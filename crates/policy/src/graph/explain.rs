@@ -48,7 +48,7 @@ impl Graph {
     /// A path from a node to an object, of the several there may be the first in the order of names, or nothing when
     /// the node does not reach it.
     pub fn path(&self, kind: VertexKind, namespace: &str, name: &str, node: &str) -> Option<Path> {
-        let node_id = self.nodes.find(node)?;
+        let node_id = self.nodes.find(self.nodes.asker(node))?;
         if !self.related(kind, namespace, name, node) {
             return None;
         }

@@ -17,7 +17,7 @@
 //! outage. Only the edges from a volume to the secrets of its source cross namespaces (NA-63).
 //!
 //! Paths are not searched. For each object the index keeps *which nodes reach it and through how many references*, so
-//! a decision is one hash probe and one look into a small set, whatever the fan-out, and a no costs what a yes costs.
+//! a decision is one hash probe and one look into a small set, whatever the fan-out, and a no costs no more than a yes.
 //! The work is done when an object changes: its remembered references are compared with the new ones, and counts are
 //! adjusted, new references before old ones, so that a reader sees the old or the new state of an object and never
 //! the gap between (NA-41). Claims pass the nodes that reach them on to their volumes, and volumes to their secrets.
@@ -180,15 +180,17 @@ impl Graph {
     /// Whether a node reaches an object (NA-64): some object bound to the node refers to it, directly or through a
     /// claim and its volume. Nothing is reached before every source has been listed once (NA-13).
     ///
-    /// Two hash probes; no allocation.
+    /// One hash probe for most that are refused and two for the others; no allocation.
     pub fn related(&self, kind: VertexKind, namespace: &str, name: &str, node: &str) -> bool {
         if self.awaited.load(Ordering::Acquire) != 0 {
             return false;
         }
-        let Some(node) = self.nodes.find(node) else { return false };
+        let asker = self.nodes.asker(node);
         let key = Key { kind, namespace, name };
         let hash = key.hash(&self.hasher);
-        self.shard(hash).read().unwrap_or_else(PoisonError::into_inner).reaches(hash, &key, node)
+        let shard = self.shard(hash).read().unwrap_or_else(PoisonError::into_inner);
+        // The lock of the nodes is taken within that of the shard, by readers only: no writer holds both.
+        shard.reaches(hash, &key, asker.tag(), || self.nodes.find(asker))
     }
 
     /// Notes that a kind has been listed once. Kinds that do not feed the graph are ignored.

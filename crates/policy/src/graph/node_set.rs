@@ -8,7 +8,7 @@
 
 use hashbrown::HashMap;
 
-use super::nodes::NodeId;
+use super::nodes::{NodeId, Tag};
 
 /// Above this many nodes the counts move into a map; below half of it they move back.
 const MANY: usize = 512;
@@ -16,7 +16,8 @@ const MANY: usize = 512;
 /// The part of the counts that lies in a vertex: eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeSet {
-    /// The one node, or the place of the counts beside when `count` is [`BESIDE`].
+    /// The one node, or the place of the counts beside when `count` is [`BESIDE`]. In an empty set the node that was
+    /// last in it or is expected, or zero.
     node: u32,
     /// How many references, zero for the empty set.
     count: u32,
@@ -41,7 +42,16 @@ pub(super) struct Beside {
 }
 
 impl NodeSet {
-    pub(super) const EMPTY: Self = Self { node: 0, count: 0 };
+    /// An empty set that one node is likely to come into first.
+    pub(super) fn expecting(node: Option<NodeId>) -> Self {
+        Self { node: node.map_or(0, |node| node.0), count: 0 }
+    }
+
+    /// What the node of a set of one is told by, without looking at the set; [`Tag::ANY`] for a set of several. The
+    /// tag of an empty set is of no meaning: no node is in it.
+    pub(super) fn tag(self) -> Tag {
+        if self.count == BESIDE { Tag::ANY } else { NodeId(self.node).tag() }
+    }
 
     /// The set as two words, to be kept in a record.
     pub(super) fn words(self) -> (u32, u32) {
@@ -101,14 +111,14 @@ impl NodeSet {
                     }
                     Some(Only::Nothing) => {
                         beside.drop_slot(place);
-                        *self = Self::EMPTY;
+                        *self = Self::expecting(None);
                     }
                     None => {}
                 }
                 last
             }
             1 if self.node == node.0 => {
-                *self = Self::EMPTY;
+                self.count = 0;
                 true
             }
             _ if self.node == node.0 => {
@@ -138,7 +148,7 @@ impl NodeSet {
         if self.count == BESIDE {
             beside.drop_slot(self.node);
         }
-        *self = Self::EMPTY;
+        *self = Self::expecting(None);
     }
 }
 
@@ -278,7 +288,7 @@ mod tests {
         #[test]
         fn counts_equal_a_plain_map(steps in prop::collection::vec((any::<bool>(), 0_u32..700), 0..3000)) {
             let mut beside = Beside::default();
-            let mut set = NodeSet::EMPTY;
+            let mut set = NodeSet::expecting(None);
             let mut model: BTreeMap<u32, u32> = BTreeMap::new();
             for (add, node) in steps {
                 if add || model.len() < 100 {
@@ -304,7 +314,7 @@ mod tests {
     #[test]
     fn a_set_grows_into_a_map_and_back_without_losing_a_node() {
         let mut beside = Beside::default();
-        let mut set = NodeSet::EMPTY;
+        let mut set = NodeSet::expecting(None);
         for node in 0..2000 {
             assert!(set.add(NodeId(node), &mut beside));
             assert!(!set.add(NodeId(node), &mut beside));
@@ -315,7 +325,7 @@ mod tests {
             assert!(set.take(NodeId(node), &mut beside));
             assert!(!set.contains(NodeId(node), &beside));
         }
-        assert_eq!(set, NodeSet::EMPTY);
+        assert_eq!(set.nodes(&beside), []);
         assert_eq!(beside.free.len(), beside.slots.len());
     }
 }

@@ -10,9 +10,44 @@ use hashbrown::{DefaultHashBuilder, HashMap};
 use super::shard::{Key, Shard};
 use super::{VertexError, VertexId, VertexKind};
 
-/// A node, within one graph.
+/// A node, within one graph: its tag in the upper eight bits, and below a number that no other of the tag has had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct NodeId(pub(super) u32);
+
+impl NodeId {
+    const NUMBER_BITS: u32 = 24;
+
+    pub(super) fn tag(self) -> Tag {
+        Tag((self.0 >> Self::NUMBER_BITS) as u8)
+    }
+}
+
+/// A few bits of the hash of a node's name: they tell most nodes from each other before either is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tag(pub(super) u8);
+
+impl Tag {
+    /// No node's tag: whatever it stands for has to be looked at.
+    pub(super) const ANY: Self = Self(0);
+
+    fn of(hash: u64) -> Self {
+        // Neither the part that finds the slot nor the bits that choose the shard.
+        Self(((hash >> NodeId::NUMBER_BITS) as u8).max(1))
+    }
+}
+
+/// The name of a node that asks, read once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker<'n> {
+    key: Key<'n>,
+    hash: u64,
+}
+
+impl Asker<'_> {
+    pub(super) fn tag(self) -> Tag {
+        Tag::of(self.hash)
+    }
+}
 
 const SHARDS: u32 = 16;
 
@@ -26,9 +61,10 @@ pub(super) struct Nodes {
 }
 
 /// Only the writer and explanations come here.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Numbers {
-    next: u32,
+    /// By tag. A number is never used again: who still holds it must not find another node under it.
+    next: [u32; 256],
     places: HashMap<NodeId, VertexId>,
 }
 
@@ -42,7 +78,7 @@ impl Nodes {
         Self {
             hasher: DefaultHashBuilder::default(),
             shards: std::array::from_fn(|_| RwLock::new(Shard::default())),
-            numbers: Mutex::default(),
+            numbers: Mutex::new(Numbers { next: [0; 256], places: HashMap::new() }),
         }
     }
 
@@ -60,10 +96,15 @@ impl Nodes {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The node of this name, if something is bound to it.
-    pub(super) fn find(&self, name: &str) -> Option<NodeId> {
+    /// Reads the name of a node that asks.
+    pub(super) fn asker<'n>(&self, name: &'n str) -> Asker<'n> {
         let key = key(name);
-        let hash = key.hash(&self.hasher);
+        Asker { key, hash: key.hash(&self.hasher) }
+    }
+
+    /// The node that asks, if something is bound to it.
+    pub(super) fn find(&self, asker: Asker<'_>) -> Option<NodeId> {
+        let Asker { key, hash } = asker;
         let shard = self.shard(hash as u32).read().unwrap_or_else(PoisonError::into_inner);
         shard.find(hash, &key).and_then(|index| shard.only_node(index))
     }
@@ -82,12 +123,16 @@ impl Nodes {
             return shard.only_node(index).ok_or(VertexError::Full);
         }
         let mut numbers = self.numbers();
-        let id = NodeId(numbers.next);
-        let next = numbers.next.checked_add(1).ok_or(VertexError::Full)?;
-        let index = shard.insert(hash, &key)?;
+        let tag = Tag::of(hash);
+        let next = numbers.next.get_mut(usize::from(tag.0)).ok_or(VertexError::Full)?;
+        if *next >> NodeId::NUMBER_BITS != 0 {
+            return Err(VertexError::Full);
+        }
+        let id = NodeId(u32::from(tag.0) << NodeId::NUMBER_BITS | *next);
+        let index = shard.insert(hash, &key, Some(id))?;
         shard.hold(index);
-        shard.add(index, id);
-        numbers.next = next;
+        shard.add(index, id, &self.hasher);
+        *next += 1;
         numbers.places.insert(id, VertexId::new(number, index));
         Ok(id)
     }

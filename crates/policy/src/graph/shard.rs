@@ -1,17 +1,18 @@
 //! One part of the vertex table: for each key, which nodes reach it. Plain data without locks.
 //!
 //! A decision over a large cluster waits for memory and for nothing else, so a probe touches two places: a slot of the
-//! table, which holds the hash, and the vertex itself, where the key and the node lie side by side. Vertices are
-//! records of a few dozen bytes in one buffer; a record's place never changes while it lives, so it serves as the
-//! vertex's number, and the place of a removed record goes to the next one of the same size.
+//! table, which holds the hash, and the vertex itself, where the key and the node lie side by side. The slot also holds
+//! a tag of the one node that reaches the vertex, so that nearly every no is found without looking at the vertex.
+//! Vertices are records of a few dozen bytes in one buffer; a record's place never changes while it lives, so it serves
+//! as the vertex's number, and the place of a removed record goes to the next one of the same size.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
-use hashbrown::{DefaultHashBuilder, HashMap};
+use hashbrown::DefaultHashBuilder;
 
 use super::VertexKind;
 use super::node_set::{Beside, NodeSet};
-use super::nodes::NodeId;
+use super::nodes::{NodeId, Tag};
 
 /// What identifies a vertex (section 4 of the Node authorizer's rules). Cluster-scoped kinds have no namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,13 +51,14 @@ pub enum VertexError {
 /// No links; see [`Shard::links`].
 pub(super) const NO_LINKS: u32 = u32::MAX;
 
-// The fields of a record, in bytes from its start. The key is the namespace and the name, one after the other.
-const NAME_LENGTH: usize = 0; // Then one byte for the length of the namespace.
-const KIND: usize = 3;
-const NODE: usize = 4;
-const COUNT: usize = 8;
-const HOLDERS: usize = 12;
-const LINKS: usize = 16;
+// The fields of a record, in bytes from its start: the writer's first, then what a decision reads. The key is the
+// namespace and the name, one after the other.
+const HOLDERS: usize = 0;
+const LINKS: usize = 4;
+const NAME_LENGTH: usize = 8; // Then one byte for the length of the namespace, and one for the kind.
+const KIND: usize = 11;
+const NODE: usize = 12;
+const COUNT: usize = 16;
 const KEY: usize = 20;
 
 /// Records begin at multiples of this many bytes; a vertex's number counts them.
@@ -65,12 +67,13 @@ const UNIT: usize = 4;
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    /// Zero for an empty slot, else the hash's upper half and one more than the vertex's number. Linear probing.
+    /// Zero for an empty slot, else the hash's upper half, the tag of the vertex's nodes ([`NodeSet::tag`]) in eight
+    /// bits, and one more than the vertex's number. Linear probing.
     slots: Vec<u64>,
     live: usize,
     records: Vec<u8>,
     /// The places of removed records, by size in units.
-    free: HashMap<usize, Vec<u32>>,
+    free: Vec<Vec<u32>>,
     beside: Beside,
 }
 
@@ -94,38 +97,62 @@ impl Shard {
         }
     }
 
-    /// Whether a node reaches the vertex of this key. The whole of a decision.
-    pub(super) fn reaches(&self, hash: u64, key: &Key<'_>, node: NodeId) -> bool {
-        self.find(hash, key).is_some_and(|index| self.contains(index, node))
+    /// Whether a node reaches the vertex of this key. The whole of a decision. The node is looked for only when its
+    /// tag does not rule it out.
+    pub(super) fn reaches(
+        &self,
+        hash: u64,
+        key: &Key<'_>,
+        tag: Tag,
+        node: impl FnOnce() -> Option<NodeId>,
+    ) -> bool {
+        let mark = mark_of(hash);
+        let mut at = self.home(mark);
+        while let Some(&slot) = self.slots.get(at)
+            && slot != 0
+        {
+            let may_have = tag_of(slot) == Tag::ANY || tag_of(slot) == tag;
+            if slot >> 32 == mark && may_have && self.has_key(index_of(slot), key) {
+                return node().is_some_and(|node| self.contains(index_of(slot), node));
+            }
+            at = self.after(at);
+        }
+        false
     }
 
     pub(super) fn contains(&self, index: u32, node: NodeId) -> bool {
         self.node_set(index).contains(node, &self.beside)
     }
 
-    /// Makes a vertex. The caller has found that there is none of this key.
-    pub(super) fn insert(&mut self, hash: u64, key: &Key<'_>) -> Result<u32, VertexError> {
+    /// Makes a vertex that no node reaches. The caller has found that there is none of this key, and says which node,
+    /// if any, will be the first: that saves looking for the slot again then.
+    pub(super) fn insert(
+        &mut self,
+        hash: u64,
+        key: &Key<'_>,
+        first: Option<NodeId>,
+    ) -> Result<u32, VertexError> {
         let namespace_length = u8::try_from(key.namespace.len()).map_err(|_| VertexError::NameTooLong)?;
         let name_length =
             u16::try_from(key.namespace.len() + key.name.len()).map_err(|_| VertexError::NameTooLong)?;
         let size = (KEY + usize::from(name_length)).div_ceil(UNIT);
         self.make_room();
-        let index = match self.free.get_mut(&size).and_then(Vec::pop) {
+        let index = match self.free.get_mut(size).and_then(Vec::pop) {
             Some(index) => index,
             None => self.append(size)?,
         };
-        let record = self.record_mut(index);
-        let mut fields = [0; KEY];
-        let (lengths, _) = fields.split_at_mut(NODE);
         let [low, high] = name_length.to_le_bytes();
-        lengths.copy_from_slice(&[low, high, namespace_length, key.kind as u8]);
-        for (to, from) in
-            record.iter_mut().zip(fields.iter().chain(key.namespace.as_bytes()).chain(key.name.as_bytes()))
-        {
-            *to = *from;
-        }
+        self.set_word(index, HOLDERS, 0);
         self.set_word(index, LINKS, NO_LINKS);
-        self.place(mark_of(hash) << 32 | (u64::from(index) + 1));
+        self.set_word(index, NAME_LENGTH, u32::from_le_bytes([low, high, namespace_length, key.kind as u8]));
+        let nodes = NodeSet::expecting(first);
+        self.set_node_set(index, nodes);
+        let bytes = self.record_mut(index).get_mut(KEY..KEY + usize::from(name_length)).unwrap_or_default();
+        if let Some((namespace, name)) = bytes.split_at_mut_checked(key.namespace.len()) {
+            namespace.copy_from_slice(key.namespace.as_bytes());
+            name.copy_from_slice(key.name.as_bytes());
+        }
+        self.place(slot_of(mark_of(hash), nodes.tag(), index));
         self.live += 1;
         Ok(index)
     }
@@ -142,43 +169,54 @@ impl Shard {
     }
 
     /// What lies where a hash belongs. For reading ahead only.
-    pub(super) fn slot_of(&self, hash: u64) -> u64 {
+    pub(super) fn ahead(&self, hash: u64) -> u64 {
         self.slots.get(self.home(mark_of(hash))).copied().unwrap_or(0)
     }
 
     fn remove_marked(&mut self, index: u32, mark: u64) {
-        let slot = mark << 32 | (u64::from(index) + 1);
-        let mut hole = self.home(mark);
-        loop {
-            match self.slots.get(hole) {
-                Some(found) if *found == slot => break,
-                Some(0) | None => return,
-                Some(_) => hole = self.after(hole),
-            }
-        }
+        let Some(hole) = self.place_of(index, mark) else { return };
         let mut nodes = self.node_set(index);
         nodes.clear(&mut self.beside);
         self.set_node_set(index, nodes);
         let size = (KEY + self.name_length(index)).div_ceil(UNIT);
-        self.free.entry(size).or_default().push(index);
+        if self.free.len() <= size {
+            self.free.resize_with(size + 1, Vec::new);
+        }
+        if let Some(places) = self.free.get_mut(size) {
+            places.push(index);
+        }
         self.live -= 1;
         self.close(hole);
     }
 
     /// One reference more from a node; true when it is the node's first.
-    pub(super) fn add(&mut self, index: u32, node: NodeId) -> bool {
-        let mut nodes = self.node_set(index);
-        let first = nodes.add(node, &mut self.beside);
-        self.set_node_set(index, nodes);
-        first
+    pub(super) fn add(&mut self, index: u32, node: NodeId, hasher: &DefaultHashBuilder) -> bool {
+        self.change_nodes(index, hasher, |nodes, beside| nodes.add(node, beside))
     }
 
     /// One reference less from a node; true when it was the node's last.
-    pub(super) fn take(&mut self, index: u32, node: NodeId) -> bool {
+    pub(super) fn take(&mut self, index: u32, node: NodeId, hasher: &DefaultHashBuilder) -> bool {
+        self.change_nodes(index, hasher, |nodes, beside| nodes.take(node, beside))
+    }
+
+    /// Changes the nodes of a vertex, and the tag in its slot with them.
+    fn change_nodes(
+        &mut self,
+        index: u32,
+        hasher: &DefaultHashBuilder,
+        change: impl FnOnce(&mut NodeSet, &mut Beside) -> bool,
+    ) -> bool {
         let mut nodes = self.node_set(index);
-        let last = nodes.take(node, &mut self.beside);
+        let tag = nodes.tag();
+        let answer = change(&mut nodes, &mut self.beside);
         self.set_node_set(index, nodes);
-        last
+        if nodes.tag() != tag {
+            let mark = mark_of(self.key_hash(index, hasher));
+            if let Some(slot) = self.place_of(index, mark).and_then(|at| self.slots.get_mut(at)) {
+                *slot = slot_of(mark, nodes.tag(), index);
+            }
+        }
+        answer
     }
 
     /// The nodes that reach a vertex.
@@ -253,6 +291,21 @@ impl Shard {
         if at + 1 >= self.slots.len() { 0 } else { at + 1 }
     }
 
+    /// Where the slot of a vertex is.
+    fn place_of(&self, index: u32, mark: u64) -> Option<usize> {
+        let mut at = self.home(mark);
+        loop {
+            let slot = *self.slots.get(at)?;
+            if slot == 0 {
+                return None;
+            }
+            if slot >> 32 == mark && index_of(slot) == index {
+                return Some(at);
+            }
+            at = self.after(at);
+        }
+    }
+
     /// Puts a slot where it belongs. There is room.
     fn place(&mut self, slot: u64) {
         let mut at = self.home(slot >> 32);
@@ -307,7 +360,8 @@ impl Shard {
     fn append(&mut self, size: usize) -> Result<u32, VertexError> {
         let at = self.records.len();
         let index = u32::try_from(at / UNIT).map_err(|_| VertexError::Full)?;
-        if index >= super::VertexId::MAX_INDEX {
+        // One more than the number has to fit into a slot.
+        if index + 1 >= super::VertexId::MAX_INDEX {
             return Err(VertexError::Full);
         }
         let bytes = size * UNIT;
@@ -342,8 +396,7 @@ impl Shard {
     }
 
     fn name_length(&self, index: u32) -> usize {
-        let bytes = self.record(index).get(NAME_LENGTH..).and_then(|rest| rest.first_chunk());
-        bytes.map_or(0, |bytes| usize::from(u16::from_le_bytes(*bytes)))
+        self.word(index, NAME_LENGTH) as usize & 0xffff
     }
 
     fn node_set(&self, index: u32) -> NodeSet {
@@ -358,12 +411,9 @@ impl Shard {
 
     fn has_key(&self, index: u32, key: &Key<'_>) -> bool {
         let record = self.record(index);
-        let Some([low, high, namespace_length, kind]) = record.first_chunk() else { return false };
         let length = key.namespace.len() + key.name.len();
-        if usize::from(u16::from_le_bytes([*low, *high])) != length
-            || usize::from(*namespace_length) != key.namespace.len()
-            || *kind != key.kind as u8
-        {
+        let expected = length as u64 | (key.namespace.len() as u64) << 16 | u64::from(key.kind as u8) << 24;
+        if u64::from(self.word(index, NAME_LENGTH)) != expected {
             return false;
         }
         let Some(bytes) = record.get(KEY..KEY + length) else { return false };
@@ -377,12 +427,11 @@ impl Shard {
 
     /// Kind, namespace and name of a record, as they were written.
     fn key_parts(&self, index: u32) -> (u8, &[u8], &[u8]) {
-        let record = self.record(index);
-        let Some([low, high, namespace_length, kind]) = record.first_chunk() else { return (0, &[], &[]) };
-        let length = usize::from(u16::from_le_bytes([*low, *high]));
-        let bytes = record.get(KEY..KEY + length).unwrap_or_default();
-        let (namespace, name) = bytes.split_at_checked(usize::from(*namespace_length)).unwrap_or_default();
-        (*kind, namespace, name)
+        let [low, high, namespace_length, kind] = self.word(index, NAME_LENGTH).to_le_bytes();
+        let length = usize::from(u16::from_le_bytes([low, high]));
+        let bytes = self.record(index).get(KEY..KEY + length).unwrap_or_default();
+        let (namespace, name) = bytes.split_at_checked(usize::from(namespace_length)).unwrap_or_default();
+        (kind, namespace, name)
     }
 }
 
@@ -391,9 +440,17 @@ fn mark_of(hash: u64) -> u64 {
     hash >> 32
 }
 
+fn slot_of(mark: u64, tag: Tag, index: u32) -> u64 {
+    mark << 32 | u64::from(tag.0) << super::VertexId::INDEX_BITS | (u64::from(index) + 1)
+}
+
 fn index_of(slot: u64) -> u32 {
-    // The lower half; it is at least one.
-    (slot as u32).wrapping_sub(1)
+    // It is at least one.
+    (slot as u32 & (super::VertexId::MAX_INDEX - 1)).wrapping_sub(1)
+}
+
+fn tag_of(slot: u64) -> Tag {
+    Tag((slot >> super::VertexId::INDEX_BITS) as u8)
 }
 
 #[cfg(test)]
@@ -426,7 +483,7 @@ mod tests {
                 prop_assert_eq!(found, model.get(&(namespace.clone(), name.clone())).copied());
                 match found {
                     None if insert => {
-                        let index = shard.insert(hash(&key), &key).unwrap();
+                        let index = shard.insert(hash(&key), &key, None).unwrap();
                         prop_assert!(!model.values().any(|other| *other == index));
                         model.insert((namespace, name), index);
                     }
@@ -449,6 +506,42 @@ mod tests {
             }
             prop_assert_eq!(shard.of_kind(KIND).count(), model.len());
             prop_assert_eq!(shard.of_kind(VertexKind::Pod).count(), 0);
+        }
+
+        #[test]
+        fn a_tag_rules_no_node_out_that_reaches_the_vertex(
+            first in prop::option::of(0_u32..6),
+            steps in prop::collection::vec((any::<bool>(), 0_u32..6), 0..60),
+        ) {
+            let hasher = DefaultHashBuilder::default();
+            // Two nodes of each tag.
+            let node = |number: u32| NodeId(((number / 2 + 1) << 24) | (number % 2));
+            let key = Key { kind: KIND, namespace: "a", name: "b" };
+            let other = Key { kind: KIND, namespace: "a", name: "c" };
+            let hash = key.hash(&hasher);
+            let mut shard = Shard::default();
+            shard.insert(other.hash(&hasher), &other, None).unwrap();
+            let index = shard.insert(hash, &key, first.map(node)).unwrap();
+            let mut counts = [0_u32; 6];
+            for (add, number) in steps {
+                let count = &mut counts[number as usize];
+                if add {
+                    prop_assert_eq!(shard.add(index, node(number), &hasher), *count == 0);
+                    *count += 1;
+                } else {
+                    prop_assert_eq!(shard.take(index, node(number), &hasher), *count == 1);
+                    *count = count.saturating_sub(1);
+                }
+                for (number, count) in (0..).zip(counts) {
+                    let asks = node(number);
+                    prop_assert_eq!(shard.reaches(hash, &key, asks.tag(), || Some(asks)), count > 0);
+                }
+                let reaching = (0..).zip(counts).filter(|(_, count)| *count > 0).map(|(number, _)| node(number));
+                if let [only] = reaching.collect::<Vec<_>>()[..] {
+                    let slot = shard.slots[shard.place_of(index, mark_of(hash)).unwrap()];
+                    prop_assert_eq!(tag_of(slot), only.tag());
+                }
+            }
         }
     }
 }

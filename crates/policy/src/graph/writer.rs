@@ -216,15 +216,23 @@ impl<'g> Change<'g> {
             self.delete(&key);
             return Ok(());
         }
+        let node = match self.graph.nodes.hold(&pod.spec.node_name) {
+            Ok(node) => node,
+            Err(error) => {
+                self.delete(&key);
+                return Err(error);
+            }
+        };
         let mut targets = std::mem::take(&mut self.writer.scratch);
         targets.clear();
-        let done = self.pod_targets(pod, &mut targets).and_then(|()| {
+        let done = self.pod_targets(pod, node, &mut targets).and_then(|()| {
             targets.sort_unstable();
             targets.dedup();
-            self.connect_pod(&key, &pod.spec.node_name, &targets)
+            self.connect_pod(&key, node, &targets)
         });
         // A failure on the way may leave vertices that nothing holds.
         if done.is_err() {
+            self.graph.nodes.release(node);
             self.delete(&key);
             targets.iter().for_each(|id| self.drop_if_unheld(*id));
         }
@@ -233,7 +241,12 @@ impl<'g> Change<'g> {
     }
 
     /// The vertices that a pod refers to, made when need be, repetitions included.
-    fn pod_targets(&mut self, pod: &Pod<'_>, targets: &mut Vec<VertexId>) -> Result<(), VertexError> {
+    fn pod_targets(
+        &mut self,
+        pod: &Pod<'_>,
+        node: NodeId,
+        targets: &mut Vec<VertexId>,
+    ) -> Result<(), VertexError> {
         if pod.is_mirror() {
             return Ok(()); // NA-57
         }
@@ -241,7 +254,7 @@ impl<'g> Change<'g> {
         let mut result = Ok(());
         let mut refer = |kind, name: &str| {
             if result.is_ok() && !name.is_empty() {
-                match self.find_or_make(&Key { kind, namespace, name }) {
+                match self.find_or_make(&Key { kind, namespace, name }, Some(node)) {
                     Ok(found) => targets.push(found.id),
                     Err(error) => result = Err(error),
                 }
@@ -256,9 +269,15 @@ impl<'g> Change<'g> {
         result
     }
 
-    fn connect_pod(&mut self, key: &Key<'_>, node: &str, targets: &[VertexId]) -> Result<(), VertexError> {
-        let Found { id: pod, links: place, node: old_node } = self.find_or_make(key)?;
-        let node_id = self.graph.nodes.hold(node)?;
+    /// Connects a pod with its node, which is held for it, and with what it refers to. After a failure the node is
+    /// still held.
+    fn connect_pod(
+        &mut self,
+        key: &Key<'_>,
+        node_id: NodeId,
+        targets: &[VertexId],
+    ) -> Result<(), VertexError> {
+        let Found { id: pod, links: place, node: old_node } = self.find_or_make(key, Some(node_id))?;
         if place != NO_LINKS {
             let same = self.writer.pods.peek(place).is_some_and(|old| **old == *targets);
             if same && old_node == Some(node_id) {
@@ -273,8 +292,9 @@ impl<'g> Change<'g> {
         let new = Ids::from_slice(targets);
         if place == NO_LINKS {
             let place = self.writer.pods.keep(new);
+            let hasher = &self.graph.hasher;
             self.write(pod, |shard, index| {
-                shard.add(index, node_id);
+                shard.add(index, node_id, hasher);
                 shard.set_links(index, place);
                 shard.hold(index);
             });
@@ -308,12 +328,17 @@ impl<'g> Change<'g> {
             self.delete(key);
             return Ok(());
         }
-        let Found { id, node: old, .. } = self.find_or_make(key)?;
-        let node_id = match self.graph.nodes.hold(node) {
-            Ok(node_id) => node_id,
+        let found = self.graph.nodes.hold(node).and_then(|node_id| {
+            let found = self.find_or_make(key, Some(node_id));
+            if found.is_err() {
+                self.graph.nodes.release(node_id);
+            }
+            Ok((found?, node_id))
+        });
+        let (Found { id, node: old, .. }, node_id) = match found {
+            Ok(found) => found,
             Err(error) => {
                 self.delete(key);
-                self.drop_if_unheld(id);
                 return Err(error);
             }
         };
@@ -343,7 +368,7 @@ impl<'g> Change<'g> {
         let mut targets = Vec::new();
         let mut failure = None;
         let mut refer = |kind, namespace: &str, name: &str| {
-            match self.find_or_make(&Key { kind, namespace, name }) {
+            match self.find_or_make(&Key { kind, namespace, name }, None) {
                 Ok(found) => targets.push(found.id),
                 Err(error) => failure = Some(error),
             };
@@ -369,8 +394,8 @@ impl<'g> Change<'g> {
         claim: &Key<'_>,
         targets: &[VertexId],
     ) -> Result<(), VertexError> {
-        let Found { id: volume, links: place, .. } = self.find_or_make(key)?;
-        let claim = match self.find_or_make(claim) {
+        let Found { id: volume, links: place, .. } = self.find_or_make(key, None)?;
+        let claim = match self.find_or_make(claim, None) {
             Ok(claim) => claim.id,
             Err(error) => {
                 self.drop_if_unheld(volume);
@@ -463,15 +488,16 @@ impl<'g> Change<'g> {
             .collect();
         let marks: SmallVec<[_; WARM]> =
             shards.iter().map(|(shard, index)| shard.key_hash(*index, &graph.hasher)).collect();
-        let slots = shards.iter().zip(&marks).map(|((shard, _), hash)| shard.slot_of(*hash));
+        let slots = shards.iter().zip(&marks).map(|((shard, _), hash)| shard.ahead(*hash));
         black_box(slots.fold(0, |all, slot| all ^ slot));
     }
 
     /// One reference more from a pod on a node; a claim passes it on.
     fn attach(&mut self, id: VertexId, node: NodeId) {
+        let hasher = &self.graph.hasher;
         let (first, links) = self.write(id, |shard, index| {
             shard.hold(index);
-            (shard.add(index, node), shard.links(index))
+            (shard.add(index, node, hasher), shard.links(index))
         });
         if first {
             self.each_volume(links, |change, volume, targets| {
@@ -487,7 +513,7 @@ impl<'g> Change<'g> {
     fn detach(&mut self, id: VertexId, node: NodeId) {
         let graph = self.graph;
         let (last, links) = self.write(id, |shard, index| {
-            let (last, links) = (shard.take(index, node), shard.links(index));
+            let (last, links) = (shard.take(index, node, &graph.hasher), shard.links(index));
             shard.unhold(index);
             // A claim with volumes is held by them.
             shard.remove_if_unheld(index, &graph.hasher);
@@ -570,11 +596,11 @@ impl<'g> Change<'g> {
     }
 
     fn add_direct(&mut self, id: VertexId, node: NodeId) -> bool {
-        self.write(id, |shard, index| shard.add(index, node))
+        self.write(id, |shard, index| shard.add(index, node, &self.graph.hasher))
     }
 
     fn take_direct(&mut self, id: VertexId, node: NodeId) -> bool {
-        self.write(id, |shard, index| shard.take(index, node))
+        self.write(id, |shard, index| shard.take(index, node, &self.graph.hasher))
     }
 
     fn nodes(&self, id: VertexId) -> Vec<NodeId> {
@@ -588,13 +614,14 @@ impl<'g> Change<'g> {
         shard.find(hash, key).map(|index| Found::at(&shard, number, index))
     }
 
-    fn find_or_make(&self, key: &Key<'_>) -> Result<Found, VertexError> {
+    /// The vertex of a key, made when need be. The node is the one that is about to reach it.
+    fn find_or_make(&self, key: &Key<'_>, node: Option<NodeId>) -> Result<Found, VertexError> {
         let hash = key.hash(&self.graph.hasher);
         let number = Graph::shard_number(hash);
         let mut shard = self.graph.shard_at(number).write().unwrap_or_else(PoisonError::into_inner);
         let index = match shard.find(hash, key) {
             Some(index) => index,
-            None => shard.insert(hash, key)?,
+            None => shard.insert(hash, key, node)?,
         };
         Ok(Found::at(&shard, number, index))
     }
