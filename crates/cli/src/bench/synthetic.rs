@@ -137,11 +137,6 @@ impl Synthetic {
         if pods == 0 {
             return requests;
         }
-        requests.users = (0..self.nodes)
-            .map(|node| {
-                User::new(format!("system:node:node-{node}"), ["system:nodes", "system:authenticated"])
-            })
-            .collect();
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         for at in 0..count {
             let asker = random.below(pods);
@@ -160,7 +155,9 @@ impl Synthetic {
                 4 => ("persistentvolumes", "", &*names.volume),
                 _ => ("secrets", &*names.namespace, &*names.volume_secret),
             };
-            requests.push(asker / self.pods_per_node, ["get", "", resource, namespace, name]);
+            let node = format!("system:node:node-{}", asker / self.pods_per_node);
+            let user = User::new(node, ["system:nodes", "system:authenticated"]);
+            requests.push(user, ["get", "", resource, namespace, name]);
         }
         requests
     }
@@ -171,15 +168,14 @@ impl Synthetic {
         if self.bindings == 0 {
             return requests;
         }
-        requests.users = (0..self.bindings)
-            .map(|user| User::new(format!("user-{user}"), ["system:authenticated"]))
-            .collect();
         let mut random = Random(0x2545_f491_4f6c_dd1d);
         for at in 0..count {
             let user = random.below(self.bindings);
             let group = if at % 2 == 0 { user } else { (user + 1) % self.bindings.max(2) };
             let group = format!("group-{group}.example.com");
-            requests.push(user, ["get", &group, "widgets", &format!("ns-{}", user % NAMESPACES), "w"]);
+            let namespace = format!("ns-{}", user % NAMESPACES);
+            let user = User::new(format!("user-{user}"), ["system:authenticated"]);
+            requests.push(user, ["get", &group, "widgets", &namespace, "w"]);
         }
         requests
     }
@@ -189,21 +185,20 @@ impl Synthetic {
 /// measured.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
-    users: Vec<User>,
     text: String,
     requests: Vec<Request>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Request {
-    user: u32,
+    user: User,
     at: usize,
     /// Verb, group, resource, namespace, name.
     lengths: [u8; 5],
 }
 
 impl Requests {
-    fn push(&mut self, user: u32, parts: [&str; 5]) {
+    fn push(&mut self, user: User, parts: [&str; 5]) {
         let at = self.text.len();
         parts.iter().for_each(|part| self.text.push_str(part));
         // Made-up names are short.
@@ -211,15 +206,10 @@ impl Requests {
     }
 
     /// Appends other requests.
-    pub fn append(&mut self, mut other: Self) {
-        let (users, at) = (self.users.len() as u32, self.text.len());
-        self.users.append(&mut other.users);
+    pub fn append(&mut self, other: Self) {
+        let at = self.text.len();
         self.text.push_str(&other.text);
-        self.requests.extend(other.requests.into_iter().map(|r| Request {
-            user: r.user + users,
-            at: r.at + at,
-            ..r
-        }));
+        self.requests.extend(other.requests.into_iter().map(|r| Request { at: r.at + at, ..r }));
     }
 
     /// How many requests there are.
@@ -265,7 +255,7 @@ impl Requests {
         let verb = part(verb)?;
         let request_group = part(group)?;
         Some(Attributes {
-            user: self.users.get(request.user as usize)?,
+            user: &request.user,
             verb,
             path: "",
             resource: Some(ResourceRequest {
