@@ -82,6 +82,11 @@ impl Peer {
     pub fn new(certificate: Option<UnverifiedCertificate>) -> Self {
         Self { certificate, last: ArcSwapOption::empty() }
     }
+
+    /// Whether there is a certificate, good or not.
+    pub(crate) fn shows_certificate(&self) -> bool {
+        self.certificate.is_some()
+    }
 }
 
 impl Authentication {

@@ -5,6 +5,7 @@
 //! [`authz`] makes one: there is no way round.
 
 pub mod api;
+pub mod audit;
 pub mod authn;
 pub mod authz;
 pub mod backend;

@@ -17,6 +17,7 @@ use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry;
 
 use crate::api::route::{Labels, Route};
+use crate::audit::Level;
 use crate::authz::{Outcome, Verdict};
 
 /// The buckets of `apiserver_request_duration_seconds`.
@@ -39,6 +40,15 @@ pub struct Metrics {
     /// Of POST on each kind of review with answer 201, resolved once.
     reviews: [Hot; Route::REVIEWS.len()],
     authorization: [AuthorizationResult; 4],
+    audit_levels: Family<LevelLabels, Counter>,
+    /// Events of the audit log.
+    pub(crate) audit_events: Counter,
+    /// Events of the audit log that were dropped or could not be written.
+    pub audit_errors: Counter,
+    /// Requests that were refused because their first event could not be written.
+    pub(crate) audit_rejected: Counter,
+    /// What nodes asked and the Node authorizer did not allow.
+    pub(crate) node_denials: Counter,
     /// Connections that are open.
     pub connections: Gauge,
     /// Handshakes that failed.
@@ -83,6 +93,16 @@ struct DurationLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LevelLabels {
+    level: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginLabels {
+    plugin: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabels {
     result: &'static str,
 }
@@ -120,6 +140,28 @@ impl Default for Metrics {
             "Stored objects that decisions cannot go by",
             refused_objects.clone(),
         );
+        let audit_levels = Family::<LevelLabels, Counter>::default();
+        let audit_events = Counter::default();
+        let audit_errors = Family::<PluginLabels, Counter>::default();
+        let audit_rejected = Counter::default();
+        let node_denials = Counter::default();
+        registry.register("apiserver_audit_level", "Audited requests, by level", audit_levels.clone());
+        registry.register("apiserver_audit_event", "Events of the audit log", audit_events.clone());
+        registry.register(
+            "apiserver_audit_error",
+            "Events of the audit log that were dropped or could not be written",
+            audit_errors.clone(),
+        );
+        registry.register(
+            "apiserver_audit_requests_rejected",
+            "Requests refused because their first audit event could not be written",
+            audit_rejected.clone(),
+        );
+        registry.register(
+            "portcullis_node_denials",
+            "Requests of nodes that the Node authorizer did not allow",
+            node_denials.clone(),
+        );
         let result = |result| AuthorizationResult {
             attempts: attempts.get_or_create_owned(&ResultLabels { result }),
             time: authorization.get_or_create_owned(&ResultLabels { result }),
@@ -135,6 +177,11 @@ impl Default for Metrics {
             requests,
             durations,
             reviews,
+            audit_levels,
+            audit_events,
+            audit_errors: audit_errors.get_or_create_owned(&PluginLabels { plugin: "log" }),
+            audit_rejected,
+            node_denials,
             connections,
             handshake_failures,
             refused_objects,
@@ -167,6 +214,11 @@ impl Metrics {
         };
         result.attempts.inc();
         result.time.observe(elapsed);
+    }
+
+    /// Counts a request that the audit policy was asked about.
+    pub(crate) fn audited(&self, level: Level) {
+        self.audit_levels.get_or_create(&LevelLabels { level: level.name() }).inc();
     }
 
     /// Everything as text.

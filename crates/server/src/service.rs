@@ -2,6 +2,7 @@
 //! handler.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -19,8 +20,9 @@ use tokio::time::timeout;
 use crate::api::discovery::Documents;
 use crate::api::health::Check;
 use crate::api::rest::target::Target;
-use crate::api::route::Route;
+use crate::api::route::{Action, Route};
 use crate::api::{self, Asked, finish};
+use crate::audit::{AUDIT_ID, Audit, Trail};
 use crate::authn::{Authentication, Peer, is_anonymous};
 use crate::authz::Authorization;
 use crate::backend::Backend;
@@ -43,6 +45,7 @@ pub struct App {
     documents: Documents,
     impersonators: Remembered,
     limits: Limits,
+    audit: Option<Audit>,
     metrics: Metrics,
     runtime: RuntimeConfig,
     stopping: watch::Sender<bool>,
@@ -64,6 +67,7 @@ impl App {
             documents: Documents::new(runtime),
             impersonators: Remembered::default(),
             limits,
+            audit: None,
             metrics: Metrics::default(),
             runtime,
             stopping: watch::Sender::new(false),
@@ -81,6 +85,13 @@ impl App {
     #[must_use]
     pub fn with_metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
+        self
+    }
+
+    /// The same application, which writes an audit log.
+    #[must_use]
+    pub fn with_audit(mut self, audit: Audit) -> Self {
+        self.audit = Some(audit);
         self
     }
 
@@ -136,6 +147,8 @@ impl App {
 /// What one connection knows about itself.
 pub(crate) struct Connection {
     pub(crate) peer: Peer,
+    /// The address at the other end.
+    pub(crate) remote: Option<IpAddr>,
     pub(crate) is_http2: bool,
     pub(crate) activity: crate::listener::Activity,
 }
@@ -156,6 +169,20 @@ impl Drop for Busy {
     }
 }
 
+/// The audit trail of a request, which ends when this is dropped, whatever has become of the request.
+struct Audited {
+    app: Arc<App>,
+    trail: Arc<Trail>,
+}
+
+impl Drop for Audited {
+    fn drop(&mut self) {
+        if let Some(audit) = &self.app.audit {
+            self.trail.end(audit, &self.app.metrics);
+        }
+    }
+}
+
 /// Answers one request.
 pub(crate) async fn serve(
     app: Arc<App>,
@@ -164,8 +191,13 @@ pub(crate) async fn serve(
 ) -> Result<Answer, Infallible> {
     let started = Instant::now();
     let busy = Busy::begin(&connection);
-    let (head, mut body) = request.into_parts();
-    let (route, mut answer, is_stranger) = respond(&app, &connection, &head, &mut body).await;
+    let (mut head, mut body) = request.into_parts();
+    let trail = Arc::new(Trail::begin(&head.headers, connection.remote));
+    head.extensions.insert(Arc::clone(&trail));
+    let audited = Audited { app: Arc::clone(&app), trail: Arc::clone(&trail) };
+    let (route, answer, is_stranger) = respond(&app, &connection, &head, &mut body, &trail).await;
+    let mut answer = trail.answered(answer);
+    answer.headers_mut().insert(AUDIT_ID, trail.id().clone());
     // A client that waits for leave to send its body is not given it.
     if !body.is_end_stream() && !head.headers.contains_key(EXPECT) {
         drain(&mut body).await;
@@ -183,7 +215,29 @@ pub(crate) async fn serve(
         *answer.body_mut() = Body::default();
     }
     app.metrics.answered(route, &head.method, answer.status(), started.elapsed());
-    Ok(answer.map(|body| body.with(busy)))
+    tracing::debug!(
+        target: "access",
+        audit_id = trail.id_text(),
+        method = %head.method,
+        uri = ?head.uri,
+        user = ?trail.user(),
+        remote = ?connection.remote,
+        code = answer.status().as_u16(),
+        seconds = started.elapsed().as_secs_f64(),
+        "answered"
+    );
+    if let Some(audit) = &app.audit {
+        match answer.body() {
+            Body::Whole(_) => trail.complete(audit, &app.metrics).await,
+            Body::Stream(_) if is_watch(route) => trail.started(audit, &app.metrics).await,
+            Body::Parts(_) | Body::Stream(_) => {}
+        }
+    }
+    Ok(answer.map(|body| body.with((busy, audited))))
+}
+
+fn is_watch(route: Route) -> bool {
+    matches!(route, Route::Object { action: Action::Watch, .. })
 }
 
 /// Takes in what is left of the body of a request that was answered without it, up to a limit: many clients read no
@@ -212,6 +266,7 @@ async fn respond(
     connection: &Connection,
     head: &Parts,
     body: &mut Incoming,
+    trail: &Trail,
 ) -> (Route, Answer, bool) {
     // AC-5: what cannot be read is answered before anybody is asked for a name.
     let target = head.uri.path_and_query().map_or("", |t| t.as_str());
@@ -234,22 +289,30 @@ async fn respond(
     let user = match app.authentication.authenticate(&connection.peer, &head.headers, SystemTime::now()) {
         Ok(user) => user,
         Err(cause) => {
-            tracing::debug!(%cause, "unauthorized");
+            tracing::debug!(audit_id = trail.id_text(), %cause, "unauthorized");
+            let shows_certificate = connection.peer.shows_certificate();
+            trail.unknown(app.audit.as_ref(), &app.metrics, head, &info, shows_certificate);
             return (route, Status::unauthorized().into_answer(), true);
         }
     };
     let is_stranger = is_anonymous(&user);
+    if let Err(status) = trail.known(app.audit.as_ref(), &app.metrics, head, &user, &info).await {
+        return (route, status.into_answer(), is_stranger);
+    }
     // AN-120, AN-152: the request goes on as somebody else.
     let user = match Wanted::read(&head.headers) {
         Ok(None) => user,
         Ok(Some(wanted)) => match impersonate(&app.authorization, &app.impersonators, &user, wanted, &info) {
-            Ok(other) => other,
+            Ok(other) => {
+                trail.impersonated(&other);
+                other
+            }
             Err(status) => return (route, status.into_answer(), is_stranger),
         },
         Err(status) => return (route, status.into_answer(), is_stranger),
     };
 
-    let permit = match app.authorization.admit(user, &info, target, &app.metrics) {
+    let permit = match app.authorization.admit(user, &info, target, &app.metrics, trail) {
         Ok(permit) => permit,
         Err(refusal) => return (route, *refusal, is_stranger),
     };

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use clap::{Args, ValueEnum};
 use portcullis_policy::engine::EngineConfig;
+use portcullis_server::audit::Audit;
 use portcullis_server::authn::Authentication;
 use portcullis_server::authz::Authorization;
 use portcullis_server::bootstrap::Bootstrap;
@@ -23,6 +24,7 @@ use portcullis_store::embedded::Options;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use crate::audit_flags::AuditFlags;
 use crate::backups;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
@@ -47,6 +49,9 @@ const BACKUPS: &str = "backups";
 pub struct ServeArgs {
     #[command(flatten)]
     engine: EngineFlags,
+
+    #[command(flatten)]
+    audit: AuditFlags,
 
     /// Where objects, keys, certificates and admin.kubeconfig are kept
     #[arg(long, value_name = "DIR", default_value = "./portcullis-data")]
@@ -112,7 +117,10 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         .map_err(Failure::unreachable)?;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
-    runtime.block_on(serve(&config, &engine, &args.engine.state, tokens.unwrap_or_default(), &bootstrap))
+    let metrics = Metrics::default();
+    let audit = args.audit.open(&metrics)?;
+    let state = &args.engine.state;
+    runtime.block_on(serve(&config, &engine, state, tokens.unwrap_or_default(), &bootstrap, metrics, audit))
 }
 
 async fn serve(
@@ -121,8 +129,9 @@ async fn serve(
     state: &[PathBuf],
     tokens: TokenFile,
     bootstrap: &Bootstrap,
+    metrics: Metrics,
+    audit: Option<Audit>,
 ) -> Result<ExitCode, Failure> {
-    let metrics = Metrics::default();
     let store = config.data_dir.join(STORE);
     let opened = Cluster::open_seeded(Options::file(&store), engine, &metrics, state).await;
     let (cluster, seeded) = opened.map_err(|error| match error {
@@ -134,7 +143,10 @@ async fn serve(
     let authentication =
         Authentication::new(bootstrap.clients.clone(), config.anonymous_auth).with_tokens(tokens);
     let authorization = Authorization::new(Arc::clone(&cluster.engine));
-    let app = App::new(authentication, authorization, config.runtime_config, config.limits);
+    let mut app = App::new(authentication, authorization, config.runtime_config, config.limits);
+    if let Some(audit) = audit {
+        app = app.with_audit(audit);
+    }
     let app = Arc::new(app.with_metrics(metrics).with_backend(Arc::clone(&cluster.backend)));
     let backups = backups::write_when_told(Arc::clone(&cluster.backend), config.data_dir.join(BACKUPS));
     let backups = tokio::spawn(backups);

@@ -17,6 +17,7 @@ use super::negotiate::{self, Form};
 use super::rest::options::{self, FieldValidation, WriteKind};
 use super::route::{Kind, Version};
 use super::{fields, protobuf};
+use crate::audit::Trail;
 use crate::authz::{Permit, Verdict};
 use crate::query::Query;
 use crate::service::{self, App};
@@ -43,6 +44,9 @@ pub(crate) async fn answer(
     let validation =
         options::write(&Query::parse(head.uri.query().unwrap_or_default()), WriteKind::Create)?.validation;
     let (document, warnings) = decode(&body, form, kind, version, validation)?;
+    if let Some(trail) = Trail::of(head) {
+        trail.request_object(|| document.clone());
+    }
     let expected = (kind.review(), version.review());
     let review = Review::read(&document, Some(expected)).map_err(|e| Status::bad_request(e.to_string()))?;
     let mut answer = match review {

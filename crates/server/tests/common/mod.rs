@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 
 use portcullis_pki::ca::{Template, Usage};
 use portcullis_pki::{CertificateAuthority, KeyPair, pem};
-use portcullis_policy::chain::Mode;
+use portcullis_policy::chain;
 use portcullis_policy::engine::{Builder, EngineConfig};
 use portcullis_policy::objects::Object;
 use portcullis_policy::restriction::{AdmissionRequest, Rejection};
@@ -29,6 +29,8 @@ use portcullis_policy::rules::{NonResourceRule, ResourceRule, RuleListing};
 use portcullis_policy::{Attributes, Reason, User};
 use portcullis_server::api::health::Check;
 use portcullis_server::api::rest::system_namespaces;
+use portcullis_server::audit::sink::Rotation;
+use portcullis_server::audit::{Audit, Mode, Policy, Sink, SinkOptions};
 use portcullis_server::authn::Authentication;
 use portcullis_server::authz::{Authorization, Engine, Outcome, Verdict};
 use portcullis_server::backend::Backend;
@@ -50,8 +52,12 @@ pub struct FixedRules;
 
 impl Engine for FixedRules {
     fn authorize(&self, attributes: &Attributes<'_>) -> Outcome {
-        let outcome =
-            |verdict, reasons: Vec<Reason>, error| Outcome { verdict, reasons: reasons.into(), error };
+        let outcome = |verdict, reasons: Vec<Reason>, error| Outcome {
+            verdict,
+            by: None,
+            reasons: reasons.into(),
+            error,
+        };
         let user = attributes.user;
         if user.in_group("system:masters") {
             return outcome(Verdict::Allow, vec![], None);
@@ -140,6 +146,10 @@ pub struct Setup {
     pub is_cluster: bool,
     /// Static tokens.
     pub tokens: Option<&'static str>,
+    /// Write an audit log by this policy.
+    pub audit: Option<&'static str>,
+    /// Whether requests wait for it, and when files are put aside.
+    pub audit_sink: SinkOptions,
 }
 
 impl Default for Setup {
@@ -153,6 +163,8 @@ impl Default for Setup {
             keeps_objects: false,
             is_cluster: false,
             tokens: None,
+            audit: None,
+            audit_sink: SinkOptions { path: None, mode: Mode::Blocking, rotation: Rotation::default() },
         }
     }
 }
@@ -177,7 +189,7 @@ pub fn scratch() -> PathBuf {
 /// How `serve` decides unless it is told otherwise.
 pub fn engine_config() -> EngineConfig {
     EngineConfig {
-        modes: vec![Mode::Node, Mode::Rbac],
+        modes: vec![chain::Mode::Node, chain::Mode::Rbac],
         masters_first: true,
         default_policy: true,
         admission: true,
@@ -221,7 +233,16 @@ pub fn start_with(setup: Setup) -> Started {
         Some(cluster) => Authorization::new(Arc::clone(&cluster.engine)),
         None => authorization,
     };
+    let audit = setup.audit.map(|text| {
+        let mut options = setup.audit_sink.clone();
+        options.path.get_or_insert_with(|| dir.join("audit.log"));
+        let sink = Sink::open(&options, metrics.audit_errors.clone()).unwrap();
+        Audit::new(Policy::read(text).unwrap(), sink)
+    });
     let mut app = App::new(authentication, authorization, setup.runtime, setup.limits).with_metrics(metrics);
+    if let Some(audit) = audit {
+        app = app.with_audit(audit);
+    }
     for check in setup.checks {
         app = app.with_check(check);
     }
@@ -289,6 +310,12 @@ pub struct Identity {
 impl Started {
     pub fn stop(&mut self) {
         let _ = self.stop.take().unwrap().send(());
+    }
+
+    /// The events of the audit log so far.
+    pub fn audited(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.dir.join("audit.log")).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     pub fn admin(&self) -> Identity {
