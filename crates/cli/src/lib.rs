@@ -7,6 +7,7 @@ pub mod bench;
 pub mod command;
 pub mod engine_flags;
 pub mod failure;
+pub mod limit_flags;
 pub mod lines;
 pub mod resource_type;
 

@@ -3,12 +3,17 @@
 //! What a caller can choose never becomes a label: routes, methods and codes come from closed sets. Counting takes
 //! no lock on the paths that are taken most.
 
+mod process;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use policy::User;
+use policy::chain::Mode;
+use portcullis_policy as policy;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -18,6 +23,7 @@ use prometheus_client::registry::Registry;
 
 use crate::api::route::{Labels, Route};
 use crate::audit::Level;
+use crate::authn::Unauthorized;
 use crate::authz::{Outcome, Verdict};
 
 /// The buckets of `apiserver_request_duration_seconds`.
@@ -30,6 +36,10 @@ const AUTHORIZATION_SECONDS: &[f64] = &[
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
 ];
 
+/// The buckets of `node_authorizer_graph_actions_duration_seconds`: 0.1 ms, doubled eleven times.
+const GRAPH_SECONDS: &[f64] =
+    &[0.0001, 0.0002, 0.0004, 0.0008, 0.0016, 0.0032, 0.0064, 0.0128, 0.0256, 0.0512, 0.1024, 0.2048];
+
 type Durations<L> = Family<L, Timing, fn() -> Timing>;
 
 /// All that is measured.
@@ -40,6 +50,19 @@ pub struct Metrics {
     /// Of POST on each kind of review with answer 201, resolved once.
     reviews: [Hot; Route::REVIEWS.len()],
     authorization: [AuthorizationResult; 4],
+    decisions: Family<DecisionLabels, Counter>,
+    authentication: [Counter; 3],
+    users: Family<UserLabels, Counter>,
+    terminations: Family<RequestLabels, Counter>,
+    in_flight: Family<RequestKindLabels, Gauge>,
+    watches: Family<DurationLabels, Gauge>,
+    /// How long the graph took to take a change in.
+    graph: Durations<OperationLabels>,
+    objects: Family<ResourceLabels, Gauge>,
+    /// The revision that decisions go by.
+    pub(crate) graph_revision: Gauge,
+    /// How many revisions the store is ahead of that.
+    pub(crate) graph_lag: Gauge,
     audit_levels: Family<LevelLabels, Counter>,
     /// Events of the audit log.
     pub(crate) audit_events: Counter,
@@ -93,6 +116,33 @@ struct DurationLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DecisionLabels {
+    r#type: &'static str,
+    name: &'static str,
+    decision: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct UserLabels {
+    username: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestKindLabels {
+    request_kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OperationLabels {
+    operation: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResourceLabels {
+    resource: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LevelLabels {
     level: &'static str,
 }
@@ -140,6 +190,58 @@ impl Default for Metrics {
             "Stored objects that decisions cannot go by",
             refused_objects.clone(),
         );
+        let decisions = Family::<DecisionLabels, Counter>::default();
+        let authentications = Family::<ResultLabels, Counter>::default();
+        let users = Family::<UserLabels, Counter>::default();
+        let terminations = Family::<RequestLabels, Counter>::default();
+        let in_flight = Family::<RequestKindLabels, Gauge>::default();
+        let watches = Family::<DurationLabels, Gauge>::default();
+        let graph = Durations::new_with_constructor(|| Timing::new(GRAPH_SECONDS));
+        let objects = Family::<ResourceLabels, Gauge>::default();
+        let (graph_revision, graph_lag) = (Gauge::default(), Gauge::default());
+        registry.register(
+            "apiserver_authorization_decisions",
+            "Requests that an authorizer allowed or denied for good, by authorizer and decision",
+            decisions.clone(),
+        );
+        registry.register(
+            "authentication_attempts",
+            "Requests, by whether it was found out who asks",
+            authentications.clone(),
+        );
+        registry.register(
+            "authenticated_user_requests",
+            "Requests of users who are known, by the few names that are told apart",
+            users.clone(),
+        );
+        registry.register(
+            "apiserver_request_terminations",
+            "Requests refused or given up to protect the server",
+            terminations.clone(),
+        );
+        registry.register(
+            "apiserver_current_inflight_requests",
+            "Requests under way, without watches",
+            in_flight.clone(),
+        );
+        registry.register("apiserver_longrunning_requests", "Watches under way", watches.clone());
+        registry.register(
+            "node_authorizer_graph_actions_duration_seconds",
+            "Time to take a change into the graph",
+            graph.clone(),
+        );
+        registry.register("apiserver_storage_objects", "Stored objects, by resource", objects.clone());
+        registry.register(
+            "portcullis_graph_revision",
+            "The revision that decisions go by",
+            graph_revision.clone(),
+        );
+        registry.register(
+            "portcullis_graph_lag_revisions",
+            "How many revisions the store is ahead of the one that decisions go by",
+            graph_lag.clone(),
+        );
+        registry.register_collector(Box::new(process::Process));
         let audit_levels = Family::<LevelLabels, Counter>::default();
         let audit_events = Counter::default();
         let audit_errors = Family::<PluginLabels, Counter>::default();
@@ -177,6 +279,17 @@ impl Default for Metrics {
             requests,
             durations,
             reviews,
+            decisions,
+            authentication: ["success", "error", "failure"]
+                .map(|result| authentications.get_or_create_owned(&ResultLabels { result })),
+            users,
+            terminations,
+            in_flight,
+            watches,
+            graph,
+            objects,
+            graph_revision,
+            graph_lag,
             audit_levels,
             audit_events,
             audit_errors: audit_errors.get_or_create_owned(&PluginLabels { plugin: "log" }),
@@ -214,6 +327,55 @@ impl Metrics {
         };
         result.attempts.inc();
         result.time.observe(elapsed);
+        // AC-120: who has no opinion decides nothing.
+        let decision = match outcome.verdict {
+            Verdict::Allow => "allowed",
+            Verdict::Deny => "denied",
+            Verdict::NoOpinion => return,
+        };
+        if let Some(by) = outcome.by {
+            let labels = DecisionLabels { r#type: by.name(), name: name_of(by), decision };
+            self.decisions.get_or_create(&labels).inc();
+        }
+    }
+
+    /// Counts whether it was found out who asks.
+    pub(crate) fn authenticated(&self, result: &Result<Arc<User>, Unauthorized>) {
+        let [success, error, failure] = &self.authentication;
+        match result {
+            Ok(user) => {
+                success.inc();
+                self.users.get_or_create(&UserLabels { username: told_apart(&user.name) }).inc();
+            }
+            Err(Unauthorized::Anonymous) => drop(failure.inc()),
+            Err(_) => drop(error.inc()),
+        }
+    }
+
+    /// Counts a request that was refused or given up to protect the server.
+    pub(crate) fn terminated(&self, route: Route, method: &Method, code: StatusCode) {
+        self.terminations.get_or_create(&request_labels(route, method, code)).inc();
+    }
+
+    /// How many requests are under way that only read, and how many others.
+    pub(crate) fn in_flight(&self) -> [Gauge; 2] {
+        ["readOnly", "mutating"]
+            .map(|request_kind| self.in_flight.get_or_create_owned(&RequestKindLabels { request_kind }))
+    }
+
+    /// How many watches of this route are under way.
+    pub(crate) fn watches(&self, route: Route, method: &Method) -> Gauge {
+        self.watches.get_or_create_owned(&duration_labels(route, method))
+    }
+
+    /// How many objects of this resource are stored. The resource is `pods` or `roles.rbac.authorization.k8s.io`.
+    pub(crate) fn stored(&self, resource: String) -> Gauge {
+        self.objects.get_or_create_owned(&ResourceLabels { resource })
+    }
+
+    /// How long changes of this kind took the graph.
+    pub(crate) fn graph(&self, operation: &'static str) -> Timing {
+        self.graph.get_or_create_owned(&OperationLabels { operation })
     }
 
     /// Counts a request that the audit policy was asked about.
@@ -229,6 +391,31 @@ impl Metrics {
         let mut out = String::new();
         text::encode(&mut out, &self.registry)?;
         Ok(out)
+    }
+}
+
+/// The name of an authorizer that flags have put into the chain (AC-120).
+fn name_of(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Abac => "abac",
+        Mode::AlwaysAllow => "alwaysallow",
+        Mode::AlwaysDeny => "alwaysdeny",
+        Mode::Node => "node",
+        Mode::Rbac => "rbac",
+        Mode::Webhook => "webhook",
+    }
+}
+
+/// Users can choose their names: only those are told apart that kube-apiserver tells apart.
+fn told_apart(name: &str) -> &'static str {
+    match name {
+        "admin" => "admin",
+        "client" => "client",
+        "kube_proxy" => "kube_proxy",
+        "kubelet" => "kubelet",
+        "system:serviceaccount:kube-system:default" => "system:serviceaccount:kube-system:default",
+        name if name.contains('@') => "email_id",
+        _ => "other",
     }
 }
 
@@ -278,7 +465,7 @@ fn verb(route: Route, method: &Method) -> &'static str {
 
 /// A histogram of durations without a lock.
 #[derive(Clone, Debug)]
-struct Timing(Arc<Buckets>);
+pub(crate) struct Timing(Arc<Buckets>);
 
 #[derive(Debug)]
 struct Buckets {
@@ -294,7 +481,7 @@ impl Timing {
         Self(Arc::new(Buckets { bounds, counts, nanoseconds: AtomicU64::new(0) }))
     }
 
-    fn observe(&self, elapsed: Duration) {
+    pub(crate) fn observe(&self, elapsed: Duration) {
         let seconds = elapsed.as_secs_f64();
         let at = self.0.bounds.iter().position(|bound| seconds <= *bound).unwrap_or(self.0.bounds.len());
         if let Some(count) = self.0.counts.get(at) {

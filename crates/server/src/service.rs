@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
@@ -14,6 +15,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use policy::request_info::{RequestInfo, RequestInfoError};
 use portcullis_policy as policy;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -29,6 +31,7 @@ use crate::backend::Backend;
 use crate::body::Body;
 use crate::config::{Limits, RuntimeConfig};
 use crate::impersonation::{Remembered, Wanted, impersonate};
+use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::status::{Answer, Status, internal_error};
 
@@ -43,6 +46,8 @@ pub struct App {
     backend: Option<Arc<Backend>>,
     checks: Vec<Check>,
     documents: Documents,
+    in_flight: InFlight,
+    is_shutting_down: Arc<AtomicBool>,
     impersonators: Remembered,
     limits: Limits,
     audit: Option<Audit>,
@@ -59,16 +64,20 @@ impl App {
         runtime: RuntimeConfig,
         limits: Limits,
     ) -> Self {
+        let metrics = Metrics::default();
+        let is_shutting_down = Arc::<AtomicBool>::default();
         Self {
             authentication,
             authorization,
             backend: None,
-            checks: vec![Check::ping()],
+            checks: vec![Check::ping(), Check::shutdown(Arc::clone(&is_shutting_down))],
             documents: Documents::new(runtime),
+            in_flight: in_flight(&limits, &metrics),
+            is_shutting_down,
             impersonators: Remembered::default(),
             limits,
             audit: None,
-            metrics: Metrics::default(),
+            metrics,
             runtime,
             stopping: watch::Sender::new(false),
         }
@@ -84,6 +93,7 @@ impl App {
     /// The same application, measured by these.
     #[must_use]
     pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.in_flight = in_flight(&self.limits, &metrics);
         self.metrics = metrics;
         self
     }
@@ -98,7 +108,8 @@ impl App {
     /// Adds a health check.
     #[must_use]
     pub fn with_check(mut self, check: Check) -> Self {
-        self.checks.push(check);
+        // Last is whether the server stops, as kube-apiserver has it.
+        self.checks.insert(self.checks.len().saturating_sub(1), check);
         self
     }
 
@@ -122,6 +133,11 @@ impl App {
         self.backend.as_deref()
     }
 
+    /// Tells `/readyz` that the server is about to stop, so that nobody new comes. Everything is served on.
+    pub fn begin_shutdown(&self) {
+        self.is_shutting_down.store(true, Ordering::Relaxed);
+    }
+
     /// Ends what would go on for as long as the client likes. Everything else is let finish.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
@@ -142,6 +158,10 @@ impl App {
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
+}
+
+fn in_flight(limits: &Limits, metrics: &Metrics) -> InFlight {
+    InFlight::new((limits.read_only_in_flight, limits.mutating_in_flight), metrics.in_flight())
 }
 
 /// What one connection knows about itself.
@@ -180,6 +200,22 @@ impl Drop for Audited {
         if let Some(audit) = &self.app.audit {
             self.trail.end(audit, &self.app.metrics);
         }
+    }
+}
+
+/// A watch under way, until this is dropped.
+struct Watching(Gauge);
+
+impl Watching {
+    fn begin(watches: Gauge) -> Self {
+        watches.inc();
+        Self(watches)
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }
 
@@ -233,7 +269,8 @@ pub(crate) async fn serve(
             Body::Parts(_) | Body::Stream(_) => {}
         }
     }
-    Ok(answer.map(|body| body.with((busy, audited))))
+    let watching = is_watch(route).then(|| Watching::begin(app.metrics.watches(route, &head.method)));
+    Ok(answer.map(|body| body.with((busy, audited, watching))))
 }
 
 fn is_watch(route: Route) -> bool {
@@ -286,7 +323,9 @@ async fn respond(
         None => Route::of(info.path(), &app.documents),
     };
 
-    let user = match app.authentication.authenticate(&connection.peer, &head.headers, SystemTime::now()) {
+    let authenticated = app.authentication.authenticate(&connection.peer, &head.headers, SystemTime::now());
+    app.metrics.authenticated(&authenticated);
+    let user = match authenticated {
         Ok(user) => user,
         Err(cause) => {
             tracing::debug!(audit_id = trail.id_text(), %cause, "unauthorized");
@@ -312,11 +351,26 @@ async fn respond(
         Err(status) => return (route, status.into_answer(), is_stranger),
     };
 
+    let _entered = match app.in_flight.enter(route, info.verb(), &user) {
+        Ok(entered) => entered,
+        Err(answer) => {
+            app.metrics.terminated(route, &head.method, answer.status());
+            return (route, *answer, is_stranger);
+        }
+    };
     let permit = match app.authorization.admit(user, &info, target, &app.metrics, trail) {
         Ok(permit) => permit,
         Err(refusal) => return (route, *refusal, is_stranger),
     };
-    let answer = api::answer(app, permit, Asked { route, target: about, info: &info }, head, body).await;
+    let answering = api::answer(app, permit, Asked { route, target: about, info: &info }, head, body);
+    if is_watch(route) {
+        return (route, answering.await, is_stranger);
+    }
+    let answer = timeout(app.limits.request, answering).await.unwrap_or_else(|_| {
+        let answer = Status::late().into_answer();
+        app.metrics.terminated(route, &head.method, answer.status());
+        answer
+    });
     (route, answer, is_stranger)
 }
 

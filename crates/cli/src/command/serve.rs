@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use portcullis_policy::engine::EngineConfig;
@@ -15,9 +15,10 @@ use portcullis_server::authz::Authorization;
 use portcullis_server::bootstrap::Bootstrap;
 use portcullis_server::cluster::seed::{SeedError, Seeded};
 use portcullis_server::cluster::{Cluster, ClusterError};
-use portcullis_server::config::{Limits, RuntimeConfig, ServeConfig};
+use portcullis_server::config::{RuntimeConfig, ServeConfig};
 use portcullis_server::controller::Controllers;
 use portcullis_server::metrics::Metrics;
+use portcullis_server::serving_certificate::{self, ServingCertificate};
 use portcullis_server::token_file::TokenFile;
 use portcullis_server::{App, Server};
 use portcullis_store::embedded::Options;
@@ -28,6 +29,7 @@ use crate::audit_flags::AuditFlags;
 use crate::backups;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
+use crate::limit_flags::LimitFlags;
 
 /// The file of the objects, in the data directory.
 const STORE: &str = "objects.redb";
@@ -52,6 +54,9 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     audit: AuditFlags,
+
+    #[command(flatten)]
+    limits: LimitFlags,
 
     /// Where objects, keys, certificates and admin.kubeconfig are kept
     #[arg(long, value_name = "DIR", default_value = "./portcullis-data")]
@@ -82,6 +87,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     default_policy: bool,
 
+    /// How much is logged: 0 to 2 as usual, 3 a line for each request, 4 and 5 what is for debugging, 6 and more
+    /// everything. RUST_LOG, where it is set, says it in finer detail
+    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0)]
+    verbosity: u8,
+
     /// How the log on standard error is written
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     logging_format: LoggingFormat,
@@ -101,14 +111,14 @@ enum LoggingFormat {
 /// # Errors
 /// Flags or objects that cannot be used, or an address or a directory that cannot be had.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
-    log(args.logging_format);
+    log(args.logging_format, args.verbosity);
     let config = ServeConfig {
         data_dir: args.data_dir.clone(),
         bind_address: args.bind_address,
         secure_port: args.secure_port,
         anonymous_auth: args.anonymous_auth,
         runtime_config: RuntimeConfig::parse(&args.runtime_config).map_err(Failure::input)?,
-        limits: Limits::default(),
+        limits: args.limits.limits()?,
     };
     let engine =
         EngineConfig { default_policy: args.default_policy, masters_first: true, ..args.engine.config()? };
@@ -117,23 +127,25 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         .map_err(Failure::unreachable)?;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
+    let certificate = serving_certificate(&args.limits, &config.data_dir, &bootstrap)?;
     let metrics = Metrics::default();
     let audit = args.audit.open(&metrics)?;
-    let state = &args.engine.state;
-    runtime.block_on(serve(&config, &engine, state, tokens.unwrap_or_default(), &bootstrap, metrics, audit))
+    runtime.spawn(certificate.follow(bootstrap.tls.clone(), serving_certificate::INTERVAL));
+    let tokens = tokens.unwrap_or_default();
+    runtime.block_on(serve(args, &config, &engine, tokens, &bootstrap, metrics, audit))
 }
 
 async fn serve(
+    args: &ServeArgs,
     config: &ServeConfig,
     engine: &EngineConfig,
-    state: &[PathBuf],
     tokens: TokenFile,
     bootstrap: &Bootstrap,
     metrics: Metrics,
     audit: Option<Audit>,
 ) -> Result<ExitCode, Failure> {
     let store = config.data_dir.join(STORE);
-    let opened = Cluster::open_seeded(Options::file(&store), engine, &metrics, state).await;
+    let opened = Cluster::open_seeded(Options::file(&store), engine, &metrics, &args.engine.state).await;
     let (cluster, seeded) = opened.map_err(|error| match error {
         ClusterError::Seed(SeedError::File(error)) => Failure::input(error),
         ClusterError::Engine(error) => Failure::input(error),
@@ -168,7 +180,7 @@ async fn serve(
         "Serving on https://{address}\nTry: kubectl --kubeconfig {} get namespaces",
         kubeconfig.display()
     );
-    server.serve(told_to_stop()).await;
+    server.serve(told_to_stop(&app, args.limits.shutdown_delay_duration)).await;
     backups.abort();
     controllers.stop().await;
     tracing::info!("stopped");
@@ -208,8 +220,14 @@ fn tokens(path: &Path) -> Result<TokenFile, Failure> {
     TokenFile::read(&text).map_err(|error| Failure::input(format_args!("--token-auth-file {name}: {error}")))
 }
 
-fn log(format: LoggingFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+fn log(format: LoggingFormat, verbosity: u8) {
+    let usual = match verbosity {
+        0..=2 => "info",
+        3 => "info,access=debug",
+        4..=5 => "debug",
+        _ => "trace",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
@@ -222,8 +240,23 @@ fn log(format: LoggingFormat) {
     };
 }
 
-/// Waits for the signals that mean stop.
-async fn told_to_stop() {
+/// The certificate to serve with: one of others, or our own, which may be replaced as well.
+fn serving_certificate(
+    flags: &LimitFlags,
+    dir: &Path,
+    bootstrap: &Bootstrap,
+) -> Result<ServingCertificate, Failure> {
+    let own = || (dir.join("apiserver.crt"), dir.join("apiserver.key"));
+    let (certificate, key) = flags.serving_certificate().unwrap_or_else(own);
+    let mut serving = ServingCertificate::new(certificate, key);
+    serving
+        .take_up(&bootstrap.tls)
+        .map_err(|error| Failure::input(format_args!("{error} (--tls-cert-file, --tls-private-key-file)")))?;
+    Ok(serving)
+}
+
+/// Waits for the signals that mean stop, and then for as long as the server is to go on; a second signal ends that.
+async fn told_to_stop(app: &App, delay: Duration) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
@@ -231,6 +264,13 @@ async fn told_to_stop() {
         return;
     };
     tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    app.begin_shutdown();
+    tracing::info!(?delay, "told to stop");
+    tokio::select! {
+        () = tokio::time::sleep(delay) => {}
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
