@@ -10,6 +10,8 @@
     reason = "each test file uses a part of this, and a test that cannot be set up must stop at once and say where"
 )]
 
+pub mod tls;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
