@@ -18,6 +18,7 @@ mod go;
 mod impersonation;
 mod in_flight;
 pub mod listener;
+pub mod logging;
 pub mod metrics;
 mod query;
 pub mod service;

@@ -17,6 +17,7 @@ use portcullis_server::cluster::seed::{SeedError, Seeded};
 use portcullis_server::cluster::{Cluster, ClusterError};
 use portcullis_server::config::{RuntimeConfig, ServeConfig};
 use portcullis_server::controller::Controllers;
+use portcullis_server::logging;
 use portcullis_server::metrics::Metrics;
 use portcullis_server::serving_certificate::{self, ServingCertificate};
 use portcullis_server::token_file::TokenFile;
@@ -221,13 +222,8 @@ fn tokens(path: &Path) -> Result<TokenFile, Failure> {
 }
 
 fn log(format: LoggingFormat, verbosity: u8) {
-    let usual = match verbosity {
-        0..=2 => "info",
-        3 => "info,access=debug",
-        4..=5 => "debug",
-        _ => "trace",
-    };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(logging::filter(verbosity)));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())

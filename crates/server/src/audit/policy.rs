@@ -57,11 +57,18 @@ pub struct Wanted {
     pub omitted: Stages,
     /// Whether `managedFields` are left out of objects.
     pub omits_managed_fields: bool,
+    /// Whether messages are left out that may tell of what was in a body.
+    pub omits_messages: bool,
 }
 
 impl Wanted {
     /// Nothing at all: for requests that no rule fits.
-    pub const NOTHING: Self = Self { level: Level::None, omitted: Stages::NONE, omits_managed_fields: false };
+    pub const NOTHING: Self = Self {
+        level: Level::None,
+        omitted: Stages::NONE,
+        omits_managed_fields: false,
+        omits_messages: false,
+    };
 }
 
 #[derive(Deserialize)]
@@ -126,7 +133,7 @@ impl Policy {
         let Some(rule) = self.rules.iter().find(|rule| rule.fits(user, info)) else { return Wanted::NOTHING };
         let wanted = rule.wanted();
         if is_secret(info) && !rule.names(info) {
-            return Wanted { level: wanted.level.min(Level::Metadata), ..wanted };
+            return Wanted { level: wanted.level.min(Level::Metadata), omits_messages: true, ..wanted };
         }
         wanted
     }

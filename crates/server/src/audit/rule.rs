@@ -111,6 +111,7 @@ impl Rules {
             level,
             omitted: omitted.and(Stages::read(&own, &format!("{path}.omitStages"), errors)),
             omits_managed_fields: self.omit_managed_fields.unwrap_or(omits_managed_fields),
+            omits_messages: false,
         };
         Rule {
             wanted,

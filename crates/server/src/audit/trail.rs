@@ -282,7 +282,13 @@ impl Trail {
                 record.event.response_object = Some(document);
             }
         }
-        record.event.response_status = Some(status.unwrap_or_else(|| ResponseStatus::of_code(code)));
+        let mut status = status.unwrap_or_else(|| ResponseStatus::of_code(code));
+        // What is refused for what is in it may be quoted; these are refused for who asks, or for a name.
+        if record.wanted.omits_messages && !matches!(code, 401 | 403 | 404 | 409) {
+            status.message.clear();
+            status.details = None;
+        }
+        record.event.response_status = Some(status);
         Answer::from_parts(head, body)
     }
 
