@@ -89,6 +89,34 @@ impl Tls {
         self.answer()
     }
 
+    /// Sends, and reads everything until the server closes; both at once, so that neither waits for the other.
+    pub fn exchange(mut self, bytes: Vec<u8>) -> Vec<u8> {
+        let mut out = self.child.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut answer = Vec::new();
+            let _ = out.read_to_end(&mut answer);
+            answer
+        });
+        self.send(&bytes);
+        let answer = reader.join().unwrap();
+        self.cut();
+        answer
+    }
+
+    /// Reads until these bytes have come. False: the connection ended before.
+    pub fn sees(&mut self, wanted: &[u8]) -> bool {
+        let out = self.child.stdout.as_mut().unwrap();
+        let mut seen = Vec::new();
+        let mut byte = [0];
+        while !seen.ends_with(wanted) {
+            if out.read(&mut byte).unwrap() == 0 {
+                return false;
+            }
+            seen.push(byte[0]);
+        }
+        true
+    }
+
     /// Ends the connection without a word.
     pub fn cut(self) {
         let Self { mut child, stdin } = self;
