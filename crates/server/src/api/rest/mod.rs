@@ -79,7 +79,6 @@ impl<'a> Call<'a> {
         name: &'r str,
         object: Option<&'r mut Map>,
         old: Option<&'r Map>,
-        is_dry_run: bool,
     ) -> Review<'r> {
         Review {
             app: self.app,
@@ -92,7 +91,6 @@ impl<'a> Call<'a> {
             name,
             object,
             old,
-            is_dry_run,
         }
     }
 
