@@ -20,7 +20,7 @@ use crate::api::discovery::Documents;
 use crate::api::health::Check;
 use crate::api::rest::target::Target;
 use crate::api::route::Route;
-use crate::api::{self, Asked, finish};
+use crate::api::{self, Asked, finish, pretty};
 use crate::authn::{Authentication, Peer, is_anonymous};
 use crate::authz::Authorization;
 use crate::backend::Backend;
@@ -177,7 +177,8 @@ pub(crate) async fn serve(
     if !body.is_end_stream() && !connection.is_http2 {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    let mut answer = finish(answer, &head.headers);
+    let is_pretty = pretty::is_wanted(route, answer.status().is_success(), &head);
+    let mut answer = finish(answer, &head.headers, is_pretty);
     // HTTP/2 would send it.
     if head.method == Method::HEAD {
         *answer.body_mut() = Body::default();
