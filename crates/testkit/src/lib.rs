@@ -11,3 +11,4 @@ pub mod https;
 pub mod mutate;
 pub mod recorded;
 pub mod scratch;
+pub mod webhook;
