@@ -81,7 +81,7 @@ fn what_nests_too_deep_is_refused_and_not_survived_by_luck() {
         format!("'a'{} == 'a'", " + 'a'".repeat(1_500)),
         format!("{}.size() == 1", "request.user.trim()".to_owned() + &".trim()".repeat(1_000)),
         "x".repeat(many),
-        "[1].all(a, [1].all(b, [1].all(c, [1].all(d, true))))".to_owned(),
+        "[1].all(a, [1].all(b, [1].all(c, [1].all(d, [1].all(e, true)))))".to_owned(),
     ] {
         assert!(Conditions::compile(std::slice::from_ref(&expression)).is_err(), "{expression:.60}");
     }
@@ -105,6 +105,21 @@ fn a_request_that_is_too_large_is_an_error_and_not_a_mismatch() {
     let conditions = Conditions::compile(&["request.user == 'x'".to_owned()]).unwrap();
     let spec = Spec { groups: vec!["g".repeat(1000); 1000], ..Spec::default() };
     assert!(matches!(conditions.evaluate(&spec), Matched::Failed(_)));
+}
+
+#[test]
+fn what_takes_too_long_is_an_error_ac_102() {
+    let nested = "request.groups.all(a, request.groups.all(b, request.groups.all(c, a + b != c)))";
+    let listed = "request.groups.map(g, g + 'x').size() > 0";
+    let flat = "request.groups.all(a, a != 'x')";
+    let spec = |groups| Spec { groups: vec!["g".to_owned(); groups], ..Spec::default() };
+    for (expression, few, many) in [(nested, 100, 101), (listed, 1000, 1001), (flat, 60_000, usize::MAX)] {
+        let conditions = Conditions::compile(&[expression.to_owned()]).unwrap();
+        assert_eq!(conditions.evaluate(&spec(few)), Matched::Yes, "{expression}");
+        if many < usize::MAX {
+            assert!(matches!(conditions.evaluate(&spec(many)), Matched::Failed(_)), "{expression}");
+        }
+    }
 }
 
 #[test]

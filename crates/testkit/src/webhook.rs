@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -177,7 +178,9 @@ contexts:
   name: webhook
 "
         );
-        let path = self.file(&format!("kubeconfig-{}.yaml", text.len()));
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = self.file(&format!("kubeconfig-{count}.yaml"));
         fs::write(&path, text).expect("the folder is writable");
         path
     }

@@ -148,7 +148,7 @@ fn all_that_is_wrong_is_told_at_once_ac_80_to_ac_91() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     for (config, expected) in [
         (String::new(), vec!["authorizers: Required value: at least one authorization mode must be defined"]),
-        (file("v1", &["[]\n".to_owned()]), vec!["authorizers: Required value: at least one"]),
+        (file("v1", &[" []\n".to_owned()]), vec!["authorizers: Required value: at least one"]),
         (file("v2", &both), vec!["apiserver.config.k8s.io/v2"]),
         (change("kind: AuthorizationConfiguration", "kind: Other"), vec!["no kind \"Other\""]),
         (change("\"timeout\"", "\"timeOut\""), vec!["strict decoding error", "timeOut"]),
@@ -252,9 +252,8 @@ fn a_changed_file_is_taken_and_a_broken_one_changes_nothing_ac_111_to_ac_117() {
     let scratch = Scratch::new();
     let first = WebhookService::start(scratch.path(), says("alice"));
     let second = WebhookService::start(scratch.path(), says("bob"));
-    let of = |service: &WebhookService| {
-        file("v1", &[entry("w", &service.kubeconfig(), "NoOpinion", &[]), local("RBAC")])
-    };
+    let (first, second) = (first.kubeconfig(), second.kubeconfig());
+    let of = |kubeconfig: &Path| file("v1", &[entry("w", kubeconfig, "NoOpinion", &[]), local("RBAC")]);
     let path = scratch.write("authorization.yaml", of(&first));
     let server = Running::start(&scratch, &["--authorization-config", text(&path)]);
     let reloads = |status: &str| {
@@ -263,13 +262,17 @@ fn a_changed_file_is_taken_and_a_broken_one_changes_nothing_ac_111_to_ac_117() {
         server.metric(&begins).rsplit(' ').next().unwrap_or_default().parse().unwrap_or(0)
     };
     assert_eq!((server.get("alice", SECRETS), server.get("bob", SECRETS)), (200, 403));
+    // Another text that says the same is no change (AC-114).
+    fs::write(&path, format!("# the same\n{}", of(&first))).unwrap();
+    sleep(Duration::from_secs(3));
+    assert_eq!((reloads("success"), reloads("failure")), (0, 0));
     // Broken in every way: the one in force stays.
     for (at, broken) in [
         "{".to_owned(),
         file("v1", &[]),
         of(&first).replace("3s", "300s"),
         // AC-113
-        file("v1", &[entry("w", &first.kubeconfig(), "NoOpinion", &[])]),
+        file("v1", &[entry("w", &first, "NoOpinion", &[])]),
         // AC-115
         file("v1", &[local("RBAC"), local("Node")]),
         of(&first).replace("\"matchConditions\":[]", "\"matchConditions\":[{\"expression\":\"1\"}]"),
@@ -281,10 +284,6 @@ fn a_changed_file_is_taken_and_a_broken_one_changes_nothing_ac_111_to_ac_117() {
         eventually(&broken, || reloads("failure") == at + 1);
         assert_eq!((server.get("alice", SECRETS), server.get("bob", SECRETS)), (200, 403), "{broken}");
     }
-    // Another text that says the same is no change (AC-114).
-    fs::write(&path, format!("# the same\n{}", of(&first))).unwrap();
-    sleep(Duration::from_secs(3));
-    assert_eq!((reloads("success"), reloads("failure")), (0, 6));
     fs::write(&path, of(&second)).unwrap();
     eventually("the second is asked", || reloads("success") == 1);
     // The cache of the first is gone with it.

@@ -6,6 +6,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     missing_docs,
+    unreachable_pub,
     reason = "tests"
 )]
 

@@ -52,7 +52,8 @@ fn the_policies_of_the_guide_do_what_it_says() {
     assert_eq!(server.ask("bob", PODS, &["--request", "DELETE"]).0, 403);
     // 5. Anyone can make read-only requests to all non-resource paths.
     assert_eq!(server.get("bob", "/version"), 200);
-    assert_eq!(server.get("", "/apis"), 200);
+    // Anyone is whoever is known (AB-25).
+    assert_eq!(server.get("", "/apis"), 403);
     assert_eq!(server.ask("bob", "/version", &["--request", "POST"]).0, 403);
 }
 
@@ -66,7 +67,7 @@ fn modes_are_a_union_in_any_order_ac_51() {
         assert_eq!(server.get("alice", PODS), 200, "{modes}: by ABAC");
         assert_eq!(server.get("jane", PODS), 403, "{modes}: by nobody");
         assert_eq!(server.get("jane", "/apis"), 200, "{modes}: by RBAC and ABAC");
-        assert_eq!(server.get("node", "/api/v1/nodes"), 200, "{modes}: by Node");
+        assert_eq!(server.get("node", "/api/v1/services"), 200, "{modes}: by Node");
         let unrelated = server.message("node", "/api/v1/namespaces/default/secrets/s");
         assert!(unrelated.contains("no relationship found between node 'n1' and this object"), "{unrelated}");
     }

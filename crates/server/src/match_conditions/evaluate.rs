@@ -19,8 +19,10 @@ use crate::webhook::review::{ResourceAttributes, Selector, Spec};
 const EXPRESSION_BYTES: usize = 16 << 10;
 /// Nor nested deeper, as it is written and as it is parsed.
 const DEPTH: usize = 40;
-/// Nor does a comprehension hold comprehensions that hold more.
-const COMPREHENSIONS: usize = 3;
+/// Nor do comprehensions nest deeper.
+const LOOPS: u32 = 4;
+/// Nor does one go so often through its innermost part (AC-102).
+const STEPS: usize = 1_000_000;
 /// No request is larger.
 const REQUEST_BYTES: usize = 256 << 10;
 /// Room for the parser, which goes deep.
@@ -28,7 +30,15 @@ const STACK_BYTES: usize = 64 << 20;
 
 /// An expression that was checked.
 #[derive(Debug)]
-pub(super) struct Expression(IdedExpr);
+pub(super) struct Expression {
+    parsed: IdedExpr,
+    /// How deep loops nest.
+    loops: u32,
+    /// The longest list that stands in it.
+    longest: usize,
+    /// Whether it makes lists out of texts.
+    splits: bool,
+}
 
 /// Compiles expressions, one result for each.
 pub(super) fn compile(expressions: &[String]) -> Vec<Result<Expression, String>> {
@@ -58,10 +68,15 @@ fn compile_one(text: &str) -> Result<Expression, String> {
     }
     let parser = Parser::new().max_recursion_depth(90).enable_optional_syntax(true);
     let expression = parser.parse(text).map_err(|errors| errors.to_string())?;
-    measure(&expression, DEPTH, COMPREHENSIONS).ok_or_else(too_deep)?;
+    measure(&expression, DEPTH).ok_or_else(too_deep)?;
+    let loops = loops(&expression);
+    if loops > LOOPS {
+        return Err(format!("comprehensions nest deeper than {LOOPS} levels (map and filter count twice)"));
+    }
     check::check(&expression)?;
     fold(&expression)?;
-    Ok(Expression(expression))
+    let (longest, splits) = (longest(&expression), splits(&expression));
+    Ok(Expression { parsed: expression, loops, longest, splits })
 }
 
 /// How deep brackets, and operators that stand before their operand, nest in a text. Strings count as they stand: what
@@ -81,13 +96,38 @@ fn written_depth(text: &str) -> usize {
 }
 
 /// Nothing for an expression that nests deeper than this.
-fn measure(expression: &IdedExpr, depth: usize, comprehensions: usize) -> Option<()> {
+fn measure(expression: &IdedExpr, depth: usize) -> Option<()> {
     let depth = depth.checked_sub(1)?;
-    parts(expression).into_iter().try_for_each(|part| {
-        let is_loop = matches!(expression.expr, Expr::Comprehension(_));
-        let comprehensions = if is_loop { comprehensions.checked_sub(1)? } else { comprehensions };
-        measure(part, depth, comprehensions)
-    })
+    parts(expression).into_iter().try_for_each(|part| measure(part, depth))
+}
+
+/// How deep loops nest. One that builds a list copies it at each step, and so is two.
+fn loops(expression: &IdedExpr) -> u32 {
+    let deepest = |parts: &[&IdedExpr]| parts.iter().map(|part| loops(part)).max().unwrap_or(0);
+    match &expression.expr {
+        Expr::Comprehension(it) => {
+            let own = if matches!(it.accu_init.expr, Expr::List(_)) { 2 } else { 1 };
+            let within = deepest(&[&it.loop_cond, &it.loop_step, &it.result]);
+            loops(&it.iter_range).max(within.saturating_add(own))
+        }
+        _ => deepest(&parts(expression)),
+    }
+}
+
+/// The longest list that stands in an expression.
+fn longest(expression: &IdedExpr) -> usize {
+    let own = match &expression.expr {
+        Expr::List(list) => list.elements.len(),
+        Expr::Map(map) => map.entries.len(),
+        _ => 0,
+    };
+    parts(expression).into_iter().map(longest).fold(own, usize::max)
+}
+
+/// Whether an expression makes lists out of texts.
+fn splits(expression: &IdedExpr) -> bool {
+    let own = matches!(&expression.expr, Expr::Call(call) if matches!(call.func_name.as_str(), "split" | "findAll"));
+    own || parts(expression).into_iter().any(splits)
 }
 
 /// The expressions right within another.
@@ -200,7 +240,13 @@ fn run(expression: &IdedExpr, context: &Context<'_>) -> Result<Value, String> {
 }
 
 /// A request that expressions are evaluated for.
-pub(super) struct Request(Context<'static>);
+pub(super) struct Request {
+    context: Context<'static>,
+    /// The longest list in it.
+    longest: usize,
+    /// Its size as text.
+    bytes: usize,
+}
 
 impl Request {
     /// # Errors
@@ -212,16 +258,36 @@ impl Request {
         }
         let mut context = BASE.new_inner_scope();
         context.add_variable_from_value("request", request(spec));
-        Ok(Self(context))
+        Ok(Self { context, longest: longest_list(spec), bytes: size })
     }
 
     /// Whether an expression holds.
     pub(super) fn evaluate(&self, expression: &Expression) -> Result<bool, String> {
-        match run(&expression.0, &self.0)? {
+        let longest = expression.longest.max(self.longest);
+        let longest = if expression.splits { longest.max(self.bytes) } else { longest };
+        if longest.checked_pow(expression.loops).is_none_or(|steps| steps > STEPS) {
+            return Err(
+                "actual cost limit exceeded: the request has too many parts to be gone through".to_owned()
+            );
+        }
+        match run(&expression.parsed, &self.context)? {
             Value::Bool(holds) => Ok(holds),
             other => Err(format!("must evaluate to bool, and not to {}", type_name(&other))),
         }
     }
+}
+
+fn longest_list(spec: &Spec) -> usize {
+    let of_extra = spec.extra.values().map(Vec::len).fold(spec.extra.len(), usize::max);
+    let of_selector = |selector: &Option<Selector>| {
+        let requirements =
+            selector.as_ref().map(|selector| selector.requirements.as_slice()).unwrap_or_default();
+        requirements.iter().map(|requirement| requirement.values.len()).fold(requirements.len(), usize::max)
+    };
+    let of_resource = spec.resource_attributes.as_ref().map_or(0, |resource| {
+        of_selector(&resource.field_selector).max(of_selector(&resource.label_selector))
+    });
+    spec.groups.len().max(of_extra).max(of_resource)
 }
 
 fn text(value: &str) -> Value {

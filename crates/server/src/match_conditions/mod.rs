@@ -3,8 +3,8 @@
 //! An expression is parsed and checked when the configuration is loaded, on a thread with room for what its writer may
 //! have nested. What cannot be evaluated for a request never lets the webhook be passed over as if it did not match.
 //!
-//! DIVERGES: cost is not counted (AC-102). The size of expressions, how deep they nest, how comprehensions nest, and the
-//! size of the request are bounded instead; macros with two variables and `optMap` are not known.
+//! DIVERGES: cost is not counted as Kubernetes counts it (AC-102). The size of expressions, how deep they nest, how often
+//! comprehensions go through a list, and the size of the request are bounded instead; macros with two variables and `optMap` are not known.
 
 #[cfg(feature = "cel")]
 mod check;
