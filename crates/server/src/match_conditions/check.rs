@@ -47,12 +47,12 @@ impl Checker {
             }),
             Expr::Ident(name) => match self.variable(name) {
                 Some(found) => Ok(found),
-                None if TYPE_NAMES.contains(&name.as_str()) => Ok(Type::Type),
+                None if TYPE_NAMES.contains(&name.as_str()) => Ok(Type::Kind),
                 None => Err(format!("undeclared reference to '{name}'")),
             },
             Expr::Select(select) => {
                 if qualified(expression).is_some_and(|name| TYPE_NAMES.contains(&name.as_str())) {
-                    return Ok(Type::Type);
+                    return Ok(Type::Kind);
                 }
                 let operand = self.type_of(&select.operand)?;
                 let field = field_of(&operand, &select.field)?;

@@ -16,7 +16,7 @@ pub(super) enum Type {
     Map(Box<Type>, Box<Type>),
     Optional(Box<Type>),
     /// The type of a type.
-    Type,
+    Kind,
     /// An object with known fields.
     Object(&'static Object),
     /// Whatever the arguments make it, by letter.
@@ -142,7 +142,7 @@ impl Type {
                 let (key, value) = inner.split_once(',').unwrap_or((inner, "dyn"));
                 Self::Map(Box::new(Self::parse(key)), Box::new(Self::parse(value)))
             }
-            _ if text == "type" => Self::Type,
+            _ if text == "type" => Self::Kind,
             _ => match (text.chars().next(), text.len()) {
                 (Some(letter), 1) if letter.is_ascii_uppercase() => Self::Param(letter),
                 _ => Self::Dyn,
@@ -153,7 +153,7 @@ impl Type {
     /// Whether null can stand for it.
     fn is_nullable(&self) -> bool {
         !matches!(self, Self::Plain("bool" | "bytes" | "double" | "int" | "string" | "uint"))
-            && !matches!(self, Self::List(_) | Self::Map(..) | Self::Type)
+            && !matches!(self, Self::List(_) | Self::Map(..) | Self::Kind)
     }
 
     /// Whether values of both types can be the same thing.
@@ -222,7 +222,7 @@ impl fmt::Display for Type {
             Self::List(inner) => write!(f, "list({inner})"),
             Self::Map(key, value) => write!(f, "map({key}, {value})"),
             Self::Optional(inner) => write!(f, "optional_type({inner})"),
-            Self::Type => f.write_str("type"),
+            Self::Kind => f.write_str("type"),
             Self::Object(object) => f.write_str(object.name),
             Self::Param(letter) => write!(f, "{letter}"),
         }
