@@ -60,6 +60,8 @@ pub struct Limits {
     pub idle: Duration,
     /// How long requests under way may go on once the server is told to stop.
     pub shutdown: Duration,
+    /// How often a watch that asked for bookmarks gets one. As in kube-apiserver, which calls it a minute.
+    pub bookmarks: Duration,
     /// The largest body of a request. Bytes; as in kube-apiserver.
     pub body_bytes: usize,
     /// The largest head of a request. Bytes.
@@ -77,6 +79,7 @@ impl Default for Limits {
             body_read: Duration::from_secs(60),
             idle: Duration::from_secs(90),
             shutdown: Duration::from_secs(10),
+            bookmarks: Duration::from_secs(60),
             body_bytes: 3 * 1024 * 1024,
             head_bytes: 128 * 1024,
             streams: 1000,

@@ -17,6 +17,7 @@ pub(crate) mod list_options;
 pub(crate) mod meta;
 mod namespaces;
 pub(crate) mod options;
+pub(crate) mod part;
 mod patch;
 mod refused;
 mod render;
@@ -79,7 +80,6 @@ impl<'a> Call<'a> {
         name: &'r str,
         object: Option<&'r mut Map>,
         old: Option<&'r Map>,
-        is_dry_run: bool,
     ) -> Review<'r> {
         Review {
             app: self.app,
@@ -92,7 +92,6 @@ impl<'a> Call<'a> {
             name,
             object,
             old,
-            is_dry_run,
         }
     }
 
