@@ -8,6 +8,8 @@ use kinds::resource::Resource;
 use kinds::resources::{self, rbac};
 use portcullis_kinds as kinds;
 
+use crate::go;
+
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
@@ -36,6 +38,11 @@ impl Default for ServeConfig {
             limits: Limits::default(),
         }
     }
+}
+
+/// A duration as flags give it: numbers with units, such as `30s` or `1m30s`, not negative.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    go::duration(text).and_then(|nanoseconds| u64::try_from(nanoseconds).ok()).map(Duration::from_nanos)
 }
 
 /// What one client may take up, in time and space.

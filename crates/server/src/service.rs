@@ -243,14 +243,16 @@ async fn respond(
     // AN-120, AN-152: the request goes on as somebody else.
     let user = match Wanted::read(&head.headers) {
         Ok(None) => user,
-        Ok(Some(wanted)) => match impersonate(&app.authorization, &app.impersonators, &user, wanted, &info) {
-            Ok(other) => other,
-            Err(status) => return (route, status.into_answer(), is_stranger),
-        },
+        Ok(Some(wanted)) => {
+            match impersonate(&app.authorization, &app.impersonators, &user, wanted, &info).await {
+                Ok(other) => other,
+                Err(status) => return (route, status.into_answer(), is_stranger),
+            }
+        }
         Err(status) => return (route, status.into_answer(), is_stranger),
     };
 
-    let permit = match app.authorization.admit(user, &info, target, &app.metrics) {
+    let permit = match app.authorization.admit(user, &info, target, &app.metrics).await {
         Ok(permit) => permit,
         Err(refusal) => return (route, *refusal, is_stranger),
     };

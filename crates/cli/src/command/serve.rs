@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use clap::{Args, ValueEnum};
+use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::authn::Authentication;
 use portcullis_server::authz::Authorization;
@@ -23,6 +24,7 @@ use portcullis_store::embedded::Options;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use crate::authorization::{AuthorizationFlags, Prepared};
 use crate::backups;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
@@ -47,6 +49,9 @@ const BACKUPS: &str = "backups";
 pub struct ServeArgs {
     #[command(flatten)]
     engine: EngineFlags,
+
+    #[command(flatten)]
+    authorization: AuthorizationFlags,
 
     /// Where objects, keys, certificates and admin.kubeconfig are kept
     #[arg(long, value_name = "DIR", default_value = "./portcullis-data")]
@@ -97,7 +102,7 @@ enum LoggingFormat {
 /// Flags or objects that cannot be used, or an address or a directory that cannot be had.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     log(args.logging_format);
-    let config = ServeConfig {
+    let mut config = ServeConfig {
         data_dir: args.data_dir.clone(),
         bind_address: args.bind_address,
         secure_port: args.secure_port,
@@ -105,26 +110,39 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         runtime_config: RuntimeConfig::parse(&args.runtime_config).map_err(Failure::input)?,
         limits: Limits::default(),
     };
-    let engine =
-        EngineConfig { default_policy: args.default_policy, masters_first: true, ..args.engine.config()? };
+    let metrics = Metrics::default();
+    let (engine, authorization) = args.authorization.prepare(&args.engine, &metrics.webhooks)?;
+    let engine = EngineConfig { default_policy: args.default_policy, masters_first: true, ..engine };
+    if config.anonymous_auth && engine.modes.contains(&Mode::AlwaysAllow) && !authorization.is_file() {
+        tracing::warn!("--anonymous-auth is off: mode AlwaysAllow would let everybody in (AN-111)");
+        config.anonymous_auth = false;
+    }
     let tokens = args.token_auth_file.as_deref().map(tokens).transpose()?;
     let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
         .map_err(Failure::unreachable)?;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
-    runtime.block_on(serve(&config, &engine, &args.engine.state, tokens.unwrap_or_default(), &bootstrap))
+    let decisions = Decisions { engine, authorization, metrics };
+    runtime.block_on(serve(&config, decisions, &args.engine.state, tokens.unwrap_or_default(), &bootstrap))
+}
+
+/// What decides, and counts what it decided.
+struct Decisions {
+    engine: EngineConfig,
+    authorization: Prepared,
+    metrics: Metrics,
 }
 
 async fn serve(
     config: &ServeConfig,
-    engine: &EngineConfig,
+    decisions: Decisions,
     state: &[PathBuf],
     tokens: TokenFile,
     bootstrap: &Bootstrap,
 ) -> Result<ExitCode, Failure> {
-    let metrics = Metrics::default();
+    let Decisions { engine, authorization: prepared, metrics } = decisions;
     let store = config.data_dir.join(STORE);
-    let opened = Cluster::open_seeded(Options::file(&store), engine, &metrics, state).await;
+    let opened = Cluster::open_seeded(Options::file(&store), &engine, &metrics, state).await;
     let (cluster, seeded) = opened.map_err(|error| match error {
         ClusterError::Seed(SeedError::File(error)) => Failure::input(error),
         ClusterError::Engine(error) => Failure::input(error),
@@ -134,6 +152,9 @@ async fn serve(
     let authentication =
         Authentication::new(bootstrap.clients.clone(), config.anonymous_auth).with_tokens(tokens);
     let authorization = Authorization::new(Arc::clone(&cluster.engine));
+    let members = cluster.engine.chain().members();
+    let (authorization, reloader) = prepared.begin(authorization, members, &metrics.webhooks)?;
+    let reloading = reloader.map(|reloader| tokio::spawn(reloader.run()));
     let app = App::new(authentication, authorization, config.runtime_config, config.limits);
     let app = Arc::new(app.with_metrics(metrics).with_backend(Arc::clone(&cluster.backend)));
     let backups = backups::write_when_told(Arc::clone(&cluster.backend), config.data_dir.join(BACKUPS));
@@ -158,6 +179,7 @@ async fn serve(
     );
     server.serve(told_to_stop()).await;
     backups.abort();
+    reloading.inspect(tokio::task::JoinHandle::abort);
     controllers.stop().await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)

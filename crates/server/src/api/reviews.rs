@@ -49,7 +49,7 @@ pub(crate) async fn answer(
     let review =
         Review::read(&object.into(), Some(expected)).map_err(|e| Status::bad_request(e.to_string()))?;
     let mut answer = match review {
-        Review::Access(review) => access(permit, app, review, namespace(path))?,
+        Review::Access(review) => access(permit, app, review, namespace(path)).await?,
         Review::Rules(review) => rules(permit, app, &review)?,
     };
     for warning in warnings {
@@ -84,7 +84,12 @@ fn decode(
     decode::document(body, form, Expected { kind, api_version, shape }, validation)
 }
 
-fn access(permit: Permit, app: &App, mut review: AccessReview, namespace: &str) -> Result<Answer, Status> {
+async fn access(
+    permit: Permit,
+    app: &App,
+    mut review: AccessReview,
+    namespace: &str,
+) -> Result<Answer, Status> {
     review.place(namespace).map_err(|e| Status::bad_request(e.to_string()))?;
     let question = review.attributes(permit.user()).map_err(|faults| {
         // WH-82: neither kind nor name.
@@ -96,7 +101,7 @@ fn access(permit: Permit, app: &App, mut review: AccessReview, namespace: &str) 
         Status::invalid(invalid_message(&faults), details)
     })?;
     let attributes = question.attributes();
-    let outcome = app.authorization().ask(&attributes);
+    let outcome = app.authorization().ask(&attributes).await;
     // WH-78 to WH-80
     let status = AccessStatus {
         allowed: outcome.verdict == Verdict::Allow,

@@ -49,7 +49,7 @@ pub(crate) async fn create(
     let name = meta::text(&object, "name").to_owned();
     let mut review = call.review(Operation::Create, &name, Some(&mut object), None);
     admission::admit(&mut review).await?;
-    escalation::check(call, &object, None)?;
+    escalation::check(call, &object, None).await?;
     let _shared = context::share(call).await;
     let mut attempt = 1;
     loop {
