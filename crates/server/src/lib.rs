@@ -19,6 +19,7 @@ mod impersonation;
 mod in_flight;
 pub mod listener;
 pub mod logging;
+pub mod match_conditions;
 pub mod metrics;
 mod query;
 pub mod service;
@@ -26,6 +27,7 @@ pub mod serving_certificate;
 pub mod state;
 pub mod status;
 pub mod token_file;
+pub mod webhook;
 
 pub use config::ServeConfig;
 pub use listener::Server;

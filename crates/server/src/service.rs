@@ -23,7 +23,7 @@ use crate::api::discovery::Documents;
 use crate::api::health::Check;
 use crate::api::rest::target::Target;
 use crate::api::route::{Action, Route};
-use crate::api::{self, Asked, finish};
+use crate::api::{self, Asked, finish, pretty};
 use crate::audit::{AUDIT_ID, Audit, Trail};
 use crate::authn::{Authentication, Peer, is_anonymous};
 use crate::authz::Authorization;
@@ -245,7 +245,8 @@ pub(crate) async fn serve(
     if !body.is_end_stream() && !connection.is_http2 {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    let mut answer = finish(answer, &head.headers);
+    let is_pretty = pretty::is_wanted(route, answer.status().is_success(), &head);
+    let mut answer = finish(answer, &head.headers, is_pretty);
     // HTTP/2 would send it.
     if head.method == Method::HEAD {
         *answer.body_mut() = Body::default();
@@ -341,13 +342,15 @@ async fn respond(
     // AN-120, AN-152: the request goes on as somebody else.
     let user = match Wanted::read(&head.headers) {
         Ok(None) => user,
-        Ok(Some(wanted)) => match impersonate(&app.authorization, &app.impersonators, &user, wanted, &info) {
-            Ok(other) => {
-                trail.impersonated(&other);
-                other
+        Ok(Some(wanted)) => {
+            match impersonate(&app.authorization, &app.impersonators, &user, wanted, &info).await {
+                Ok(other) => {
+                    trail.impersonated(&other);
+                    other
+                }
+                Err(status) => return (route, status.into_answer(), is_stranger),
             }
-            Err(status) => return (route, status.into_answer(), is_stranger),
-        },
+        }
         Err(status) => return (route, status.into_answer(), is_stranger),
     };
 
@@ -358,7 +361,7 @@ async fn respond(
             return (route, *answer, is_stranger);
         }
     };
-    let permit = match app.authorization.admit(user, &info, target, &app.metrics, trail) {
+    let permit = match app.authorization.admit(user, &info, target, &app.metrics, trail).await {
         Ok(permit) => permit,
         Err(refusal) => return (route, *refusal, is_stranger),
     };

@@ -34,7 +34,11 @@ const LICENCES: &[&str] = &[
 ];
 
 /// Crates that are compiled in two versions, and who must move before that ends.
-const DUPLICATES: &[(&str, &str)] = &[("syn", "zerocopy-derive, to syn 3; build time only")];
+const DUPLICATES: &[(&str, &str)] = &[
+    ("syn", "zerocopy-derive, to syn 3; build time only"),
+    ("thiserror", "cel, to thiserror 2"),
+    ("thiserror-impl", "cel, to thiserror 2"),
+];
 
 /// Every crate of the build for this machine, tests and build scripts included: name, version and licence.
 fn crates() -> BTreeSet<(String, String, String)> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
+use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::audit::Audit;
 use portcullis_server::authn::Authentication;
@@ -27,6 +28,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::audit_flags::AuditFlags;
+use crate::authorization::{AuthorizationFlags, Prepared};
 use crate::backups;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
@@ -52,6 +54,9 @@ const BACKUPS: &str = "backups";
 pub struct ServeArgs {
     #[command(flatten)]
     engine: EngineFlags,
+
+    #[command(flatten)]
+    authorization: AuthorizationFlags,
 
     #[command(flatten)]
     audit: AuditFlags,
@@ -113,7 +118,7 @@ enum LoggingFormat {
 /// Flags or objects that cannot be used, or an address or a directory that cannot be had.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     log(args.logging_format, args.verbosity);
-    let config = ServeConfig {
+    let mut config = ServeConfig {
         data_dir: args.data_dir.clone(),
         bind_address: args.bind_address,
         secure_port: args.secure_port,
@@ -121,32 +126,44 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         runtime_config: RuntimeConfig::parse(&args.runtime_config).map_err(Failure::input)?,
         limits: args.limits.limits()?,
     };
-    let engine =
-        EngineConfig { default_policy: args.default_policy, masters_first: true, ..args.engine.config()? };
+    let metrics = Metrics::default();
+    let (engine, authorization) = args.authorization.prepare(&args.engine, &metrics.webhooks)?;
+    let engine = EngineConfig { default_policy: args.default_policy, masters_first: true, ..engine };
+    if config.anonymous_auth && engine.modes.contains(&Mode::AlwaysAllow) && !authorization.is_file() {
+        tracing::warn!("--anonymous-auth is off: mode AlwaysAllow would let everybody in (AN-111)");
+        config.anonymous_auth = false;
+    }
     let tokens = args.token_auth_file.as_deref().map(tokens).transpose()?;
     let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
         .map_err(Failure::unreachable)?;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
     let certificate = serving_certificate(&args.limits, &config.data_dir, &bootstrap)?;
-    let metrics = Metrics::default();
     let audit = args.audit.open(&metrics)?;
     runtime.spawn(certificate.follow(bootstrap.tls.clone(), serving_certificate::INTERVAL));
     let tokens = tokens.unwrap_or_default();
-    runtime.block_on(serve(args, &config, &engine, tokens, &bootstrap, metrics, audit))
+    let decisions = Decisions { engine, authorization, metrics };
+    runtime.block_on(serve(args, &config, decisions, tokens, &bootstrap, audit))
+}
+
+/// What decides, and counts what it decided.
+struct Decisions {
+    engine: EngineConfig,
+    authorization: Prepared,
+    metrics: Metrics,
 }
 
 async fn serve(
     args: &ServeArgs,
     config: &ServeConfig,
-    engine: &EngineConfig,
+    decisions: Decisions,
     tokens: TokenFile,
     bootstrap: &Bootstrap,
-    metrics: Metrics,
     audit: Option<Audit>,
 ) -> Result<ExitCode, Failure> {
+    let Decisions { engine, authorization: prepared, metrics } = decisions;
     let store = config.data_dir.join(STORE);
-    let opened = Cluster::open_seeded(Options::file(&store), engine, &metrics, &args.engine.state).await;
+    let opened = Cluster::open_seeded(Options::file(&store), &engine, &metrics, &args.engine.state).await;
     let (cluster, seeded) = opened.map_err(|error| match error {
         ClusterError::Seed(SeedError::File(error)) => Failure::input(error),
         ClusterError::Engine(error) => Failure::input(error),
@@ -156,6 +173,9 @@ async fn serve(
     let authentication =
         Authentication::new(bootstrap.clients.clone(), config.anonymous_auth).with_tokens(tokens);
     let authorization = Authorization::new(Arc::clone(&cluster.engine));
+    let members = cluster.engine.chain().members();
+    let (authorization, reloader) = prepared.begin(authorization, members, &metrics.webhooks)?;
+    let reloading = reloader.map(|reloader| tokio::spawn(reloader.run()));
     let mut app = App::new(authentication, authorization, config.runtime_config, config.limits);
     if let Some(audit) = audit {
         app = app.with_audit(audit);
@@ -183,6 +203,7 @@ async fn serve(
     );
     server.serve(told_to_stop(&app, args.limits.shutdown_delay_duration)).await;
     backups.abort();
+    reloading.inspect(tokio::task::JoinHandle::abort);
     controllers.stop().await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)

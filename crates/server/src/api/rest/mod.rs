@@ -80,7 +80,6 @@ impl<'a> Call<'a> {
         name: &'r str,
         object: Option<&'r mut Map>,
         old: Option<&'r Map>,
-        is_dry_run: bool,
     ) -> Review<'r> {
         Review {
             app: self.app,
@@ -93,7 +92,6 @@ impl<'a> Call<'a> {
             name,
             object,
             old,
-            is_dry_run,
         }
     }
 
