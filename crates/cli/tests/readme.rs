@@ -1,7 +1,6 @@
 //! What README.md and the pages under docs/ show is what the program does: every `console` example is run.
 //!
-//! A block holds commands (`$ portcullis ...`) and what each prints. A line `...` stands for any number of lines, and
-//! `...` within a line for any text. Commands of other programs are shown for people and not run here.
+//! Commands of other programs are shown for people and not run here.
 #![allow(
     clippy::indexing_slicing,
     clippy::panic,
@@ -14,15 +13,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use portcullis_testkit::pages::{self, Example};
 use portcullis_testkit::recorded::repository;
-
-/// A command and the lines that it is said to print.
-struct Example {
-    file: String,
-    line: usize,
-    command: String,
-    expected: Vec<String>,
-}
 
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![repository().join("README.md"), repository().join("ARCHITECTURE.md")];
@@ -39,31 +31,6 @@ fn pages() -> Vec<PathBuf> {
     }
     pages.sort();
     pages
-}
-
-fn examples_of(page: &Path) -> Vec<Example> {
-    let file = page.strip_prefix(repository()).unwrap().display().to_string();
-    let text = fs::read_to_string(page).unwrap();
-    let mut examples: Vec<Example> = Vec::new();
-    let (mut in_block, mut in_example) = (false, false);
-    for (number, line) in (1..).zip(text.lines()) {
-        if line.starts_with("```") {
-            (in_block, in_example) = (line == "```console", false);
-        } else if in_block && let Some(command) = line.strip_prefix("$ ") {
-            in_example = command.starts_with("portcullis ");
-            if in_example {
-                examples.push(Example {
-                    file: file.clone(),
-                    line: number,
-                    command: command.to_owned(),
-                    expected: Vec::new(),
-                });
-            }
-        } else if in_example {
-            examples.last_mut().unwrap().expected.push(line.to_owned());
-        }
-    }
-    examples
 }
 
 /// Runs a command as somebody in the repository's root would, and gives what it prints.
@@ -83,60 +50,22 @@ fn printed_by(command: &str) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Whether a line is as it was written, where `...` stands for any text.
-fn line_fits(written: &str, printed: &str) -> bool {
-    let mut parts = written.split("...");
-    let Some(mut rest) = parts.next().and_then(|start| printed.strip_prefix(start)) else { return false };
-    let parts: Vec<&str> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
-    for part in middle {
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
-    }
-    rest.ends_with(last)
-}
-
-fn fits(written: &[String], printed: &[String]) -> bool {
-    match written.split_first() {
-        None => printed.is_empty(),
-        Some((line, rest)) if line == "..." => {
-            (0..=printed.len()).any(|skipped| fits(rest, &printed[skipped..]))
-        }
-        Some((line, rest)) => {
-            printed.split_first().is_some_and(|(first, others)| line_fits(line, first) && fits(rest, others))
-        }
-    }
-}
-
 #[test]
 fn every_example_prints_what_the_page_says() {
-    let examples: Vec<Example> = pages().iter().flat_map(|page| examples_of(page)).collect();
+    let examples: Vec<Example> =
+        pages().iter().flat_map(|page| pages::examples(page, "portcullis")).collect();
     for page in ["README.md", "docs/node-authorizer.md"] {
         assert!(examples.iter().any(|example| example.file == page), "{page} has examples");
     }
     for Example { file, line, command, expected } in examples {
         let printed = printed_by(&command);
         assert!(
-            fits(&expected, &printed),
+            pages::fits(&expected, &printed),
             "{file}:{line}: {command}\nsays:\n{}\nprints:\n{}",
             expected.join("\n"),
             printed.join("\n")
         );
     }
-}
-
-#[test]
-fn wildcards_stand_for_text_and_for_lines_and_for_nothing_else() {
-    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<String>>();
-    assert!(fits(&lines("a\n...\nz"), &lines("a\nz")));
-    assert!(fits(&lines("a\n...\nz"), &lines("a\nb\nc\nz")));
-    assert!(!fits(&lines("a\n...\nz"), &lines("a\nb")));
-    assert!(!fits(&lines("a"), &lines("a\nb")));
-    assert!(!fits(&lines("a\nb"), &lines("a")));
-    assert!(line_fits("p50 ... ns, max ... ns", "p50 12 ns, max 3 ns"));
-    assert!(!line_fits("p50 ... ns", "p50 12 ms"));
-    assert!(!line_fits("yes", "yes "));
-    assert!(!line_fits("...aa", "a"));
 }
 
 #[test]

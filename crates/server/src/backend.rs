@@ -81,6 +81,17 @@ impl Store for Backend {
         }
     }
 
+    async fn watch_part(
+        &self,
+        prefix: &str,
+        part: &str,
+        after: Revision,
+    ) -> Result<BackendWatch, StoreError> {
+        match self {
+            Self::Embedded(store) => store.watch_part(prefix, part, after).await.map(BackendWatch::Embedded),
+        }
+    }
+
     async fn compact(&self, before: Revision) -> Result<(), StoreError> {
         match self {
             Self::Embedded(store) => store.compact(before).await,

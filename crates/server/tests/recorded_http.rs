@@ -42,18 +42,6 @@ const DROPPED: &[&str] = &[
     "uid",
 ];
 
-/// Recordings that need what is not served yet: nothing of them is claimed.
-const NOT_SERVED: &[&str] = &[
-    "csr-autoapprove",
-    "csr-create-request",
-    "csr-read-delete",
-    "csr-requesters",
-    "csr-signer-api-client",
-    "csr-signer-kubelet-serving",
-    "csr-signer-node-client",
-    "csr-status-certificate",
-];
-
 /// An answer, reduced to what is compared.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
@@ -342,8 +330,9 @@ fn every_recording_is_replayed_or_named_as_not_served() {
         .collect();
     assert!(recordings.len() > 40);
     for topic in &recordings {
-        let (agreed, missing) = (AGREED.contains(&topic.as_str()), NOT_SERVED.contains(&topic.as_str()));
+        let (agreed, missing) =
+            (AGREED.contains(&topic.as_str()), recorded::NOT_SERVED.contains(&topic.as_str()));
         assert!(agreed != missing, "{topic}");
     }
-    assert_eq!(recordings.len(), AGREED.len() + NOT_SERVED.len());
+    assert_eq!(recordings.len(), AGREED.len() + recorded::NOT_SERVED.len());
 }

@@ -123,6 +123,11 @@ pub trait Observer: Send + Sync {
     fn committed(&self, events: &[Event]);
 }
 
+/// Tells which part of its collection an entry belongs to, if to any: of the pods, those of one node. Watches of one part
+/// are then told of that part alone, which counts where thousands of them watch a collection, each a part of its own.
+/// Must depend on the entry alone and be quick: all writers wait for it.
+pub type PartOf = fn(&Entry) -> Option<Box<str>>;
+
 /// A backend.
 pub trait Store: Send + Sync + 'static {
     /// The changes of the keys under a prefix, in order, each once.
@@ -159,6 +164,21 @@ pub trait Store: Send + Sync + 'static {
         prefix: &str,
         after: Revision,
     ) -> impl Future<Output = Result<Self::Watch, StoreError>> + Send;
+
+    /// As [`Store::watch`], of those keys whose entry was in a part before or is in it now. A backend that knows no parts
+    /// may tell of other keys as well.
+    ///
+    /// # Errors
+    /// As [`Store::watch`].
+    fn watch_part(
+        &self,
+        prefix: &str,
+        part: &str,
+        after: Revision,
+    ) -> impl Future<Output = Result<Self::Watch, StoreError>> + Send {
+        let _ = part;
+        self.watch(prefix, after)
+    }
 
     /// Forgets what was before a revision: lists and watches from before it fail with [`StoreError::Compacted`], those
     /// from the revision itself do not. Forgetting again what is forgotten does nothing.

@@ -1,6 +1,7 @@
-//! Hands changes on: a bounded ring of the last commits, and one of those that touch it for each prefix that is watched.
+//! Hands changes on: a bounded ring of the last commits, and one of those that touch it for each prefix that is watched,
+//! and for each part of a prefix.
 //!
-//! All watches of a prefix read one ring, each at its own place; nothing is queued for one of them. So a commit costs
+//! All watches of a prefix, or of a part of it, read one ring, each at its own place; nothing is queued for one of them. So a commit costs
 //! the same for one watch and for thousands, the writer waits for none, and a watch that is too slow loses its place
 //! in the ring and is told so. Nothing here decides what is committed.
 
@@ -12,7 +13,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use crate::{Event, History, Revision, StoreError, Watch};
+use crate::{Entry, Event, History, PartOf, Revision, StoreError, Watch};
 
 /// How many commits are looked at before others may have the lock.
 const STRIDE: usize = 1_024;
@@ -23,24 +24,50 @@ pub(crate) struct Commit {
     pub(crate) revision: Revision,
     pub(crate) at: Instant,
     pub(crate) events: Vec<Event>,
+    /// For each event the part that its key was in before, and the one that it is in now.
+    pub(crate) parts: Vec<[Option<Box<str>>; 2]>,
 }
 
 impl Commit {
+    pub(crate) fn new(revision: Revision, events: Vec<Event>, part_of: Option<PartOf>) -> Self {
+        let part =
+            |entry: &Option<Arc<Entry>>| part_of.zip(entry.as_deref()).and_then(|(of, entry)| of(entry));
+        let parts = events.iter().map(|event| [part(&event.previous), part(&event.entry)]).collect();
+        Self { revision, at: Instant::now(), events, parts }
+    }
+
+    fn events(&self) -> impl Iterator<Item = (&Event, &[Option<Box<str>>; 2])> {
+        self.events.iter().zip(&self.parts)
+    }
+
     /// What remembering it costs, in bytes of values.
     fn bytes(&self) -> usize {
         let size = |event: &Event| event.previous.as_ref().map_or(0, |entry| entry.value.len());
         self.events.iter().map(size).sum()
     }
 
-    fn touches(&self, prefix: &str) -> bool {
-        self.events.iter().any(|event| event.key().starts_with(prefix))
+    fn touches(&self, scope: &Scope) -> bool {
+        self.events().any(|(event, parts)| scope.has(event, parts))
     }
 }
 
-/// A prefix that is watched.
+/// What is watched: the keys under a prefix, or those of one part of them.
+#[derive(Clone, Debug)]
+struct Scope {
+    prefix: Box<str>,
+    part: Option<Box<str>>,
+}
+
+impl Scope {
+    fn has(&self, event: &Event, parts: &[Option<Box<str>>; 2]) -> bool {
+        event.key().starts_with(&*self.prefix) && (self.part.is_none() || parts.contains(&self.part))
+    }
+}
+
+/// A scope that is watched.
 #[derive(Debug)]
 pub(crate) struct Topic {
-    prefix: Box<str>,
+    scope: Scope,
     ring: Mutex<Ring>,
     /// Told when the ring has grown, and when the store ends.
     grown: Notify,
@@ -48,7 +75,7 @@ pub(crate) struct Topic {
 
 #[derive(Debug)]
 struct Ring {
-    /// The commits that touch the prefix, all of those after `since`.
+    /// The commits that touch the scope, all of those after `since`.
     commits: VecDeque<Arc<Commit>>,
     since: Revision,
     closed: bool,
@@ -79,9 +106,36 @@ struct Inner {
     history: VecDeque<Arc<Commit>>,
     bytes: usize,
     floor: Revision,
-    topics: HashMap<Box<str>, Followed>,
+    topics: HashMap<Box<str>, Prefix>,
     /// The lengths of the prefixes that are watched, and how many there are of each.
     lengths: BTreeMap<usize, usize>,
+}
+
+/// Who follows a prefix as a whole, and who a part of it.
+#[derive(Debug, Default)]
+struct Prefix {
+    whole: Option<Followed>,
+    parts: HashMap<Box<str>, Followed>,
+}
+
+impl Prefix {
+    fn followed(&self, scope: &Scope) -> Option<&Followed> {
+        match &scope.part {
+            Some(part) => self.parts.get(part),
+            None => self.whole.as_ref(),
+        }
+    }
+
+    fn followed_mut(&mut self, scope: &Scope) -> Option<&mut Followed> {
+        match &scope.part {
+            Some(part) => self.parts.get_mut(part),
+            None => self.whole.as_mut(),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Followed> {
+        self.whole.iter().chain(self.parts.values())
+    }
 }
 
 #[derive(Debug)]
@@ -93,10 +147,13 @@ struct Followed {
 impl Inner {
     /// The topics that a commit touches. A topic may come twice.
     fn touched<'a>(&'a self, commit: &'a Commit) -> impl Iterator<Item = &'a Arc<Topic>> {
-        commit.events.iter().flat_map(move |event| {
+        commit.events().flat_map(move |(event, parts)| {
             let key = event.key();
             let prefixes = self.lengths.keys().filter_map(|length| key.get(..*length));
-            prefixes.filter_map(|prefix| self.topics.get(prefix).map(|followed| &followed.topic))
+            prefixes.filter_map(|prefix| self.topics.get(prefix)).flat_map(move |prefix| {
+                let parts = parts.iter().flatten().filter_map(|part| prefix.parts.get(part));
+                prefix.whole.iter().chain(parts).map(|followed| &followed.topic)
+            })
         })
     }
 }
@@ -180,12 +237,14 @@ impl Feed {
         forgotten
     }
 
-    /// Follows a prefix from a revision on.
+    /// Follows a prefix, or a part of it, from a revision on.
     pub(crate) fn subscribe(
         self: &Arc<Self>,
         prefix: &str,
+        part: Option<&str>,
         after: Revision,
     ) -> Result<Subscription, StoreError> {
+        let scope = Scope { prefix: prefix.into(), part: part.map(Into::into) };
         let mut missed = VecDeque::new();
         let mut seen = after;
         loop {
@@ -193,15 +252,16 @@ impl Feed {
             if seen < inner.floor {
                 return Err(StoreError::Compacted { asked: after, oldest: inner.floor });
             }
-            // Another watch of the prefix may have kept all that this one needs.
-            let kept = inner.topics.get(prefix).is_some_and(|followed| followed.topic.ring().since <= seen);
+            // Another watch of the scope may have kept all that this one needs.
+            let others = inner.topics.get(prefix).and_then(|prefix| prefix.followed(&scope));
+            let kept = others.is_some_and(|followed| followed.topic.ring().since <= seen);
             let start = inner.history.partition_point(|commit| commit.revision <= seen);
             let unseen = inner.history.len() - start;
             if !kept && unseen > 0 {
                 let stride = inner.history.range(start..start + unseen.min(STRIDE));
                 for commit in stride {
                     seen = commit.revision;
-                    if commit.touches(prefix) {
+                    if commit.touches(&scope) {
                         missed.push_back(Arc::clone(commit));
                     }
                 }
@@ -212,38 +272,55 @@ impl Feed {
             if !kept {
                 seen = seen.max(self.fed());
             }
-            let topic = self.follow(&mut inner, prefix);
+            let topic = self.follow(&mut inner, &scope);
             return Ok(Subscription { feed: Arc::clone(self), topic, missed, seen });
         }
     }
 
-    /// The topic of a prefix, made if nobody watches it yet.
-    fn follow(&self, inner: &mut Inner, prefix: &str) -> Arc<Topic> {
-        if let Some(followed) = inner.topics.get_mut(prefix) {
+    /// The topic of a scope, made if nobody watches it yet.
+    fn follow(&self, inner: &mut Inner, scope: &Scope) -> Arc<Topic> {
+        if !inner.topics.contains_key(&scope.prefix) {
+            inner.topics.insert(scope.prefix.clone(), Prefix::default());
+            *inner.lengths.entry(scope.prefix.len()).or_default() += 1;
+        }
+        let prefix = inner.topics.entry(scope.prefix.clone()).or_default();
+        if let Some(followed) = prefix.followed_mut(scope) {
             followed.watches += 1;
             return Arc::clone(&followed.topic);
         }
         let closed = self.closed.load(Ordering::Acquire);
         let ring = Ring { commits: VecDeque::new(), since: self.fed(), closed };
-        let topic = Arc::new(Topic { prefix: prefix.into(), ring: Mutex::new(ring), grown: Notify::new() });
-        *inner.lengths.entry(prefix.len()).or_default() += 1;
-        inner.topics.insert(prefix.into(), Followed { topic: Arc::clone(&topic), watches: 1 });
+        let topic = Arc::new(Topic { scope: scope.clone(), ring: Mutex::new(ring), grown: Notify::new() });
+        let followed = Followed { topic: Arc::clone(&topic), watches: 1 };
+        match &scope.part {
+            Some(part) => drop(prefix.parts.insert(part.clone(), followed)),
+            None => prefix.whole = Some(followed),
+        }
         topic
     }
 
     /// One watch less of a topic.
     fn leave(&self, topic: &Topic) {
         let mut inner = self.inner();
-        let Some(followed) = inner.topics.get_mut(&topic.prefix) else { return };
+        let Some(prefix) = inner.topics.get_mut(&topic.scope.prefix) else { return };
+        let Some(followed) = prefix.followed_mut(&topic.scope) else { return };
         followed.watches -= 1;
         if followed.watches > 0 {
             return;
         }
-        inner.topics.remove(&topic.prefix);
-        if let Some(count) = inner.lengths.get_mut(&topic.prefix.len()) {
+        match &topic.scope.part {
+            Some(part) => drop(prefix.parts.remove(part)),
+            None => prefix.whole = None,
+        }
+        if prefix.all().next().is_some() {
+            return;
+        }
+        inner.topics.remove(&topic.scope.prefix);
+        let length = topic.scope.prefix.len();
+        if let Some(count) = inner.lengths.get_mut(&length) {
             *count -= 1;
             if *count == 0 {
-                inner.lengths.remove(&topic.prefix.len());
+                inner.lengths.remove(&length);
             }
         }
     }
@@ -252,7 +329,7 @@ impl Feed {
     pub(crate) fn close(&self) {
         let inner = self.inner();
         self.closed.store(true, Ordering::Release);
-        for followed in inner.topics.values() {
+        for followed in inner.topics.values().flat_map(Prefix::all) {
             followed.topic.ring().closed = true;
             followed.topic.wake();
         }
@@ -278,7 +355,7 @@ impl Subscription {
     fn ready(&mut self) -> Result<Vec<Event>, StoreError> {
         if !self.missed.is_empty() {
             let count = self.missed.len().min(MOST);
-            return Ok(of_prefix(&self.topic.prefix, self.missed.drain(..count)));
+            return Ok(of_scope(&self.topic.scope, self.missed.drain(..count)));
         }
         let fed = self.feed.fed();
         let ring = self.topic.ring();
@@ -295,15 +372,17 @@ impl Subscription {
             None if closed => return Err(StoreError::Broken("the store was closed".to_owned())),
             None => self.seen = self.seen.max(fed),
         }
-        Ok(of_prefix(&self.topic.prefix, next))
+        Ok(of_scope(&self.topic.scope, next))
     }
 }
 
-/// The events of whole commits that lie under a prefix.
-fn of_prefix(prefix: &str, commits: impl IntoIterator<Item = Arc<Commit>>) -> Vec<Event> {
+/// The events of whole commits that lie in a scope.
+fn of_scope(scope: &Scope, commits: impl IntoIterator<Item = Arc<Commit>>) -> Vec<Event> {
     let mut events = Vec::new();
     for commit in commits {
-        events.extend(commit.events.iter().filter(|event| event.key().starts_with(prefix)).cloned());
+        events.extend(
+            commit.events().filter(|(event, parts)| scope.has(event, parts)).map(|(event, _)| event.clone()),
+        );
     }
     events
 }

@@ -3,11 +3,13 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::string_slice,
     clippy::unwrap_used,
     reason = "a test that cannot be set up must stop at once and say where"
 )]
 
 pub mod https;
 pub mod mutate;
+pub mod pages;
 pub mod recorded;
 pub mod scratch;

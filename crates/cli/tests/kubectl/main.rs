@@ -10,6 +10,7 @@
 )]
 
 mod changes;
+mod confinement;
 mod old_manifests;
 mod reading;
 mod support;

@@ -112,7 +112,12 @@ impl FieldSelector {
         self.exact(|field| matches!(field, Field::Namespace))
     }
 
-    fn exact(&self, is_wanted: fn(Field) -> bool) -> Option<&str> {
+    /// The value that a field of the kind must have, when the selector says so.
+    pub fn of_kind(&self, name: &str) -> Option<&str> {
+        self.exact(|field| matches!(field, Field::OfKind(field) if field.name == name))
+    }
+
+    fn exact(&self, is_wanted: impl Fn(Field) -> bool) -> Option<&str> {
         let is_exact = |term: &&Term| term.operator == FieldOperator::Equals && is_wanted(term.field);
         self.terms.iter().find(is_exact).map(|term| &*term.value)
     }

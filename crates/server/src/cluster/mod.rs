@@ -19,7 +19,7 @@ use portcullis_store::{List, Store as _, StoreError};
 
 use self::follow::Follower;
 use self::seed::{SeedError, Seeded};
-use crate::api::rest::system_namespaces;
+use crate::api::rest::{part, system_namespaces};
 use crate::backend::Backend;
 use crate::controller::aggregation;
 use crate::metrics::Metrics;
@@ -84,7 +84,7 @@ impl Cluster {
         let engine = Arc::new(LiveEngine::new(&live)?);
         let follower = Arc::new(Follower::new(Arc::clone(&engine), metrics.refused_objects.clone()));
         let observer: Arc<dyn portcullis_store::Observer> = Arc::<Follower>::clone(&follower);
-        let backend = Backend::Embedded(options.observer(observer).open()?);
+        let backend = Backend::Embedded(options.observer(observer).parts(part::of).open()?);
         let mut stored = Vec::new();
         for prefix in follow::prefixes() {
             let list = List { prefix: prefix.into(), ..List::default() };

@@ -87,6 +87,7 @@ impl Embedded {
             feed: Arc::clone(&feed),
             history: options.history,
             observers: options.observers,
+            part_of: options.part_of,
             grown,
         };
         let writer = spawn("store-writer", move || writer.run())?;
@@ -100,6 +101,12 @@ impl Embedded {
         let stopped = || StoreError::Broken("the store has stopped writing: restart the process".to_owned());
         self.jobs.as_ref().ok_or_else(stopped)?.send(job(reply)).map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
+    }
+
+    /// Refuses a revision that is still to come.
+    fn held(&self, asked: Revision) -> Result<(), StoreError> {
+        let newest = self.memory.revision();
+        if asked > newest { Err(StoreError::Future { asked, newest }) } else { Ok(()) }
     }
 
     /// Writes a copy of the store, as of the revision that is returned, to a file that must not be there yet. Blocks
@@ -150,11 +157,18 @@ impl Store for Embedded {
     }
 
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Subscription, StoreError> {
-        let newest = self.memory.revision();
-        if after > newest {
-            return Err(StoreError::Future { asked: after, newest });
-        }
-        self.feed.subscribe(prefix, after)
+        self.held(after)?;
+        self.feed.subscribe(prefix, None, after)
+    }
+
+    async fn watch_part(
+        &self,
+        prefix: &str,
+        part: &str,
+        after: Revision,
+    ) -> Result<Subscription, StoreError> {
+        self.held(after)?;
+        self.feed.subscribe(prefix, Some(part), after)
     }
 
     async fn compact(&self, before: Revision) -> Result<(), StoreError> {

@@ -383,3 +383,61 @@ async fn a_long_list_survives_many_writes_and_a_short_history() {
     }
     writer.await.unwrap();
 }
+
+/// Watching a part is watching all of it and passing over what was not in the part and is not.
+#[tokio::test]
+async fn a_watch_of_a_part_sees_what_concerns_the_part_and_nothing_else() {
+    fn first_letter(entry: &Entry) -> Option<Box<str>> {
+        let first = *entry.value.first()?;
+        (first != b'-').then(|| char::from(first).to_string().into())
+    }
+    let store = Options::memory().parts(first_letter).open().unwrap();
+    let parts = ["a", "b", "c"];
+    let values = ["a1", "a2", "b1", "c1", "-", ""];
+    let mut watches = Vec::new();
+    let mut truth = Vec::new();
+    let mut all = store.watch("/x/", store.revision()).await.unwrap();
+    for round in 0..400_usize {
+        if round % 40 == 7 {
+            for part in parts {
+                // Some from now on, some from the past.
+                for after in [store.revision(), Revision(1 + store.revision().0 / 2)] {
+                    watches.push((part, after, store.watch_part("/x/", part, after).await.unwrap()));
+                }
+            }
+        }
+        if round % 90 == 89 {
+            watches.drain(..watches.len() / 2);
+        }
+        let key = |step: usize| format!("/{}/{}", ["x", "y"][(round / step) % 2], round * step % 5);
+        let mut writes = vec![put(&key(3), values[round * 7 % values.len()])];
+        if key(5) != key(3) {
+            writes.push(Write { key: key(5).into(), expect: Expect::Anything, value: None });
+        }
+        store.commit(writes).await.unwrap();
+    }
+    let end =
+        store.commit(parts.iter().map(|part| put(&format!("/x/end-{part}"), part)).collect()).await.unwrap();
+    while all.revision() < end.revision
+        || truth.last().is_none_or(|event: &Event| event.revision < end.revision)
+    {
+        truth.extend(all.next().await.unwrap());
+    }
+    assert!(watches.len() > 10);
+    for (part, after, mut watch) in watches {
+        let concerns = |entry: &Option<Arc<Entry>>| {
+            entry.as_ref().and_then(|entry| first_letter(entry)).as_deref() == Some(part)
+        };
+        let wanted: Vec<_> = truth
+            .iter()
+            .filter(|event| event.revision > after && (concerns(&event.previous) || concerns(&event.entry)))
+            .map(|event| (event.revision, event.key().to_owned()))
+            .collect();
+        let mut seen = Vec::new();
+        while seen.len() < wanted.len() {
+            let events = watch.next().await.unwrap();
+            seen.extend(events.iter().map(|event| (event.revision, event.key().to_owned())));
+        }
+        assert_eq!(seen, wanted, "{part} after {after:?}");
+    }
+}

@@ -13,7 +13,7 @@ use super::disk::Disk;
 use super::memory::Memory;
 use super::options::History;
 use crate::watch::{Commit, Feed, Topic};
-use crate::{Committed, Entry, Event, Expect, Observer, Revision, StoreError, Value, Write};
+use crate::{Committed, Entry, Event, Expect, Observer, PartOf, Revision, StoreError, Value, Write};
 
 /// The most commits that share a flush. All of them wait for the last.
 const MOST_COMMITS: usize = 1_024;
@@ -47,6 +47,7 @@ pub(super) struct Writer {
     pub(super) feed: Arc<Feed>,
     pub(super) history: History,
     pub(super) observers: Vec<Arc<dyn Observer>>,
+    pub(super) part_of: Option<PartOf>,
     pub(super) grown: Sender<Vec<Arc<Topic>>>,
 }
 
@@ -75,7 +76,7 @@ impl Writer {
 
     /// Serves a job and all that wait behind it.
     fn round(&mut self, first: Job) {
-        let mut batch = Batch::new(self.memory.revision());
+        let mut batch = Batch::new(self.memory.revision(), self.part_of);
         let mut commits = Vec::new();
         let mut compactions = Vec::new();
         let mut bytes = 0;
@@ -150,11 +151,12 @@ struct Batch {
     /// What each changed key holds in the end.
     changes: BTreeMap<Box<str>, Option<Arc<Entry>>>,
     commits: Vec<Arc<Commit>>,
+    part_of: Option<PartOf>,
 }
 
 impl Batch {
-    fn new(revision: Revision) -> Self {
-        Self { revision, changes: BTreeMap::new(), commits: Vec::new() }
+    fn new(revision: Revision, part_of: Option<PartOf>) -> Self {
+        Self { revision, changes: BTreeMap::new(), commits: Vec::new(), part_of }
     }
 
     fn current(&self, key: &str, memory: &Memory) -> Option<Arc<Entry>> {
@@ -194,7 +196,7 @@ impl Batch {
                 events.push(Event { revision, previous, entry });
             }
         }
-        self.commits.push(Arc::new(Commit { revision, at: Instant::now(), events }));
+        self.commits.push(Arc::new(Commit::new(revision, events, self.part_of)));
         Ok(Committed { revision, entries })
     }
 }

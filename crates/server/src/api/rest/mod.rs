@@ -17,6 +17,7 @@ pub(crate) mod list_options;
 pub(crate) mod meta;
 mod namespaces;
 pub(crate) mod options;
+pub(crate) mod part;
 mod patch;
 mod refused;
 mod render;

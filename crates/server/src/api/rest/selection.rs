@@ -75,6 +75,11 @@ impl Selection {
         self.name.as_deref().or_else(|| self.fields.name())
     }
 
+    /// The value that a field must have, when the selector says so.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.fields.of_kind(name)
+    }
+
     /// Whether everything is selected.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty() && self.name.is_none()

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use super::list_options::{self, ListOptions};
 use super::render::View;
 use super::selection::Selection;
-use super::{Call, list, storage};
+use super::{Call, list, part, storage};
 use crate::api::negotiate;
 use crate::backend::BackendWatch;
 use crate::body::Body;
@@ -44,6 +44,11 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View) -> Result<Answer, Statu
     };
     // AP-81, AP-84: what is there comes first unless changes since a revision are asked for.
     let begins_with_all = options.sends_initial.unwrap_or(asked.is_none());
+    let part = part::asked_for(call.target.resource, &options.selection).map(str::to_owned);
+    let watch = async |after| match &part {
+        Some(part) => call.backend.watch_part(&prefix, part, after).await,
+        None => call.backend.watch(&prefix, after).await,
+    };
     let mut stream = Stream {
         view: *view,
         resource: call.target.resource,
@@ -69,12 +74,11 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View) -> Result<Answer, Statu
             listing.revision
         }
     };
-    stream.changes = match call.backend.watch(&prefix, after).await {
+    stream.changes = match watch(after).await {
         Ok(watch) => Changes::Running(watch),
         Err(StoreError::Future { .. }) => {
             call.wait_for(Some(after)).await?;
-            let watch = call.backend.watch(&prefix, after).await;
-            Changes::Running(watch.map_err(|error| storage::failed(&error))?)
+            Changes::Running(watch(after).await.map_err(|error| storage::failed(&error))?)
         }
         Err(error @ StoreError::Compacted { .. }) => Changes::Failed(Some(too_old(&error))),
         Err(error) => return Err(storage::failed(&error)),
