@@ -143,6 +143,8 @@ pub struct Setup {
     pub is_cluster: bool,
     /// Static tokens.
     pub tokens: Option<&'static str>,
+    /// Further ways in, or other ones.
+    pub authentication: Option<Box<dyn FnOnce(Authentication) -> Authentication>>,
 }
 
 impl Default for Setup {
@@ -156,6 +158,7 @@ impl Default for Setup {
             keeps_objects: false,
             is_cluster: false,
             tokens: None,
+            authentication: None,
         }
     }
 }
@@ -233,6 +236,10 @@ pub fn start_with(setup: Setup) -> Started {
             .with_service_accounts(Arc::clone(accounts))
             .with_bootstrap_tokens(BootstrapTokens::new(Arc::clone(&cluster.backend))),
         _ => authentication,
+    };
+    let authentication = match setup.authentication {
+        Some(change) => change(authentication),
+        None => authentication,
     };
     let mut app = App::new(authentication, authorization, setup.runtime, setup.limits).with_metrics(metrics);
     for check in setup.checks {
