@@ -14,8 +14,8 @@ pub(crate) struct Audience {
 
 /// The claims of a token that was requested (AN-80).
 ///
-/// DIVERGES: `sub`, `exp` and `kubernetes.io` with the account must be there; Kubernetes, which always writes them, takes
-/// a token without `exp` as one without an end (AN-82).
+/// DIVERGES: `sub`, `aud`, `exp` and `kubernetes.io` with the account must be there; Kubernetes, which always writes them,
+/// takes a token without `exp` as one without an end (AN-82), and one for nobody as one for itself (AN-73).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Bound {
     #[serde(deserialize_with = "one_or_many")]

@@ -122,7 +122,7 @@ impl ServiceAccounts {
         let verified = unverified.verify(&self.keys)?;
         let now = crate::authn::bootstrap_token::now_instant(now).seconds;
         let claims::Audience { aud } = verified.claims()?;
-        // AN-73. DIVERGES: a bound token for nobody is for nobody.
+        // AN-73; of requested tokens see `claims::Bound`.
         let audiences = match aud.is_empty() && is_legacy {
             true => self.issuer.api_audiences.clone(),
             false => aud,
