@@ -1,6 +1,7 @@
 //! The command line of Portcullis: one file per command under `command`.
 
 pub mod answer;
+pub mod authentication_flags;
 pub mod authorization;
 mod backups;
 pub mod bench;

@@ -20,6 +20,7 @@ use policy::{Attributes, User};
 use portcullis_pki as pki;
 use portcullis_policy as policy;
 
+use crate::authn::Caller;
 use crate::go::{quoted, sanitized};
 use crate::metrics::Metrics;
 use crate::status::{Answer, Details, Status, internal_error};
@@ -246,17 +247,18 @@ impl Authorization {
     /// The answer for a caller who may not.
     pub(crate) async fn admit(
         &self,
-        user: Arc<User>,
+        caller: &Caller,
         info: &RequestInfo,
         target: &str,
         metrics: &Metrics,
     ) -> Result<Permit, Box<Answer>> {
         let started = Instant::now();
-        let attributes = info.attributes(&user);
+        let user = caller.user();
+        let attributes = info.attributes(user);
         let outcome = self.ask(&attributes).await;
         metrics.authorized(&outcome, started.elapsed());
         if outcome.verdict == Verdict::Allow {
-            return Ok(Permit { user });
+            return Ok(Permit { user: Arc::clone(user) });
         }
         if let Some(error) = &outcome.error {
             return Err(Box::new(internal_error(target, error)));

@@ -1,4 +1,5 @@
-//! The first start: a certificate authority, a serving certificate and an administrator, all under `--data-dir`.
+//! The first start: a certificate authority, a serving certificate, an administrator and a key for tokens, all under
+//! `--data-dir`.
 //! Later starts reuse what is there, and renew what is about to expire.
 //!
 //! Files are written whole: under another name first, then renamed. Keys can be read by their owner only.
@@ -78,6 +79,14 @@ pub enum BootstrapError {
     /// A key cannot be made.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// A file holds no key.
+    #[error("{}: {source}", path.display())]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: KeyError,
+    },
     /// The serving certificate is not taken.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -133,6 +142,20 @@ impl Bootstrap {
             bind_address,
             _lock: lock,
         })
+    }
+
+    /// The key that tokens of service accounts are signed with, in `sa.key`; made if it is not there.
+    ///
+    /// # Errors
+    /// The file cannot be read or written, or holds no key.
+    pub fn service_account_key(&self) -> Result<KeyPair, BootstrapError> {
+        let path = self.dir.join("sa.key");
+        if let Some(text) = read(&path)? {
+            return KeyPair::from_pem(&text).map_err(|source| BootstrapError::KeyFile { path, source });
+        }
+        let key = KeyPair::generate()?;
+        write(&path, &key.to_pem(), 0o600)?;
+        Ok(key)
     }
 
     /// The certificate of the authority that vouches for the server, as PEM.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, WARNING};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request};
 use http_body_util::BodyExt;
@@ -18,10 +18,11 @@ use tokio::time::timeout;
 
 use crate::api::discovery::Documents;
 use crate::api::health::Check;
+use crate::api::rest::options;
 use crate::api::rest::target::Target;
 use crate::api::route::Route;
 use crate::api::{self, Asked, finish, pretty};
-use crate::authn::{Authentication, Peer, is_anonymous};
+use crate::authn::{Authentication, Peer, is_anonymous, spare_space};
 use crate::authz::Authorization;
 use crate::backend::Backend;
 use crate::body::Body;
@@ -232,31 +233,38 @@ async fn respond(
         None => Route::of(info.path(), &app.documents),
     };
 
-    let user = match app.authentication.authenticate(&connection.peer, &head.headers, SystemTime::now()) {
-        Ok(user) => user,
+    let authenticating =
+        app.authentication.authenticate(&connection.peer, &head.headers, info.path(), SystemTime::now());
+    let caller = match authenticating.await {
+        Ok(caller) => caller,
         Err(cause) => {
             tracing::debug!(%cause, "unauthorized");
             return (route, Status::unauthorized().into_answer(), true);
         }
     };
-    let is_stranger = is_anonymous(&user);
+    let is_stranger = is_anonymous(caller.user());
+    let warning = caller.warning().or_else(|| spare_space(&head.headers)).and_then(options::warning);
     // AN-120, AN-152: the request goes on as somebody else.
-    let user = match Wanted::read(&head.headers) {
-        Ok(None) => user,
+    let caller = match Wanted::read(&head.headers) {
+        Ok(None) => caller,
         Ok(Some(wanted)) => {
+            let user = Arc::clone(caller.user());
             match impersonate(&app.authorization, &app.impersonators, &user, wanted, &info).await {
-                Ok(other) => other,
+                Ok(other) => caller.acting_as(other),
                 Err(status) => return (route, status.into_answer(), is_stranger),
             }
         }
         Err(status) => return (route, status.into_answer(), is_stranger),
     };
 
-    let permit = match app.authorization.admit(user, &info, target, &app.metrics).await {
+    let permit = match app.authorization.admit(&caller, &info, target, &app.metrics).await {
         Ok(permit) => permit,
         Err(refusal) => return (route, *refusal, is_stranger),
     };
-    let answer = api::answer(app, permit, Asked { route, target: about, info: &info }, head, body).await;
+    let mut answer = api::answer(app, permit, Asked { route, target: about, info: &info }, head, body).await;
+    if let Some(warning) = warning {
+        answer.headers_mut().append(WARNING, warning);
+    }
     (route, answer, is_stranger)
 }
 

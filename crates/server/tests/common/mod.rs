@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use portcullis_pki::ca::{Template, Usage};
+use portcullis_pki::jwt::SigningKey;
 use portcullis_pki::{CertificateAuthority, KeyPair, pem};
 use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::{Builder, EngineConfig};
@@ -30,6 +31,8 @@ use portcullis_policy::{Attributes, Reason, User};
 use portcullis_server::api::health::Check;
 use portcullis_server::api::rest::system_namespaces;
 use portcullis_server::authn::Authentication;
+use portcullis_server::authn::bootstrap_token::BootstrapTokens;
+use portcullis_server::authn::service_account::{Issuer, ServiceAccounts};
 use portcullis_server::authz::{Authorization, Engine, Outcome, Verdict};
 use portcullis_server::backend::Backend;
 use portcullis_server::bootstrap::Bootstrap;
@@ -140,6 +143,8 @@ pub struct Setup {
     pub is_cluster: bool,
     /// Static tokens.
     pub tokens: Option<&'static str>,
+    /// Further ways in, or other ones.
+    pub authentication: Option<Box<dyn FnOnce(Authentication) -> Authentication>>,
 }
 
 impl Default for Setup {
@@ -153,6 +158,7 @@ impl Default for Setup {
             keeps_objects: false,
             is_cluster: false,
             tokens: None,
+            authentication: None,
         }
     }
 }
@@ -221,6 +227,20 @@ pub fn start_with(setup: Setup) -> Started {
         Some(cluster) => Authorization::new(Arc::clone(&cluster.engine)),
         None => authorization,
     };
+    let accounts = cluster.as_ref().map(|cluster| {
+        let signing = SigningKey::new(&bootstrap.service_account_key().unwrap()).unwrap();
+        Arc::new(ServiceAccounts::new(Arc::clone(&cluster.backend), signing, vec![], Issuer::default()))
+    });
+    let authentication = match (&cluster, &accounts) {
+        (Some(cluster), Some(accounts)) => authentication
+            .with_service_accounts(Arc::clone(accounts))
+            .with_bootstrap_tokens(BootstrapTokens::new(Arc::clone(&cluster.backend))),
+        _ => authentication,
+    };
+    let authentication = match setup.authentication {
+        Some(change) => change(authentication),
+        None => authentication,
+    };
     let mut app = App::new(authentication, authorization, setup.runtime, setup.limits).with_metrics(metrics);
     for check in setup.checks {
         app = app.with_check(check);
@@ -235,7 +255,7 @@ pub fn start_with(setup: Setup) -> Started {
     }
     let controllers = cluster.map(|cluster| {
         let _inside = runtime.enter();
-        runtime.block_on(Controllers::start(&cluster.backend, bootstrap.authority_pem()))
+        runtime.block_on(Controllers::start(&cluster.backend, bootstrap.authority_pem(), accounts))
     });
     let app = Arc::new(app);
     let server = runtime
