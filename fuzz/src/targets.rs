@@ -1,5 +1,6 @@
 //! The readers of outside input and what each promises whatever it is given: a new reader is one more row.
 
+mod audit;
 mod authorization;
 mod certificates;
 mod kinds;
@@ -35,6 +36,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "field-selector", dictionary: requests::SELECTOR, run: requests::field_selector },
     Target { name: "label-selector", dictionary: requests::SELECTOR, run: requests::label_selector },
     Target { name: "abac", dictionary: policies::ABAC, run: policies::abac },
+    Target { name: "audit-policy", dictionary: audit::POLICY, run: audit::policy },
     Target { name: "feature-gates", dictionary: policies::FLAGS, run: policies::feature_gates },
     Target {
         name: "authorization-configuration",

@@ -1,6 +1,7 @@
 //! The command line of Portcullis: one file per command under `command`.
 
 pub mod answer;
+pub mod audit_flags;
 pub mod authentication_flags;
 pub mod authorization;
 mod backups;
@@ -8,6 +9,7 @@ pub mod bench;
 pub mod command;
 pub mod engine_flags;
 pub mod failure;
+pub mod limit_flags;
 pub mod lines;
 pub mod resource_type;
 

@@ -9,17 +9,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use policy::chain::{self, Reasons};
+use policy::chain::{self, Chain, Member, Mode, Reasons};
 use policy::decision::Authorizer;
 use policy::engine::RbacWrite;
+use policy::identity::NodeIdentity;
 use policy::rbac::escalation::Refusal;
 use policy::request_info::RequestInfo;
 use policy::restriction::{AdmissionRequest, Rejection};
 use policy::rules::RuleListing;
-use policy::{Attributes, User};
+use policy::{Attributes, Decision, Reason, User};
 use portcullis_pki as pki;
 use portcullis_policy as policy;
 
+use crate::audit::Trail;
 use crate::authn::Caller;
 use crate::go::{quoted, sanitized};
 use crate::metrics::Metrics;
@@ -31,6 +33,12 @@ pub use sequence::{Sequence, SequenceError};
 pub trait Engine: Send + Sync + 'static {
     /// Decides one request.
     fn authorize(&self, attributes: &Attributes<'_>) -> Outcome;
+
+    /// Why the Node authorizer does not allow this, if it is in the chain, a node asks, and it does not; whatever the
+    /// others say.
+    fn node_denial(&self, _attributes: &Attributes<'_>) -> Option<Reason> {
+        None
+    }
 
     /// Lists what a user may do in a namespace (AC-59).
     fn rules_for(&self, user: &User, namespace: &str) -> RuleListing;
@@ -77,6 +85,10 @@ impl Engine for policy::engine::Engine {
         self.chain().decide(attributes).into()
     }
 
+    fn node_denial(&self, attributes: &Attributes<'_>) -> Option<Reason> {
+        node_denial(self.chain(), attributes)
+    }
+
     fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
         self.chain().rules_for(user, namespace)
     }
@@ -90,6 +102,10 @@ impl Engine for policy::engine::Engine {
 impl Engine for Arc<policy::engine::LiveEngine> {
     fn authorize(&self, attributes: &Attributes<'_>) -> Outcome {
         self.chain().decide(attributes).into()
+    }
+
+    fn node_denial(&self, attributes: &Attributes<'_>) -> Option<Reason> {
+        node_denial(self.chain(), attributes)
     }
 
     fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
@@ -120,14 +136,25 @@ impl Engine for Arc<policy::engine::LiveEngine> {
 
 impl From<chain::Outcome> for Outcome {
     fn from(outcome: chain::Outcome) -> Self {
-        let (verdict, reasons) = match outcome {
-            chain::Outcome::Allow(_, reason) => (Verdict::Allow, Reasons::from_iter([reason])),
-            chain::Outcome::Deny(_, reason) => (Verdict::Deny, Reasons::from_iter([reason])),
-            chain::Outcome::NoOpinion(reasons) => (Verdict::NoOpinion, reasons),
+        let (verdict, by, reasons) = match outcome {
+            chain::Outcome::Allow(by, reason) => (Verdict::Allow, by, Reasons::from_iter([reason])),
+            chain::Outcome::Deny(by, reason) => (Verdict::Deny, Some(by), Reasons::from_iter([reason])),
+            chain::Outcome::NoOpinion(reasons) => (Verdict::NoOpinion, None, reasons),
         };
         // Local authorizers never fail (NA-11, RB-38, AB-45).
-        Self { verdict, reasons, error: None }
+        Self { verdict, by, reasons, error: None }
     }
+}
+
+fn node_denial(chain: &Chain, attributes: &Attributes<'_>) -> Option<Reason> {
+    NodeIdentity::of(attributes.user)?;
+    chain.members().iter().find_map(|member| match member {
+        Member::Node(node) => match node.authorize(attributes) {
+            Decision::Allow(_) => None,
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => Some(reason),
+        },
+        _ => None,
+    })
 }
 
 /// The answer of the whole chain (AC-51).
@@ -135,6 +162,8 @@ impl From<chain::Outcome> for Outcome {
 pub struct Outcome {
     /// The answer.
     pub verdict: Verdict,
+    /// Which mode gave it. None: nobody did, or the group `system:masters` was enough.
+    pub by: Option<Mode>,
     /// Why. Of several authorizers without an opinion each that has something to say, in order.
     pub reasons: Reasons,
     /// What went wrong on the way. Independent of the verdict.
@@ -241,6 +270,33 @@ impl Authorization {
         }
     }
 
+    /// Tells of a decision: in the audit log and, where the Node authorizer refuses a node, in the log. Whether another
+    /// mode allowed it then plays no part: what shows is what would be refused without that mode.
+    fn record(&self, attributes: &Attributes<'_>, outcome: &Outcome, metrics: &Metrics, trail: &Trail) {
+        let is_by_node = outcome.verdict == Verdict::Allow && outcome.by == Some(Mode::Node);
+        let node = NodeIdentity::of(attributes.user).filter(|_| !is_by_node);
+        let denial = node.and_then(|node| Some((node, self.engine.load().node_denial(attributes)?)));
+        let Some((node, reason)) = denial else { return trail.decided(attributes, outcome, None) };
+        let reason = reason.render(attributes).to_string();
+        metrics.node_denials.inc();
+        let what = attributes.resource.unwrap_or_default();
+        tracing::info!(
+            audit_id = trail.id_text(),
+            verb = quoted(attributes.verb),
+            group = quoted(what.group),
+            resource = quoted(what.resource),
+            subresource = quoted(what.subresource),
+            namespace = quoted(what.namespace),
+            name = quoted(what.name),
+            path = quoted(attributes.path),
+            reason,
+            allowed = outcome.verdict == Verdict::Allow,
+            "NODE DENY: {}",
+            quoted(node.name()),
+        );
+        trail.decided(attributes, outcome, Some(&reason));
+    }
+
     /// Decides whether a request may go on (AC-53).
     ///
     /// # Errors
@@ -251,12 +307,18 @@ impl Authorization {
         info: &RequestInfo,
         target: &str,
         metrics: &Metrics,
+        trail: &Trail,
     ) -> Result<Permit, Box<Answer>> {
         let started = Instant::now();
         let user = caller.user();
         let attributes = info.attributes(user);
         let outcome = self.ask(&attributes).await;
         metrics.authorized(&outcome, started.elapsed());
+        // A sequence counts for itself.
+        if self.sequence.is_none() {
+            metrics.decided(&outcome);
+        }
+        self.record(&attributes, &outcome, metrics, trail);
         if outcome.verdict == Verdict::Allow {
             return Ok(Permit { user: Arc::clone(user) });
         }

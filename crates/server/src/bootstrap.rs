@@ -26,6 +26,10 @@ const LEAF_LIFETIME: Duration = Duration::from_secs(365 * DAY.as_secs());
 /// A certificate with less than this left is renewed at start.
 const RENEW_BEFORE: Duration = Duration::from_secs(30 * DAY.as_secs());
 
+/// What only the owner may read.
+const PRIVATE: [&str; 6] =
+    ["admin.key", "admin.kubeconfig", "apiserver.key", "ca.key", "objects.redb", "objects.redb.lock"];
+
 /// The names that in-cluster clients use for the API server.
 const SERVICE_NAMES: [&str; 5] = [
     "kubernetes",
@@ -116,6 +120,7 @@ impl Bootstrap {
     pub fn prepare(dir: &Path, bind_address: IpAddr, now: SystemTime) -> Result<Self, BootstrapError> {
         make_private(dir)?;
         let lock = Lock::take(dir)?;
+        keep_private(dir)?;
         let authority = authority(dir, now)?;
         let bundle_error = |source| BootstrapError::Bundle { path: dir.join("ca.crt"), source };
         let clients = CaBundle::from_pem(authority.certificate_pem().as_bytes()).map_err(bundle_error)?;
@@ -208,6 +213,28 @@ fn make_private(dir: &Path) -> Result<(), BootstrapError> {
     let file = |source| BootstrapError::File { path: dir.to_owned(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(file)?;
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(file)
+}
+
+/// Takes everybody else's rights to what nobody else may read: a copy of the directory may have lost the modes of its
+/// files.
+fn keep_private(dir: &Path) -> Result<(), BootstrapError> {
+    for name in PRIVATE {
+        let path = dir.join(name);
+        let file = |source| BootstrapError::File { path: path.clone(), source };
+        let mode = match fs::metadata(&path) {
+            Ok(metadata) => metadata.permissions().mode(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(file(error)),
+        };
+        if mode & 0o077 != 0 {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(file)?;
+            tracing::warn!(
+                file = %path.display(),
+                "others could read or write this file, and no longer can; if they have, remove it for a new one"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The file that keeps other processes away from the directory.

@@ -53,6 +53,12 @@ pub struct Limits {
     pub header_read: Duration,
     /// For the whole body of a request.
     pub body_read: Duration,
+    /// For a request as a whole, unless it is a watch (`--request-timeout`).
+    pub request: Duration,
+    /// Requests that only read, at one time, over all clients; 0 for no limit (`--max-requests-inflight`).
+    pub read_only_in_flight: usize,
+    /// The others (`--max-mutating-requests-inflight`).
+    pub mutating_in_flight: usize,
     /// How long a connection may stay open without a request.
     pub idle: Duration,
     /// How long requests under way may go on once the server is told to stop.
@@ -74,6 +80,9 @@ impl Default for Limits {
             handshake: Duration::from_secs(10),
             header_read: Duration::from_secs(32),
             body_read: Duration::from_secs(60),
+            request: Duration::from_secs(60),
+            read_only_in_flight: 400,
+            mutating_in_flight: 200,
             idle: Duration::from_secs(90),
             shutdown: Duration::from_secs(10),
             bookmarks: Duration::from_secs(60),

@@ -201,6 +201,10 @@ impl Remembered {
 pub(crate) struct Impersonated(Arc<User>);
 
 impl Impersonated {
+    pub(crate) fn user(&self) -> &User {
+        &self.0
+    }
+
     pub(crate) fn into_user(self) -> Arc<User> {
         self.0
     }

@@ -5,6 +5,7 @@
 //! [`authz`] makes one: there is no way round.
 
 pub mod api;
+pub mod audit;
 pub mod authn;
 pub mod authz;
 pub mod backend;
@@ -15,11 +16,14 @@ pub mod config;
 pub mod controller;
 mod go;
 mod impersonation;
+mod in_flight;
 pub mod listener;
+pub mod logging;
 pub mod match_conditions;
 pub mod metrics;
 mod query;
 pub mod service;
+pub mod serving_certificate;
 pub mod state;
 pub mod status;
 pub mod token_file;

@@ -126,12 +126,17 @@ async fn handle(
 }
 
 async fn run(app: Arc<App>, stream: TlsStream<TcpStream>, stopping: watch::Receiver<bool>) {
-    let (_, session) = stream.get_ref();
+    let (socket, session) = stream.get_ref();
+    let remote = socket.peer_addr().ok().map(|address| address.ip());
     let is_http2 = session.alpn_protocol() == Some(b"h2");
     let certificate = session.peer_certificates().and_then(UnverifiedCertificate::from_chain);
     let limits = *app.limits();
-    let connection =
-        Arc::new(Connection { peer: Peer::new(certificate), is_http2, activity: Activity::default() });
+    let connection = Arc::new(Connection {
+        peer: Peer::new(certificate),
+        remote,
+        is_http2,
+        activity: Activity::default(),
+    });
     let service = {
         let connection = Arc::clone(&connection);
         service_fn(move |request| service::serve(Arc::clone(&app), Arc::clone(&connection), request))

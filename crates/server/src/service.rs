@@ -2,7 +2,9 @@
 //! handler.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
@@ -13,6 +15,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use policy::request_info::{RequestInfo, RequestInfoError};
 use portcullis_policy as policy;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -20,14 +23,16 @@ use crate::api::discovery::Documents;
 use crate::api::health::Check;
 use crate::api::rest::options;
 use crate::api::rest::target::Target;
-use crate::api::route::Route;
+use crate::api::route::{Action, Route};
 use crate::api::{self, Asked, finish, pretty};
+use crate::audit::{AUDIT_ID, Audit, Trail};
 use crate::authn::{Authentication, Peer, is_anonymous, spare_space};
 use crate::authz::Authorization;
 use crate::backend::Backend;
 use crate::body::Body;
 use crate::config::{Limits, RuntimeConfig};
 use crate::impersonation::{Remembered, Wanted, impersonate};
+use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::status::{Answer, Status, internal_error};
 
@@ -42,8 +47,11 @@ pub struct App {
     backend: Option<Arc<Backend>>,
     checks: Vec<Check>,
     documents: Documents,
+    in_flight: InFlight,
+    is_shutting_down: Arc<AtomicBool>,
     impersonators: Remembered,
     limits: Limits,
+    audit: Option<Audit>,
     metrics: Metrics,
     runtime: RuntimeConfig,
     stopping: watch::Sender<bool>,
@@ -57,15 +65,20 @@ impl App {
         runtime: RuntimeConfig,
         limits: Limits,
     ) -> Self {
+        let metrics = Metrics::default();
+        let is_shutting_down = Arc::<AtomicBool>::default();
         Self {
             authentication,
             authorization,
             backend: None,
-            checks: vec![Check::ping()],
+            checks: vec![Check::ping(), Check::shutdown(Arc::clone(&is_shutting_down))],
             documents: Documents::new(runtime),
+            in_flight: in_flight(&limits, &metrics),
+            is_shutting_down,
             impersonators: Remembered::default(),
             limits,
-            metrics: Metrics::default(),
+            audit: None,
+            metrics,
             runtime,
             stopping: watch::Sender::new(false),
         }
@@ -81,14 +94,23 @@ impl App {
     /// The same application, measured by these.
     #[must_use]
     pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.in_flight = in_flight(&self.limits, &metrics);
         self.metrics = metrics;
+        self
+    }
+
+    /// The same application, which writes an audit log.
+    #[must_use]
+    pub fn with_audit(mut self, audit: Audit) -> Self {
+        self.audit = Some(audit);
         self
     }
 
     /// Adds a health check.
     #[must_use]
     pub fn with_check(mut self, check: Check) -> Self {
-        self.checks.push(check);
+        // Last is whether the server stops, as kube-apiserver has it.
+        self.checks.insert(self.checks.len().saturating_sub(1), check);
         self
     }
 
@@ -110,6 +132,11 @@ impl App {
     /// Where objects are kept, if they are.
     pub fn backend(&self) -> Option<&Backend> {
         self.backend.as_deref()
+    }
+
+    /// Tells `/readyz` that the server is about to stop, so that nobody new comes. Everything is served on.
+    pub fn begin_shutdown(&self) {
+        self.is_shutting_down.store(true, Ordering::Relaxed);
     }
 
     /// Ends what would go on for as long as the client likes. Everything else is let finish.
@@ -134,9 +161,15 @@ impl App {
     }
 }
 
+fn in_flight(limits: &Limits, metrics: &Metrics) -> InFlight {
+    InFlight::new((limits.read_only_in_flight, limits.mutating_in_flight), metrics.in_flight())
+}
+
 /// What one connection knows about itself.
 pub(crate) struct Connection {
     pub(crate) peer: Peer,
+    /// The address at the other end.
+    pub(crate) remote: Option<IpAddr>,
     pub(crate) is_http2: bool,
     pub(crate) activity: crate::listener::Activity,
 }
@@ -157,6 +190,36 @@ impl Drop for Busy {
     }
 }
 
+/// The audit trail of a request, which ends when this is dropped, whatever has become of the request.
+struct Audited {
+    app: Arc<App>,
+    trail: Arc<Trail>,
+}
+
+impl Drop for Audited {
+    fn drop(&mut self) {
+        if let Some(audit) = &self.app.audit {
+            self.trail.end(audit, &self.app.metrics);
+        }
+    }
+}
+
+/// A watch under way, until this is dropped.
+struct Watching(Gauge);
+
+impl Watching {
+    fn begin(watches: Gauge) -> Self {
+        watches.inc();
+        Self(watches)
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
 /// Answers one request.
 pub(crate) async fn serve(
     app: Arc<App>,
@@ -165,8 +228,13 @@ pub(crate) async fn serve(
 ) -> Result<Answer, Infallible> {
     let started = Instant::now();
     let busy = Busy::begin(&connection);
-    let (head, mut body) = request.into_parts();
-    let (route, mut answer, is_stranger) = respond(&app, &connection, &head, &mut body).await;
+    let (mut head, mut body) = request.into_parts();
+    let trail = Arc::new(Trail::begin(&head.headers, connection.remote));
+    head.extensions.insert(Arc::clone(&trail));
+    let audited = Audited { app: Arc::clone(&app), trail: Arc::clone(&trail) };
+    let (route, answer, is_stranger) = respond(&app, &connection, &head, &mut body, &trail).await;
+    let mut answer = trail.answered(answer);
+    answer.headers_mut().insert(AUDIT_ID, trail.id().clone());
     // A client that waits for leave to send its body is not given it.
     if !body.is_end_stream() && !head.headers.contains_key(EXPECT) {
         drain(&mut body).await;
@@ -185,7 +253,30 @@ pub(crate) async fn serve(
         *answer.body_mut() = Body::default();
     }
     app.metrics.answered(route, &head.method, answer.status(), started.elapsed());
-    Ok(answer.map(|body| body.with(busy)))
+    tracing::debug!(
+        target: "access",
+        audit_id = trail.id_text(),
+        method = %head.method,
+        uri = ?head.uri,
+        user = ?trail.user(),
+        remote = ?connection.remote,
+        code = answer.status().as_u16(),
+        seconds = started.elapsed().as_secs_f64(),
+        "answered"
+    );
+    if let Some(audit) = &app.audit {
+        match answer.body() {
+            Body::Whole(_) => trail.complete(audit, &app.metrics).await,
+            Body::Stream(_) if is_watch(route) => trail.started(audit, &app.metrics).await,
+            Body::Parts(_) | Body::Stream(_) => {}
+        }
+    }
+    let watching = is_watch(route).then(|| Watching::begin(app.metrics.watches(route, &head.method)));
+    Ok(answer.map(|body| body.with((busy, audited, watching))))
+}
+
+fn is_watch(route: Route) -> bool {
+    matches!(route, Route::Object { action: Action::Watch, .. })
 }
 
 /// Takes in what is left of the body of a request that was answered without it, up to a limit: many clients read no
@@ -214,6 +305,7 @@ async fn respond(
     connection: &Connection,
     head: &Parts,
     body: &mut Incoming,
+    trail: &Trail,
 ) -> (Route, Answer, bool) {
     // AC-5: what cannot be read is answered before anybody is asked for a name.
     let target = head.uri.path_and_query().map_or("", |t| t.as_str());
@@ -235,33 +327,59 @@ async fn respond(
 
     let authenticating =
         app.authentication.authenticate(&connection.peer, &head.headers, info.path(), SystemTime::now());
-    let caller = match authenticating.await {
+    let authenticated = authenticating.await;
+    app.metrics.authenticated(&authenticated);
+    let caller = match authenticated {
         Ok(caller) => caller,
         Err(cause) => {
-            tracing::debug!(%cause, "unauthorized");
+            tracing::debug!(audit_id = trail.id_text(), %cause, "unauthorized");
+            let shows_certificate = connection.peer.shows_certificate();
+            trail.unknown(app.audit.as_ref(), &app.metrics, head, &info, shows_certificate);
             return (route, Status::unauthorized().into_answer(), true);
         }
     };
     let is_stranger = is_anonymous(caller.user());
     let warning = caller.warning().or_else(|| spare_space(&head.headers)).and_then(options::warning);
+    if let Err(status) = trail.known(app.audit.as_ref(), &app.metrics, head, caller.user(), &info).await {
+        return (route, status.into_answer(), is_stranger);
+    }
     // AN-120, AN-152: the request goes on as somebody else.
     let caller = match Wanted::read(&head.headers) {
         Ok(None) => caller,
         Ok(Some(wanted)) => {
             let user = Arc::clone(caller.user());
             match impersonate(&app.authorization, &app.impersonators, &user, wanted, &info).await {
-                Ok(other) => caller.acting_as(other),
+                Ok(other) => {
+                    trail.impersonated(other.user());
+                    caller.acting_as(other)
+                }
                 Err(status) => return (route, status.into_answer(), is_stranger),
             }
         }
         Err(status) => return (route, status.into_answer(), is_stranger),
     };
 
-    let permit = match app.authorization.admit(&caller, &info, target, &app.metrics).await {
+    let _entered = match app.in_flight.enter(route, info.verb(), caller.user()) {
+        Ok(entered) => entered,
+        Err(answer) => {
+            app.metrics.terminated(route, &head.method, answer.status());
+            return (route, *answer, is_stranger);
+        }
+    };
+    let permit = match app.authorization.admit(&caller, &info, target, &app.metrics, trail).await {
         Ok(permit) => permit,
         Err(refusal) => return (route, *refusal, is_stranger),
     };
-    let mut answer = api::answer(app, permit, Asked { route, target: about, info: &info }, head, body).await;
+    let answering = api::answer(app, permit, Asked { route, target: about, info: &info }, head, body);
+    let mut answer = if is_watch(route) {
+        answering.await
+    } else {
+        timeout(app.limits.request, answering).await.unwrap_or_else(|_| {
+            let answer = Status::late().into_answer();
+            app.metrics.terminated(route, &head.method, answer.status());
+            answer
+        })
+    };
     if let Some(warning) = warning {
         answer.headers_mut().append(WARNING, warning);
     }

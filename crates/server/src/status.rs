@@ -149,6 +149,12 @@ impl Status {
         Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message, None)
     }
 
+    /// The answer was not ready in time.
+    pub fn late() -> Self {
+        let message = "request did not complete within the allotted timeout";
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message, Some(Details::default()))
+    }
+
     /// Not valid.
     pub fn invalid(message: String, details: Details) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message, Some(details))

@@ -178,12 +178,15 @@ fn a_check_that_fails_is_named_to_all_and_explained_to_those_who_may_ask() {
     let get = |path: &str| server.get(path).send();
     let answer = get("/readyz");
     assert_eq!(answer.code, 500);
-    assert_eq!(answer.text(), "[+]ping ok\n[-]index failed: reason withheld\nreadyz check failed\n");
+    assert_eq!(
+        answer.text(),
+        "[+]ping ok\n[-]index failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n"
+    );
     assert_eq!(get("/livez").text(), "ok", "it is not a reason to restart");
     assert_eq!(get("/livez?verbose").text(), "[+]ping ok\nlivez check passed\n");
     assert_eq!(
         get("/readyz?verbose&exclude=index").text(),
-        "[+]ping ok\n[+]index excluded: ok\nreadyz check passed\n"
+        "[+]ping ok\n[+]index excluded: ok\n[+]shutdown ok\nreadyz check passed\n"
     );
     let explained = server.get("/readyz/index").by(&server.admin()).send();
     assert_eq!((explained.code, explained.text()), (500, "internal server error: no pods seen yet\n"));

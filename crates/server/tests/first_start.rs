@@ -149,7 +149,7 @@ fn kubectl_works_with_the_administrators_kubeconfig() {
     assert_eq!(code, 0, "{error}");
     assert!(out.contains("pods") && out.contains("ns1"), "{out}");
     let (code, out, error) = kubectl(&["get", "--raw", "/readyz?verbose"]);
-    assert_eq!((code, out.as_str()), (0, "[+]ping ok\nreadyz check passed"), "{error}");
+    assert_eq!((code, out.as_str()), (0, "[+]ping ok\n[+]shutdown ok\nreadyz check passed"), "{error}");
     let (code, out, error) = kubectl(&["version"]);
     assert_eq!(code, 0, "{error}");
     assert!(out.contains("Server Version: v1.36.0+portcullis."), "{out}");

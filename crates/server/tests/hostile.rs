@@ -5,94 +5,13 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{REVIEW, REVIEWS, Setup, Started, start, start_with};
+use common::tls::Tls;
+use common::{REVIEW, REVIEWS, Setup, start, start_with};
 use portcullis_server::config::Limits;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-
-/// A TLS connection held by openssl, HTTP/1.1 inside.
-struct Tls {
-    child: Child,
-    stdin: ChildStdin,
-}
-
-impl Tls {
-    fn open(server: &Started) -> Self {
-        let admin = server.admin();
-        let mut child = Command::new("openssl")
-            .args([
-                "s_client",
-                "-quiet",
-                "-no_ign_eof",
-                "-alpn",
-                "http/1.1",
-                "-connect",
-                &server.address.to_string(),
-                "-CAfile",
-            ])
-            .arg(server.dir.join("ca.crt"))
-            .arg("-cert")
-            .arg(&admin.certificate)
-            .arg("-key")
-            .arg(&admin.key)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let stdin = child.stdin.take().unwrap();
-        Self { child, stdin }
-    }
-
-    fn send(&mut self, bytes: &[u8]) {
-        let _ = self.stdin.write_all(bytes);
-        let _ = self.stdin.flush();
-    }
-
-    /// One answer: its code and body.
-    fn answer(&mut self) -> (u16, Vec<u8>) {
-        let out = self.child.stdout.as_mut().unwrap();
-        let mut head = Vec::new();
-        let mut byte = [0];
-        while !head.ends_with(b"\r\n\r\n") {
-            assert_eq!(
-                out.read(&mut byte).unwrap(),
-                1,
-                "the connection is open: {}",
-                String::from_utf8_lossy(&head)
-            );
-            head.push(byte[0]);
-        }
-        let head = String::from_utf8(head).unwrap().to_lowercase();
-        let code = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let length =
-            head.lines().find_map(|l| l.strip_prefix("content-length: ")).unwrap().trim().parse().unwrap();
-        let mut body = vec![0; length];
-        out.read_exact(&mut body).unwrap();
-        (code, body)
-    }
-
-    /// Everything until the server closes.
-    fn rest(mut self) -> String {
-        let mut out = Vec::new();
-        self.child.stdout.take().unwrap().read_to_end(&mut out).unwrap();
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        String::from_utf8_lossy(&out).into_owned()
-    }
-
-    fn review(&mut self, body: &[u8]) -> (u16, Vec<u8>) {
-        let head = format!(
-            "POST {REVIEWS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        self.send(&[head.as_bytes(), body].concat());
-        self.answer()
-    }
-}
 
 /// An answer to a broken body is one of these, and yes only if the body still asks for what is allowed.
 #[track_caller]
@@ -276,14 +195,10 @@ fn connections_are_bounded_and_a_free_place_is_used() {
     assert_eq!(second.review(REVIEW.as_bytes()).0, 201);
     let third = server.get("/livez").word("--max-time").word("1").try_send();
     assert!(third.is_err(), "there is no place for a third");
-    drop(first.stdin);
-    let _ = first.child.kill();
-    let _ = first.child.wait();
+    first.cut();
     assert_eq!(server.get("/livez").send().text(), "ok");
     assert_eq!(second.review(REVIEW.as_bytes()).0, 201);
-    drop(second.stdin);
-    let _ = second.child.kill();
-    let _ = second.child.wait();
+    second.cut();
 }
 
 #[test]

@@ -5,27 +5,32 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use portcullis_policy::engine::EngineConfig;
+use portcullis_server::audit::Audit;
 use portcullis_server::authz::Authorization;
 use portcullis_server::bootstrap::Bootstrap;
 use portcullis_server::cluster::seed::{SeedError, Seeded};
 use portcullis_server::cluster::{Cluster, ClusterError};
-use portcullis_server::config::{Limits, RuntimeConfig, ServeConfig};
+use portcullis_server::config::{RuntimeConfig, ServeConfig};
 use portcullis_server::controller::Controllers;
+use portcullis_server::logging;
 use portcullis_server::metrics::Metrics;
+use portcullis_server::serving_certificate::{self, ServingCertificate};
 use portcullis_server::{App, Server};
 use portcullis_store::embedded::Options;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use crate::audit_flags::AuditFlags;
 use crate::authentication_flags::{AuthenticationFlags, AuthenticationSettings};
 use crate::authorization::{AuthorizationFlags, Prepared};
 use crate::backups;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
+use crate::limit_flags::LimitFlags;
 
 /// The file of the objects, in the data directory.
 const STORE: &str = "objects.redb";
@@ -54,6 +59,12 @@ pub struct ServeArgs {
     #[command(flatten)]
     authorization: AuthorizationFlags,
 
+    #[command(flatten)]
+    audit: AuditFlags,
+
+    #[command(flatten)]
+    limits: LimitFlags,
+
     /// Where objects, keys, certificates and admin.kubeconfig are kept
     #[arg(long, value_name = "DIR", default_value = "./portcullis-data")]
     data_dir: PathBuf,
@@ -75,6 +86,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     default_policy: bool,
 
+    /// How much is logged: 0 to 2 as usual, 3 a line for each request, 4 and 5 what is for debugging, 6 and more
+    /// everything. RUST_LOG, where it is set, says it in finer detail
+    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0)]
+    verbosity: u8,
+
     /// How the log on standard error is written
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     logging_format: LoggingFormat,
@@ -94,13 +110,13 @@ enum LoggingFormat {
 /// # Errors
 /// Flags or objects that cannot be used, or an address or a directory that cannot be had.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
-    log(args.logging_format);
+    log(args.logging_format, args.verbosity);
     let config = ServeConfig {
         data_dir: args.data_dir.clone(),
         bind_address: args.bind_address,
         secure_port: args.secure_port,
         runtime_config: RuntimeConfig::parse(&args.runtime_config).map_err(Failure::input)?,
-        limits: Limits::default(),
+        limits: args.limits.limits()?,
     };
     let metrics = Metrics::default();
     let (engine, authorization) = args.authorization.prepare(&args.engine, &metrics.webhooks)?;
@@ -112,8 +128,11 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         .map_err(Failure::unreachable)?;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
+    let certificate = serving_certificate(&args.limits, &config.data_dir, &bootstrap)?;
+    let audit = args.audit.open(&metrics)?;
+    runtime.spawn(certificate.follow(bootstrap.tls.clone(), serving_certificate::INTERVAL));
     let decisions = Decisions { engine, authorization, metrics };
-    runtime.block_on(serve(&config, decisions, &args.engine.state, authentication, &bootstrap))
+    runtime.block_on(serve(args, &config, decisions, authentication, &bootstrap, audit))
 }
 
 /// What decides, and counts what it decided.
@@ -124,15 +143,16 @@ struct Decisions {
 }
 
 async fn serve(
+    args: &ServeArgs,
     config: &ServeConfig,
     decisions: Decisions,
-    state: &[PathBuf],
     authentication: AuthenticationSettings,
     bootstrap: &Bootstrap,
+    audit: Option<Audit>,
 ) -> Result<ExitCode, Failure> {
     let Decisions { engine, authorization: prepared, metrics } = decisions;
     let store = config.data_dir.join(STORE);
-    let opened = Cluster::open_seeded(Options::file(&store), &engine, &metrics, state).await;
+    let opened = Cluster::open_seeded(Options::file(&store), &engine, &metrics, &args.engine.state).await;
     let (cluster, seeded) = opened.map_err(|error| match error {
         ClusterError::Seed(SeedError::File(error)) => Failure::input(error),
         ClusterError::Engine(error) => Failure::input(error),
@@ -144,7 +164,10 @@ async fn serve(
     let members = cluster.engine.chain().members();
     let (authorization, reloader) = prepared.begin(authorization, members, &metrics.webhooks)?;
     let reloading = reloader.map(|reloader| tokio::spawn(reloader.run()));
-    let app = App::new(authentication, authorization, config.runtime_config, config.limits);
+    let mut app = App::new(authentication, authorization, config.runtime_config, config.limits);
+    if let Some(audit) = audit {
+        app = app.with_audit(audit);
+    }
     let app = Arc::new(app.with_metrics(metrics).with_backend(Arc::clone(&cluster.backend)));
     let backups = backups::write_when_told(Arc::clone(&cluster.backend), config.data_dir.join(BACKUPS));
     let backups = tokio::spawn(backups);
@@ -167,7 +190,7 @@ async fn serve(
         "Serving on https://{address}\nTry: kubectl --kubeconfig {} get namespaces",
         kubeconfig.display()
     );
-    server.serve(told_to_stop()).await;
+    server.serve(told_to_stop(&app, args.limits.shutdown_delay_duration)).await;
     backups.abort();
     reloading.inspect(tokio::task::JoinHandle::abort);
     reloads.abort();
@@ -202,8 +225,9 @@ fn tell(seeded: &Seeded, store: &Path) {
     }
 }
 
-fn log(format: LoggingFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+fn log(format: LoggingFormat, verbosity: u8) {
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(logging::filter(verbosity)));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
@@ -216,8 +240,23 @@ fn log(format: LoggingFormat) {
     };
 }
 
-/// Waits for the signals that mean stop.
-async fn told_to_stop() {
+/// The certificate to serve with: one of others, or our own, which may be replaced as well.
+fn serving_certificate(
+    flags: &LimitFlags,
+    dir: &Path,
+    bootstrap: &Bootstrap,
+) -> Result<ServingCertificate, Failure> {
+    let own = || (dir.join("apiserver.crt"), dir.join("apiserver.key"));
+    let (certificate, key) = flags.serving_certificate().unwrap_or_else(own);
+    let mut serving = ServingCertificate::new(certificate, key);
+    serving
+        .take_up(&bootstrap.tls)
+        .map_err(|error| Failure::input(format_args!("{error} (--tls-cert-file, --tls-private-key-file)")))?;
+    Ok(serving)
+}
+
+/// Waits for the signals that mean stop, and then for as long as the server is to go on; a second signal ends that.
+async fn told_to_stop(app: &App, delay: Duration) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
@@ -225,6 +264,13 @@ async fn told_to_stop() {
         return;
     };
     tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    app.begin_shutdown();
+    tracing::info!(?delay, "told to stop");
+    tokio::select! {
+        () = tokio::time::sleep(delay) => {}
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }

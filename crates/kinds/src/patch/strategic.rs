@@ -46,7 +46,7 @@ fn merge(mut original: Map, mut patch: Map, shape: Shape) -> Result<Map, PatchEr
         None => {}
         Some(Value::String(directive)) if directive == "replace" => return Ok(patch),
         Some(Value::String(directive)) if directive == "delete" => return Ok(Map::new()),
-        Some(directive) => return Err(unknown_directive(&directive)),
+        Some(_) => return Err(unknown_directive()),
     }
     retain_keys(&mut original, &mut patch)?;
     set_orders(&mut original, &mut patch, shape)?;
@@ -56,8 +56,9 @@ fn merge(mut original: Map, mut patch: Map, shape: Shape) -> Result<Map, PatchEr
     Ok(original)
 }
 
-fn unknown_directive(directive: &Value) -> PatchError {
-    PatchError::Internal(format!("unknown patch type: {directive}"))
+/// Without the value: a patch of a secret holds what is not to be repeated.
+fn unknown_directive() -> PatchError {
+    PatchError::Internal(format!("unknown patch type: {DIRECTIVE} takes replace, merge and delete"))
 }
 
 fn merge_member(original: &mut Map, name: String, value: Value, shape: Shape) -> Result<(), PatchError> {

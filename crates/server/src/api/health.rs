@@ -1,6 +1,8 @@
 //! `/livez`, `/readyz`, `/healthz` and their single checks (AP-103).
 
 use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::StatusCode;
 use http::request::Parts;
@@ -26,6 +28,15 @@ impl Check {
     /// The check that holds whenever there is an answer at all.
     pub fn ping() -> Self {
         Self { name: "ping", is_vital: true, run: Box::new(|| Ok(())) }
+    }
+
+    /// The check that fails once the server has been told to stop.
+    pub(crate) fn shutdown(is_shutting_down: Arc<AtomicBool>) -> Self {
+        let run = move || match is_shutting_down.load(Ordering::Relaxed) {
+            true => Err("the server is about to stop".to_owned()),
+            false => Ok(()),
+        };
+        Self { name: "shutdown", is_vital: false, run: Box::new(run) }
     }
 }
 

@@ -4,6 +4,8 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 
+use portcullis_store::Store as _;
+
 use crate::authz::Permit;
 use crate::service::App;
 use crate::status::{Answer, Status, text};
@@ -12,6 +14,11 @@ use crate::status::{Answer, Status, text};
 pub(crate) fn answer(_permit: Permit, app: &App, head: &Parts) -> Result<Answer, Status> {
     if head.method != Method::GET {
         return Err(Status::method_not_allowed());
+    }
+    if let Some(backend) = app.backend() {
+        let metrics = app.metrics();
+        let newest = i64::try_from(backend.revision().0).unwrap_or(i64::MAX);
+        metrics.graph_lag.set(newest.saturating_sub(metrics.graph_revision.get()).max(0));
     }
     let Ok(body) = app.metrics().render() else {
         return Ok(text(StatusCode::INTERNAL_SERVER_ERROR, "cannot write the metrics\n"));

@@ -20,6 +20,7 @@ use super::negotiate::{self, Form};
 use super::rest::decode::{self, Body, Expected};
 use super::rest::options::{self, FieldValidation, WriteKind};
 use super::route::{Kind, Version};
+use crate::audit::Trail;
 use crate::authz::{Permit, Verdict};
 use crate::query::Query;
 use crate::service::{self, App};
@@ -45,6 +46,9 @@ pub(crate) async fn answer(
     let validation =
         options::write(&Query::parse(head.uri.query().unwrap_or_default()), WriteKind::Create)?.validation;
     let Body { object, warnings } = decode(&body, form, kind, version, validation)?;
+    if let Some(trail) = Trail::of(head) {
+        trail.request_object(|| object.clone().into());
+    }
     let expected = (kind.review(), version.review());
     let review =
         Review::read(&object.into(), Some(expected)).map_err(|e| Status::bad_request(e.to_string()))?;

@@ -17,6 +17,7 @@ use super::negotiate;
 use super::rest::decode::{self, Expected};
 use super::rest::options::{self, WriteKind};
 use super::rest::{meta, now};
+use crate::audit::Trail;
 use crate::authz::Permit;
 use crate::query::Query;
 use crate::service::{self, App};
@@ -65,6 +66,9 @@ pub(crate) async fn answer(
     let query = Query::parse(head.uri.query().unwrap_or_default());
     let options = options::write(&query, WriteKind::Create)?;
     let read = decode::document(&bytes, form, EXPECTED, options.validation)?;
+    if let Some(trail) = Trail::of(head) {
+        trail.request_object(|| read.object.clone().into());
+    }
     let info = UserInfo::of(permit.user());
     // WH-112: nothing of what the client says comes back.
     let review: Value = json!({

@@ -54,6 +54,11 @@ impl Peer {
         Self { certificate, as_client: ArcSwapOption::empty(), as_front_proxy: ArcSwapOption::empty() }
     }
 
+    /// Whether there is a certificate, good or not.
+    pub(crate) fn shows_certificate(&self) -> bool {
+        self.certificate.is_some()
+    }
+
     /// The user that the certificate names; nothing without a certificate, or when it names nobody (AN-43).
     ///
     /// # Errors

@@ -88,6 +88,13 @@ impl Caller {
 #[derive(Debug)]
 pub struct Unauthorized(Vec<Failure>);
 
+impl Unauthorized {
+    /// Whether nothing was shown that could have been good.
+    pub(crate) fn is_for_want_of_credentials(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl fmt::Display for Unauthorized {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let causes: Vec<String> = self.0.iter().map(ToString::to_string).collect();

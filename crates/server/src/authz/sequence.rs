@@ -91,7 +91,7 @@ impl Sequence {
     pub async fn decide(&self, attributes: &Attributes<'_>) -> Outcome {
         if attributes.user.in_group(MASTERS_GROUP) {
             let reasons = Reasons::from_iter([Reason::None]);
-            return Outcome { verdict: Verdict::Allow, reasons, error: None };
+            return Outcome { verdict: Verdict::Allow, by: None, reasons, error: None };
         }
         let mut reasons = Reasons::new();
         let mut errors = Vec::new();
@@ -115,11 +115,12 @@ impl Sequence {
                     let (verdict, decision) =
                         if allows { (Verdict::Allow, "allowed") } else { (Verdict::Deny, "denied") };
                     self.metrics.decided(Mode::Webhook.name(), webhook.name(), decision);
-                    return Outcome { verdict, reasons: Reasons::from_iter([reason]), error };
+                    let reasons = Reasons::from_iter([reason]);
+                    return Outcome { verdict, by: Some(Mode::Webhook), reasons, error };
                 }
             }
         }
-        Outcome { verdict: Verdict::NoOpinion, reasons, error: aggregate(&errors) }
+        Outcome { verdict: Verdict::NoOpinion, by: None, reasons, error: aggregate(&errors) }
     }
 
     /// AC-120

@@ -82,7 +82,7 @@ impl Cluster {
         // The default policy is stored: what is deleted of it is gone until the next start (RB-102).
         let live = EngineConfig { default_policy: false, admission: true, ..config.clone() };
         let engine = Arc::new(LiveEngine::new(&live)?);
-        let follower = Arc::new(Follower::new(Arc::clone(&engine), metrics.refused_objects.clone()));
+        let follower = Arc::new(Follower::new(Arc::clone(&engine), metrics));
         let observer: Arc<dyn portcullis_store::Observer> = Arc::<Follower>::clone(&follower);
         let backend = Backend::Embedded(options.observer(observer).parts(part::of).open()?);
         let mut stored = Vec::new();
@@ -91,6 +91,7 @@ impl Cluster {
             stored.extend(backend.list(&list).await?.entries);
         }
         follower.load(&stored);
+        follower.count(&backend).await?;
         engine.mark_complete();
         tracing::info!(objects = stored.len(), "objects loaded");
         let cluster = Self { backend: Arc::new(backend), engine };

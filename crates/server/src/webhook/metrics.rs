@@ -154,6 +154,12 @@ impl WebhookMetrics {
         self.decisions.get_or_create(&DecisionLabels { r#type: mode, name: name.to_owned(), decision }).inc();
     }
 
+    /// The counter of [`Self::decided`], for those who count often.
+    pub(crate) fn decisions(&self, mode: &'static str, name: &str, decision: &'static str) -> Counter {
+        let labels = DecisionLabels { r#type: mode, name: name.to_owned(), decision };
+        self.decisions.get_or_create_owned(&labels)
+    }
+
     /// AC-122
     pub(super) fn conditions(&self, name: &str, failed: bool, excluded: bool, elapsed: Duration) {
         let labels = ConditionLabels { r#type: "Webhook", name: name.to_owned() };

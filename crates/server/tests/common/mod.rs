@@ -10,6 +10,8 @@
     reason = "each test file uses a part of this, and a test that cannot be set up must stop at once and say where"
 )]
 
+pub mod tls;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -22,7 +24,7 @@ use std::time::{Duration, SystemTime};
 use portcullis_pki::ca::{Template, Usage};
 use portcullis_pki::jwt::SigningKey;
 use portcullis_pki::{CertificateAuthority, KeyPair, pem};
-use portcullis_policy::chain::Mode;
+use portcullis_policy::chain;
 use portcullis_policy::engine::{Builder, EngineConfig};
 use portcullis_policy::objects::Object;
 use portcullis_policy::restriction::{AdmissionRequest, Rejection};
@@ -30,6 +32,8 @@ use portcullis_policy::rules::{NonResourceRule, ResourceRule, RuleListing};
 use portcullis_policy::{Attributes, Reason, User};
 use portcullis_server::api::health::Check;
 use portcullis_server::api::rest::system_namespaces;
+use portcullis_server::audit::sink::Rotation;
+use portcullis_server::audit::{Audit, Mode, Policy, Sink, SinkOptions};
 use portcullis_server::authn::Authentication;
 use portcullis_server::authn::bootstrap_token::BootstrapTokens;
 use portcullis_server::authn::service_account::{Issuer, ServiceAccounts};
@@ -53,8 +57,12 @@ pub struct FixedRules;
 
 impl Engine for FixedRules {
     fn authorize(&self, attributes: &Attributes<'_>) -> Outcome {
-        let outcome =
-            |verdict, reasons: Vec<Reason>, error| Outcome { verdict, reasons: reasons.into(), error };
+        let outcome = |verdict, reasons: Vec<Reason>, error| Outcome {
+            verdict,
+            by: None,
+            reasons: reasons.into(),
+            error,
+        };
         let user = attributes.user;
         if user.in_group("system:masters") {
             return outcome(Verdict::Allow, vec![], None);
@@ -145,6 +153,10 @@ pub struct Setup {
     pub tokens: Option<&'static str>,
     /// Further ways in, or other ones.
     pub authentication: Option<Box<dyn FnOnce(Authentication) -> Authentication>>,
+    /// Write an audit log by this policy.
+    pub audit: Option<&'static str>,
+    /// Whether requests wait for it, and when files are put aside.
+    pub audit_sink: SinkOptions,
 }
 
 impl Default for Setup {
@@ -159,6 +171,8 @@ impl Default for Setup {
             is_cluster: false,
             tokens: None,
             authentication: None,
+            audit: None,
+            audit_sink: SinkOptions { path: None, mode: Mode::Blocking, rotation: Rotation::default() },
         }
     }
 }
@@ -183,7 +197,7 @@ pub fn scratch() -> PathBuf {
 /// How `serve` decides unless it is told otherwise.
 pub fn engine_config() -> EngineConfig {
     EngineConfig {
-        modes: vec![Mode::Node, Mode::Rbac],
+        modes: vec![chain::Mode::Node, chain::Mode::Rbac],
         masters_first: true,
         default_policy: true,
         admission: true,
@@ -241,7 +255,16 @@ pub fn start_with(setup: Setup) -> Started {
         Some(change) => change(authentication),
         None => authentication,
     };
+    let audit = setup.audit.map(|text| {
+        let mut options = setup.audit_sink.clone();
+        options.path.get_or_insert_with(|| dir.join("audit.log"));
+        let sink = Sink::open(&options, metrics.audit_errors.clone()).unwrap();
+        Audit::new(Policy::read(text).unwrap(), sink)
+    });
     let mut app = App::new(authentication, authorization, setup.runtime, setup.limits).with_metrics(metrics);
+    if let Some(audit) = audit {
+        app = app.with_audit(audit);
+    }
     for check in setup.checks {
         app = app.with_check(check);
     }
@@ -309,6 +332,12 @@ pub struct Identity {
 impl Started {
     pub fn stop(&mut self) {
         let _ = self.stop.take().unwrap().send(());
+    }
+
+    /// The events of the audit log so far.
+    pub fn audited(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.dir.join("audit.log")).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     pub fn admin(&self) -> Identity {

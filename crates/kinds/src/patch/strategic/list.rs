@@ -92,13 +92,13 @@ fn merge_by_key(
     let mut deleted = HashSet::new();
     let mut new = Vec::with_capacity(patch.len());
     for value in patch {
-        match value.get(DIRECTIVE).map(|directive| (directive, directive.as_str())) {
+        match value.get(DIRECTIVE).map(Value::as_str) {
             None => new.push(value),
-            Some((_, Some("delete"))) => {
+            Some(Some("delete")) => {
                 deleted.insert(key_of(&value, Some(key))?);
             }
-            Some((_, Some("replace"))) => replaces = true,
-            Some((directive, _)) => return Err(unknown_directive(directive)),
+            Some(Some("replace")) => replaces = true,
+            Some(_) => return Err(unknown_directive()),
         }
     }
     if replaces {

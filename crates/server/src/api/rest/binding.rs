@@ -16,6 +16,7 @@ use super::options::{self, WriteKind};
 use super::target::Target;
 use super::{Call, meta, now, update};
 use crate::api::negotiate;
+use crate::audit::Trail;
 use crate::service;
 use crate::status::{Answer, Status, json};
 
@@ -31,6 +32,9 @@ pub(crate) async fn answer(call: Call<'_>, body: &mut Incoming) -> Result<Answer
     let expected = Expected { kind: BINDING.name, api_version: "v1", shape: &BINDING };
     let mut binding = decode::document(&bytes, form, expected, options.validation)?.object;
     meta::place(&mut binding, &call.target)?;
+    if let Some(trail) = Trail::of(call.head) {
+        trail.request_object(|| binding.clone().into());
+    }
     let target = call.target;
     let review_name = target.name;
     let mut review = call.review(Operation::Create, review_name, Some(&mut binding), None);

@@ -15,6 +15,7 @@ use super::options::{self, WriteKind};
 use super::render::View;
 use super::{Call, context, escalation, meta, now, storage};
 use crate::api::negotiate;
+use crate::audit::Trail;
 use crate::service;
 use crate::status::{Answer, Status};
 
@@ -29,6 +30,9 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View, body: &mut Incoming) ->
     let options = options::write(&call.query, WriteKind::Create)?;
     let mut body = decode::object(&bytes, form, &call.target, options.validation)?;
     meta::place(&mut body.object, &call.target)?;
+    if let Some(trail) = Trail::of(call.head) {
+        trail.request_object(|| body.object.clone().into());
+    }
     let created = create(call, body.object, options.is_dry_run).await?;
     let mut answer = view.object(StatusCode::CREATED, &created)?;
     for warning in body.warnings {

@@ -17,6 +17,7 @@ use super::render::View;
 use super::storage::Stored;
 use super::{Call, context, meta, namespaces, now, storage};
 use crate::api::negotiate;
+use crate::audit::Trail;
 use crate::service;
 use crate::status::{Answer, Details, Status, json};
 
@@ -72,7 +73,11 @@ pub(crate) async fn options(call: &Call<'_>, body: &mut Incoming) -> Result<Dele
         return DeleteOptions::from_query(&call.query);
     }
     let form = negotiate::form(&call.head.headers)?;
-    match super::decode::value(&bytes, form)? {
+    let body = super::decode::value(&bytes, form)?;
+    if let Some(trail) = Trail::of(call.head) {
+        trail.request_object(|| body.clone());
+    }
+    match body {
         Value::Object(body) => DeleteOptions::from_body(&body),
         Value::Null => DeleteOptions::from_body(&Map::new()),
         _ => Err(Status::bad_request("the body is no DeleteOptions")),

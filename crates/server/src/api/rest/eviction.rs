@@ -11,6 +11,7 @@ use super::decode::{self, Expected};
 use super::options::{self, DeleteOptions, WriteKind};
 use super::{Call, binding, delete, meta, now, update};
 use crate::api::negotiate;
+use crate::audit::Trail;
 use crate::service;
 use crate::status::{Answer, Status};
 
@@ -26,6 +27,9 @@ pub(crate) async fn answer(call: Call<'_>, body: &mut Incoming) -> Result<Answer
     let read = read("policy/v1").or_else(|refusal| read("policy/v1beta1").map_err(|_| refusal));
     let mut eviction: Map = read?.object;
     meta::place(&mut eviction, &call.target)?;
+    if let Some(trail) = Trail::of(call.head) {
+        trail.request_object(|| eviction.clone().into());
+    }
     let name = call.target.name;
     let mut review = call.review(Operation::Create, name, Some(&mut eviction), None);
     admission::admit(&mut review).await?;

@@ -140,7 +140,7 @@ pub(crate) fn suffix() -> Result<String, Status> {
 }
 
 /// A random UUID (version 4) out of random bytes.
-fn uuid(random: [u8; 16]) -> String {
+pub(crate) fn uuid(random: [u8; 16]) -> String {
     let mut text = String::with_capacity(36);
     for (i, byte) in random.iter().enumerate() {
         let byte = match i {

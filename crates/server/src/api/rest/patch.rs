@@ -15,6 +15,7 @@ use super::render::View;
 use super::update::Create;
 use super::{Call, context, decode, meta, update};
 use crate::api::negotiate::{self, Form};
+use crate::audit::Trail;
 use crate::service;
 use crate::status::{Answer, Cause, Status};
 
@@ -39,6 +40,9 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View, body: &mut Incoming) ->
     let options = options::write(&call.query, write_kind)?;
     if is_apply {
         bytes = applied(call, &bytes)?;
+    }
+    if let Some(trail) = Trail::of(call.head) {
+        trail.request_object(|| serde_json::from_slice(&bytes).unwrap_or_default());
     }
     let patch = Patch { kind, bytes: &bytes, validation: options.validation };
     let written = update::write(call, "", options.is_dry_run, creates, |old| patch.apply(call, old)).await?;

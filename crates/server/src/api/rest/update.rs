@@ -17,6 +17,7 @@ use super::render::View;
 use super::storage::Stored;
 use super::{Call, context, decode, delete, escalation, list_options, meta, storage};
 use crate::api::negotiate;
+use crate::audit::Trail;
 use crate::go::quoted;
 use crate::service;
 use crate::status::{Answer, Status};
@@ -43,6 +44,9 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View, body: &mut Incoming) ->
     let body = decode::object(&bytes, form, &call.target, options.validation)?;
     check_name(call, &body.object)?;
     let new = body.object;
+    if let Some(trail) = Trail::of(call.head) {
+        trail.request_object(|| new.clone().into());
+    }
     let uid = meta::text(&new, "uid").to_owned();
     let written = write(call, &uid, options.is_dry_run, Create::IfAllowed, |_| Ok(new.clone())).await?;
     let code = if written.is_new { StatusCode::CREATED } else { StatusCode::OK };

@@ -1,0 +1,108 @@
+//! The flags of the audit log, under kube-apiserver's names.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use portcullis_server::audit::sink::Rotation;
+use portcullis_server::audit::{Audit, Mode, Policy, Sink, SinkOptions};
+use portcullis_server::metrics::Metrics;
+
+use crate::failure::Failure;
+
+const MEGABYTE: u64 = 1024 * 1024;
+const DAY: u64 = 24 * 60 * 60;
+
+/// See the module.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Audit log")]
+pub struct AuditFlags {
+    /// Which requests are written down, and how much of them: an audit.k8s.io/v1 Policy in YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    audit_policy_file: Option<PathBuf>,
+
+    /// Where they are written, one JSON object a line; - for standard output
+    #[arg(long, value_name = "FILE")]
+    audit_log_path: Option<PathBuf>,
+
+    /// Whether requests wait for what is written of them
+    ///
+    /// DIVERGES from kube-apiserver, where blocking is the default.
+    #[arg(long, value_name = "MODE", default_value = "batch")]
+    audit_log_mode: AuditLogMode,
+
+    /// Days that files put aside are kept; 0 for ever
+    #[arg(long, value_name = "DAYS", default_value_t = 366)]
+    audit_log_maxage: u32,
+
+    /// How many files put aside are kept; 0 for all
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    audit_log_maxbackup: usize,
+
+    /// Megabytes after which a file is put aside; 0 for never
+    #[arg(long, value_name = "MB", default_value_t = 100)]
+    audit_log_maxsize: u32,
+
+    /// Compress files that are put aside
+    #[arg(long)]
+    audit_log_compress: bool,
+}
+
+/// See [`Mode`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum AuditLogMode {
+    /// They do not wait; when too much is waiting, events are dropped and counted
+    Batch,
+    /// They wait until it is written
+    Blocking,
+    /// They wait, and are refused when their first event cannot be written
+    BlockingStrict,
+}
+
+impl AuditFlags {
+    /// The audit log that the flags ask for, if they do.
+    ///
+    /// DIVERGES: kube-apiserver starts without an audit log when one of the two files is not named.
+    ///
+    /// # Errors
+    /// One flag without the other, a policy that cannot be used, a file that cannot be written.
+    pub fn open(&self, metrics: &Metrics) -> Result<Option<Audit>, Failure> {
+        let (policy, log) = match (&self.audit_policy_file, &self.audit_log_path) {
+            (None, None) => return Ok(None),
+            (Some(policy), Some(log)) => (policy, log),
+            (Some(_), None) => {
+                return Err(Failure::input(
+                    "--audit-policy-file says what to write: say where with --audit-log-path",
+                ));
+            }
+            (None, Some(_)) => {
+                return Err(Failure::input(
+                    "--audit-log-path says where to write: say what with --audit-policy-file",
+                ));
+            }
+        };
+        let name = policy.display();
+        let text = std::fs::read_to_string(policy).map_err(|error| {
+            Failure::input(format_args!("cannot read --audit-policy-file {name}: {error}"))
+        })?;
+        let policy = Policy::read(&text)
+            .map_err(|error| Failure::input(format_args!("--audit-policy-file {name}: {error}")))?;
+        let options = SinkOptions {
+            path: (log.as_os_str() != "-").then(|| log.clone()),
+            mode: match self.audit_log_mode {
+                AuditLogMode::Batch => Mode::Batch,
+                AuditLogMode::Blocking => Mode::Blocking,
+                AuditLogMode::BlockingStrict => Mode::BlockingStrict,
+            },
+            rotation: Rotation {
+                max_bytes: u64::from(self.audit_log_maxsize) * MEGABYTE,
+                max_files: self.audit_log_maxbackup,
+                max_age: Duration::from_secs(u64::from(self.audit_log_maxage) * DAY),
+                compress: self.audit_log_compress,
+            },
+        };
+        let sink = Sink::open(&options, metrics.audit_errors.clone())
+            .map_err(|error| Failure::unreachable(format_args!("--audit-log-path: {error}")))?;
+        Ok(Some(Audit::new(policy, sink)))
+    }
+}

@@ -1,0 +1,158 @@
+//! One line of the audit log: an `audit.k8s.io/v1` Event.
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use portcullis_policy::User;
+
+/// The longest user agent that is written, in bytes.
+const MAX_USER_AGENT: usize = 1024;
+const TRUNCATED: &str = "...TRUNCATED";
+
+/// What is known of a request so far.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Event {
+    pub(super) kind: &'static str,
+    pub(super) api_version: &'static str,
+    pub(super) level: &'static str,
+    #[serde(rename = "auditID")]
+    pub(super) audit_id: String,
+    pub(super) stage: &'static str,
+    #[serde(rename = "requestURI")]
+    pub(super) request_uri: String,
+    pub(super) verb: String,
+    pub(super) user: UserInfo,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) impersonated_user: Option<UserInfo>,
+    #[serde(rename = "sourceIPs", skip_serializing_if = "Vec::is_empty")]
+    pub(super) source_ips: Vec<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) user_agent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) object_ref: Option<ObjectReference>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response_status: Option<ResponseStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) request_object: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response_object: Option<Value>,
+    pub(super) request_received_timestamp: String,
+    pub(super) stage_timestamp: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) annotations: BTreeMap<&'static str, String>,
+}
+
+/// A user; nobody is empty.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct UserInfo {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    username: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    uid: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    extra: BTreeMap<String, Vec<String>>,
+}
+
+impl From<&User> for UserInfo {
+    fn from(user: &User) -> Self {
+        let User { name, uid, groups, extra } = user.clone();
+        Self { username: name, uid, groups, extra }
+    }
+}
+
+/// The object that a request is about.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ObjectReference {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) resource: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) uid: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) api_group: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) api_version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) resource_version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) subresource: String,
+}
+
+/// What was answered. The fields of a `Status` that Kubernetes writes, and no others.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct ResponseStatus {
+    #[serde(serialize_with = "empty_object")]
+    pub(super) metadata: (),
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) status: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) message: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) details: Option<Value>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) code: u16,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(code: &u16) -> bool {
+    *code == 0
+}
+
+fn empty_object<S: Serializer>((): &(), serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(std::iter::empty::<(&str, &str)>())
+}
+
+impl ResponseStatus {
+    /// Only a code.
+    pub(super) fn of_code(code: u16) -> Self {
+        Self { code, ..Self::default() }
+    }
+
+    /// Out of a document of kind `Status`.
+    pub(super) fn of_document(document: &Value, code: u16) -> Option<Self> {
+        let text =
+            |field: &str| document.get(field).and_then(Value::as_str).map(str::to_owned).unwrap_or_default();
+        (text("kind") == "Status").then(|| Self {
+            metadata: (),
+            status: text("status"),
+            message: text("message"),
+            reason: text("reason"),
+            details: document.get("details").cloned(),
+            code,
+        })
+    }
+}
+
+/// A user agent of bounded length.
+pub(super) fn user_agent(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    if text.len() <= MAX_USER_AGENT {
+        return text.into_owned();
+    }
+    let end = text.floor_char_boundary(MAX_USER_AGENT);
+    format!("{}{TRUNCATED}", text.get(..end).unwrap_or_default())
+}
+
+/// The same object without `managedFields`; of a list, its items without theirs.
+pub(super) fn drop_managed_fields(object: &mut Value) {
+    let drop = |object: &mut Value| {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+    };
+    drop(object);
+    if let Some(items) = object.get_mut("items").and_then(Value::as_array_mut) {
+        items.iter_mut().for_each(drop);
+    }
+}

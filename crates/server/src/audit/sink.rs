@@ -1,0 +1,182 @@
+//! Where audit events go: one thread that writes, and a queue before it that is bounded in number and in bytes.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use prometheus_client::metrics::counter::Counter;
+use tokio::sync::{mpsc, oneshot};
+
+use super::file::LogFile;
+pub use super::file::Rotation;
+
+/// Lines that wait to be written (`--audit-log-batch-buffer-size` of kube-apiserver).
+const QUEUED_LINES: usize = 10_000;
+/// Bytes that wait to be written.
+const QUEUED_BYTES: usize = 64 * 1024 * 1024;
+
+/// Whether requests wait for what is written of them (`--audit-log-mode`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// They do not. When the queue is full, events are dropped, counted, and told of in the log.
+    #[default]
+    Batch,
+    /// They wait until it is written, or has failed to be.
+    Blocking,
+    /// They wait, and a request whose first event cannot be written is refused.
+    BlockingStrict,
+}
+
+/// Where and how to write.
+#[derive(Clone, Debug)]
+pub struct SinkOptions {
+    /// The file; nothing for standard output.
+    pub path: Option<PathBuf>,
+    /// Whether requests wait.
+    pub mode: Mode,
+    /// When files are put aside and removed.
+    pub rotation: Rotation,
+}
+
+/// A log that cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    /// The file cannot be opened.
+    #[error("cannot write {}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is no thread to write.
+    #[error("cannot start a thread that writes the audit log: {0}")]
+    Thread(io::Error),
+}
+
+/// Takes events and has them written.
+pub struct Sink {
+    lines: Option<mpsc::Sender<Line>>,
+    queued: Arc<AtomicUsize>,
+    mode: Mode,
+    errors: Counter,
+    writer: Option<JoinHandle<()>>,
+}
+
+struct Line {
+    bytes: Vec<u8>,
+    /// Who waits for it to be written.
+    written: Option<oneshot::Sender<bool>>,
+}
+
+enum Target {
+    File(LogFile),
+    Output(io::Stdout),
+}
+
+impl Sink {
+    /// Opens the log.
+    ///
+    /// # Errors
+    /// See [`SinkError`].
+    pub fn open(options: &SinkOptions, errors: Counter) -> Result<Self, SinkError> {
+        let mut target = match &options.path {
+            None => Target::Output(io::stdout()),
+            Some(path) => Target::File(open(path, options.rotation)?),
+        };
+        let (lines, mut incoming) = mpsc::channel::<Line>(QUEUED_LINES);
+        let queued = Arc::new(AtomicUsize::new(0));
+        let (still_queued, failures) = (Arc::clone(&queued), errors.clone());
+        let write = move || {
+            let mut is_failing = false;
+            while let Some(Line { bytes, written }) = incoming.blocking_recv() {
+                still_queued.fetch_sub(bytes.len(), Ordering::Relaxed);
+                let result = target.append(&bytes);
+                if let Err(error) = &result {
+                    failures.inc();
+                    // Once, not once a line.
+                    if !is_failing {
+                        tracing::error!(%error, "audit events cannot be written and are lost");
+                    }
+                }
+                is_failing = result.is_err();
+                if let Some(written) = written {
+                    // Whoever waited may have gone.
+                    let _ = written.send(!is_failing);
+                }
+            }
+        };
+        let writer = std::thread::Builder::new().name("audit".to_owned()).spawn(write);
+        let writer = writer.map_err(SinkError::Thread)?;
+        Ok(Self { lines: Some(lines), queued, mode: options.mode, errors, writer: Some(writer) })
+    }
+
+    /// Whether requests wait.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Has a line written some time. False: it is dropped, because too much is waiting.
+    pub(super) fn send(&self, bytes: Vec<u8>) -> bool {
+        self.push(Line { bytes, written: None })
+    }
+
+    fn push(&self, line: Line) -> bool {
+        let length = line.bytes.len();
+        let waiting = self.queued.fetch_add(length, Ordering::Relaxed);
+        let has_room = waiting == 0 || waiting.saturating_add(length) <= QUEUED_BYTES;
+        let is_sent = has_room && self.lines.as_ref().is_some_and(|lines| lines.try_send(line).is_ok());
+        if !is_sent {
+            self.queued.fetch_sub(length, Ordering::Relaxed);
+            // The first, and then every so often.
+            if self.errors.inc().is_multiple_of(1000) {
+                tracing::error!("audit events are dropped: they come faster than they can be written");
+            }
+        }
+        is_sent
+    }
+
+    /// Has a line written, and in a blocking mode waits for that. False: it is not.
+    pub(super) async fn write(&self, bytes: Vec<u8>) -> bool {
+        if self.mode == Mode::Batch {
+            return self.send(bytes);
+        }
+        let Some(lines) = &self.lines else { return false };
+        let (written, is_written) = oneshot::channel();
+        let Ok(place) = lines.reserve().await else { return false };
+        self.queued.fetch_add(bytes.len(), Ordering::Relaxed);
+        place.send(Line { bytes, written: Some(written) });
+        is_written.await.unwrap_or(false)
+    }
+}
+
+fn open(path: &Path, rotation: Rotation) -> Result<LogFile, SinkError> {
+    LogFile::open(path, rotation).map_err(|source| SinkError::File { path: path.to_owned(), source })
+}
+
+impl Drop for Sink {
+    /// What is waiting is written first.
+    fn drop(&mut self) {
+        self.lines = None;
+        if let Some(writer) = self.writer.take()
+            && writer.join().is_err()
+        {
+            tracing::error!("the thread of the audit log failed");
+        }
+    }
+}
+
+impl Target {
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.append(line),
+            Self::Output(out) => {
+                let mut out = out.lock();
+                out.write_all(line)?;
+                out.flush()
+            }
+        }
+    }
+}

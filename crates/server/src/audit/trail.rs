@@ -1,0 +1,399 @@
+//! What is known of one request on its way, and what of it is written at which stage.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use policy::request_info::RequestInfo;
+use policy::{Attributes, User};
+use portcullis_kinds::time::Instant;
+use portcullis_policy as policy;
+use serde_json::Value;
+
+use super::event::{Event, ObjectReference, ResponseStatus, drop_managed_fields, user_agent};
+use super::policy::{API_VERSION, Wanted};
+use super::{AUDIT_ID, Audit, Level, Mode, Stage};
+use crate::api::rest::meta;
+use crate::authz::{Outcome, Verdict};
+use crate::body::Body;
+use crate::metrics::Metrics;
+use crate::status::{Answer, JSON, Status};
+
+/// The longest name for a request that is taken from a client, in bytes.
+const MAX_ID: usize = 64;
+/// Answers of more bytes are not looked into for a `Status`.
+const MAX_STATUS: usize = 64 * 1024;
+/// AC-124
+const DECISION: &str = "authorization.k8s.io/decision";
+const REASON: &str = "authorization.k8s.io/reason";
+/// Which authorizer decided.
+const AUTHORIZER: &str = "portcullis.dev/authorizer";
+/// Why the Node authorizer did not allow what a node asked, whoever allowed it then.
+const NODE_DENY: &str = "portcullis.dev/node-deny";
+
+/// One request, from its head to the end of its answer. Handlers find it with [`Trail::of`].
+pub struct Trail {
+    id: HeaderValue,
+    received: SystemTime,
+    remote: Option<IpAddr>,
+    user: OnceLock<Arc<User>>,
+    record: OnceLock<Mutex<Record>>,
+}
+
+/// What is to be written.
+struct Record {
+    event: Event,
+    wanted: Wanted,
+    /// Nobody knows the caller: one event, and no other.
+    is_stranger: bool,
+    is_complete: bool,
+}
+
+impl Trail {
+    /// A request that has just come in. Its name is what the client calls it, if that is short and plain, or a new one.
+    ///
+    /// DIVERGES: kube-apiserver takes a name of any length and of any characters.
+    pub(crate) fn begin(headers: &HeaderMap, remote: Option<IpAddr>) -> Self {
+        let is_plain = |id: &&HeaderValue| {
+            (1..=MAX_ID).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic)
+        };
+        let id = headers.get(AUDIT_ID).filter(is_plain).cloned();
+        Self {
+            id: id.unwrap_or_else(new_id),
+            received: SystemTime::now(),
+            remote,
+            user: OnceLock::new(),
+            record: OnceLock::new(),
+        }
+    }
+
+    /// The trail of a request that is being answered.
+    pub(crate) fn of(head: &Parts) -> Option<&Self> {
+        head.extensions.get::<Arc<Self>>().map(Arc::as_ref)
+    }
+
+    /// The name of the request.
+    pub(crate) fn id(&self) -> &HeaderValue {
+        &self.id
+    }
+
+    /// The same as text.
+    pub(crate) fn id_text(&self) -> &str {
+        self.id.to_str().unwrap_or_default()
+    }
+
+    /// Who asks, as far as that is known.
+    pub(crate) fn user(&self) -> &str {
+        self.user.get().map_or("", |user| user.name.as_str())
+    }
+
+    fn record(&self) -> Option<MutexGuard<'_, Record>> {
+        self.record.get().map(|record| record.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Who asks is known: the policy decides what is written, and the first event is.
+    ///
+    /// # Errors
+    /// It cannot be written, and the request must not go on without that.
+    pub(crate) async fn known(
+        &self,
+        audit: Option<&Audit>,
+        metrics: &Metrics,
+        head: &Parts,
+        user: &Arc<User>,
+        info: &RequestInfo,
+    ) -> Result<(), Status> {
+        let _ = self.user.set(Arc::clone(user));
+        let Some(audit) = audit else { return Ok(()) };
+        if !self.open(audit, metrics, head, Some(user), info) {
+            return Ok(());
+        }
+        let Some(line) = self.line(Stage::RequestReceived) else { return Ok(()) };
+        metrics.audit_events.inc();
+        if !audit.sink.write(line).await && audit.sink.mode() == Mode::BlockingStrict {
+            metrics.audit_rejected.inc();
+            return Err(Status::internal("failed to store audit event"));
+        }
+        Ok(())
+    }
+
+    /// Nobody knows who asks.
+    pub(crate) fn unknown(
+        &self,
+        audit: Option<&Audit>,
+        metrics: &Metrics,
+        head: &Parts,
+        info: &RequestInfo,
+        shows_certificate: bool,
+    ) {
+        let Some(audit) = audit else { return };
+        if !self.open(audit, metrics, head, None, info) {
+            return;
+        }
+        if let Some(mut record) = self.record() {
+            record.is_stranger = true;
+            let message = attempted(head, shows_certificate);
+            record.event.response_status = Some(ResponseStatus { message, ..ResponseStatus::default() });
+        }
+    }
+
+    /// True: something is to be written.
+    fn open(
+        &self,
+        audit: &Audit,
+        metrics: &Metrics,
+        head: &Parts,
+        user: Option<&User>,
+        info: &RequestInfo,
+    ) -> bool {
+        let wanted = audit.policy.wanted(user, info);
+        metrics.audited(wanted.level);
+        if wanted.level == Level::None {
+            return false;
+        }
+        let uri = head.uri.path_and_query().map_or("", |target| target.as_str());
+        let event = Event {
+            kind: "Event",
+            api_version: API_VERSION,
+            level: wanted.level.name(),
+            audit_id: self.id_text().to_owned(),
+            request_uri: uri.to_owned(),
+            verb: info.verb().to_owned(),
+            user: user.map(Into::into).unwrap_or_default(),
+            source_ips: self.sources(&head.headers),
+            user_agent: head.headers.get(USER_AGENT).map(|v| user_agent(v.as_bytes())).unwrap_or_default(),
+            object_ref: info.is_resource_request().then(|| ObjectReference {
+                resource: info.resource().to_owned(),
+                namespace: info.namespace().to_owned(),
+                name: info.name().to_owned(),
+                api_group: info.group().to_owned(),
+                api_version: info.version().to_owned(),
+                subresource: info.subresource().to_owned(),
+                ..ObjectReference::default()
+            }),
+            request_received_timestamp: micro(self.received),
+            ..Event::default()
+        };
+        let record = Record { event, wanted, is_stranger: false, is_complete: false };
+        self.record.set(Mutex::new(record)).is_ok()
+    }
+
+    /// Whom the request came from and through. All but the last is what the client says.
+    fn sources(&self, headers: &HeaderMap) -> Vec<String> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let mut sources: Vec<IpAddr> =
+            text("x-forwarded-for").split(',').filter_map(|part| part.trim().parse().ok()).collect();
+        if let Ok(real) = text("x-real-ip").parse()
+            && !sources.contains(&real)
+        {
+            sources.push(real);
+        }
+        if let Some(remote) = self.remote.filter(|remote| sources.last() != Some(remote)) {
+            sources.push(remote);
+        }
+        sources.iter().map(ToString::to_string).collect()
+    }
+
+    /// The request goes on as somebody else (AC-2).
+    pub(crate) fn impersonated(&self, user: &User) {
+        if let Some(mut record) = self.record() {
+            record.event.impersonated_user = Some(user.into());
+        }
+    }
+
+    /// What was decided, and by whom (AC-124).
+    pub(crate) fn decided(&self, attributes: &Attributes<'_>, outcome: &Outcome, node_deny: Option<&str>) {
+        let Some(mut record) = self.record() else { return };
+        let annotations = &mut record.event.annotations;
+        if let Some(reason) = node_deny {
+            annotations.insert(NODE_DENY, reason.to_owned());
+        }
+        if outcome.verdict != Verdict::Allow && outcome.error.is_some() {
+            annotations.insert(REASON, "internal error".to_owned());
+            return;
+        }
+        let decision = if outcome.verdict == Verdict::Allow { "allow" } else { "forbid" };
+        annotations.insert(DECISION, decision.to_owned());
+        annotations.insert(REASON, outcome.reason(attributes));
+        if let Some(by) = outcome.by {
+            annotations.insert(AUTHORIZER, by.name().to_owned());
+        }
+    }
+
+    /// The body of the request, once it is decoded. It is asked for only where it is written.
+    pub(crate) fn request_object(&self, object: impl FnOnce() -> Value) {
+        let Some(mut record) = self.record() else { return };
+        let mut object = object();
+        if let Some(about) = &mut record.event.object_ref
+            && let Some(document) = object.as_object()
+        {
+            let fields = [
+                (&mut about.namespace, "namespace"),
+                (&mut about.name, "name"),
+                (&mut about.uid, "uid"),
+                (&mut about.resource_version, "resourceVersion"),
+            ];
+            for (known, field) in fields {
+                if known.is_empty() {
+                    meta::text(document, field).clone_into(known);
+                }
+            }
+        }
+        if record.wanted.level >= Level::Request {
+            if record.wanted.omits_managed_fields {
+                drop_managed_fields(&mut object);
+            }
+            record.event.request_object = Some(object);
+        }
+    }
+
+    /// The answer, before it takes the form that the client wants.
+    pub(crate) fn answered(&self, answer: Answer) -> Answer {
+        let Some(mut record) = self.record() else { return answer };
+        let (head, mut body) = answer.into_parts();
+        let code = head.status.as_u16();
+        if record.is_stranger {
+            if let Some(status) = &mut record.event.response_status {
+                status.code = code;
+            }
+            return Answer::from_parts(head, body);
+        }
+        let wants_body = record.wanted.level >= Level::RequestResponse;
+        // A list is made piece by piece: whoever wants to write it needs it whole.
+        if let (Body::Parts(_), true) = (&body, wants_body)
+            && let Body::Parts(parts) = body
+        {
+            body = Body::Whole(parts.flatten().collect::<Vec<u8>>().into());
+        }
+        let mut status = None;
+        if let Body::Whole(bytes) = &body
+            && head.headers.get(CONTENT_TYPE) == Some(&JSON)
+            && (wants_body || bytes.len() <= MAX_STATUS && may_be_status(head.status, bytes))
+            && let Ok(mut document) = serde_json::from_slice::<Value>(bytes)
+        {
+            status = ResponseStatus::of_document(&document, code);
+            if wants_body {
+                if record.wanted.omits_managed_fields {
+                    drop_managed_fields(&mut document);
+                }
+                record.event.response_object = Some(document);
+            }
+        }
+        let mut status = status.unwrap_or_else(|| ResponseStatus::of_code(code));
+        // What is refused for what is in it may be quoted; these are refused for who asks, or for a name.
+        if record.wanted.omits_messages && !matches!(code, 401 | 403 | 404 | 409) {
+            status.message.clear();
+            status.details = None;
+        }
+        record.event.response_status = Some(status);
+        Answer::from_parts(head, body)
+    }
+
+    /// The head of an answer goes out whose body goes on.
+    pub(crate) async fn started(&self, audit: &Audit, metrics: &Metrics) {
+        self.write(audit, metrics, Stage::ResponseStarted).await;
+    }
+
+    /// The answer is ready, as a whole.
+    pub(crate) async fn complete(&self, audit: &Audit, metrics: &Metrics) {
+        let Some(stage) = self.last_stage() else { return };
+        self.write(audit, metrics, stage).await;
+    }
+
+    async fn write(&self, audit: &Audit, metrics: &Metrics, stage: Stage) {
+        let Some(line) = self.line(stage) else { return };
+        metrics.audit_events.inc();
+        // A failure is counted and logged where it happens.
+        let _ = audit.sink.write(line).await;
+    }
+
+    /// The request is over, in one way or the other. Nothing is written twice.
+    pub(crate) fn end(&self, audit: &Audit, metrics: &Metrics) {
+        let Some(stage) = self.last_stage() else { return };
+        if let Some(line) = self.line(stage) {
+            metrics.audit_events.inc();
+            audit.sink.send(line);
+        }
+    }
+
+    /// The stage of the last event, once.
+    fn last_stage(&self) -> Option<Stage> {
+        let mut record = self.record()?;
+        if std::mem::replace(&mut record.is_complete, true) {
+            return None;
+        }
+        if std::thread::panicking() {
+            record.event.response_status = Some(ResponseStatus {
+                status: "Failure".to_owned(),
+                message: "the server failed while it answered".to_owned(),
+                reason: "InternalError".to_owned(),
+                ..ResponseStatus::of_code(500)
+            });
+            return Some(Stage::Panic);
+        }
+        if record.is_stranger {
+            return Some(Stage::ResponseStarted);
+        }
+        // The client has gone before there was an answer.
+        record.event.response_status.get_or_insert_with(|| ResponseStatus {
+            status: "Success".to_owned(),
+            message: "Connection closed early".to_owned(),
+            ..ResponseStatus::of_code(200)
+        });
+        Some(Stage::ResponseComplete)
+    }
+
+    fn line(&self, stage: Stage) -> Option<Vec<u8>> {
+        let mut record = self.record()?;
+        if record.wanted.omitted.contains(stage) {
+            return None;
+        }
+        record.event.stage = stage.name();
+        record.event.stage_timestamp = match stage {
+            Stage::RequestReceived => record.event.request_received_timestamp.clone(),
+            _ => micro(SystemTime::now()),
+        };
+        let mut line = serde_json::to_vec(&record.event).ok()?;
+        line.push(b'\n');
+        Some(line)
+    }
+}
+
+/// Whether an answer may be a `Status`: every failure, and what some successes are answered with.
+fn may_be_status(code: StatusCode, bytes: &[u8]) -> bool {
+    !code.is_success() || memchr::memmem::find(bytes, br#""kind":"Status""#).is_some()
+}
+
+/// What a caller whom nobody knows has shown; never the thing itself.
+fn attempted(head: &Parts, shows_certificate: bool) -> String {
+    let scheme = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let scheme = scheme.trim().split_once(' ').map_or("", |(scheme, _)| scheme);
+    let shown: Vec<&str> = [
+        (scheme.eq_ignore_ascii_case("basic"), "basic"),
+        (scheme.eq_ignore_ascii_case("bearer"), "bearer"),
+        (shows_certificate, "x509"),
+    ]
+    .into_iter()
+    .filter_map(|(is_shown, name)| is_shown.then_some(name))
+    .collect();
+    match shown.is_empty() {
+        true => "Authentication failed, no credentials provided".to_owned(),
+        false => format!("Authentication failed, attempted: {}", shown.join(", ")),
+    }
+}
+
+fn micro(time: SystemTime) -> String {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since.as_secs()).unwrap_or_default();
+    Instant { seconds, nanoseconds: since.subsec_nanos() }.to_micro()
+}
+
+fn new_id() -> HeaderValue {
+    let mut random = [0_u8; 16];
+    // Without randomness requests share a name, which harms nobody but whoever reads the log.
+    let _ = getrandom::fill(&mut random);
+    HeaderValue::from_str(&meta::uuid(random)).unwrap_or(HeaderValue::from_static("unknown"))
+}

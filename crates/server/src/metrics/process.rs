@@ -1,0 +1,64 @@
+//! What the system knows of this process, under the names that all Prometheus clients use.
+
+use std::fmt;
+use std::fs;
+use std::time::SystemTime;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+/// Read anew each time that it is asked for. What the system does not say is left out.
+#[derive(Debug)]
+pub(super) struct Process;
+
+/// Bytes in a page and ticks in a second, as on every Linux that Rust is built for by default.
+const PAGE: f64 = 4096.0;
+const TICKS: f64 = 100.0;
+
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut write = |name: &str, help: &str, value: Option<f64>| match value {
+            Some(value) => {
+                let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+                ConstGauge::new(value).encode(metric)
+            }
+            None => Ok(()),
+        };
+        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        // After the name of the program, which may hold anything.
+        let fields: Vec<f64> = stat
+            .rsplit_once(')')
+            .map(|(_, rest)| rest.split_whitespace().skip(1).map(|f| f.parse().unwrap_or_default()).collect())
+            .unwrap_or_default();
+        let field = |at: usize| fields.get(at).copied();
+        write("process_resident_memory_bytes", "Memory in use", field(20).map(|pages| pages * PAGE))?;
+        write("process_virtual_memory_bytes", "Memory mapped", field(19))?;
+        write(
+            "process_open_fds",
+            "Open files",
+            fs::read_dir("/proc/self/fd").ok().map(|d| count(d.count())),
+        )?;
+        write("process_max_fds", "How many files may be open", max_files())?;
+        write("process_start_time_seconds", "When it began", field(18).and_then(started))
+    }
+}
+
+fn count(number: usize) -> f64 {
+    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+fn max_files() -> Option<f64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next()?.parse().ok())
+}
+
+/// The moment so many ticks after the machine began.
+fn started(ticks: f64) -> Option<f64> {
+    let uptime: f64 = fs::read_to_string("/proc/uptime").ok()?.split_whitespace().next()?.parse().ok()?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs_f64();
+    Some(now - uptime + ticks / TICKS)
+}

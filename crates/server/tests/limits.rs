@@ -1,0 +1,227 @@
+//! What the server does when there is too much to do, when it is to stop, and when its files change.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
+
+mod common;
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use common::tls::Tls;
+use common::{REVIEW, REVIEWS, Setup, Started, scratch, start, start_with};
+use portcullis_pki::ca::Usage;
+use portcullis_server::bootstrap::Bootstrap;
+use portcullis_server::config::Limits;
+use portcullis_server::serving_certificate::ServingCertificate;
+
+const SELF: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+const SELF_REVIEW: &str = r#"{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{"nonResourceAttributes":{"verb":"get","path":"/livez"}}}"#;
+
+/// Half of a review; the rest of it is returned.
+fn begin_review(tls: &mut Tls) -> &'static str {
+    let (head, tail) = REVIEW.split_at(20);
+    let length = REVIEW.len();
+    let request = format!("POST {REVIEWS} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{head}");
+    tls.send(request.as_bytes());
+    tail
+}
+
+fn wait_for_metric(server: &Started, line: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !server.app.metrics().render().unwrap().lines().any(|found| found == line) {
+        assert!(Instant::now() < deadline, "{line}\n{}", server.app.metrics().render().unwrap());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn requests_beyond_the_limit_are_told_to_come_back_and_reads_go_on() {
+    let limits = Limits { mutating_in_flight: 1, shutdown: Duration::from_secs(1), ..Limits::default() };
+    let server = start_with(Setup { limits, ..Setup::default() });
+    let jane = server.user("jane", &[]);
+    assert_eq!(server.post(SELF, SELF_REVIEW).by(&jane).send().code, 201);
+    let mut tls = Tls::open(&server);
+    let tail = begin_review(&mut tls);
+    wait_for_metric(&server, r#"apiserver_current_inflight_requests{request_kind="mutating"} 1"#);
+    let refused = server.post(SELF, SELF_REVIEW).by(&jane).send();
+    assert_eq!(refused.code, 429);
+    assert_eq!(refused.header("retry-after"), "1");
+    assert_eq!(refused.text(), "Too many requests, please try again later.\n");
+    // Reads have a limit of their own, administrators none.
+    assert_eq!(server.get("/version").by(&jane).send().code, 200);
+    assert_eq!(server.post(REVIEWS, REVIEW).by(&server.admin()).send().code, 201);
+    tls.send(tail.as_bytes());
+    assert_eq!(tls.answer().0, 201);
+    wait_for_metric(&server, r#"apiserver_current_inflight_requests{request_kind="mutating"} 0"#);
+    assert_eq!(server.post(SELF, SELF_REVIEW).by(&jane).send().code, 201);
+    let metrics = server.app.metrics().render().unwrap();
+    assert!(
+        metrics.lines().any(|line| line.starts_with("apiserver_request_terminations_total{verb=\"POST\"")
+            && line.contains("code=\"429\"")
+            && line.ends_with("} 1")),
+        "{metrics}"
+    );
+    tls.cut();
+}
+
+#[test]
+fn watches_and_health_checks_are_answered_when_all_places_are_taken() {
+    let limits = Limits {
+        mutating_in_flight: 1,
+        read_only_in_flight: 1,
+        shutdown: Duration::from_secs(1),
+        ..Limits::default()
+    };
+    let server = start_with(Setup { limits, is_cluster: true, ..Setup::default() });
+    // Two watches, neither of which counts.
+    let uri = "/api/v1/namespaces?watch=true&timeoutSeconds=600";
+    let watch = || {
+        let mut tls = Tls::open(&server);
+        tls.send(format!("GET {uri} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+        tls
+    };
+    let (first, second) = (watch(), watch());
+    let line = r#"apiserver_longrunning_requests{verb="WATCH",group="",version="v1",resource="namespaces",subresource="",scope="cluster",component="apiserver"} 2"#;
+    wait_for_metric(&server, line);
+    assert_eq!(server.get("/version").send().code, 200);
+    assert_eq!(server.get("/readyz").send().text(), "ok");
+    first.cut();
+    second.cut();
+    wait_for_metric(&server, &line.replace("} 2", "} 0"));
+}
+
+#[test]
+fn a_request_that_takes_too_long_is_given_up() {
+    let limits = Limits { request: Duration::from_millis(200), ..Limits::default() };
+    let server = start_with(Setup { limits, ..Setup::default() });
+    let mut tls = Tls::open(&server);
+    begin_review(&mut tls);
+    let text = tls.rest();
+    assert!(text.starts_with("HTTP/1.1 504"), "{text}");
+    assert!(text.contains(r#""reason":"Timeout""#), "{text}");
+}
+
+#[test]
+fn a_server_that_is_about_to_stop_is_not_ready_and_serves_on() {
+    let server = start();
+    assert_eq!(server.get("/readyz/shutdown").by(&server.admin()).send().text(), "ok");
+    server.app.begin_shutdown();
+    let answer = server.get("/readyz").send();
+    assert_eq!(
+        (answer.code, answer.text()),
+        (500, "[+]ping ok\n[-]shutdown failed: reason withheld\nreadyz check failed\n")
+    );
+    assert_eq!(server.get("/livez").send().text(), "ok");
+    assert_eq!(server.post(REVIEWS, REVIEW).by(&server.admin()).send().code, 201);
+}
+
+#[test]
+fn a_watch_ends_whole_when_the_server_stops() {
+    let limits = Limits { shutdown: Duration::from_secs(60), ..Limits::default() };
+    let mut server = start_with(Setup { is_cluster: true, limits, ..Setup::default() });
+    let mut tls = Tls::open(&server);
+    let uri = "/api/v1/namespaces?watch=true&timeoutSeconds=600";
+    tls.send(format!("GET {uri} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+    let line = r#"apiserver_longrunning_requests{verb="WATCH",group="",version="v1",resource="namespaces",subresource="",scope="cluster",component="apiserver"} 1"#;
+    wait_for_metric(&server, line);
+    server.stop();
+    let text = tls.rest();
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    assert!(text.contains("\"ADDED\""), "{text}");
+    assert!(text.ends_with("\r\n0\r\n\r\n"), "the end is said: {text}");
+}
+
+/// The serial number of the certificate that is served, as openssl sees it.
+fn served_serial(server: &Started) -> String {
+    let mut client = Command::new("openssl")
+        .args(["s_client", "-connect", &server.address.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut show = Command::new("openssl")
+        .args(["x509", "-noout", "-serial"])
+        .stdin(client.stdout.take().unwrap())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _ = client.wait();
+    let out = show.stdout.take().unwrap();
+    assert!(show.wait().unwrap().success());
+    std::io::read_to_string(out).unwrap()
+}
+
+#[test]
+fn a_changed_serving_certificate_is_taken_up_and_a_broken_one_is_not() {
+    let server = start();
+    let (certificate, key) = (server.dir.join("apiserver.crt"), server.dir.join("apiserver.key"));
+    let mut serving = ServingCertificate::new(certificate.clone(), key.clone());
+    assert!(serving.take_up(&server.tls).unwrap());
+    assert!(!serving.take_up(&server.tls).unwrap(), "nothing has changed");
+    let before = served_serial(&server);
+    let new = server.issued(server.authority(), "kube-apiserver", &[], Usage::Server, SystemTime::now());
+    // The certificate alone: its key is another one.
+    fs::copy(&new.certificate, &certificate).unwrap();
+    assert!(serving.take_up(&server.tls).is_err());
+    assert_eq!(served_serial(&server), before);
+    assert!(!serving.take_up(&server.tls).unwrap(), "what was refused is told once");
+    fs::copy(&new.key, &key).unwrap();
+    assert!(serving.take_up(&server.tls).unwrap());
+    let after = served_serial(&server);
+    assert_ne!(after, before);
+    fs::File::create(&key).unwrap().write_all(b"no key").unwrap();
+    assert!(serving.take_up(&server.tls).is_err());
+    fs::remove_file(&key).unwrap();
+    assert!(serving.take_up(&server.tls).is_err());
+    assert_eq!(served_serial(&server), after);
+}
+
+#[test]
+fn keys_that_others_could_read_no_longer_can_be() {
+    let dir = scratch();
+    let prepare = || Bootstrap::prepare(&dir, "127.0.0.1".parse().unwrap(), SystemTime::now()).unwrap();
+    drop(prepare());
+    let keys = ["ca.key", "apiserver.key", "admin.key"];
+    for key in keys {
+        fs::set_permissions(dir.join(key), Permissions::from_mode(0o644)).unwrap();
+    }
+    drop(prepare());
+    for key in keys {
+        assert_eq!(fs::metadata(dir.join(key)).unwrap().permissions().mode() & 0o777, 0o600, "{key}");
+    }
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn what_is_stored_and_who_decided_is_counted() {
+    let server = start_with(Setup { is_cluster: true, ..Setup::default() });
+    let admin = server.admin();
+    let pod = serde_json::json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let pods = "/api/v1/namespaces/default/pods";
+    let has = |line: &str| {
+        let answer = server.get("/metrics").by(&admin).send();
+        assert!(answer.text().lines().any(|found| found == line), "{line}\n{}", answer.text());
+    };
+    has(r#"apiserver_storage_objects{resource="pods"} 0"#);
+    has(r#"apiserver_storage_objects{resource="namespaces"} 4"#);
+    let made = server.post(pods, pod.to_string()).by(&admin).send();
+    assert_eq!(made.code, 201, "{}", made.text());
+    has(r#"apiserver_storage_objects{resource="pods"} 1"#);
+    has(r#"node_authorizer_graph_actions_duration_seconds_count{operation="AddPod"} 1"#);
+    has("portcullis_graph_lag_revisions 0");
+    let gone = format!("{pods}/p?gracePeriodSeconds=0");
+    assert_eq!(server.request("DELETE", &gone).by(&admin).send().code, 200);
+    has(r#"apiserver_storage_objects{resource="pods"} 0"#);
+    let node = server.user("system:node:n0", &["system:nodes"]);
+    assert_eq!(server.get("/api/v1/nodes/n0").by(&node).send().code, 404);
+    has(r#"apiserver_authorization_decisions_total{type="Node",name="node",decision="allowed"} 1"#);
+    assert_eq!(server.get("/api/v1/namespaces/default/secrets/s").by(&node).send().code, 403);
+    has("portcullis_node_denials_total 1");
+    assert_eq!(server.get("/version").header("Authorization: Bearer x").send().code, 401);
+    has(r#"authentication_attempts_total{result="error"} 1"#);
+    assert!(server.app.metrics().render().unwrap().contains("\nprocess_resident_memory_bytes "));
+}
