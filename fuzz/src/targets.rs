@@ -10,6 +10,7 @@ mod policies;
 mod requests;
 mod review_lines;
 mod reviews;
+mod tokens;
 
 /// A reader of outside input.
 pub(crate) struct Target {
@@ -57,4 +58,11 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "csr-der", dictionary: certificates::DER, run: certificates::csr_der },
     Target { name: "certificate-pem", dictionary: certificates::PEM, run: certificates::certificate_pem },
     Target { name: "certificate-der", dictionary: certificates::DER, run: certificates::certificate_der },
+    Target { name: "token", dictionary: tokens::TOKEN, run: tokens::token },
+    Target { name: "token-key", dictionary: certificates::PEM, run: tokens::token_key },
+    Target {
+        name: "authentication-configuration",
+        dictionary: tokens::CONFIGURATION,
+        run: tokens::authentication_configuration,
+    },
 ];

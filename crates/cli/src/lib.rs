@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod audit_flags;
+pub mod authentication_flags;
 pub mod authorization;
 mod backups;
 pub mod bench;

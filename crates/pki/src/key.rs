@@ -114,6 +114,18 @@ impl KeyPair {
         &self.private
     }
 
+    pub(crate) fn is_rsa(&self) -> bool {
+        matches!(self.inner, Inner::Rsa(_))
+    }
+
+    /// An ECDSA key as PKCS#8, whatever it was read from.
+    pub(crate) fn to_pkcs8(&self) -> Option<Vec<u8>> {
+        match &self.inner {
+            Inner::Ecdsa(key, _) => Some(key.to_pkcs8v1().ok()?.as_ref().to_vec()),
+            Inner::Rsa(_) => None,
+        }
+    }
+
     /// The public key: a DER SubjectPublicKeyInfo.
     pub fn public_der(&self) -> &[u8] {
         &self.public

@@ -2,12 +2,14 @@
 //!
 //! There is no clock, no file and no socket in this crate: bytes come in, time is an argument, proofs go out. A proof
 //! is a type that one module alone can make: an [`Identity`] is a verified chain, a
-//! [`Csr`] is a request whose signature was checked. Only [`tls`] names the TLS library.
+//! [`Csr`] is a request whose signature was checked. Only [`tls`] names the TLS library,
+//! only [`jwt`] the one for tokens.
 
 pub mod ca;
 pub mod cert;
 pub mod csr;
 mod der;
+pub mod jwt;
 pub mod key;
 pub mod name;
 pub mod pem;

@@ -334,3 +334,30 @@ fn what_stays_allowed_is_never_refused_while_other_objects_change() {
         }
     });
 }
+
+#[test]
+fn the_place_of_a_webhook_denies_until_somebody_asks_it() {
+    use portcullis_policy::chain::Outcome;
+    use portcullis_policy::engine::EngineError;
+
+    let config = |modes: &[Mode], webhooks| EngineConfig {
+        modes: modes.to_vec(),
+        webhooks,
+        ..EngineConfig::default()
+    };
+    let user = User::new("jane", ["system:authenticated"]);
+    let attributes = Attributes { user: &user, verb: "get", path: "/version", resource: None };
+    let before = LiveEngine::new(&config(&[Mode::Webhook, Mode::AlwaysAllow], true)).unwrap();
+    assert!(matches!(before.authorize(&attributes), Outcome::Deny(Mode::Webhook, _)));
+    let after = LiveEngine::new(&config(&[Mode::AlwaysAllow, Mode::Webhook], true)).unwrap();
+    assert!(after.authorize(&attributes).is_allow());
+    // AC-90: only this mode may be there twice, and only where somebody asks.
+    assert!(LiveEngine::new(&config(&[Mode::Webhook, Mode::Rbac, Mode::Webhook], true)).is_ok());
+    assert_eq!(config(&[Mode::Webhook], false).errors(), [EngineError::Webhook]);
+    assert!(matches!(
+        config(&[Mode::Rbac, Mode::Webhook, Mode::Rbac], true).errors().as_slice(),
+        [EngineError::RepeatedMode(_)]
+    ));
+    let listing = before.rules_for(&user, "default");
+    assert!(listing.incomplete && listing.evaluation_error().is_some());
+}

@@ -22,6 +22,7 @@ use portcullis_pki as pki;
 use portcullis_policy as policy;
 
 use crate::audit::Trail;
+use crate::authn::Caller;
 use crate::go::{quoted, sanitized};
 use crate::metrics::Metrics;
 use crate::status::{Answer, Details, Status, internal_error};
@@ -302,14 +303,15 @@ impl Authorization {
     /// The answer for a caller who may not.
     pub(crate) async fn admit(
         &self,
-        user: Arc<User>,
+        caller: &Caller,
         info: &RequestInfo,
         target: &str,
         metrics: &Metrics,
         trail: &Trail,
     ) -> Result<Permit, Box<Answer>> {
         let started = Instant::now();
-        let attributes = info.attributes(&user);
+        let user = caller.user();
+        let attributes = info.attributes(user);
         let outcome = self.ask(&attributes).await;
         metrics.authorized(&outcome, started.elapsed());
         // A sequence counts for itself.
@@ -318,7 +320,7 @@ impl Authorization {
         }
         self.record(&attributes, &outcome, metrics, trail);
         if outcome.verdict == Verdict::Allow {
-            return Ok(Permit { user });
+            return Ok(Permit { user: Arc::clone(user) });
         }
         if let Some(error) = &outcome.error {
             return Err(Box::new(internal_error(target, error)));

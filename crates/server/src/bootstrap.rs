@@ -1,4 +1,5 @@
-//! The first start: a certificate authority, a serving certificate and an administrator, all under `--data-dir`.
+//! The first start: a certificate authority, a serving certificate, an administrator and a key for tokens, all under
+//! `--data-dir`.
 //! Later starts reuse what is there, and renew what is about to expire.
 //!
 //! Files are written whole: under another name first, then renamed. Keys can be read by their owner only.
@@ -26,8 +27,8 @@ const LEAF_LIFETIME: Duration = Duration::from_secs(365 * DAY.as_secs());
 const RENEW_BEFORE: Duration = Duration::from_secs(30 * DAY.as_secs());
 
 /// What only the owner may read.
-const PRIVATE: [&str; 6] =
-    ["admin.key", "admin.kubeconfig", "apiserver.key", "ca.key", "objects.redb", "objects.redb.lock"];
+const PRIVATE: [&str; 7] =
+    ["admin.key", "admin.kubeconfig", "apiserver.key", "ca.key", "objects.redb", "objects.redb.lock", "sa.key"];
 
 /// The names that in-cluster clients use for the API server.
 const SERVICE_NAMES: [&str; 5] = [
@@ -82,6 +83,14 @@ pub enum BootstrapError {
     /// A key cannot be made.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// A file holds no key.
+    #[error("{}: {source}", path.display())]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: KeyError,
+    },
     /// The serving certificate is not taken.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -138,6 +147,20 @@ impl Bootstrap {
             bind_address,
             _lock: lock,
         })
+    }
+
+    /// The key that tokens of service accounts are signed with, in `sa.key`; made if it is not there.
+    ///
+    /// # Errors
+    /// The file cannot be read or written, or holds no key.
+    pub fn service_account_key(&self) -> Result<KeyPair, BootstrapError> {
+        let path = self.dir.join("sa.key");
+        if let Some(text) = read(&path)? {
+            return KeyPair::from_pem(&text).map_err(|source| BootstrapError::KeyFile { path, source });
+        }
+        let key = KeyPair::generate()?;
+        write(&path, &key.to_pem(), 0o600)?;
+        Ok(key)
     }
 
     /// The certificate of the authority that vouches for the server, as PEM.

@@ -19,8 +19,6 @@ pub struct ServeConfig {
     pub bind_address: IpAddr,
     /// The port (`--secure-port`); 0 for any free one.
     pub secure_port: u16,
-    /// Whether requests without credentials are served as `system:anonymous` (`--anonymous-auth`, AN-110).
-    pub anonymous_auth: bool,
     /// Old API versions that are switched on (`--runtime-config`).
     pub runtime_config: RuntimeConfig,
     /// What one client may take up.
@@ -33,7 +31,6 @@ impl Default for ServeConfig {
             data_dir: PathBuf::from("./portcullis-data"),
             bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             secure_port: 6443,
-            anonymous_auth: true,
             runtime_config: RuntimeConfig::default(),
             limits: Limits::default(),
         }

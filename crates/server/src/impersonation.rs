@@ -98,7 +98,7 @@ impl Wanted {
 }
 
 /// AN-122: the key of an extra value; as it is where it cannot be decoded.
-fn unescaped(key: &str) -> String {
+pub(crate) fn unescaped(key: &str) -> String {
     let mut bytes = key.bytes();
     let mut decoded = Vec::with_capacity(key.len());
     while let Some(byte) = bytes.next() {
@@ -196,6 +196,20 @@ impl Remembered {
     }
 }
 
+/// A user whom a caller may act as. Only [`impersonate`] makes one.
+#[derive(Debug)]
+pub(crate) struct Impersonated(Arc<User>);
+
+impl Impersonated {
+    pub(crate) fn user(&self) -> &User {
+        &self.0
+    }
+
+    pub(crate) fn into_user(self) -> Arc<User> {
+        self.0
+    }
+}
+
 /// The user that a request goes on as.
 ///
 /// # Errors
@@ -206,7 +220,7 @@ pub(crate) async fn impersonate(
     caller: &User,
     wanted: Wanted,
     info: &RequestInfo,
-) -> Result<Arc<User>, Status> {
+) -> Result<Impersonated, Status> {
     let last = remembered.of(caller);
     let modes = last.into_iter().chain(Mode::ALL.into_iter().filter(|mode| Some(*mode) != last));
     let mut refusal = None;
@@ -214,7 +228,7 @@ pub(crate) async fn impersonate(
         match check(authorization, mode, caller, &wanted, info).await {
             Ok(()) => {
                 remembered.keep(caller, mode);
-                return Ok(Arc::new(wanted.user(mode)));
+                return Ok(Impersonated(Arc::new(wanted.user(mode))));
             }
             Err(status) => refusal = refusal.or(Some(status)),
         }

@@ -11,7 +11,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use policy::User;
 use policy::chain::Mode;
 use portcullis_policy as policy;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder, text};
@@ -23,7 +22,7 @@ use prometheus_client::registry::Registry;
 
 use crate::api::route::{Labels, Route};
 use crate::audit::Level;
-use crate::authn::Unauthorized;
+use crate::authn::{Caller, Unauthorized};
 use crate::authz::{Outcome, Verdict};
 use crate::webhook::WebhookMetrics;
 
@@ -344,14 +343,15 @@ impl Metrics {
     }
 
     /// Counts whether it was found out who asks.
-    pub(crate) fn authenticated(&self, result: &Result<Arc<User>, Unauthorized>) {
+    pub(crate) fn authenticated(&self, result: &Result<Caller, Unauthorized>) {
         let [success, error, failure] = &self.authentication;
         match result {
-            Ok(user) => {
+            Ok(caller) => {
                 success.inc();
-                self.users.get_or_create(&UserLabels { username: told_apart(&user.name) }).inc();
+                let username = told_apart(&caller.user().name);
+                self.users.get_or_create(&UserLabels { username }).inc();
             }
-            Err(Unauthorized::Anonymous) => drop(failure.inc()),
+            Err(cause) if cause.is_for_want_of_credentials() => drop(failure.inc()),
             Err(_) => drop(error.inc()),
         }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, WARNING};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request};
 use http_body_util::BodyExt;
@@ -21,11 +21,12 @@ use tokio::time::timeout;
 
 use crate::api::discovery::Documents;
 use crate::api::health::Check;
+use crate::api::rest::options;
 use crate::api::rest::target::Target;
 use crate::api::route::{Action, Route};
 use crate::api::{self, Asked, finish, pretty};
 use crate::audit::{AUDIT_ID, Audit, Trail};
-use crate::authn::{Authentication, Peer, is_anonymous};
+use crate::authn::{Authentication, Peer, is_anonymous, spare_space};
 use crate::authz::Authorization;
 use crate::backend::Backend;
 use crate::body::Body;
@@ -324,10 +325,12 @@ async fn respond(
         None => Route::of(info.path(), &app.documents),
     };
 
-    let authenticated = app.authentication.authenticate(&connection.peer, &head.headers, SystemTime::now());
+    let authenticating =
+        app.authentication.authenticate(&connection.peer, &head.headers, info.path(), SystemTime::now());
+    let authenticated = authenticating.await;
     app.metrics.authenticated(&authenticated);
-    let user = match authenticated {
-        Ok(user) => user,
+    let caller = match authenticated {
+        Ok(caller) => caller,
         Err(cause) => {
             tracing::debug!(audit_id = trail.id_text(), %cause, "unauthorized");
             let shows_certificate = connection.peer.shows_certificate();
@@ -335,18 +338,20 @@ async fn respond(
             return (route, Status::unauthorized().into_answer(), true);
         }
     };
-    let is_stranger = is_anonymous(&user);
-    if let Err(status) = trail.known(app.audit.as_ref(), &app.metrics, head, &user, &info).await {
+    let is_stranger = is_anonymous(caller.user());
+    let warning = caller.warning().or_else(|| spare_space(&head.headers)).and_then(options::warning);
+    if let Err(status) = trail.known(app.audit.as_ref(), &app.metrics, head, caller.user(), &info).await {
         return (route, status.into_answer(), is_stranger);
     }
     // AN-120, AN-152: the request goes on as somebody else.
-    let user = match Wanted::read(&head.headers) {
-        Ok(None) => user,
+    let caller = match Wanted::read(&head.headers) {
+        Ok(None) => caller,
         Ok(Some(wanted)) => {
+            let user = Arc::clone(caller.user());
             match impersonate(&app.authorization, &app.impersonators, &user, wanted, &info).await {
                 Ok(other) => {
-                    trail.impersonated(&other);
-                    other
+                    trail.impersonated(other.user());
+                    caller.acting_as(other)
                 }
                 Err(status) => return (route, status.into_answer(), is_stranger),
             }
@@ -354,26 +359,30 @@ async fn respond(
         Err(status) => return (route, status.into_answer(), is_stranger),
     };
 
-    let _entered = match app.in_flight.enter(route, info.verb(), &user) {
+    let _entered = match app.in_flight.enter(route, info.verb(), caller.user()) {
         Ok(entered) => entered,
         Err(answer) => {
             app.metrics.terminated(route, &head.method, answer.status());
             return (route, *answer, is_stranger);
         }
     };
-    let permit = match app.authorization.admit(user, &info, target, &app.metrics, trail).await {
+    let permit = match app.authorization.admit(&caller, &info, target, &app.metrics, trail).await {
         Ok(permit) => permit,
         Err(refusal) => return (route, *refusal, is_stranger),
     };
     let answering = api::answer(app, permit, Asked { route, target: about, info: &info }, head, body);
-    if is_watch(route) {
-        return (route, answering.await, is_stranger);
+    let mut answer = if is_watch(route) {
+        answering.await
+    } else {
+        timeout(app.limits.request, answering).await.unwrap_or_else(|_| {
+            let answer = Status::late().into_answer();
+            app.metrics.terminated(route, &head.method, answer.status());
+            answer
+        })
+    };
+    if let Some(warning) = warning {
+        answer.headers_mut().append(WARNING, warning);
     }
-    let answer = timeout(app.limits.request, answering).await.unwrap_or_else(|_| {
-        let answer = Status::late().into_answer();
-        app.metrics.terminated(route, &head.method, answer.status());
-        answer
-    });
     (route, answer, is_stranger)
 }
 

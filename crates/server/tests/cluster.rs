@@ -396,7 +396,8 @@ fn controllers_end_when_they_are_told_to() {
     let direct = Direct::open(&engine_config(), None);
     let backend = Arc::clone(&direct.cluster.backend);
     direct.runtime.block_on(async {
-        let controllers = portcullis_server::controller::Controllers::start(&backend, "authority").await;
+        let controllers =
+            portcullis_server::controller::Controllers::start(&backend, "authority", None).await;
         controllers.stop().await;
     });
     // Nobody holds the store any more but the cluster and this test.

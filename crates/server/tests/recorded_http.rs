@@ -233,6 +233,14 @@ macro_rules! topics {
 }
 
 topics! {
+    credentials_are_answered_as_recorded "authn-credentials",
+    bootstrap_tokens_are_answered_as_recorded "bootstrap-tokens",
+    impersonation_is_answered_as_recorded "impersonation",
+    nodes_that_write_other_things_are_answered_as_recorded "noderestriction-misc",
+    token_reviews_are_answered_as_recorded "review-token",
+    tokens_in_secrets_are_answered_as_recorded "sa-legacy-tokens",
+    token_requests_are_answered_as_recorded "sa-token-request",
+    tokens_of_accounts_are_taken_as_recorded "sa-token-use",
     bodies_are_answered_as_recorded "bodies",
     core_objects_are_answered_as_recorded "core-objects",
     certificate_admission_is_answered_as_recorded "csr-admission",

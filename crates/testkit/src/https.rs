@@ -7,9 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, StreamOwned};
 use serde_json::Value;
 
 /// No answer takes longer in a test that goes well.
@@ -19,30 +20,42 @@ type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
 /// Whom a client trusts, and who it is.
 #[derive(Clone, Debug)]
-pub struct Identity(Arc<ClientConfig>);
+pub struct Identity {
+    config: Arc<ClientConfig>,
+    token: Option<String>,
+}
 
 impl Identity {
     /// Reads PEM files: the authority of the server, and the client's certificate and key.
     pub fn read(authority: &Path, certificate: &Path, key: &Path) -> Self {
-        let chain = |path: &Path| -> Vec<CertificateDer<'static>> {
-            CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap).collect()
-        };
-        let mut roots = RootCertStore::empty();
-        chain(authority).into_iter().for_each(|root| roots.add(root).unwrap());
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
+        let config = trusting(authority)
             .with_client_auth_cert(chain(certificate), PrivateKeyDer::from_pem_file(key).unwrap())
             .unwrap();
-        Self(Arc::new(config))
+        Self { config: Arc::new(config), token: None }
+    }
+
+    /// Reads the authority of the server; the client shows a token with every request.
+    pub fn with_token(authority: &Path, token: &str) -> Self {
+        let config = trusting(authority).with_no_client_auth();
+        Self { config: Arc::new(config), token: Some(token.to_owned()) }
     }
 
     /// The administrator in a data directory of `portcullis serve`.
     pub fn admin(data: &Path) -> Self {
         Self::read(&data.join("ca.crt"), &data.join("admin.crt"), &data.join("admin.key"))
     }
+}
+
+fn chain(path: &Path) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap).collect()
+}
+
+fn trusting(authority: &Path) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+    let mut roots = RootCertStore::empty();
+    chain(authority).into_iter().for_each(|root| roots.add(root).unwrap());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    versions.unwrap().with_root_certificates(roots)
 }
 
 /// An answer.
@@ -68,12 +81,18 @@ pub struct Client {
     address: SocketAddr,
     identity: Identity,
     stream: Option<Stream>,
+    connections: usize,
 }
 
 impl Client {
     /// A client of the server at an address of this machine.
     pub fn new(address: SocketAddr, identity: &Identity) -> Self {
-        Self { address, identity: identity.clone(), stream: None }
+        Self { address, identity: identity.clone(), stream: None, connections: 0 }
+    }
+
+    /// How many connections were made.
+    pub fn connections(&self) -> usize {
+        self.connections
     }
 
     fn connected(&mut self) -> io::Result<&mut Stream> {
@@ -82,8 +101,10 @@ impl Client {
             tcp.set_nodelay(true)?;
             tcp.set_read_timeout(Some(PATIENCE))?;
             let name = ServerName::from(self.address.ip());
-            let tls = ClientConnection::new(Arc::clone(&self.identity.0), name).map_err(io::Error::other)?;
+            let tls =
+                ClientConnection::new(Arc::clone(&self.identity.config), name).map_err(io::Error::other)?;
             self.stream = Some(BufReader::new(StreamOwned::new(tls, tcp)));
+            self.connections += 1;
         }
         self.stream.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
@@ -93,8 +114,9 @@ impl Client {
     /// # Errors
     /// The connection broke. Whether the server has done what it was asked to do is not known then.
     pub fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Answer> {
+        let token = self.identity.token.clone();
         let answer = self.connected().and_then(|stream| {
-            send(stream, method, path, body)?;
+            send(stream, method, path, token.as_deref(), body)?;
             let head = Head::read(stream)?;
             let mut body = Vec::new();
             match head.length {
@@ -133,8 +155,9 @@ impl Client {
     /// # Errors
     /// The connection broke.
     pub fn watch(mut self, path: &str) -> io::Result<Events> {
+        let token = self.identity.token.clone();
         let stream = self.connected()?;
-        send(stream, "GET", path, None)?;
+        send(stream, "GET", path, token.as_deref(), None)?;
         let head = Head::read(stream)?;
         assert_eq!((head.code, head.length), (200, None), "{path}");
         let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
@@ -142,11 +165,19 @@ impl Client {
     }
 }
 
-fn send(stream: &mut Stream, method: &str, path: &str, body: Option<&Value>) -> io::Result<()> {
+fn send(
+    stream: &mut Stream,
+    method: &str,
+    path: &str,
+    token: Option<&str>,
+    body: Option<&Value>,
+) -> io::Result<()> {
     let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let body = body.map(Value::to_string).unwrap_or_default();
+    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {content}\r\nContent-Length: {}\r\n\r\n{body}",
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{token}Content-Type: {content}\r\nContent-Length: \
+         {}\r\n\r\n{body}",
         body.len(),
     );
     stream.get_mut().write_all(request.as_bytes())?;

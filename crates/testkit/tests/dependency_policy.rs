@@ -18,7 +18,8 @@ const BANNED: &[&str] =
     &["native-tls", "openssl", "openssl-sys", "ring", "rustls-pemfile", "serde_yaml", "serde_yml"];
 
 /// Crates that one member alone may name.
-const CONFINED: &[(&str, &str)] = &[("axum", "server"), ("k8s-openapi", "client"), ("kube", "client")];
+const CONFINED: &[(&str, &str)] =
+    &[("axum", "server"), ("jsonwebtoken", "pki"), ("k8s-openapi", "client"), ("kube", "client")];
 
 /// Licences that may be used.
 const LICENCES: &[&str] = &[
@@ -35,9 +36,12 @@ const LICENCES: &[&str] = &[
 
 /// Crates that are compiled in two versions, and who must move before that ends.
 const DUPLICATES: &[(&str, &str)] = &[
+    ("base64", "jsonwebtoken, to base64 0.23"),
+    ("signature", "jsonwebtoken, to signature 3"),
     ("syn", "zerocopy-derive, to syn 3; build time only"),
     ("thiserror", "cel, to thiserror 2"),
     ("thiserror-impl", "cel, to thiserror 2"),
+    ("untrusted", "aws-lc-rs, whose defaults jsonwebtoken asks for, to untrusted 0.9"),
 ];
 
 /// Every crate of the build for this machine, tests and build scripts included: name, version and licence.

@@ -8,10 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
-use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::audit::Audit;
-use portcullis_server::authn::Authentication;
 use portcullis_server::authz::Authorization;
 use portcullis_server::bootstrap::Bootstrap;
 use portcullis_server::cluster::seed::{SeedError, Seeded};
@@ -21,13 +19,13 @@ use portcullis_server::controller::Controllers;
 use portcullis_server::logging;
 use portcullis_server::metrics::Metrics;
 use portcullis_server::serving_certificate::{self, ServingCertificate};
-use portcullis_server::token_file::TokenFile;
 use portcullis_server::{App, Server};
 use portcullis_store::embedded::Options;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::audit_flags::AuditFlags;
+use crate::authentication_flags::{AuthenticationFlags, AuthenticationSettings};
 use crate::authorization::{AuthorizationFlags, Prepared};
 use crate::backups;
 use crate::engine_flags::EngineFlags;
@@ -56,6 +54,9 @@ pub struct ServeArgs {
     engine: EngineFlags,
 
     #[command(flatten)]
+    authentication: AuthenticationFlags,
+
+    #[command(flatten)]
     authorization: AuthorizationFlags,
 
     #[command(flatten)]
@@ -75,14 +76,6 @@ pub struct ServeArgs {
     /// The port to listen on; 0 for any that is free
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     secure_port: u16,
-
-    /// Users with tokens: a CSV file of token, user name, user uid, and groups within quotes. Read at start
-    #[arg(long, value_name = "FILE")]
-    token_auth_file: Option<PathBuf>,
-
-    /// Serve requests without credentials as system:anonymous
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
-    anonymous_auth: bool,
 
     /// Switch old API versions on: GROUP/VERSION=true, comma separated. There are authorization.k8s.io/v1beta1,
     /// rbac.authorization.k8s.io/v1beta1 and rbac.authorization.k8s.io/v1alpha1
@@ -118,22 +111,19 @@ enum LoggingFormat {
 /// Flags or objects that cannot be used, or an address or a directory that cannot be had.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     log(args.logging_format, args.verbosity);
-    let mut config = ServeConfig {
+    let config = ServeConfig {
         data_dir: args.data_dir.clone(),
         bind_address: args.bind_address,
         secure_port: args.secure_port,
-        anonymous_auth: args.anonymous_auth,
         runtime_config: RuntimeConfig::parse(&args.runtime_config).map_err(Failure::input)?,
         limits: args.limits.limits()?,
     };
     let metrics = Metrics::default();
     let (engine, authorization) = args.authorization.prepare(&args.engine, &metrics.webhooks)?;
     let engine = EngineConfig { default_policy: args.default_policy, masters_first: true, ..engine };
-    if config.anonymous_auth && engine.modes.contains(&Mode::AlwaysAllow) && !authorization.is_file() {
-        tracing::warn!("--anonymous-auth is off: mode AlwaysAllow would let everybody in (AN-111)");
-        config.anonymous_auth = false;
-    }
-    let tokens = args.token_auth_file.as_deref().map(tokens).transpose()?;
+    // A file that lets everybody in says so where everybody can read it (AN-111).
+    let modes = if authorization.is_file() { &[] } else { &*engine.modes };
+    let authentication = args.authentication.settings(modes)?;
     let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
         .map_err(Failure::unreachable)?;
     let runtime = tokio::runtime::Runtime::new()
@@ -141,9 +131,8 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let certificate = serving_certificate(&args.limits, &config.data_dir, &bootstrap)?;
     let audit = args.audit.open(&metrics)?;
     runtime.spawn(certificate.follow(bootstrap.tls.clone(), serving_certificate::INTERVAL));
-    let tokens = tokens.unwrap_or_default();
     let decisions = Decisions { engine, authorization, metrics };
-    runtime.block_on(serve(args, &config, decisions, tokens, &bootstrap, audit))
+    runtime.block_on(serve(args, &config, decisions, authentication, &bootstrap, audit))
 }
 
 /// What decides, and counts what it decided.
@@ -157,7 +146,7 @@ async fn serve(
     args: &ServeArgs,
     config: &ServeConfig,
     decisions: Decisions,
-    tokens: TokenFile,
+    authentication: AuthenticationSettings,
     bootstrap: &Bootstrap,
     audit: Option<Audit>,
 ) -> Result<ExitCode, Failure> {
@@ -170,8 +159,7 @@ async fn serve(
         error => Failure::unreachable(error),
     })?;
     tell(&seeded, &store);
-    let authentication =
-        Authentication::new(bootstrap.clients.clone(), config.anonymous_auth).with_tokens(tokens);
+    let (authentication, accounts, authorities) = authentication.over(bootstrap, &cluster.backend)?;
     let authorization = Authorization::new(Arc::clone(&cluster.engine));
     let members = cluster.engine.chain().members();
     let (authorization, reloader) = prepared.begin(authorization, members, &metrics.webhooks)?;
@@ -183,7 +171,8 @@ async fn serve(
     let app = Arc::new(app.with_metrics(metrics).with_backend(Arc::clone(&cluster.backend)));
     let backups = backups::write_when_told(Arc::clone(&cluster.backend), config.data_dir.join(BACKUPS));
     let backups = tokio::spawn(backups);
-    let controllers = Controllers::start(&cluster.backend, bootstrap.authority_pem()).await;
+    let reloads = tokio::spawn(authorities.follow(Arc::clone(&app)));
+    let controllers = Controllers::start(&cluster.backend, bootstrap.authority_pem(), Some(accounts)).await;
     let address = SocketAddr::new(config.bind_address, config.secure_port);
     let server = Server::bind(address, bootstrap.tls.clone(), Arc::clone(&app)).await.map_err(|error| {
         Failure::unreachable(format_args!(
@@ -204,6 +193,7 @@ async fn serve(
     server.serve(told_to_stop(&app, args.limits.shutdown_delay_duration)).await;
     backups.abort();
     reloading.inspect(tokio::task::JoinHandle::abort);
+    reloads.abort();
     controllers.stop().await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
@@ -233,13 +223,6 @@ fn tell(seeded: &Seeded, store: &Path) {
             }
         }
     }
-}
-
-fn tokens(path: &Path) -> Result<TokenFile, Failure> {
-    let name = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::input(format_args!("cannot read --token-auth-file {name}: {error}")))?;
-    TokenFile::read(&text).map_err(|error| Failure::input(format_args!("--token-auth-file {name}: {error}")))
 }
 
 fn log(format: LoggingFormat, verbosity: u8) {

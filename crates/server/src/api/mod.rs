@@ -12,6 +12,7 @@ pub mod rest;
 pub mod reviews;
 pub mod route;
 mod self_review;
+mod token_review;
 mod version;
 
 use http::request::Parts;
@@ -57,8 +58,9 @@ pub(crate) async fn answer(
             reviews::answer(permit, app, kind, version, path, head, body).await
         }
         (Route::SelfReview, ..) => self_review::answer(permit, app, head, body).await,
+        (Route::TokenReview, ..) => token_review::answer(permit, app, head, body).await,
         (Route::Root | Route::Discovery, ..) => discovery::answer(permit, app, path, head),
-        (Route::Issuer(document), ..) => issuer::answer(permit, document, head),
+        (Route::Issuer(document), ..) => issuer::answer(permit, app, document, head),
         (Route::OpenApi, ..) => openapi::answer(permit, app, path, head),
     };
     answer.unwrap_or_else(Status::into_answer)

@@ -14,6 +14,7 @@ use super::issuer;
 use super::self_review;
 
 const SELF_REVIEWS: &str = "selfsubjectreviews";
+const TOKEN_REVIEWS: &str = "tokenreviews";
 
 /// What a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +55,8 @@ pub enum Route {
     Root,
     /// `selfsubjectreviews` (WH-110).
     SelfReview,
+    /// `tokenreviews` (WH-100).
+    TokenReview,
     /// `/version`
     Version,
 }
@@ -293,6 +296,9 @@ impl Route {
         if (group, resource, is_namespaced) == (self_review::GROUP, SELF_REVIEWS, false) {
             return Self::SelfReview;
         }
+        if (group, resource, is_namespaced) == (self_review::GROUP, TOKEN_REVIEWS, false) {
+            return Self::TokenReview;
+        }
         let is_asked = |kind: &Kind| kind.resource() == resource && kind.is_namespaced() == is_namespaced;
         match (Kind::ALL.into_iter().find(is_asked), Version::of(version)) {
             (Some(kind), Some(version)) if group == REVIEW_GROUP => Self::Review { kind, version },
@@ -319,6 +325,13 @@ impl Route {
                 group: self_review::GROUP,
                 version: "v1",
                 resource: SELF_REVIEWS,
+                subresource: "",
+                scope: "cluster",
+            },
+            Self::TokenReview => Labels {
+                group: self_review::GROUP,
+                version: "v1",
+                resource: TOKEN_REVIEWS,
                 subresource: "",
                 scope: "cluster",
             },
@@ -366,6 +379,7 @@ impl Route {
         }
         paths.extend(documents.paths().map(str::to_owned));
         paths.push(format!("/apis/{}/v1/{SELF_REVIEWS}", self_review::GROUP));
+        paths.push(format!("/apis/{}/v1/{TOKEN_REVIEWS}", self_review::GROUP));
         for version in ["v1", "v1beta1"] {
             let version = format!("/apis/{REVIEW_GROUP}/{version}");
             for kind in Kind::ALL.into_iter().filter(|_| documents.has(&version)) {
@@ -407,6 +421,9 @@ mod tests {
             ("/apis/rbac.authorization.k8s.io/v1/subjectaccessreviews", Route::NotFound),
             ("/apis/authentication.k8s.io/v1/selfsubjectreviews", Route::SelfReview),
             ("/apis/authentication.k8s.io/v1/namespaces/a/selfsubjectreviews", Route::NotFound),
+            ("/apis/authentication.k8s.io/v1/tokenreviews", Route::TokenReview),
+            ("/apis/authentication.k8s.io/v1/tokenreviews/x", Route::NotFound),
+            ("/apis/authentication.k8s.io/v1/namespaces/a/tokenreviews", Route::NotFound),
             ("/openapi/v2", Route::OpenApi),
             ("/openapi/v2/x", Route::PageNotFound),
             ("/openapi/v3", Route::OpenApi),

@@ -7,7 +7,9 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use kinds::schema::authentication::SELF_SUBJECT_REVIEW;
+use policy::User;
 use portcullis_kinds as kinds;
+use portcullis_policy as policy;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -31,7 +33,7 @@ const EXPECTED: Expected<'static> = Expected {
 
 /// A user, as documents show one.
 #[derive(Serialize)]
-struct UserInfo<'a> {
+pub(super) struct UserInfo<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     username: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -40,6 +42,12 @@ struct UserInfo<'a> {
     groups: &'a [String],
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     extra: &'a BTreeMap<String, Vec<String>>,
+}
+
+impl<'a> UserInfo<'a> {
+    pub(super) fn of(user: &'a User) -> Self {
+        Self { username: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra }
+    }
 }
 
 /// Tells callers who they are, after impersonation.
@@ -61,8 +69,7 @@ pub(crate) async fn answer(
     if let Some(trail) = Trail::of(head) {
         trail.request_object(|| read.object.clone().into());
     }
-    let user = permit.user();
-    let info = UserInfo { username: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra };
+    let info = UserInfo::of(permit.user());
     // WH-112: nothing of what the client says comes back.
     let review: Value = json!({
         "kind": EXPECTED.kind,

@@ -22,7 +22,7 @@ const DEPTH: usize = 40;
 /// Nor do comprehensions nest deeper.
 const LOOPS: u32 = 4;
 /// Nor does one go so often through its innermost part (AC-102).
-const STEPS: usize = 1_000_000;
+const STEPS: usize = 250_000;
 /// No request is larger.
 const REQUEST_BYTES: usize = 256 << 10;
 /// Room for the parser, which goes deep.

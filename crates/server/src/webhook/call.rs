@@ -32,6 +32,9 @@ const REPETITIONS: u32 = 10;
 const ANSWER_BYTES: usize = 1 << 20;
 /// How long a connection that is not needed is kept.
 const IDLE: Duration = Duration::from_secs(90);
+/// How often a connection that is in use is tried, and how long it may take to show that it is alive.
+const PING: Duration = Duration::from_secs(30);
+const PONG: Duration = Duration::from_secs(15);
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -142,6 +145,9 @@ impl Caller {
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE)
             .pool_timer(TokioTimer::new())
+            .timer(TokioTimer::new())
+            .http2_keep_alive_interval(PING)
+            .http2_keep_alive_timeout(PONG)
             .build(connector);
         let path = if server.path().is_empty() { "/" } else { server.path() };
         // WH-10

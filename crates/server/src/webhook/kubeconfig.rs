@@ -103,22 +103,19 @@ struct File {
 #[derive(Deserialize)]
 struct NamedCluster {
     name: String,
-    #[serde(default)]
-    cluster: Cluster,
+    cluster: Option<Cluster>,
 }
 
 #[derive(Deserialize)]
 struct NamedUser {
     name: String,
-    #[serde(default)]
-    user: User,
+    user: Option<User>,
 }
 
 #[derive(Deserialize)]
 struct NamedContext {
     name: String,
-    #[serde(default)]
-    context: Context,
+    context: Option<Context>,
 }
 
 #[derive(Default, Deserialize)]
@@ -227,15 +224,18 @@ fn selected(file: File) -> Result<(Cluster, User), String> {
         .into_iter()
         .find(|entry| entry.name == current)
         .ok_or_else(|| format!("current-context {current:?} names no context"))?
-        .context;
+        .context
+        .unwrap_or_default();
     let cluster = context.cluster.unwrap_or_default();
     let cluster = clusters
         .into_iter()
         .find(|entry| entry.name == cluster)
         .ok_or_else(|| format!("context {current:?}: there is no cluster {cluster:?}"))?
-        .cluster;
+        .cluster
+        .unwrap_or_default();
     let user = context.user.unwrap_or_default();
-    let user = users.into_iter().find(|entry| entry.name == user).map(|entry| entry.user).unwrap_or_default();
+    let user =
+        users.into_iter().find(|entry| entry.name == user).and_then(|entry| entry.user).unwrap_or_default();
     Ok((cluster, user))
 }
 

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use portcullis_pki::ca::{Template, Usage};
+use portcullis_pki::jwt::SigningKey;
 use portcullis_pki::{CertificateAuthority, KeyPair, pem};
 use portcullis_policy::chain;
 use portcullis_policy::engine::{Builder, EngineConfig};
@@ -34,6 +35,8 @@ use portcullis_server::api::rest::system_namespaces;
 use portcullis_server::audit::sink::Rotation;
 use portcullis_server::audit::{Audit, Mode, Policy, Sink, SinkOptions};
 use portcullis_server::authn::Authentication;
+use portcullis_server::authn::bootstrap_token::BootstrapTokens;
+use portcullis_server::authn::service_account::{Issuer, ServiceAccounts};
 use portcullis_server::authz::{Authorization, Engine, Outcome, Verdict};
 use portcullis_server::backend::Backend;
 use portcullis_server::bootstrap::Bootstrap;
@@ -148,6 +151,8 @@ pub struct Setup {
     pub is_cluster: bool,
     /// Static tokens.
     pub tokens: Option<&'static str>,
+    /// Further ways in, or other ones.
+    pub authentication: Option<Box<dyn FnOnce(Authentication) -> Authentication>>,
     /// Write an audit log by this policy.
     pub audit: Option<&'static str>,
     /// Whether requests wait for it, and when files are put aside.
@@ -165,6 +170,7 @@ impl Default for Setup {
             keeps_objects: false,
             is_cluster: false,
             tokens: None,
+            authentication: None,
             audit: None,
             audit_sink: SinkOptions { path: None, mode: Mode::Blocking, rotation: Rotation::default() },
         }
@@ -235,6 +241,20 @@ pub fn start_with(setup: Setup) -> Started {
         Some(cluster) => Authorization::new(Arc::clone(&cluster.engine)),
         None => authorization,
     };
+    let accounts = cluster.as_ref().map(|cluster| {
+        let signing = SigningKey::new(&bootstrap.service_account_key().unwrap()).unwrap();
+        Arc::new(ServiceAccounts::new(Arc::clone(&cluster.backend), signing, vec![], Issuer::default()))
+    });
+    let authentication = match (&cluster, &accounts) {
+        (Some(cluster), Some(accounts)) => authentication
+            .with_service_accounts(Arc::clone(accounts))
+            .with_bootstrap_tokens(BootstrapTokens::new(Arc::clone(&cluster.backend))),
+        _ => authentication,
+    };
+    let authentication = match setup.authentication {
+        Some(change) => change(authentication),
+        None => authentication,
+    };
     let audit = setup.audit.map(|text| {
         let mut options = setup.audit_sink.clone();
         options.path.get_or_insert_with(|| dir.join("audit.log"));
@@ -258,7 +278,7 @@ pub fn start_with(setup: Setup) -> Started {
     }
     let controllers = cluster.map(|cluster| {
         let _inside = runtime.enter();
-        runtime.block_on(Controllers::start(&cluster.backend, bootstrap.authority_pem()))
+        runtime.block_on(Controllers::start(&cluster.backend, bootstrap.authority_pem(), accounts))
     });
     let app = Arc::new(app);
     let server = runtime

@@ -110,14 +110,23 @@ pub(crate) fn place(object: &mut Map, target: &Target<'_>) -> Result<(), Status>
 /// # Errors
 /// The system has no randomness.
 pub(crate) fn identify(object: &mut Map, now: i64) -> Result<bool, Status> {
-    let mut uid = [0_u8; 16];
-    getrandom::fill(&mut uid).map_err(Status::internal)?;
+    let uid = new_uid()?;
     let mut suffix = [0_u8; 8];
     getrandom::fill(&mut suffix).map_err(Status::internal)?;
-    kinds::meta::begin(object, &uuid(uid), Instant::of_seconds(now));
+    kinds::meta::begin(object, &uid, Instant::of_seconds(now));
     let is_named = !text(object, "name").is_empty();
     kinds::meta::generate_name(object, u64::from_ne_bytes(suffix));
     Ok(!is_named && !text(object, "name").is_empty())
+}
+
+/// A new unique id.
+///
+/// # Errors
+/// The system has no randomness.
+pub(crate) fn new_uid() -> Result<String, Status> {
+    let mut random = [0_u8; 16];
+    getrandom::fill(&mut random).map_err(Status::internal)?;
+    Ok(uuid(random))
 }
 
 /// Five random characters, as at the end of names that are made here (AP-32).

@@ -26,6 +26,7 @@ pub(crate) mod storage;
 mod strategy;
 pub mod system_namespaces;
 pub(crate) mod target;
+mod token_request;
 mod update;
 mod watch;
 
@@ -163,6 +164,7 @@ pub(crate) async fn answer(
     match (target.resource.plural, target.subresource.map_or("", |subresource| subresource.name)) {
         ("bindings", _) | ("pods", "binding") => binding::answer(call, body).await,
         ("pods", "eviction") => eviction::answer(call, body).await,
+        ("serviceaccounts", "token") => token_request::answer(call, body).await,
         _ => refused::answer(&call).await,
     }
 }

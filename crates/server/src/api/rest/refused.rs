@@ -1,4 +1,4 @@
-//! Subresources that need what this server has not: a way to kubelets, or a key that tokens are signed with.
+//! Subresources that need what this server has not: a way to kubelets.
 
 use http::StatusCode;
 

@@ -1,0 +1,383 @@
+//! The flags that say who gets in, and how. Names and meanings are kube-apiserver's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{ArgAction, Args};
+use portcullis_pki::KeyPair;
+use portcullis_pki::jwt::{PublicKey, SigningKey};
+use portcullis_policy::chain::Mode;
+use portcullis_server::authn::anonymous::Anonymous;
+use portcullis_server::authn::bootstrap_token::BootstrapTokens;
+use portcullis_server::authn::reload::AuthorityFiles;
+use portcullis_server::authn::request_header::{Headers, RequestHeader};
+use portcullis_server::authn::service_account::{DEFAULT_ISSUER, Issuer, ServiceAccounts};
+use portcullis_server::authn::{Authentication, configuration};
+use portcullis_server::backend::Backend;
+use portcullis_server::bootstrap::Bootstrap;
+use portcullis_server::token_file::TokenFile;
+
+use crate::failure::Failure;
+
+/// What `--service-account-max-token-expiration` may be, in seconds (AN-92).
+const MAX_EXPIRATION: std::ops::RangeInclusive<i64> = 3600..=1 << 32;
+
+/// See the module.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Authentication")]
+pub struct AuthenticationFlags {
+    /// Serve requests without credentials as system:anonymous. True unless --authentication-config says otherwise, or
+    /// --authorization-mode has AlwaysAllow
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    anonymous_auth: Option<bool>,
+
+    /// A file of kind AuthenticationConfiguration, which says for which paths requests without credentials are served.
+    /// Read at start
+    #[arg(long, value_name = "FILE")]
+    authentication_config: Option<PathBuf>,
+
+    /// Certificate authorities that vouch for clients, in PEM, beside that in the data directory. Read again when it
+    /// changes
+    #[arg(long, value_name = "FILE")]
+    client_ca_file: Option<PathBuf>,
+
+    /// Accept the bootstrap tokens in secrets of type bootstrap.kubernetes.io/token in namespace kube-system
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    enable_bootstrap_token_auth: bool,
+
+    /// Users with tokens: a CSV file of token, user name, user uid, and groups within quotes. Read at start
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+
+    /// Certificate authorities that vouch for front proxies, in PEM. Read again when it changes
+    #[arg(long, value_name = "FILE")]
+    requestheader_client_ca_file: Option<PathBuf>,
+
+    /// Common names that front proxies may have; any if none is given
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "requestheader_client_ca_file")]
+    requestheader_allowed_names: Vec<String>,
+
+    /// Headers in which front proxies name users: the first that is not empty counts
+    #[arg(long, value_name = "HEADERS", value_delimiter = ',', requires = "requestheader_client_ca_file")]
+    requestheader_username_headers: Vec<String>,
+
+    /// Headers in which front proxies give the uid of users; X-Remote-Uid must be among them
+    #[arg(long, value_name = "HEADERS", value_delimiter = ',', requires = "requestheader_client_ca_file")]
+    requestheader_uid_headers: Vec<String>,
+
+    /// Headers in which front proxies name groups
+    #[arg(long, value_name = "HEADERS", value_delimiter = ',', requires = "requestheader_client_ca_file")]
+    requestheader_group_headers: Vec<String>,
+
+    /// What headers begin with in which front proxies say further facts about users
+    #[arg(long, value_name = "PREFIXES", value_delimiter = ',', requires = "requestheader_client_ca_file")]
+    requestheader_extra_headers_prefix: Vec<String>,
+
+    /// Keys whose tokens of service accounts are accepted, in PEM, private or public, RSA or ECDSA, beside the signing
+    /// key. Repeatable
+    #[arg(long, value_name = "FILE")]
+    service_account_key_file: Vec<PathBuf>,
+
+    /// The private key that tokens of service accounts are signed with; DIR/sa.key, which is made at the first start,
+    /// if not given
+    #[arg(long, value_name = "FILE")]
+    service_account_signing_key_file: Option<PathBuf>,
+
+    /// Who issues tokens of service accounts. Repeatable: the first one issues, all are accepted
+    #[arg(long, value_name = "ISSUER", default_value = DEFAULT_ISSUER)]
+    service_account_issuer: Vec<String>,
+
+    /// Where others find the keys of tokens; by default below the issuer
+    #[arg(long, value_name = "URL")]
+    service_account_jwks_uri: Option<String>,
+
+    /// Whom tokens are for that this server accepts; the issuers if not given
+    #[arg(long, value_name = "AUDIENCES", value_delimiter = ',')]
+    api_audiences: Vec<String>,
+
+    /// The longest that a requested token lives, such as 24h: between 1h and 2^32 seconds
+    #[arg(long, value_name = "DURATION", value_parser = max_expiration)]
+    service_account_max_token_expiration: Option<i64>,
+
+    /// Let tokens that kubelets request for pods live for a year, and note who uses one past its time
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    service_account_extend_token_expiration: bool,
+}
+
+/// What the flags say, and what is in their files.
+pub struct AuthenticationSettings {
+    anonymous: Anonymous,
+    authorities: AuthorityFiles,
+    /// Whether no authority may vouch for clients and front proxies.
+    must_differ: bool,
+    front_proxy: Option<RequestHeader>,
+    has_bootstrap_tokens: bool,
+    issuer: Issuer,
+    /// That of the data directory if nothing.
+    signing: Option<SigningKey>,
+    keys: Vec<PublicKey>,
+    tokens: TokenFile,
+}
+
+impl AuthenticationFlags {
+    /// Reads everything that the flags name. Nothing is written before that.
+    ///
+    /// # Errors
+    /// A flag or a file that cannot be used, and why.
+    pub fn settings(&self, modes: &[Mode]) -> Result<AuthenticationSettings, Failure> {
+        let mut authorities = AuthorityFiles::default();
+        if let Some(path) = &self.client_ca_file {
+            authorities = authorities.with_clients(path.clone()).map_err(|e| of("--client-ca-file", e))?;
+        }
+        let front_proxy = match &self.requestheader_client_ca_file {
+            None => None,
+            Some(path) => {
+                const FLAG: &str = "--requestheader-client-ca-file";
+                authorities = authorities.with_front_proxies(path.clone()).map_err(|e| of(FLAG, e))?;
+                let bundle = authorities.front_proxies().map_err(|e| of(FLAG, e))?;
+                bundle.map(|bundle| self.front_proxy(bundle)).transpose()?
+            }
+        };
+        Ok(AuthenticationSettings {
+            anonymous: self.anonymous(modes)?,
+            authorities,
+            must_differ: self.requestheader_allowed_names.is_empty(),
+            front_proxy,
+            has_bootstrap_tokens: self.enable_bootstrap_token_auth,
+            issuer: self.issuer()?,
+            signing: self.signing_key()?,
+            keys: self.keys()?,
+            tokens: self.token_auth_file.as_deref().map(tokens).transpose()?.unwrap_or_default(),
+        })
+    }
+
+    /// AN-110 to AN-113
+    fn anonymous(&self, modes: &[Mode]) -> Result<Anonymous, Failure> {
+        if let Some(path) = &self.authentication_config {
+            const FLAG: &str = "--authentication-config";
+            let text = fs::read_to_string(path).map_err(|error| {
+                Failure::input(format_args!("cannot read {FLAG} {}: {error}", path.display()))
+            })?;
+            let stanza = configuration::read(&text)
+                .map_err(|error| Failure::input(format_args!("{FLAG} {}: {error}", path.display())))?;
+            match (stanza, self.anonymous_auth) {
+                (Some(_), Some(_)) => {
+                    return Err(Failure::input(format_args!(
+                        "--anonymous-auth and the part anonymous of {FLAG} contradict each other: use one of them"
+                    )));
+                }
+                (Some(anonymous), None) => return Ok(anonymous),
+                (None, _) => {}
+            }
+        }
+        let is_on = self.anonymous_auth.unwrap_or(true);
+        if is_on && modes.contains(&Mode::AlwaysAllow) {
+            tracing::warn!(
+                "--authorization-mode has AlwaysAllow: requests without credentials are not served"
+            );
+            return Ok(Anonymous::Nowhere);
+        }
+        Ok(if is_on { Anonymous::Everywhere } else { Anonymous::Nowhere })
+    }
+
+    fn front_proxy(&self, bundle: portcullis_pki::CaBundle) -> Result<RequestHeader, Failure> {
+        let headers = Headers {
+            username: self.requestheader_username_headers.clone(),
+            uid: self.requestheader_uid_headers.clone(),
+            group: self.requestheader_group_headers.clone(),
+            extra_prefix: self.requestheader_extra_headers_prefix.clone(),
+        };
+        let standard = [
+            ("username-headers", &headers.username, "X-Remote-User"),
+            ("group-headers", &headers.group, "X-Remote-Group"),
+            ("extra-headers-prefix", &headers.extra_prefix, "X-Remote-Extra-"),
+        ];
+        for (flag, names, expected) in standard {
+            if !names.iter().any(|name| name.trim().eq_ignore_ascii_case(expected)) {
+                tracing::warn!("--requestheader-{flag} does not hold {expected}");
+            }
+        }
+        let allowed = self.requestheader_allowed_names.clone();
+        RequestHeader::new(bundle, allowed, &headers).map_err(Failure::input)
+    }
+
+    fn issuer(&self) -> Result<Issuer, Failure> {
+        let named = [
+            ("--service-account-issuer", &self.service_account_issuer),
+            ("--api-audiences", &self.api_audiences),
+        ];
+        for (flag, texts) in named {
+            if texts.iter().any(String::is_empty) {
+                return Err(Failure::input(format_args!("{flag}: a name is empty")));
+            }
+        }
+        // A name with a colon must be a URL (RFC 7519, 2).
+        if let Some(bad) = self.service_account_issuer.iter().find(|text| text.contains(':') && !is_url(text))
+        {
+            return Err(Failure::input(format_args!(
+                "--service-account-issuer {bad:?}: a name with a colon must be a URL"
+            )));
+        }
+        if let Some(uri) = self.service_account_jwks_uri.as_deref().filter(|uri| !uri.starts_with("https://"))
+        {
+            return Err(Failure::input(format_args!(
+                "--service-account-jwks-uri {uri:?}: must begin with https://"
+            )));
+        }
+        Ok(Issuer {
+            issuers: self.service_account_issuer.clone(),
+            api_audiences: self.api_audiences.clone(),
+            max_expiration: self.service_account_max_token_expiration,
+            extends_expiration: self.service_account_extend_token_expiration,
+            jwks_uri: self.service_account_jwks_uri.clone(),
+        })
+    }
+
+    fn signing_key(&self) -> Result<Option<SigningKey>, Failure> {
+        const FLAG: &str = "--service-account-signing-key-file";
+        let Some(path) = &self.service_account_signing_key_file else { return Ok(None) };
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::input(format_args!("{FLAG} {}: {error}", path.display()))
+        };
+        let key = KeyPair::from_pem(&read(FLAG, path)?).map_err(|error| failed(&error))?;
+        SigningKey::new(&key).map(Some).map_err(|error| failed(&error))
+    }
+
+    fn keys(&self) -> Result<Vec<PublicKey>, Failure> {
+        const FLAG: &str = "--service-account-key-file";
+        let mut keys = Vec::new();
+        for path in &self.service_account_key_file {
+            let found = PublicKey::all_from_pem(&read(FLAG, path)?);
+            keys.extend(
+                found.map_err(|error| Failure::input(format_args!("{FLAG} {}: {error}", path.display())))?,
+            );
+        }
+        Ok(keys)
+    }
+}
+
+impl AuthenticationSettings {
+    /// Authentication over the objects of a store, who issues tokens of its service accounts, and the files to follow.
+    ///
+    /// DIVERGES: bootstrap tokens are accepted unless switched off; kube-apiserver has them off, kubeadm switches them on
+    /// in every cluster. Without a secret of that type in kube-system nobody gets in by them.
+    ///
+    /// # Errors
+    /// The authorities of clients, or the key of the data directory, cannot be used.
+    pub fn over(
+        self,
+        bootstrap: &Bootstrap,
+        backend: &Arc<Backend>,
+    ) -> Result<(Authentication, Arc<ServiceAccounts>, AuthorityFiles), Failure> {
+        let authorities = self.authorities.with_own(bootstrap.authority_pem());
+        // AN-36
+        if self.must_differ && authorities.share_one() {
+            return Err(Failure::input(
+                "--requestheader-client-ca-file holds an authority that vouches for clients as well: every client could \
+                 speak for everybody. Use an authority of its own, or --requestheader-allowed-names",
+            ));
+        }
+        let signing = match self.signing {
+            Some(signing) => signing,
+            None => {
+                let key = bootstrap.service_account_key().map_err(Failure::unreachable)?;
+                SigningKey::new(&key).map_err(|error| of("sa.key in --data-dir", error))?
+            }
+        };
+        let clients = authorities.clients().map_err(|error| of("--client-ca-file", error))?;
+        let accounts = ServiceAccounts::new(Arc::clone(backend), signing, self.keys, self.issuer);
+        let accounts = Arc::new(accounts);
+        let mut authentication = Authentication::new(clients, false)
+            .with_anonymous(self.anonymous)
+            .with_tokens(self.tokens)
+            .with_service_accounts(Arc::clone(&accounts));
+        if self.has_bootstrap_tokens {
+            authentication = authentication.with_bootstrap_tokens(BootstrapTokens::new(Arc::clone(backend)));
+        }
+        if let Some(front_proxy) = self.front_proxy {
+            authentication = authentication.with_request_header(front_proxy);
+        }
+        Ok((authentication, accounts, authorities))
+    }
+}
+
+fn of(flag: &str, error: impl std::fmt::Display) -> Failure {
+    Failure::input(format_args!("{flag}: {error}"))
+}
+
+fn read(flag: &str, path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path)
+        .map_err(|error| Failure::input(format_args!("cannot read {flag} {}: {error}", path.display())))
+}
+
+fn tokens(path: &Path) -> Result<TokenFile, Failure> {
+    let name = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::input(format_args!("cannot read --token-auth-file {name}: {error}")))?;
+    TokenFile::read(&text).map_err(|error| Failure::input(format_args!("--token-auth-file {name}: {error}")))
+}
+
+/// A scheme, a colon, and something after it.
+fn is_url(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(is_scheme)
+        && !rest.is_empty()
+        && !rest.contains(char::is_whitespace)
+}
+
+/// Seconds of a duration in the notation of kube-apiserver's flags: `24h`, `1h30m`, `5400s`.
+fn max_expiration(text: &str) -> Result<i64, String> {
+    let expected = || format!("{text:?} is not a duration: write it like 24h or 1h30m");
+    let mut rest = text;
+    let mut seconds: i64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?;
+        let (number, after) = rest.split_at_checked(digits).ok_or_else(expected)?;
+        let number: i64 = number.parse().map_err(|_| expected())?;
+        let unit = after.chars().next().ok_or_else(expected)?;
+        let length = match unit {
+            'h' => 3600,
+            'm' => 60,
+            's' => 1,
+            _ => return Err(expected()),
+        };
+        rest = after.strip_prefix(unit).unwrap_or_default();
+        seconds =
+            number.checked_mul(length).and_then(|more| seconds.checked_add(more)).ok_or_else(expected)?;
+    }
+    match MAX_EXPIRATION.contains(&seconds) {
+        true => Ok(seconds),
+        false => Err(format!("{text:?} is out of range: between 1h and 2^32 seconds")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_life_of_a_token_is_between_an_hour_and_an_age_an_92() {
+        assert_eq!(max_expiration("24h"), Ok(86_400));
+        assert_eq!(max_expiration("1h30m"), Ok(5_400));
+        assert_eq!(max_expiration("3600s"), Ok(3_600));
+        assert_eq!(max_expiration("4294967296s"), Ok(1 << 32));
+        for bad in [
+            "",
+            "1",
+            "h",
+            "59m",
+            "3599s",
+            "4294967297s",
+            "-1h",
+            "1d",
+            "1.5h",
+            "99999999999999999999h",
+            "1h 2h",
+        ] {
+            assert!(max_expiration(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! JSON web tokens: signed, and verified with keys that each go with one algorithm. The only module that names the
+//! token library.
+//!
+//! What the claims mean is not known here, and neither is the time. A token says itself what it was signed with; that
+//! is never believed: a key verifies by its own algorithm, and a token that names another one is refused (AN-71).
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
+use rustls_pki_types::PrivateKeyDer;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use x509_cert::Certificate;
+use x509_cert::der::asn1::{ObjectIdentifier, UintRef};
+use x509_cert::der::{Decode, Encode, Tag};
+use x509_cert::spki::SubjectPublicKeyInfoRef;
+
+use crate::der::only;
+use crate::key::{KeyError, KeyPair};
+use crate::pem;
+
+const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
+const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
+/// RSA keys below this size are refused. Bytes.
+const MIN_RSA_BYTES: usize = 256;
+
+/// A key that cannot be used for tokens.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenKeyError {
+    /// Nothing in the text is a key.
+    #[error("no public or private key in PEM form")]
+    Empty,
+    /// A key of another kind.
+    // DIVERGES: the token library has no ES512.
+    #[error("key {0} cannot be used for tokens: need RSA of at least 2048 bits, or ECDSA on P-256 or P-384")]
+    Unsupported(usize),
+    /// A private key that cannot be read.
+    #[error("key {0}: {1}")]
+    Private(usize, KeyError),
+}
+
+/// A token that no key vouches for. Says nothing of the token itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SignatureError {
+    /// There is no key with the id that the token names (AN-71).
+    #[error("invalid signature, no keys found")]
+    NoKey,
+    /// No key verifies the signature.
+    #[error("invalid signature")]
+    Signature,
+}
+
+/// Claims that are not those of the token that is expected: which one is missing or wrong.
+#[derive(Debug, thiserror::Error)]
+#[error("the claims of the token cannot be read: {0}")]
+pub struct ClaimsError(String);
+
+/// A token could not be signed.
+#[derive(Debug, thiserror::Error)]
+#[error("the token cannot be signed")]
+pub struct SignError;
+
+/// A public key that verifies tokens, by its own algorithm alone.
+#[derive(Clone)]
+pub struct PublicKey {
+    algorithm: Algorithm,
+    id: String,
+    jwk: Jwk,
+    key: DecodingKey,
+}
+
+/// A public key as verifiers elsewhere are told it (RFC 7517).
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+pub struct Jwk {
+    r#use: &'static str,
+    kty: &'static str,
+    kid: String,
+    alg: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    n: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    e: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crv: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    x: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    y: Option<String>,
+}
+
+impl PublicKey {
+    /// Reads a DER SubjectPublicKeyInfo.
+    ///
+    /// # Errors
+    /// A kind of key that tokens are not signed with here.
+    pub fn from_der(der: &[u8]) -> Result<Self, TokenKeyError> {
+        Self::of(der).ok_or(TokenKeyError::Unsupported(0))
+    }
+
+    fn of(der: &[u8]) -> Option<Self> {
+        let info = SubjectPublicKeyInfoRef::from_der(der).ok()?;
+        let bits = info.subject_public_key.as_bytes()?;
+        // AN-72
+        let id = encoded(&crate::sha256(der));
+        let jwk = Jwk {
+            r#use: "sig",
+            kty: "",
+            kid: id.clone(),
+            alg: "",
+            n: None,
+            e: None,
+            crv: None,
+            x: None,
+            y: None,
+        };
+        if info.algorithm.oid == RSA {
+            let mut parts = only(bits).ok()?.children(Tag::Sequence).ok()?;
+            let n = parts.required().ok()?.decode::<UintRef<'_>>().ok()?.as_bytes();
+            let e = parts.required().ok()?.decode::<UintRef<'_>>().ok()?.as_bytes();
+            if n.len() < MIN_RSA_BYTES {
+                return None;
+            }
+            let jwk = Jwk { kty: "RSA", alg: "RS256", n: Some(encoded(n)), e: Some(encoded(e)), ..jwk };
+            return Some(Self {
+                algorithm: Algorithm::RS256,
+                id,
+                jwk,
+                key: DecodingKey::from_rsa_raw_components(n, e),
+            });
+        }
+        if info.algorithm.oid != EC {
+            return None;
+        }
+        let curve = info.algorithm.parameters_oid().ok()?;
+        let (algorithm, alg, crv) = match curve {
+            P256 => (Algorithm::ES256, "ES256", "P-256"),
+            P384 => (Algorithm::ES384, "ES384", "P-384"),
+            _ => return None,
+        };
+        // An uncompressed point: 4, x, y.
+        let (4, point) = bits.split_first()? else { return None };
+        let (x, y) = point.split_at_checked(point.len() / 2)?;
+        let jwk = Jwk { kty: "EC", alg, crv: Some(crv), x: Some(encoded(x)), y: Some(encoded(y)), ..jwk };
+        Some(Self { algorithm, id, jwk, key: DecodingKey::from_ec_der(bits) })
+    }
+
+    /// Reads all keys of a text in PEM form: public keys, private keys and certificates (AN-71). Other blocks are
+    /// passed over.
+    ///
+    /// # Errors
+    /// There is none, or one that cannot be used.
+    pub fn all_from_pem(text: &[u8]) -> Result<Vec<Self>, TokenKeyError> {
+        let mut keys = Vec::new();
+        for (i, block) in pem::blocks(text).into_iter().enumerate() {
+            let unsupported = || TokenKeyError::Unsupported(i);
+            let der = match block.label.as_str() {
+                "PUBLIC KEY" => block.der,
+                "CERTIFICATE" => {
+                    let certificate = Certificate::from_der(&block.der).map_err(|_| unsupported())?;
+                    let info = certificate.tbs_certificate().subject_public_key_info();
+                    info.to_der().map_err(|_| unsupported())?
+                }
+                "PRIVATE KEY" | "EC PRIVATE KEY" | "RSA PRIVATE KEY" => {
+                    let single = pem::encode(&block.label, &block.der);
+                    let key =
+                        KeyPair::from_pem(single.as_bytes()).map_err(|e| TokenKeyError::Private(i, e))?;
+                    key.public_der().to_vec()
+                }
+                _ => continue,
+            };
+            keys.push(Self::of(&der).ok_or_else(unsupported)?);
+        }
+        if keys.is_empty() {
+            return Err(TokenKeyError::Empty);
+        }
+        Ok(keys)
+    }
+
+    /// The id of the key (AN-72).
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The name of its algorithm: `RS256`, `ES256` or `ES384`.
+    pub fn algorithm(&self) -> &'static str {
+        self.jwk.alg
+    }
+
+    /// The key as verifiers elsewhere are told it.
+    pub fn jwk(&self) -> &Jwk {
+        &self.jwk
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PublicKey").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+fn encoded(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// A key that tokens are signed with.
+pub struct SigningKey {
+    key: EncodingKey,
+    public: PublicKey,
+}
+
+impl SigningKey {
+    /// Signs with this key.
+    ///
+    /// # Errors
+    /// A kind of key that tokens are not signed with here.
+    pub fn new(key: &KeyPair) -> Result<Self, TokenKeyError> {
+        let public = PublicKey::from_der(key.public_der())?;
+        let encoding = key.token_key_der().ok_or(TokenKeyError::Unsupported(0))?;
+        let key = match public.algorithm {
+            Algorithm::RS256 => EncodingKey::from_rsa_der(&encoding),
+            _ => EncodingKey::from_ec_der(&encoding),
+        };
+        Ok(Self { key, public })
+    }
+
+    /// The public key.
+    pub fn public(&self) -> &PublicKey {
+        &self.public
+    }
+
+    /// The token of these claims, with the id of the key in its head.
+    ///
+    /// # Errors
+    /// The claims are no JSON object, or the system has no randomness.
+    pub fn sign(&self, claims: &impl Serialize) -> Result<String, SignError> {
+        let header =
+            Header { typ: None, kid: Some(self.public.id.clone()), ..Header::new(self.public.algorithm) };
+        jsonwebtoken::encode(&header, claims, &self.key).map_err(|_| SignError)
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    /// Says that there is a key, never which.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningKey(..)")
+    }
+}
+
+/// Text that has the form of a token, and says who has issued it. Nobody has vouched for that.
+pub struct UnverifiedToken<'t> {
+    issuer: String,
+    payload: Vec<u8>,
+    /// Head and payload, as they were signed.
+    message: &'t [u8],
+    signature: &'t str,
+}
+
+impl<'t> UnverifiedToken<'t> {
+    /// Takes a token apart (AN-70): three parts, of which the second is a JSON object with an issuer. Nothing for
+    /// anything else.
+    pub fn read(token: &'t [u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Issued {
+            iss: String,
+        }
+        let text = std::str::from_utf8(token).ok()?;
+        let (message, signature) = text.rsplit_once('.')?;
+        let (head, payload) = message.split_once('.')?;
+        if head.contains('.') || payload.contains('.') {
+            return None;
+        }
+        let payload = URL_SAFE_NO_PAD.decode(payload).ok()?;
+        let Issued { iss: issuer } = serde_json::from_slice(&payload).ok()?;
+        Some(Self { issuer, payload, message: message.as_bytes(), signature })
+    }
+
+    /// Who it says has issued it. Good for choosing who is to verify it, and nothing else.
+    pub fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    /// Checks the signature (AN-71): with the key that the token names, or if it names none with each.
+    ///
+    /// # Errors
+    /// No key vouches for it.
+    pub fn verify(self, keys: &[PublicKey]) -> Result<VerifiedToken, SignatureError> {
+        let head = jsonwebtoken::decode_header([self.message, b".", self.signature.as_bytes()].concat())
+            .map_err(|_| SignatureError::Signature)?;
+        // Extensions that must be understood (RFC 7515, 4.1.11): none is.
+        if head.crit.is_some() {
+            return Err(SignatureError::Signature);
+        }
+        let mut is_known = false;
+        for key in keys.iter().filter(|key| head.kid.as_ref().is_none_or(|id| *id == key.id)) {
+            is_known = true;
+            let verdict = (head.alg == key.algorithm)
+                .then(|| jsonwebtoken::crypto::verify(self.signature, self.message, &key.key, key.algorithm));
+            if let Some(Ok(true)) = verdict {
+                return Ok(VerifiedToken { issuer: self.issuer, payload: self.payload });
+            }
+        }
+        Err(if is_known { SignatureError::Signature } else { SignatureError::NoKey })
+    }
+}
+
+/// The claims of a token whose signature was checked. Only [`UnverifiedToken::verify`] makes one.
+pub struct VerifiedToken {
+    issuer: String,
+    payload: Vec<u8>,
+}
+
+impl VerifiedToken {
+    /// Who has issued it.
+    pub fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    /// The claims. Which of them must be there is said by their type.
+    ///
+    /// # Errors
+    /// One is missing or of another type.
+    pub fn claims<C: DeserializeOwned>(&self) -> Result<C, ClaimsError> {
+        // The library's text shows where and what kind, and may show a value: only the place is kept.
+        serde_json::from_slice(&self.payload).map_err(|error| ClaimsError(place(&error)))
+    }
+}
+
+fn place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.split_once("missing field `").and_then(|(_, rest)| rest.split_once('`')) {
+        Some((field, _)) => format!("{field} is missing"),
+        None => format!("something is of the wrong type at byte {}", error.column()),
+    }
+}
+
+impl KeyPair {
+    /// The private key in the form that the token library reads: PKCS#1 for RSA, PKCS#8 for ECDSA.
+    fn token_key_der(&self) -> Option<Vec<u8>> {
+        match self.private_der() {
+            PrivateKeyDer::Pkcs1(der) => Some(der.secret_pkcs1_der().to_vec()),
+            PrivateKeyDer::Pkcs8(der) if self.is_rsa() => {
+                // version, algorithm, key
+                let mut parts = only(der.secret_pkcs8_der()).ok()?.children(Tag::Sequence).ok()?;
+                parts.required().ok()?;
+                parts.required().ok()?;
+                Some(parts.required().ok()?.contents().to_vec())
+            }
+            _ => self.to_pkcs8(),
+        }
+    }
+}

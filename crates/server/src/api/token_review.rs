@@ -1,0 +1,79 @@
+//! TokenReview: whose token is this? (WH-100 to WH-109) Nothing is stored, and nobody is let in by it.
+
+use http::header::WARNING;
+use http::request::Parts;
+use http::{Method, StatusCode};
+use hyper::body::Incoming;
+use kinds::schema::authentication::TOKEN_REVIEW;
+use portcullis_kinds as kinds;
+use serde_json::{Map, Value, json};
+use std::time::SystemTime;
+
+use super::negotiate;
+use super::rest::decode::{self, Expected};
+use super::rest::meta;
+use super::rest::options::{self, WriteKind};
+use super::self_review::UserInfo;
+use crate::authn::Reviewed;
+use crate::authz::Permit;
+use crate::query::Query;
+use crate::service::{self, App};
+use crate::status::{Answer, Status, json};
+
+const EXPECTED: Expected<'static> =
+    Expected { kind: "TokenReview", api_version: "authentication.k8s.io/v1", shape: &TOKEN_REVIEW };
+
+/// Tells whose token it is.
+pub(crate) async fn answer(
+    _permit: Permit,
+    app: &App,
+    head: &Parts,
+    body: &mut Incoming,
+) -> Result<Answer, Status> {
+    if head.method != Method::POST {
+        return Err(Status::method_not_allowed());
+    }
+    negotiate::document(&head.headers)?;
+    let form = negotiate::form(&head.headers)?;
+    let bytes = service::read_body(head, body, app.limits()).await?;
+    let query = Query::parse(head.uri.query().unwrap_or_default());
+    let options = options::write(&query, WriteKind::Create)?;
+    let read = decode::document(&bytes, form, EXPECTED, options.validation)?;
+    let mut review = read.object;
+    meta::unset(&mut review, "namespace");
+    let spec = |field: &str| review.get("spec").and_then(|spec| spec.get(field));
+    let token = spec("token").and_then(Value::as_str).unwrap_or_default();
+    if token.is_empty() {
+        return Err(Status::bad_request("token is required for TokenReview in authentication"));
+    }
+    let audiences = spec("audiences").and_then(Value::as_array).into_iter().flatten();
+    let audiences: Vec<String> = audiences.filter_map(Value::as_str).map(str::to_owned).collect();
+    let reviewed = app.authentication().review(token, &audiences, SystemTime::now()).await;
+    let sent = review.remove("status").and_then(|mut status| status.get_mut("user").map(Value::take));
+    review.insert("status".to_owned(), status(reviewed, sent).into());
+    let mut answer = json(StatusCode::CREATED, &review);
+    for warning in read.warnings {
+        answer.headers_mut().append(WARNING, warning);
+    }
+    Ok(answer)
+}
+
+/// WH-103, WH-105, WH-109
+fn status(reviewed: Reviewed, sent: Option<Value>) -> Map<String, Value> {
+    let mut status = Map::new();
+    let user = match reviewed.user {
+        Some(user) => {
+            status.insert("authenticated".to_owned(), true.into());
+            json!(UserInfo::of(&user))
+        }
+        None => sent.unwrap_or_else(|| json!({})),
+    };
+    status.insert("user".to_owned(), user);
+    if !reviewed.audiences.is_empty() {
+        status.insert("audiences".to_owned(), reviewed.audiences.into());
+    }
+    if let Some(error) = reviewed.error {
+        status.insert("error".to_owned(), error.into());
+    }
+    status
+}

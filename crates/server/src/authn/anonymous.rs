@@ -1,0 +1,55 @@
+//! Requests without credentials (AN-110 to AN-114).
+
+use std::sync::{Arc, LazyLock};
+
+use policy::User;
+use portcullis_policy as policy;
+
+use super::{ANONYMOUS, UNAUTHENTICATED};
+
+static USER: LazyLock<Arc<User>> = LazyLock::new(|| Arc::new(User::new(ANONYMOUS, [UNAUTHENTICATED])));
+
+/// Where requests without credentials are served, as `system:anonymous`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Anonymous {
+    /// Everywhere that the authorizers let `system:anonymous` go.
+    Everywhere,
+    /// Nowhere.
+    Nowhere,
+    /// Under these paths alone, compared as they are (AN-114), and also only where the authorizers let them go.
+    At(Vec<String>),
+}
+
+impl Anonymous {
+    /// Who asks for a path without credentials; nothing if that is not served.
+    pub(super) fn user(&self, path: &str) -> Option<Arc<User>> {
+        let is_served = match self {
+            Self::Everywhere => true,
+            Self::Nowhere => false,
+            Self::At(paths) => paths.iter().any(|served| served == path),
+        };
+        is_served.then(|| Arc::clone(&USER))
+    }
+
+    /// Who asks without credentials for no path at all (WH-101).
+    pub(super) fn unconditional(&self) -> Option<Arc<User>> {
+        (*self == Self::Everywhere).then(|| Arc::clone(&USER))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_name_whole_paths_an_114() {
+        let anonymous = Anonymous::At(vec!["/livez".to_owned()]);
+        assert!(anonymous.user("/livez").is_some());
+        for path in ["/livez/", "/livez/ping", "/live", "/LIVEZ", "/", ""] {
+            assert!(anonymous.user(path).is_none(), "{path}");
+        }
+        assert!(anonymous.unconditional().is_none(), "WH-101");
+        assert!(Anonymous::Nowhere.user("/livez").is_none());
+        assert!(Anonymous::Everywhere.user("/any").is_some());
+    }
+}

@@ -1,0 +1,121 @@
+//! Client certificates (AN-40 to AN-47): what a connection has shown, and what came of verifying it.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwapOption;
+use pki::cert::{Verified, VerifyError};
+use pki::{CaBundle, Identity, UnverifiedCertificate};
+use policy::User;
+use portcullis_pki as pki;
+use portcullis_policy as policy;
+
+use super::{CREDENTIAL_ID, join_authenticated};
+
+/// How long a certificate that failed is not looked at again on the same connection: checking a long chain is work
+/// that a client could ask for with every request.
+const REMEMBER_FAILURE: Duration = Duration::from_secs(1);
+
+/// The certificate that the peer of a connection showed, and what came of it.
+pub struct Peer {
+    certificate: Option<UnverifiedCertificate>,
+    as_client: ArcSwapOption<Known>,
+    as_front_proxy: ArcSwapOption<Known>,
+}
+
+/// The outcome of a verification, good as long as the bundle is the same.
+struct Known {
+    bundle: Arc<CaBundle>,
+    outcome: Result<Arc<Accepted>, (VerifyError, SystemTime)>,
+}
+
+/// A chain that was verified, and the user that it names.
+struct Accepted {
+    verified: Verified,
+    user: Option<Arc<User>>,
+}
+
+impl Known {
+    /// What it still says at that moment: a yes while the chain is valid, a no for a short time.
+    fn at(&self, now: SystemTime) -> Option<Result<Arc<Accepted>, VerifyError>> {
+        match &self.outcome {
+            Ok(accepted) => accepted.verified.is_valid_at(now).then(|| Ok(Arc::clone(accepted))),
+            Err((error, when)) => {
+                let is_fresh = now.duration_since(*when).is_ok_and(|age| age < REMEMBER_FAILURE);
+                is_fresh.then(|| Err(error.clone()))
+            }
+        }
+    }
+}
+
+impl Peer {
+    /// A peer that showed this certificate, or none.
+    pub fn new(certificate: Option<UnverifiedCertificate>) -> Self {
+        Self { certificate, as_client: ArcSwapOption::empty(), as_front_proxy: ArcSwapOption::empty() }
+    }
+
+    /// Whether there is a certificate, good or not.
+    pub(crate) fn shows_certificate(&self) -> bool {
+        self.certificate.is_some()
+    }
+
+    /// The user that the certificate names; nothing without a certificate, or when it names nobody (AN-43).
+    ///
+    /// # Errors
+    /// The certificate does not verify.
+    pub(super) fn client(
+        &self,
+        bundle: &Arc<CaBundle>,
+        now: SystemTime,
+    ) -> Result<Option<Arc<User>>, VerifyError> {
+        let Some(certificate) = &self.certificate else { return Ok(None) };
+        Ok(verified(certificate, &self.as_client, bundle, now)?.user.clone())
+    }
+
+    /// The common name of a front proxy (AN-30), empty if it has none; nothing without a certificate.
+    ///
+    /// # Errors
+    /// The certificate does not verify.
+    pub(super) fn front_proxy(
+        &self,
+        bundle: &Arc<CaBundle>,
+        now: SystemTime,
+    ) -> Result<Option<String>, VerifyError> {
+        let Some(certificate) = &self.certificate else { return Ok(None) };
+        let accepted = verified(certificate, &self.as_front_proxy, bundle, now)?;
+        let name = accepted.verified.identity().map(Identity::common_name);
+        Ok(Some(name.unwrap_or_default().to_owned()))
+    }
+}
+
+/// Verifies a certificate, anew only when the bundle has changed or the chain is no longer valid.
+fn verified(
+    certificate: &UnverifiedCertificate,
+    last: &ArcSwapOption<Known>,
+    bundle: &Arc<CaBundle>,
+    now: SystemTime,
+) -> Result<Arc<Accepted>, VerifyError> {
+    if let Some(known) = &*last.load()
+        && Arc::ptr_eq(&known.bundle, bundle)
+        && let Some(answer) = known.at(now)
+    {
+        return answer;
+    }
+    let outcome = certificate.verify(bundle, now).map(|verified| {
+        let user = verified.identity().map(|identity| Arc::new(user(identity)));
+        Arc::new(Accepted { verified, user })
+    });
+    let answer = outcome.clone();
+    let outcome = outcome.map_err(|error| (error, now));
+    last.store(Some(Arc::new(Known { bundle: Arc::clone(bundle), outcome })));
+    answer
+}
+
+/// The user that an identity is (AN-12, AN-42 to AN-45).
+fn user(identity: &Identity) -> User {
+    let mut user = User::new(identity.common_name(), identity.organizations().iter().cloned());
+    user.uid = identity.user_id().to_owned();
+    user.extra.insert(CREDENTIAL_ID.to_owned(), vec![identity.credential_id().to_owned()]);
+    join_authenticated(&mut user);
+    user
+}

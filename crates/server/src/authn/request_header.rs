@@ -1,0 +1,154 @@
+//! Front proxies, which vouch for others in headers (AN-30 to AN-36).
+//!
+//! Headers count only on a connection whose peer has proved to be a front proxy by a certificate of an authority that
+//! is for nothing else.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use pki::CaBundle;
+use pki::cert::VerifyError;
+use policy::User;
+use portcullis_pki as pki;
+use portcullis_policy as policy;
+
+use super::{Peer, join_authenticated};
+use crate::impersonation::unescaped;
+
+/// A peer that is no front proxy.
+#[derive(Debug, thiserror::Error)]
+pub enum FrontProxyError {
+    /// Its certificate does not verify.
+    #[error("not a front proxy: {0}")]
+    Certificate(#[from] VerifyError),
+    /// Its name is none of those that may be (AN-30).
+    #[error("the common name of the certificate is not among the allowed names")]
+    Name,
+}
+
+/// A name in a flag that is no header.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// Nothing, or white space (AN-36).
+    #[error("--requestheader-{0}: a name is empty")]
+    Empty(&'static str),
+    /// No header can have this name.
+    #[error("--requestheader-{0}: {1:?} is not the name of a header")]
+    Name(&'static str, String),
+    /// AN-36.
+    #[error("--requestheader-uid-headers must hold X-Remote-Uid")]
+    Uid,
+}
+
+/// Which headers count, as the flags have them.
+#[derive(Clone, Debug, Default)]
+pub struct Headers {
+    /// `--requestheader-username-headers`
+    pub username: Vec<String>,
+    /// `--requestheader-uid-headers`
+    pub uid: Vec<String>,
+    /// `--requestheader-group-headers`
+    pub group: Vec<String>,
+    /// `--requestheader-extra-headers-prefix`
+    pub extra_prefix: Vec<String>,
+}
+
+/// Whom front proxies vouch for.
+pub struct RequestHeader {
+    authorities: ArcSwap<CaBundle>,
+    /// Who may be a front proxy; anybody with a certificate if empty.
+    allowed_names: Vec<String>,
+    username: Vec<HeaderName>,
+    uid: Vec<HeaderName>,
+    group: Vec<HeaderName>,
+    /// In lower case.
+    extra_prefix: Vec<String>,
+}
+
+impl RequestHeader {
+    /// Trusts the front proxies of these authorities.
+    ///
+    /// # Errors
+    /// See [`HeaderError`].
+    pub fn new(
+        authorities: CaBundle,
+        allowed_names: Vec<String>,
+        headers: &Headers,
+    ) -> Result<Self, HeaderError> {
+        let uid = names("uid-headers", &headers.uid)?;
+        if !uid.is_empty() && !uid.iter().any(|name| name.as_str() == "x-remote-uid") {
+            return Err(HeaderError::Uid);
+        }
+        let extra_prefix = names("extra-headers-prefix", &headers.extra_prefix)?;
+        Ok(Self {
+            authorities: ArcSwap::from_pointee(authorities),
+            allowed_names,
+            username: names("username-headers", &headers.username)?,
+            uid,
+            group: names("group-headers", &headers.group)?,
+            extra_prefix: extra_prefix.iter().map(|name| name.as_str().to_owned()).collect(),
+        })
+    }
+
+    /// Goes by other authorities from now on.
+    pub(super) fn replace_authorities(&self, authorities: CaBundle) {
+        self.authorities.store(Arc::new(authorities));
+    }
+
+    /// The user that a front proxy names; nothing for a peer that shows no certificate or names nobody (AN-31).
+    ///
+    /// # Errors
+    /// The peer is no front proxy (AN-30).
+    pub(super) fn user(
+        &self,
+        peer: &Peer,
+        headers: &HeaderMap,
+        now: SystemTime,
+    ) -> Result<Option<Arc<User>>, FrontProxyError> {
+        let Some(name) = peer.front_proxy(&self.authorities.load(), now)? else { return Ok(None) };
+        if !self.allowed_names.is_empty() && !self.allowed_names.contains(&name) {
+            return Err(FrontProxyError::Name);
+        }
+        Ok(self.named(headers).map(Arc::new))
+    }
+
+    /// AN-31 to AN-34
+    fn named(&self, headers: &HeaderMap) -> Option<User> {
+        let name = first(headers, &self.username)?;
+        let uid = first(headers, &self.uid).unwrap_or_default();
+        let groups = self.group.iter().flat_map(|name| headers.get_all(name)).map(text);
+        let groups = groups.filter(|group| !group.is_empty()).collect();
+        let mut extra = BTreeMap::<String, Vec<String>>::new();
+        for (header, value) in headers {
+            for prefix in &self.extra_prefix {
+                if let Some(key) = header.as_str().strip_prefix(prefix.as_str()) {
+                    extra.entry(unescaped(key)).or_default().push(text(value));
+                }
+            }
+        }
+        let mut user = User { name, uid, groups, extra };
+        join_authenticated(&mut user);
+        Some(user)
+    }
+}
+
+fn names(flag: &'static str, texts: &[String]) -> Result<Vec<HeaderName>, HeaderError> {
+    let name = |text: &String| match text.trim() {
+        "" => Err(HeaderError::Empty(flag)),
+        trimmed => HeaderName::from_bytes(trimmed.as_bytes())
+            .map_err(|_| HeaderError::Name(flag, trimmed.to_owned())),
+    };
+    texts.iter().map(name).collect()
+}
+
+fn text(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
+}
+
+/// The first value that is not empty, of the headers in order.
+fn first(headers: &HeaderMap, names: &[HeaderName]) -> Option<String> {
+    names.iter().filter_map(|name| headers.get(name)).map(text).find(|value| !value.is_empty())
+}

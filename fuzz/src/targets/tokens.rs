@@ -1,0 +1,79 @@
+//! Tokens, keys of tokens, and the file that says where anonymous requests are served. Damage never makes a token that
+//! is taken for another than was signed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::LazyLock;
+
+use portcullis_pki::jwt::{PublicKey, UnverifiedToken};
+use portcullis_server::authn::anonymous::Anonymous;
+use portcullis_server::authn::configuration;
+use portcullis_testkit::recorded;
+
+pub(super) const TOKEN: &[&str] =
+    &["eyJhbGciOiJub25lIn0", "eyJhbGciOiJIUzI1NiJ9", ".", "..", "AA", "=", "-_", "+/", "e30"];
+
+pub(super) const CONFIGURATION: &[&str] = &[
+    "apiVersion: apiserver.config.k8s.io/v1\n",
+    "kind: AuthenticationConfiguration\n",
+    "anonymous:\n",
+    "  enabled: true\n",
+    "  conditions:\n",
+    "  - path: /livez\n",
+    "jwt: []\n",
+    "&a [*a]",
+    "---\n",
+];
+
+static KEYS: LazyLock<Vec<PublicKey>> = LazyLock::new(|| {
+    let folder = recorded::repository().join("fuzz/corpus/token-key");
+    let read = |name: &str| fs::read(folder.join(name)).expect("a key");
+    [read("rsa.pem"), read("ec.pem")]
+        .iter()
+        .flat_map(|text| PublicKey::all_from_pem(text).expect("a key"))
+        .collect()
+});
+
+/// Every token that was signed with one of the keys, up to its signature.
+static SIGNED: LazyLock<BTreeSet<Vec<u8>>> = LazyLock::new(|| {
+    let folder = recorded::repository().join("fuzz/corpus/token");
+    let files = fs::read_dir(folder).expect("a corpus");
+    let tokens = files.map(|file| fs::read(file.expect("a file").path()).expect("a token"));
+    tokens.map(|token| message(&token).to_owned()).collect()
+});
+
+fn message(token: &[u8]) -> &[u8] {
+    let end = token.iter().rposition(|byte| *byte == b'.').unwrap_or_default();
+    token.get(..end).unwrap_or_default()
+}
+
+pub(super) fn token(input: &[u8]) -> bool {
+    let Some(unverified) = UnverifiedToken::read(input) else { return false };
+    let issuer = unverified.issuer().to_owned();
+    let Ok(verified) = unverified.verify(&KEYS) else { return false };
+    assert!(SIGNED.contains(message(input)), "a token that nobody has signed");
+    assert_eq!(verified.issuer(), issuer, "the same issuer before and after");
+    true
+}
+
+pub(super) fn token_key(input: &[u8]) -> bool {
+    let Ok(keys) = PublicKey::all_from_pem(input) else { return false };
+    assert!(!keys.is_empty(), "no key is an error");
+    for key in &keys {
+        assert!(matches!(key.algorithm(), "RS256" | "ES256" | "ES384"), "{}", key.algorithm());
+        assert_eq!(key.id().len(), 43, "a hash in base64url");
+    }
+    true
+}
+
+pub(super) fn authentication_configuration(input: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(input) else { return false };
+    match configuration::read(text) {
+        Ok(Some(Anonymous::At(paths))) => {
+            assert!(!paths.is_empty() && paths.iter().all(|path| path.starts_with('/')), "{paths:?}");
+            true
+        }
+        Ok(_) => true,
+        Err(_) => false,
+    }
+}
