@@ -27,8 +27,15 @@ const LEAF_LIFETIME: Duration = Duration::from_secs(365 * DAY.as_secs());
 const RENEW_BEFORE: Duration = Duration::from_secs(30 * DAY.as_secs());
 
 /// What only the owner may read.
-const PRIVATE: [&str; 7] =
-    ["admin.key", "admin.kubeconfig", "apiserver.key", "ca.key", "objects.redb", "objects.redb.lock", "sa.key"];
+const PRIVATE: [&str; 7] = [
+    "admin.key",
+    "admin.kubeconfig",
+    "apiserver.key",
+    "ca.key",
+    "objects.redb",
+    "objects.redb.lock",
+    "sa.key",
+];
 
 /// The names that in-cluster clients use for the API server.
 const SERVICE_NAMES: [&str; 5] = [
