@@ -1,5 +1,6 @@
 //! The readers of outside input and what each promises whatever it is given: a new reader is one more row.
 
+mod authorization;
 mod certificates;
 mod kinds;
 mod objects;
@@ -35,6 +36,18 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "label-selector", dictionary: requests::SELECTOR, run: requests::label_selector },
     Target { name: "abac", dictionary: policies::ABAC, run: policies::abac },
     Target { name: "feature-gates", dictionary: policies::FLAGS, run: policies::feature_gates },
+    Target {
+        name: "authorization-configuration",
+        dictionary: authorization::CONFIGURATION,
+        run: authorization::configuration,
+    },
+    Target {
+        name: "webhook-kubeconfig",
+        dictionary: authorization::KUBECONFIG,
+        run: authorization::connection,
+    },
+    Target { name: "webhook-answer", dictionary: authorization::ANSWER, run: authorization::webhook_answer },
+    Target { name: "match-condition", dictionary: authorization::CONDITION, run: authorization::condition },
     Target { name: "access-review", dictionary: reviews::ACCESS, run: reviews::access_review },
     Target { name: "admission-review", dictionary: reviews::ADMISSION, run: reviews::admission_review },
     Target { name: "review-lines", dictionary: review_lines::WORDS, run: review_lines::review_lines },

@@ -23,9 +23,10 @@ pub struct EngineFlags {
     #[arg(long, value_name = "FILE|DIR")]
     pub state: Vec<PathBuf>,
 
-    /// The authorization modes to ask, in this order: AlwaysAllow, AlwaysDeny, ABAC, RBAC, Node
-    #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "Node,RBAC")]
-    pub authorization_mode: Vec<String>,
+    /// The authorization modes to ask, in this order: AlwaysAllow, AlwaysDeny, ABAC, RBAC, Node, and Webhook in `serve`
+    /// [default: Node,RBAC]
+    #[arg(long, value_name = "MODES", value_delimiter = ',')]
+    pub authorization_mode: Option<Vec<String>>,
 
     /// The policies of mode ABAC, one JSON object per line
     #[arg(long, value_name = "FILE")]
@@ -51,8 +52,17 @@ impl EngineFlags {
     /// # Errors
     /// A flag that cannot be read, flags that contradict each other, a policy file that cannot be used.
     pub fn config(&self) -> Result<EngineConfig, Failure> {
+        self.config_of(self.modes()?, false)
+    }
+
+    /// [`EngineFlags::config`] with these modes. Mode Webhook may be among them if somebody can ask.
+    ///
+    /// # Errors
+    /// As [`EngineFlags::config`].
+    pub fn config_of(&self, modes: Vec<Mode>, webhooks: bool) -> Result<EngineConfig, Failure> {
         let config = EngineConfig {
-            modes: self.modes()?,
+            modes,
+            webhooks,
             gates: FeatureGates::parse(&self.feature_gates)
                 .map_err(|e| Failure::input(format_args!("--feature-gates: {e}")))?,
             abac: self.abac()?.map(Arc::new),
@@ -64,16 +74,26 @@ impl EngineFlags {
     }
 
     /// AC-72. Nothing between quotes is the empty list; nothing between two commas is no mode.
-    fn modes(&self) -> Result<Vec<Mode>, Failure> {
-        if matches!(self.authorization_mode.as_slice(), [only] if only.is_empty()) {
+    ///
+    /// # Errors
+    /// A name that is no mode.
+    pub fn modes(&self) -> Result<Vec<Mode>, Failure> {
+        let Some(names) = &self.authorization_mode else { return Ok(vec![Mode::Node, Mode::Rbac]) };
+        if matches!(names.as_slice(), [only] if only.is_empty()) {
             return Ok(Vec::new());
         }
-        let modes: Result<Vec<Mode>, _> = self.authorization_mode.iter().map(|mode| mode.parse()).collect();
+        let modes: Result<Vec<Mode>, _> = names.iter().map(|mode| mode.parse()).collect();
         modes.map_err(|error| {
             Failure::input(format_args!(
-                "--authorization-mode: {error}: use AlwaysAllow, AlwaysDeny, ABAC, RBAC or Node, spelled exactly so"
+                "--authorization-mode: {error}: use AlwaysAllow, AlwaysDeny, ABAC, RBAC, Node or (in serve) Webhook, \
+                 spelled exactly so"
             ))
         })
+    }
+
+    /// Whether a mode is named.
+    pub fn names(&self, mode: Mode) -> bool {
+        self.authorization_mode.iter().flatten().any(|name| name == mode.name())
     }
 
     fn abac(&self) -> Result<Option<AbacPolicyFile>, Failure> {

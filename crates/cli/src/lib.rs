@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod authentication_flags;
+pub mod authorization;
 mod backups;
 pub mod bench;
 pub mod command;

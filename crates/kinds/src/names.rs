@@ -5,10 +5,8 @@ use std::borrow::Cow;
 
 use crate::resource::NameRule;
 
-/// The longest DNS label, in bytes.
-pub const MAX_LABEL: usize = 63;
-/// The longest DNS subdomain, in bytes.
-pub const MAX_SUBDOMAIN: usize = 253;
+/// The longest DNS label and subdomain, in bytes.
+pub use portcullis_policy::selector::syntax::{MAX_LABEL, MAX_SUBDOMAIN};
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
     '.', and must start and end with an alphanumeric character (e.g. 'example.com')";

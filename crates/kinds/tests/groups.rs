@@ -39,14 +39,7 @@ const DROPPED: &[&str] = &[
 ];
 
 fn cleaned(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let kept = fields.iter().filter(|(name, _)| !DROPPED.contains(&name.as_str()));
-            Value::Object(kept.map(|(name, value)| (name.clone(), cleaned(value))).collect())
-        }
-        Value::Array(entries) => Value::Array(entries.iter().map(cleaned).collect()),
-        other => other.clone(),
-    }
+    recorded::without(value, DROPPED)
 }
 
 /// What a path names: the kind, the namespace, and the name and the subresource if any.

@@ -57,14 +57,7 @@ const DROPPED: &[&str] = &[
 ];
 
 fn cleaned(value: &Value) -> Value {
-    match value {
-        Value::Array(items) => items.iter().map(cleaned).collect(),
-        Value::Object(members) => {
-            let kept = members.iter().filter(|(name, _)| !DROPPED.contains(&name.as_str()));
-            Value::Object(kept.map(|(name, value)| (name.clone(), cleaned(value))).collect())
-        }
-        other => other.clone(),
-    }
+    recorded::without(value, DROPPED)
 }
 
 /// Whether one value is contained in another, as the recordings' checker has it.

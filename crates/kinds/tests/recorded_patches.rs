@@ -15,46 +15,6 @@ use portcullis_kinds::{Map, decode, meta, resources};
 use portcullis_testkit::recorded;
 use serde_json::Value;
 
-/// What recordings leave out, for it differs from run to run.
-const LEFT_OUT: [&str; 25] = [
-    "uid",
-    "resourceVersion",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "managedFields",
-    "selfLink",
-    "generation",
-    "time",
-    "lastTransitionTime",
-    "lastUpdateTime",
-    "lastHeartbeatTime",
-    "startTime",
-    "firstTimestamp",
-    "lastTimestamp",
-    "eventTime",
-    "expirationTimestamp",
-    "continue",
-    "remainingItemCount",
-    "message",
-    "token",
-    "hash",
-    "certificate",
-    "retryAfterSeconds",
-    "kubeProxyVersion",
-    "observedGeneration",
-];
-
-fn cleaned(value: &Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let kept = members.iter().filter(|(name, _)| !LEFT_OUT.contains(&name.as_str()));
-            Value::Object(kept.map(|(name, value)| (name.clone(), cleaned(value))).collect())
-        }
-        Value::Array(entries) => entries.iter().map(cleaned).collect(),
-        value => value.clone(),
-    }
-}
-
 /// One recorded patch with what was stored before.
 struct Case<'a> {
     kind: PatchKind,
@@ -174,7 +134,11 @@ fn follow(recording: &str, compared: &mut Compared) {
                 (Ok(_), None) => {}
                 (Ok(got), Some(Ok(want))) => {
                     compared.objects += 1;
-                    assert_eq!(cleaned(&Value::Object(got.clone())), Value::Object(want), "{id}: {patch}");
+                    assert_eq!(
+                        recorded::cleaned(&Value::Object(got.clone())),
+                        Value::Object(want),
+                        "{id}: {patch}"
+                    );
                 }
                 (_, want) => {
                     compared.refusals += 1;

@@ -313,6 +313,11 @@ impl Facts {
     }
 }
 
+/// Whether a certificate, in DER form, can be read and is within its dates.
+pub(crate) fn is_current(der: &[u8], now: SystemTime) -> bool {
+    Facts::read(der).is_ok_and(|facts| contains(&facts.validity, now))
+}
+
 /// When a certificate in PEM form stops being valid.
 ///
 /// # Errors

@@ -1,6 +1,8 @@
 //! The handshake: serves our certificate, asks clients for theirs, and proves that they hold the key of what they
 //! show. Whether a certificate is any good is not looked at here: that is authentication, and answers 401 (AN-40).
 
+mod client;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,6 +17,9 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 
 use crate::key::KeyPair;
 use crate::pem;
+
+pub use client::{client, plain, system_bundles};
+pub use rustls::ClientConfig;
 
 /// A serving certificate that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -75,12 +80,13 @@ impl fmt::Debug for ServerTls {
     }
 }
 
+fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
+    let blocks = pem::blocks(pem).into_iter().filter(|block| block.label == "CERTIFICATE");
+    blocks.map(|block| CertificateDer::from(block.der)).collect()
+}
+
 fn certified(provider: &CryptoProvider, chain_pem: &[u8], key: &KeyPair) -> Result<CertifiedKey, TlsError> {
-    let chain: Vec<CertificateDer<'static>> = pem::blocks(chain_pem)
-        .into_iter()
-        .filter(|b| b.label == "CERTIFICATE")
-        .map(|b| CertificateDer::from(b.der))
-        .collect();
+    let chain = certificates(chain_pem);
     if chain.is_empty() {
         return Err(TlsError::NoCertificate);
     }

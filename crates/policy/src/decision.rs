@@ -3,6 +3,7 @@
 //! A reason is structured and costs nothing to carry; it becomes text only when somebody prints it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::identity::NodeIdentity;
 use crate::rbac::RbacReason;
@@ -48,6 +49,8 @@ pub enum Reason {
     Rbac(RbacReason),
     /// A fixed sentence.
     Text(&'static str),
+    /// What a remote service said (WH-22).
+    Told(Arc<str>),
 }
 
 impl Reason {
@@ -79,6 +82,7 @@ impl fmt::Display for RenderedReason<'_> {
             }
             Reason::Rbac(reason) => reason.write(f, self.attributes),
             Reason::Text(text) => f.write_str(text),
+            Reason::Told(text) => f.write_str(text),
         }
     }
 }

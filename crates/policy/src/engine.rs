@@ -38,6 +38,9 @@ pub struct EngineConfig {
     pub super_user: String,
     /// Whether admission reviews are to be answered, so that what they look up is kept.
     pub admission: bool,
+    /// Whether mode Webhook may be among the modes, any number of times: somebody who can wait asks the services then.
+    /// Until asked they deny.
+    pub webhooks: bool,
 }
 
 /// Why an engine cannot be built.
@@ -76,11 +79,13 @@ impl EngineConfig {
         if !has_abac && self.abac.is_some() {
             errors.push(EngineError::PolicyWithoutAbac);
         }
-        if self.modes.contains(&Mode::Webhook) {
+        if self.modes.contains(&Mode::Webhook) && !self.webhooks {
             errors.push(EngineError::Webhook);
         }
-        let repeated =
-            self.modes.iter().enumerate().any(|(at, mode)| self.modes.iter().skip(at + 1).any(|m| m == mode));
+        let repeated = self.modes.iter().enumerate().any(|(at, mode)| {
+            let may_repeat = self.webhooks && *mode == Mode::Webhook;
+            !may_repeat && self.modes.iter().skip(at + 1).any(|m| m == mode)
+        });
         if repeated {
             errors.push(EngineError::RepeatedMode(self.modes.iter().map(Mode::to_string).collect()));
         }
@@ -178,7 +183,7 @@ fn chain(config: &EngineConfig, graph: &Arc<Graph>, rbac: &Member) -> Chain {
         Mode::AlwaysDeny => Some(Member::AlwaysDeny),
         Mode::Node => Some(Member::Node(Arc::new(NodeAuthorizer::new(Arc::clone(graph), config.gates)))),
         Mode::Rbac => Some(rbac.clone()),
-        Mode::Webhook => None,
+        Mode::Webhook => Some(Member::Webhook),
     });
     let chain = Chain::new(members.collect());
     if config.masters_first { chain.with_masters() } else { chain }
@@ -213,6 +218,19 @@ impl Engine {
     pub fn node_restriction(&self, read_common_name: CommonNameReader) -> NodeRestriction<'_> {
         let authorizer: &dyn Authorizer = &self.chain;
         NodeRestriction::new(&self.cache, authorizer, self.gates, read_common_name)
+    }
+
+    /// Decides one write by NodeRestriction, where this authorizer is asked instead of the engine's own chain.
+    ///
+    /// # Errors
+    /// The node may not write this (NR-6).
+    pub fn admit_by(
+        &self,
+        request: &AdmissionRequest<'_>,
+        read_common_name: CommonNameReader,
+        authorizer: &dyn Authorizer,
+    ) -> Result<(), Rejection> {
+        NodeRestriction::new(&self.cache, authorizer, self.gates, read_common_name).admit(request)
     }
 
     /// Decides one write by NodeRestriction.

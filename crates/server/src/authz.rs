@@ -1,10 +1,16 @@
 //! May they? The only module that makes a [`Permit`], without which no handler can be called.
 
+pub mod configuration;
+pub mod reload;
+mod rounds;
+mod sequence;
+
 use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use policy::chain::{self, Reasons};
+use policy::decision::Authorizer;
 use policy::engine::RbacWrite;
 use policy::rbac::escalation::Refusal;
 use policy::request_info::RequestInfo;
@@ -19,6 +25,8 @@ use crate::go::{quoted, sanitized};
 use crate::metrics::Metrics;
 use crate::status::{Answer, Details, Status, internal_error};
 
+pub use sequence::{Sequence, SequenceError};
+
 /// What decides: a chain of authorizers over indexes, with `system:masters` first (AC-63).
 pub trait Engine: Send + Sync + 'static {
     /// Decides one request.
@@ -32,6 +40,27 @@ pub trait Engine: Send + Sync + 'static {
     /// # Errors
     /// The node may not write this (NR-6).
     fn admit_write(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection>;
+
+    /// [`Engine::admit_write`], where this authorizer is asked instead of the engine's own chain.
+    ///
+    /// # Errors
+    /// The node may not write this (NR-6).
+    fn admit_write_by(
+        &self,
+        request: &AdmissionRequest<'_>,
+        _authorizer: &dyn Authorizer,
+    ) -> Result<(), Rejection> {
+        // The engine's own chain has no place for what it does not know: it allows no more than that.
+        self.admit_write(request)
+    }
+
+    /// [`Engine::check_write`], where this authorizer is asked instead of the engine's own chain.
+    ///
+    /// # Errors
+    /// The refusal to answer with.
+    fn check_write_by(&self, write: &RbacWrite<'_>, _authorizer: &dyn Authorizer) -> Result<(), Refusal> {
+        self.check_write(write)
+    }
 
     /// Decides whether a role or a binding may be written (RB-50 to RB-64), over those that this engine knows. An
     /// engine that does not follow what is written lets nothing be written.
@@ -73,6 +102,19 @@ impl Engine for Arc<policy::engine::LiveEngine> {
 
     fn check_write(&self, write: &RbacWrite<'_>) -> Result<(), Refusal> {
         policy::engine::LiveEngine::check_write(self, write)
+    }
+
+    fn admit_write_by(
+        &self,
+        request: &AdmissionRequest<'_>,
+        authorizer: &dyn Authorizer,
+    ) -> Result<(), Rejection> {
+        let read = |pem: &[u8]| pki::csr::common_name(pem).map_err(|error| error.to_string());
+        self.admit_by(request, read, authorizer)
+    }
+
+    fn check_write_by(&self, write: &RbacWrite<'_>, authorizer: &dyn Authorizer) -> Result<(), Refusal> {
+        policy::engine::LiveEngine::check_write_by(self, write, authorizer)
     }
 }
 
@@ -122,12 +164,22 @@ impl Outcome {
 /// The engine in use. It can be replaced at any time; a request goes by the one that it met.
 pub struct Authorization {
     engine: ArcSwap<Box<dyn Engine>>,
+    /// Asked instead of the engine's own chain, where somebody must be waited for or the order can change.
+    sequence: Option<Arc<ArcSwap<Sequence>>>,
 }
 
 impl Authorization {
     /// Authorization by this engine.
     pub fn new(engine: impl Engine) -> Self {
-        Self { engine: ArcSwap::from_pointee(Box::new(engine) as Box<dyn Engine>) }
+        Self { engine: ArcSwap::from_pointee(Box::new(engine) as Box<dyn Engine>), sequence: None }
+    }
+
+    /// The same authorization, where these are asked in their order instead of the engine's own chain. Whoever holds
+    /// the other end can change them; a request goes by those that it met (AC-117).
+    #[must_use]
+    pub fn with_sequence(mut self, sequence: Arc<ArcSwap<Sequence>>) -> Self {
+        self.sequence = Some(sequence);
+        self
     }
 
     /// Uses another engine from now on.
@@ -135,39 +187,54 @@ impl Authorization {
         self.engine.store(Arc::new(Box::new(engine)));
     }
 
-    /// What the chain says to a question that is not the request itself.
-    pub fn ask(&self, attributes: &Attributes<'_>) -> Outcome {
-        self.engine.load().authorize(attributes)
+    /// What the chain says to a question that is not the request itself. Waits only where a webhook is asked.
+    pub async fn ask(&self, attributes: &Attributes<'_>) -> Outcome {
+        match &self.sequence {
+            None => self.engine.load().authorize(attributes),
+            Some(sequence) => sequence.load_full().decide(attributes).await,
+        }
     }
 
     /// The rules of a user in a namespace.
     pub fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
-        self.engine.load().rules_for(user, namespace)
+        match &self.sequence {
+            None => self.engine.load().rules_for(user, namespace),
+            Some(sequence) => sequence.load().rules_for(user, namespace),
+        }
     }
 
     /// What NodeRestriction says to a write.
     ///
     /// # Errors
     /// The node may not write this (NR-6).
-    pub(crate) fn admit_write(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
-        self.engine.load().admit_write(request)
+    pub(crate) async fn admit_write(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+        let Some(sequence) = &self.sequence else { return self.engine.load().admit_write(request) };
+        let engine = self.engine.load_full();
+        rounds::settle(&sequence.load_full(), |asked| engine.admit_write_by(request, asked)).await
     }
 
     /// Whether a role or a binding may be written (RB-50 to RB-64).
     ///
     /// # Errors
     /// The refusal to answer with.
-    pub(crate) fn check_write(&self, write: &RbacWrite<'_>) -> Result<(), Refusal> {
-        self.engine.load().check_write(write)
+    pub(crate) async fn check_write(&self, write: &RbacWrite<'_>) -> Result<(), Refusal> {
+        let Some(sequence) = &self.sequence else { return self.engine.load().check_write(write) };
+        let engine = self.engine.load_full();
+        rounds::settle(&sequence.load_full(), |asked| engine.check_write_by(write, asked)).await
     }
 
     /// Whether somebody who may make a request may do this as well, which it turns out to need.
     ///
     /// # Errors
     /// The refusal.
-    pub(crate) fn allow_also(&self, permit: &Permit, info: &RequestInfo, verb: &str) -> Result<(), Status> {
+    pub(crate) async fn allow_also(
+        &self,
+        permit: &Permit,
+        info: &RequestInfo,
+        verb: &str,
+    ) -> Result<(), Status> {
         let attributes = Attributes { verb, ..info.attributes(permit.user()) };
-        let outcome = self.ask(&attributes);
+        let outcome = self.ask(&attributes).await;
         match outcome.verdict {
             Verdict::Allow => Ok(()),
             _ => Err(forbidden(&attributes, &outcome.reason(&attributes))),
@@ -178,7 +245,7 @@ impl Authorization {
     ///
     /// # Errors
     /// The answer for a caller who may not.
-    pub(crate) fn admit(
+    pub(crate) async fn admit(
         &self,
         caller: &Caller,
         info: &RequestInfo,
@@ -188,7 +255,7 @@ impl Authorization {
         let started = Instant::now();
         let user = caller.user();
         let attributes = info.attributes(user);
-        let outcome = self.ask(&attributes);
+        let outcome = self.ask(&attributes).await;
         metrics.authorized(&outcome, started.elapsed());
         if outcome.verdict == Verdict::Allow {
             return Ok(Permit { user: Arc::clone(user) });

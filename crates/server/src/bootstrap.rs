@@ -4,7 +4,7 @@
 //!
 //! Files are written whole: under another name first, then renamed. Keys can be read by their owner only.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -105,7 +105,7 @@ pub struct Bootstrap {
     dir: PathBuf,
     bind_address: IpAddr,
     /// Held as long as the directory is in use.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Bootstrap {
@@ -115,7 +115,7 @@ impl Bootstrap {
     /// See [`BootstrapError`]. What was there before is still there.
     pub fn prepare(dir: &Path, bind_address: IpAddr, now: SystemTime) -> Result<Self, BootstrapError> {
         make_private(dir)?;
-        let lock = lock(dir)?;
+        let lock = Lock::take(dir)?;
         let authority = authority(dir, now)?;
         let bundle_error = |source| BootstrapError::Bundle { path: dir.join("ca.crt"), source };
         let clients = CaBundle::from_pem(authority.certificate_pem().as_bytes()).map_err(bundle_error)?;
@@ -210,13 +210,28 @@ fn make_private(dir: &Path) -> Result<(), BootstrapError> {
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(file)
 }
 
-fn lock(dir: &Path) -> Result<File, BootstrapError> {
-    let path = dir.join("lock");
-    let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-    let file = opened.map_err(|source| BootstrapError::File { path, source })?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(_) => Err(BootstrapError::InUse(dir.to_owned())),
+/// The file that keeps other processes away from the directory.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Lock {
+    fn take(dir: &Path) -> Result<Self, BootstrapError> {
+        let path = dir.join("lock");
+        let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let file = opened.map_err(|source| BootstrapError::File { path: path.clone(), source })?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(BootstrapError::InUse(dir.to_owned())),
+            Err(TryLockError::Error(source)) => Err(BootstrapError::File { path, source }),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child that was forked just now holds the lock, too, until it becomes another
+        // program. A failure leaves it to the close.
+        let _ = self.0.unlock();
     }
 }
 
@@ -300,4 +315,22 @@ fn write(path: &Path, text: &str, mode: u32) -> Result<(), BootstrapError> {
         Ok(())
     };
     attempt().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use portcullis_testkit::scratch::Scratch;
+
+    #[test]
+    fn a_directory_is_free_at_once_although_a_child_still_has_the_file_open() {
+        let dir = Scratch::new();
+        let lock = Lock::take(dir.path()).unwrap();
+        // What a child has between fork and exec: the same open file.
+        let childs = lock.0.try_clone().unwrap();
+        assert!(matches!(Lock::take(dir.path()), Err(BootstrapError::InUse(_))));
+        drop(lock);
+        Lock::take(dir.path()).unwrap();
+        drop(childs);
+    }
 }

@@ -8,6 +8,8 @@ use kinds::resource::Resource;
 use kinds::resources::{self, rbac};
 use portcullis_kinds as kinds;
 
+use crate::go;
+
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
@@ -35,6 +37,11 @@ impl Default for ServeConfig {
     }
 }
 
+/// A duration as flags give it: numbers with units, such as `30s` or `1m30s`, not negative.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    go::duration(text).and_then(|nanoseconds| u64::try_from(nanoseconds).ok()).map(Duration::from_nanos)
+}
+
 /// What one client may take up, in time and space.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -50,6 +57,8 @@ pub struct Limits {
     pub idle: Duration,
     /// How long requests under way may go on once the server is told to stop.
     pub shutdown: Duration,
+    /// How often a watch that asked for bookmarks gets one. As in kube-apiserver, which calls it a minute.
+    pub bookmarks: Duration,
     /// The largest body of a request. Bytes; as in kube-apiserver.
     pub body_bytes: usize,
     /// The largest head of a request. Bytes.
@@ -67,6 +76,7 @@ impl Default for Limits {
             body_read: Duration::from_secs(60),
             idle: Duration::from_secs(90),
             shutdown: Duration::from_secs(10),
+            bookmarks: Duration::from_secs(60),
             body_bytes: 3 * 1024 * 1024,
             head_bytes: 128 * 1024,
             streams: 1000,

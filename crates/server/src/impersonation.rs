@@ -210,7 +210,7 @@ impl Impersonated {
 ///
 /// # Errors
 /// 403: the caller may not act as this user. Of several ways that failed the first one is told (AN-141).
-pub(crate) fn impersonate(
+pub(crate) async fn impersonate(
     authorization: &Authorization,
     remembered: &Remembered,
     caller: &User,
@@ -221,7 +221,7 @@ pub(crate) fn impersonate(
     let modes = last.into_iter().chain(Mode::ALL.into_iter().filter(|mode| Some(*mode) != last));
     let mut refusal = None;
     for mode in modes.filter(|mode| mode.applies(caller, &wanted)) {
-        match check(authorization, mode, caller, &wanted, info) {
+        match check(authorization, mode, caller, &wanted, info).await {
             Ok(()) => {
                 remembered.keep(caller, mode);
                 return Ok(Impersonated(Arc::new(wanted.user(mode))));
@@ -233,7 +233,7 @@ pub(crate) fn impersonate(
     Err(refusal.unwrap_or_else(|| Status::internal("no way of impersonation was tried")))
 }
 
-fn check(
+async fn check(
     authorization: &Authorization,
     mode: Mode,
     caller: &User,
@@ -253,28 +253,28 @@ fn check(
         mode => {
             // AN-143, first the request, then the identity.
             let verb = format!("impersonate-on:{}:{}", mode.name(), info.verb());
-            ask(authorization, &Attributes { verb: &verb, ..info.attributes(caller) })?;
+            ask(authorization, &Attributes { verb: &verb, ..info.attributes(caller) }).await?;
             format!("impersonate:{}", mode.name())
         }
     };
     let identity = Identity { authorization, mode, caller, verb: &verb };
     match (mode, wanted.node(), wanted.account()) {
-        (Mode::AssociatedNode, ..) => identity.may("nodes", "", "", "*"),
-        (Mode::ArbitraryNode, Some(node), _) => identity.may("nodes", "", "", node),
+        (Mode::AssociatedNode, ..) => identity.may("nodes", "", "", "*").await,
+        (Mode::ArbitraryNode, Some(node), _) => identity.may("nodes", "", "", node).await,
         (Mode::ServiceAccount | Mode::Legacy, _, Some((namespace, name))) => {
-            identity.may("serviceaccounts", "", namespace, name)
+            identity.may("serviceaccounts", "", namespace, name).await
         }
-        _ => identity.may("users", "", "", &wanted.0.name),
+        _ => identity.may("users", "", "", &wanted.0.name).await,
     }?;
     if !wanted.0.uid.is_empty() {
-        identity.may("uids", "", "", &wanted.0.uid)?;
+        identity.may("uids", "", "", &wanted.0.uid).await?;
     }
-    identity.may_groups(&wanted.0.groups)?;
-    identity.may_extra(&wanted.0.extra)
+    identity.may_groups(&wanted.0.groups).await?;
+    identity.may_extra(&wanted.0.extra).await
 }
 
-fn ask(authorization: &Authorization, attributes: &Attributes<'_>) -> Result<(), Status> {
-    let outcome = authorization.ask(attributes);
+async fn ask(authorization: &Authorization, attributes: &Attributes<'_>) -> Result<(), Status> {
+    let outcome = authorization.ask(attributes).await;
     if outcome.verdict == Verdict::Allow {
         return Ok(());
     }
@@ -317,8 +317,14 @@ impl Identity<'_> {
         Attributes { user: self.caller, verb: self.verb, path: "", resource: Some(resource) }
     }
 
-    fn may(&self, resource: &str, subresource: &str, namespace: &str, name: &str) -> Result<(), Status> {
-        ask(self.authorization, &self.attributes(resource, subresource, namespace, name))
+    async fn may(
+        &self,
+        resource: &str,
+        subresource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), Status> {
+        ask(self.authorization, &self.attributes(resource, subresource, namespace, name)).await
     }
 
     fn refuse(&self, resource: &str, subresource: &str, name: &str, reason: &str) -> Result<(), Status> {
@@ -326,20 +332,23 @@ impl Identity<'_> {
     }
 
     /// AN-145
-    fn may_groups(&self, groups: &[String]) -> Result<(), Status> {
+    async fn may_groups(&self, groups: &[String]) -> Result<(), Status> {
         if self.mode != Mode::Legacy {
             if let Some(group) = groups.iter().find(|group| group.is_empty() || *group == MASTERS) {
                 return self.refuse("groups", "", group, "this group cannot be impersonated");
             }
-            if groups.len() >= MANY && self.may("groups", "", "", "*").is_ok() {
+            if groups.len() >= MANY && self.may("groups", "", "", "*").await.is_ok() {
                 return Ok(());
             }
         }
-        groups.iter().try_for_each(|group| self.may("groups", "", "", group))
+        for group in groups {
+            self.may("groups", "", "", group).await?;
+        }
+        Ok(())
     }
 
     /// AN-146
-    fn may_extra(&self, extra: &BTreeMap<String, Vec<String>>) -> Result<(), Status> {
+    async fn may_extra(&self, extra: &BTreeMap<String, Vec<String>>) -> Result<(), Status> {
         if self.mode != Mode::Legacy {
             for (key, values) in extra {
                 if !is_domain_prefixed(key) {
@@ -355,12 +364,16 @@ impl Identity<'_> {
                 }
             }
             let count: usize = extra.values().map(Vec::len).sum();
-            if (extra.len() >= MANY || count >= MANY) && self.may("userextras", "*", "", "*").is_ok() {
+            if (extra.len() >= MANY || count >= MANY) && self.may("userextras", "*", "", "*").await.is_ok() {
                 return Ok(());
             }
         }
-        let mut values = extra.iter().flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
-        values.try_for_each(|(key, value)| self.may("userextras", key, "", value))
+        for (key, values) in extra {
+            for value in values {
+                self.may("userextras", key, "", value).await?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -16,12 +16,14 @@ pub mod controller;
 mod go;
 mod impersonation;
 pub mod listener;
+pub mod match_conditions;
 pub mod metrics;
 mod query;
 pub mod service;
 pub mod state;
 pub mod status;
 pub mod token_file;
+pub mod webhook;
 
 pub use config::ServeConfig;
 pub use listener::Server;

@@ -18,6 +18,7 @@ use prometheus_client::registry::Registry;
 
 use crate::api::route::{Labels, Route};
 use crate::authz::{Outcome, Verdict};
+use crate::webhook::WebhookMetrics;
 
 /// The buckets of `apiserver_request_duration_seconds`.
 const REQUEST_SECONDS: &[f64] = &[
@@ -45,6 +46,8 @@ pub struct Metrics {
     pub handshake_failures: Counter,
     /// Stored objects that decisions cannot go by, each time that one is met.
     pub refused_objects: Counter,
+    /// Of authorization webhooks and their configuration.
+    pub webhooks: WebhookMetrics,
 }
 
 struct Hot {
@@ -120,6 +123,8 @@ impl Default for Metrics {
             "Stored objects that decisions cannot go by",
             refused_objects.clone(),
         );
+        let webhooks = WebhookMetrics::default();
+        webhooks.register(&mut registry);
         let result = |result| AuthorizationResult {
             attempts: attempts.get_or_create_owned(&ResultLabels { result }),
             time: authorization.get_or_create_owned(&ResultLabels { result }),
@@ -138,6 +143,7 @@ impl Default for Metrics {
             connections,
             handshake_failures,
             refused_objects,
+            webhooks,
         }
     }
 }

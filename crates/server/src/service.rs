@@ -21,7 +21,7 @@ use crate::api::health::Check;
 use crate::api::rest::options;
 use crate::api::rest::target::Target;
 use crate::api::route::Route;
-use crate::api::{self, Asked, finish};
+use crate::api::{self, Asked, finish, pretty};
 use crate::authn::{Authentication, Peer, is_anonymous, spare_space};
 use crate::authz::Authorization;
 use crate::backend::Backend;
@@ -178,7 +178,8 @@ pub(crate) async fn serve(
     if !body.is_end_stream() && !connection.is_http2 {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    let mut answer = finish(answer, &head.headers);
+    let is_pretty = pretty::is_wanted(route, answer.status().is_success(), &head);
+    let mut answer = finish(answer, &head.headers, is_pretty);
     // HTTP/2 would send it.
     if head.method == Method::HEAD {
         *answer.body_mut() = Body::default();
@@ -248,7 +249,7 @@ async fn respond(
         Ok(None) => caller,
         Ok(Some(wanted)) => {
             let user = Arc::clone(caller.user());
-            match impersonate(&app.authorization, &app.impersonators, &user, wanted, &info) {
+            match impersonate(&app.authorization, &app.impersonators, &user, wanted, &info).await {
                 Ok(other) => caller.acting_as(other),
                 Err(status) => return (route, status.into_answer(), is_stranger),
             }
@@ -256,7 +257,7 @@ async fn respond(
         Err(status) => return (route, status.into_answer(), is_stranger),
     };
 
-    let permit = match app.authorization.admit(&caller, &info, target, &app.metrics) {
+    let permit = match app.authorization.admit(&caller, &info, target, &app.metrics).await {
         Ok(permit) => permit,
         Err(refusal) => return (route, *refusal, is_stranger),
     };

@@ -54,3 +54,41 @@ fn a_long_list_is_the_same_in_pieces_compressed_as_yaml_and_in_pages() {
     }
     assert_eq!(&pages, document["items"].as_array().unwrap());
 }
+
+#[test]
+fn people_get_lines_and_programs_do_not() {
+    let server = start_with(Setup { keeps_objects: true, ..Setup::default() });
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "{\"b\": [1]}"}});
+    Client::new(server.address, &Identity::admin(&server.dir)).must(201, "POST", MAPS, Some(&map));
+    let get = |path: &str, client: &str, accept: &str| {
+        let request = server.get(path).by(&server.admin()).header(&format!("User-Agent: {client}"));
+        request.header(&format!("Accept: {accept}")).send()
+    };
+    let json = "application/json";
+    for (path, code) in
+        [(MAPS, 200), ("/api/v1/namespaces/default", 200), ("/apis", 200), ("/api/v1/nodes/none", 404)]
+    {
+        let program = get(path, "kubectl/v1.36.0", json);
+        assert_eq!(program.code, code, "{path}");
+        assert!(!program.text().trim_end().contains('\n'), "{path}: {}", program.text());
+        let person = get(path, "curl/8.5.0", json);
+        assert!(person.text().starts_with("{\n  \""), "{path}: {}", person.text());
+        assert!(person.text().ends_with("\n}"), "{path}: {}", person.text());
+        assert_eq!(person.json(), program.json(), "{path}");
+        for query in ["pretty=true", "pretty=1"] {
+            assert_eq!(
+                get(&format!("{path}?{query}"), "kubectl/v1.36.0", json).body,
+                person.body,
+                "{path}?{query}"
+            );
+        }
+        assert_eq!(get(&format!("{path}?pretty=false"), "curl/8.5.0", json).body, program.body, "{path}");
+        let yaml = "application/yaml";
+        assert_eq!(get(&format!("{path}?pretty=1"), "x", yaml).body, get(path, "x", yaml).body, "{path}");
+    }
+    assert!(get("/version", "kubectl/v1.36.0", json).text().starts_with("{\n  \""), "always for people");
+    // A watch is one event a line, whoever reads it.
+    let watch = get(&format!("{MAPS}?watch=1&timeoutSeconds=1&pretty=true"), "curl/8.5.0", json);
+    let [event] = watch.text().lines().collect::<Vec<_>>()[..] else { panic!("{}", watch.text()) };
+    assert_eq!(serde_json::from_str::<Value>(event).unwrap()["object"]["metadata"]["name"], "m");
+}

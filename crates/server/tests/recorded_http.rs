@@ -11,36 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{Answer, Setup, Started, start_with};
 use portcullis_testkit::recorded;
-use serde_json::{Map, Value, json};
-
-/// What is dropped from answers, wherever it stands.
-const DROPPED: &[&str] = &[
-    "certificate",
-    "continue",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "eventTime",
-    "expirationTimestamp",
-    "firstTimestamp",
-    "generation",
-    "hash",
-    "kubeProxyVersion",
-    "lastHeartbeatTime",
-    "lastTimestamp",
-    "lastTransitionTime",
-    "lastUpdateTime",
-    "managedFields",
-    "message",
-    "observedGeneration",
-    "remainingItemCount",
-    "resourceVersion",
-    "retryAfterSeconds",
-    "selfLink",
-    "startTime",
-    "time",
-    "token",
-    "uid",
-];
+use serde_json::{Value, json};
 
 /// An answer, reduced to what is compared.
 #[derive(Debug, Default, PartialEq)]
@@ -68,20 +39,6 @@ fn ageless(mut body: Value) -> Value {
         }
     }
     body
-}
-
-fn clean(value: &Value) -> Value {
-    match value {
-        Value::Object(members) => Value::Object(
-            members
-                .iter()
-                .filter(|(name, _)| !DROPPED.contains(&name.as_str()))
-                .map(|(name, value)| (name.clone(), clean(value)))
-                .collect::<Map<_, _>>(),
-        ),
-        Value::Array(items) => Value::Array(items.iter().map(clean).collect()),
-        other => other.clone(),
-    }
 }
 
 /// The variables that earlier cases saved, filled in.
@@ -152,13 +109,13 @@ fn read(answer: &Answer) -> (Seen, Value) {
             .as_object()
             .is_some_and(|o| o.len() == 2 && o.contains_key("type") && o.contains_key("object"));
         match is_event {
-            true => seen.events = Some(json!([clean(&whole)])),
-            false => seen.body = Some(ageless(clean(&whole))),
+            true => seen.events = Some(json!([recorded::cleaned(&whole)])),
+            false => seen.body = Some(ageless(recorded::cleaned(&whole))),
         }
         return (seen, whole);
     }
     let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    seen.events = Some(events.iter().map(clean).collect());
+    seen.events = Some(events.iter().map(recorded::cleaned).collect());
     (seen, Value::Array(events))
 }
 

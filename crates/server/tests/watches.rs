@@ -6,8 +6,11 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread::{ScopedJoinHandle, scope};
+use std::time::Duration;
 
 use common::{Setup, Started, start_with};
+use portcullis_server::config::Limits;
+use portcullis_store::{Revision, Store as _};
 use portcullis_testkit::https::{Client, Identity};
 use serde_json::{Value, json};
 
@@ -346,4 +349,72 @@ fn every_watch_sees_every_change_once_and_in_order() {
         }
         assert!(beginnings.len() > 3, "they began at different times: {beginnings:?}");
     });
+}
+
+#[test]
+fn bookmarks_tell_how_far_a_watch_has_come_to_those_who_ask() {
+    let limits = Limits { bookmarks: Duration::from_millis(20), ..Limits::default() };
+    let server = Served(start_with(Setup { is_cluster: true, limits, ..Setup::default() }));
+    let start = revision(&server.client().must(200, "GET", PODS, None));
+    let path = format!("{PODS}?watch=1&resourceVersion={start}");
+    let mut asking = server.client().watch(&format!("{path}&allowWatchBookmarks=true")).unwrap();
+    let unasked = server.client().watch(&path).unwrap();
+    let mut next = || asking.next().unwrap().unwrap();
+    let begin = next();
+    assert_eq!(begin["type"], "BOOKMARK");
+    assert!(revision(&begin["object"]) >= start);
+    // What another kind's changes bring the store to is told, too, although no change is seen.
+    let made = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "elsewhere"}});
+    let elsewhere =
+        revision(&server.client().must(201, "POST", "/api/v1/namespaces/default/configmaps", Some(&made)));
+    let mut newest = 0;
+    while newest < elsewhere {
+        let event = next();
+        assert_eq!(event["type"], "BOOKMARK");
+        let object = &event["object"];
+        assert!(revision(object) >= newest, "bookmarks never go back");
+        newest = revision(object);
+        assert_eq!((&object["kind"], &object["apiVersion"]), (&json!("Pod"), &json!("v1")));
+        assert_eq!(object["metadata"]["annotations"], Value::Null);
+        assert_eq!(object["metadata"]["name"], Value::Null);
+    }
+    server.end();
+    for event in unasked.map(Result::unwrap) {
+        assert_ne!(event["type"], "BOOKMARK", "nobody asked for one");
+        if Seen::of(&event).is_end() {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_watch_from_a_revision_that_is_forgotten_gets_one_error_event_ap_81() {
+    let server = Served(start_with(Setup { is_cluster: true, ..Setup::default() }));
+    let mut client = server.client();
+    let start = revision(&client.must(200, "GET", PODS, None));
+    server.end();
+    let newest = revision(&client.must(200, "GET", PODS, None));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(server.0.app.backend().unwrap().compact(Revision(newest))).unwrap();
+    for query in [
+        "",
+        "&allowWatchBookmarks=true",
+        "&labelSelector=a",
+        "&sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
+    ] {
+        let path = format!("{PODS}?watch=1&resourceVersion={start}{query}");
+        let events: Vec<Value> = server.client().watch(&path).unwrap().map(Result::unwrap).collect();
+        let [event] = events.as_slice() else { panic!("{path}: {events:?}") };
+        let status = &event["object"];
+        assert_eq!(event["type"], "ERROR");
+        assert_eq!((&status["kind"], &status["apiVersion"]), (&json!("Status"), &json!("v1")));
+        assert_eq!((&status["code"], &status["reason"]), (&json!(410), &json!("Expired")));
+        assert!(status["message"].as_str().unwrap().starts_with("too old resource version: "), "{status}");
+    }
+    // From the revision itself it goes on, and a list of the forgotten state is refused at once.
+    server.0.app.stop();
+    let events = server.client().watch(&format!("{PODS}?watch=1&resourceVersion={newest}")).unwrap();
+    assert_eq!(events.count(), 0);
+    let exact = format!("{PODS}?resourceVersion={start}&resourceVersionMatch=Exact");
+    assert_eq!(client.must(410, "GET", &exact, None)["reason"], "Expired");
 }

@@ -13,3 +13,4 @@ pub mod mutate;
 pub mod pages;
 pub mod recorded;
 pub mod scratch;
+pub mod webhook;

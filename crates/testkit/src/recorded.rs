@@ -19,6 +19,53 @@ pub const NOT_SERVED: &[&str] = &[
     "csr-status-certificate",
 ];
 
+/// The members that recorded answers lack wherever they stood, for they differ from run to run: unique ids, revisions,
+/// times, texts for people.
+pub const LEFT_OUT: &[&str] = &[
+    "certificate",
+    "continue",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "eventTime",
+    "expirationTimestamp",
+    "firstTimestamp",
+    "generation",
+    "hash",
+    "kubeProxyVersion",
+    "lastHeartbeatTime",
+    "lastTimestamp",
+    "lastTransitionTime",
+    "lastUpdateTime",
+    "managedFields",
+    "message",
+    "observedGeneration",
+    "remainingItemCount",
+    "resourceVersion",
+    "retryAfterSeconds",
+    "selfLink",
+    "startTime",
+    "time",
+    "token",
+    "uid",
+];
+
+/// A document without what recordings lack ([`LEFT_OUT`]).
+pub fn cleaned(document: &Value) -> Value {
+    without(document, LEFT_OUT)
+}
+
+/// A document without the members of these names, wherever they stand.
+pub fn without(document: &Value, names: &[&str]) -> Value {
+    match document {
+        Value::Array(items) => items.iter().map(|item| without(item, names)).collect(),
+        Value::Object(members) => {
+            let kept = members.iter().filter(|(name, _)| !names.contains(&name.as_str()));
+            kept.map(|(name, value)| (name.clone(), without(value, names))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
 /// The repository's root.
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository is there")

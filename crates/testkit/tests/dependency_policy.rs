@@ -39,6 +39,8 @@ const DUPLICATES: &[(&str, &str)] = &[
     ("base64", "jsonwebtoken, to base64 0.23"),
     ("signature", "jsonwebtoken, to signature 3"),
     ("syn", "zerocopy-derive, to syn 3; build time only"),
+    ("thiserror", "cel, to thiserror 2"),
+    ("thiserror-impl", "cel, to thiserror 2"),
     ("untrusted", "aws-lc-rs, whose defaults jsonwebtoken asks for, to untrusted 0.9"),
 ];
 

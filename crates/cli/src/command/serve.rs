@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use clap::{Args, ValueEnum};
+use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::authz::Authorization;
 use portcullis_server::bootstrap::Bootstrap;
@@ -22,6 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::authentication_flags::{AuthenticationFlags, AuthenticationSettings};
+use crate::authorization::{AuthorizationFlags, Prepared};
 use crate::backups;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
@@ -49,6 +51,9 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     authentication: AuthenticationFlags,
+
+    #[command(flatten)]
+    authorization: AuthorizationFlags,
 
     /// Where objects, keys, certificates and admin.kubeconfig are kept
     #[arg(long, value_name = "DIR", default_value = "./portcullis-data")]
@@ -98,26 +103,37 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         runtime_config: RuntimeConfig::parse(&args.runtime_config).map_err(Failure::input)?,
         limits: Limits::default(),
     };
-    let engine =
-        EngineConfig { default_policy: args.default_policy, masters_first: true, ..args.engine.config()? };
-    let authentication = args.authentication.settings(&engine.modes)?;
+    let metrics = Metrics::default();
+    let (engine, authorization) = args.authorization.prepare(&args.engine, &metrics.webhooks)?;
+    let engine = EngineConfig { default_policy: args.default_policy, masters_first: true, ..engine };
+    // AN-111
+    let allows_all = engine.modes.contains(&Mode::AlwaysAllow) && !authorization.is_file();
+    let authentication = args.authentication.settings(allows_all)?;
     let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
         .map_err(Failure::unreachable)?;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
-    runtime.block_on(serve(&config, &engine, &args.engine.state, authentication, &bootstrap))
+    let decisions = Decisions { engine, authorization, metrics };
+    runtime.block_on(serve(&config, decisions, &args.engine.state, authentication, &bootstrap))
+}
+
+/// What decides, and counts what it decided.
+struct Decisions {
+    engine: EngineConfig,
+    authorization: Prepared,
+    metrics: Metrics,
 }
 
 async fn serve(
     config: &ServeConfig,
-    engine: &EngineConfig,
+    decisions: Decisions,
     state: &[PathBuf],
     authentication: AuthenticationSettings,
     bootstrap: &Bootstrap,
 ) -> Result<ExitCode, Failure> {
-    let metrics = Metrics::default();
+    let Decisions { engine, authorization: prepared, metrics } = decisions;
     let store = config.data_dir.join(STORE);
-    let opened = Cluster::open_seeded(Options::file(&store), engine, &metrics, state).await;
+    let opened = Cluster::open_seeded(Options::file(&store), &engine, &metrics, state).await;
     let (cluster, seeded) = opened.map_err(|error| match error {
         ClusterError::Seed(SeedError::File(error)) => Failure::input(error),
         ClusterError::Engine(error) => Failure::input(error),
@@ -126,6 +142,9 @@ async fn serve(
     tell(&seeded, &store);
     let (authentication, accounts, authorities) = authentication.over(bootstrap, &cluster.backend)?;
     let authorization = Authorization::new(Arc::clone(&cluster.engine));
+    let members = cluster.engine.chain().members();
+    let (authorization, reloader) = prepared.begin(authorization, members, &metrics.webhooks)?;
+    let reloading = reloader.map(|reloader| tokio::spawn(reloader.run()));
     let app = App::new(authentication, authorization, config.runtime_config, config.limits);
     let app = Arc::new(app.with_metrics(metrics).with_backend(Arc::clone(&cluster.backend)));
     let backups = backups::write_when_told(Arc::clone(&cluster.backend), config.data_dir.join(BACKUPS));
@@ -152,6 +171,7 @@ async fn serve(
     server.serve(told_to_stop()).await;
     backups.abort();
     reloads.abort();
+    reloading.inspect(tokio::task::JoinHandle::abort);
     controllers.stop().await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)

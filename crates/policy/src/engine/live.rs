@@ -196,8 +196,21 @@ impl LiveEngine {
         request: &AdmissionRequest<'_>,
         read_common_name: CommonNameReader,
     ) -> Result<(), Rejection> {
+        self.admit_by(request, read_common_name, &self.chain)
+    }
+
+    /// [`LiveEngine::admit`], where this authorizer is asked instead of the engine's own chain.
+    ///
+    /// # Errors
+    /// The node may not write this (NR-6).
+    pub fn admit_by(
+        &self,
+        request: &AdmissionRequest<'_>,
+        read_common_name: CommonNameReader,
+        authorizer: &dyn Authorizer,
+    ) -> Result<(), Rejection> {
         let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
-        NodeRestriction::new(&*cache, &self.chain, self.gates, read_common_name).admit(request)
+        NodeRestriction::new(&*cache, authorizer, self.gates, read_common_name).admit(request)
     }
 
     /// Decides whether a role or a binding may be written (RB-50 to RB-64), over the roles and bindings as they are
@@ -208,23 +221,17 @@ impl LiveEngine {
     /// The refusal to answer with.
     pub fn check_write(&self, write: &RbacWrite<'_>) -> Result<(), Refusal> {
         let index = self.rbac.read().unwrap_or_else(PoisonError::into_inner);
-        let over = Locked { chain: &self.chain, index: &index };
-        let RbacWrite { user, namespace, name, only_garbage_collection, .. } = *write;
-        let check =
-            Write { index: &index, authorizer: &over, user, namespace, name, only_garbage_collection };
-        match write.new {
-            Object::Role(new) => check.check_role(new),
-            Object::ClusterRole(new) => {
-                let old = match write.old {
-                    Some(Object::ClusterRole(old)) => Some(old),
-                    _ => None,
-                };
-                check.check_cluster_role(new, old)
-            }
-            Object::RoleBinding(new) => check.check_binding(new),
-            Object::ClusterRoleBinding(new) => check.check_cluster_role_binding(new),
-            _ => Ok(()),
-        }
+        check_by(&index, write, &Locked { chain: &self.chain, index: &index })
+    }
+
+    /// [`LiveEngine::check_write`], where this authorizer is asked instead of the engine's own chain. The roles and
+    /// bindings are locked meanwhile: it must not ask this engine anything.
+    ///
+    /// # Errors
+    /// The refusal to answer with.
+    pub fn check_write_by(&self, write: &RbacWrite<'_>, authorizer: &dyn Authorizer) -> Result<(), Refusal> {
+        let index = self.rbac.read().unwrap_or_else(PoisonError::into_inner);
+        check_by(&index, write, authorizer)
     }
 
     /// The roles and bindings as they are now. Nothing can be taken in while this is held, and who holds it must not
@@ -243,6 +250,24 @@ impl LiveEngine {
 
     fn cluster_roles(&self) -> MutexGuard<'_, ClusterRoles> {
         self.cluster_roles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn check_by(index: &RbacIndex, write: &RbacWrite<'_>, authorizer: &dyn Authorizer) -> Result<(), Refusal> {
+    let RbacWrite { user, namespace, name, only_garbage_collection, .. } = *write;
+    let check = Write { index, authorizer, user, namespace, name, only_garbage_collection };
+    match write.new {
+        Object::Role(new) => check.check_role(new),
+        Object::ClusterRole(new) => {
+            let old = match write.old {
+                Some(Object::ClusterRole(old)) => Some(old),
+                _ => None,
+            };
+            check.check_cluster_role(new, old)
+        }
+        Object::RoleBinding(new) => check.check_binding(new),
+        Object::ClusterRoleBinding(new) => check.check_cluster_role_binding(new),
+        _ => Ok(()),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::links::Links;
 use super::shard::Key;
-use super::writer::Links;
 use super::{Graph, VertexId, VertexKind};
 
 /// One vertex of a path.

@@ -25,7 +25,9 @@
 //! What is here depends only on the objects as they are now, never on the order of events.
 //! DIVERGES: Kubernetes keeps some old edges for some orders of events (NA-45 to NA-48, NA-54, NA-107 to NA-109).
 
+mod apply;
 mod explain;
+mod links;
 mod node_set;
 mod nodes;
 mod shard;
@@ -37,11 +39,11 @@ use std::sync::{Mutex, PoisonError, RwLock};
 
 use hashbrown::DefaultHashBuilder;
 
+pub use self::apply::Relist;
 pub use self::explain::{Path, Step};
 use self::nodes::Nodes;
 pub use self::shard::VertexError;
 use self::shard::{Key, Shard};
-pub use self::writer::Relist;
 use self::writer::Writer;
 use crate::objects::Kind;
 

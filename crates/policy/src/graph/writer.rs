@@ -1,9 +1,8 @@
-//! Changes to the graph. One writer at a time; readers go on.
+//! How the graph changes. One writer at a time; readers go on.
 //!
 //! For every object that was applied the writer remembers what it refers to, so that a change is a difference: what is
 //! new is added before what is old is taken away (NA-41).
 
-use std::collections::HashSet;
 use std::hint::black_box;
 use std::sync::{MutexGuard, PoisonError};
 
@@ -13,12 +12,8 @@ use super::nodes::NodeId;
 use super::shard::{Key, NO_LINKS};
 use super::slab::{Ids, Slab};
 use super::{Graph, Shard, VertexError, VertexId, VertexKind};
-use crate::objects::certificates::PodCertificateRequest;
 use crate::objects::core::PersistentVolume;
 use crate::objects::pod::Pod;
-use crate::objects::resource::ResourceSlice;
-use crate::objects::storage::VolumeAttachment;
-use crate::objects::{Kind, Object};
 
 /// How many vertices are read side by side.
 const WARM: usize = 8;
@@ -28,10 +23,10 @@ const SEVERAL: u32 = 1 << 31;
 
 /// What a volume connects.
 #[derive(Debug, Default)]
-struct VolumeLinks {
-    claim: Option<VertexId>,
+pub(super) struct VolumeLinks {
+    pub(super) claim: Option<VertexId>,
     /// The secrets and endpoints of its source, each once.
-    targets: Ids,
+    pub(super) targets: Ids,
 }
 
 /// See the module.
@@ -40,151 +35,22 @@ struct VolumeLinks {
 /// volume or the place of several.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
-    pods: Slab<Ids>,
-    volumes: Slab<VolumeLinks>,
+    pub(super) pods: Slab<Ids>,
+    pub(super) volumes: Slab<VolumeLinks>,
     claims: Slab<Ids>,
     /// Used again and again for collecting references.
     scratch: Vec<VertexId>,
 }
 
-/// A listing of all objects of one kind that is under way. Objects that are not applied before it is finished are
-/// taken out then: never before, so the graph is never half empty.
-#[derive(Debug)]
-pub struct Relist {
-    vertex: Option<VertexKind>,
-    kind: Kind,
-    seen: HashSet<(String, String)>,
-}
-
-impl Relist {
-    /// Begins a listing of one kind.
-    pub fn of(kind: Kind) -> Self {
-        Self { vertex: vertex_of(kind), kind, seen: HashSet::new() }
-    }
-
-    /// Notes that the listing has an object, whether or not it could be applied.
-    pub fn saw(&mut self, namespace: &str, name: &str) {
-        let namespace = if self.kind.is_namespaced() { namespace } else { "" };
-        self.seen.insert((namespace.to_owned(), name.to_owned()));
-    }
-}
-
-fn vertex_of(kind: Kind) -> Option<VertexKind> {
-    Some(match kind {
-        Kind::PersistentVolume => VertexKind::PersistentVolume,
-        Kind::Pod => VertexKind::Pod,
-        Kind::PodCertificateRequest => VertexKind::PodCertificateRequest,
-        Kind::ResourceSlice => VertexKind::ResourceSlice,
-        Kind::VolumeAttachment => VertexKind::VolumeAttachment,
-        _ => return None,
-    })
-}
-
-impl Graph {
-    /// Takes the present form of an object in, whether it is new or changed. Kinds that do not feed the graph are
-    /// ignored (NA-38).
-    ///
-    /// # Errors
-    /// A name that is too long, or a graph that is full. Then the object is not in the graph, also not in its old
-    /// form: what cannot be read grants nothing.
-    pub fn apply(&self, object: &Object<'_>) -> Result<(), VertexError> {
-        match object {
-            Object::PersistentVolume(volume) => self.apply_volume(volume),
-            Object::Pod(pod) => self.apply_pod(pod),
-            Object::PodCertificateRequest(request) => self.apply_pod_certificate_request(request),
-            Object::ResourceSlice(slice) => self.apply_resource_slice(slice),
-            Object::VolumeAttachment(attachment) => self.apply_volume_attachment(attachment),
-            _ => Ok(()),
-        }
-    }
-
-    /// Takes an object out. Kinds that do not feed the graph, and objects that are not there, are ignored.
-    pub fn delete(&self, kind: Kind, namespace: &str, name: &str) {
-        let Some(vertex) = vertex_of(kind) else { return };
-        let namespace = if kind.is_namespaced() { namespace } else { "" };
-        Change::of(self).delete(&Key { kind: vertex, namespace, name });
-    }
-
-    /// Takes a pod in (NA-44, NA-56 to NA-62). An unbound pod is not in the graph (NA-43), and a pod that was bound
-    /// and no longer is leaves it.
-    ///
-    /// # Errors
-    /// As [`Graph::apply`].
-    pub fn apply_pod(&self, pod: &Pod<'_>) -> Result<(), VertexError> {
-        Change::of(self).apply_pod(pod)
-    }
-
-    /// Takes a volume in (NA-50, NA-63). A volume without a claim connects nothing.
-    ///
-    /// # Errors
-    /// As [`Graph::apply`].
-    pub fn apply_volume(&self, volume: &PersistentVolume<'_>) -> Result<(), VertexError> {
-        Change::of(self).apply_volume(volume)
-    }
-
-    /// Takes a volume attachment in (NA-52).
-    ///
-    /// # Errors
-    /// As [`Graph::apply`].
-    pub fn apply_volume_attachment(&self, attachment: &VolumeAttachment<'_>) -> Result<(), VertexError> {
-        let key = cluster_key(VertexKind::VolumeAttachment, &attachment.metadata.name);
-        Change::of(self).apply_direct(&key, &attachment.spec.node_name)
-    }
-
-    /// Takes a resource slice in (NA-53). A slice that is not tied to one node is in reach of none.
-    ///
-    /// # Errors
-    /// As [`Graph::apply`].
-    pub fn apply_resource_slice(&self, slice: &ResourceSlice<'_>) -> Result<(), VertexError> {
-        let key = cluster_key(VertexKind::ResourceSlice, &slice.metadata.name);
-        Change::of(self).apply_direct(&key, &slice.spec.node_name)
-    }
-
-    /// Takes a pod certificate request in (NA-55).
-    ///
-    /// # Errors
-    /// As [`Graph::apply`].
-    pub fn apply_pod_certificate_request(
-        &self,
-        request: &PodCertificateRequest<'_>,
-    ) -> Result<(), VertexError> {
-        let key = Key {
-            kind: VertexKind::PodCertificateRequest,
-            namespace: &request.metadata.namespace,
-            name: &request.metadata.name,
-        };
-        Change::of(self).apply_direct(&key, &request.spec.node_name)
-    }
-
-    /// Ends a listing: takes out every object of its kind that it did not have, and notes that the kind has been
-    /// listed.
-    pub fn finish_relist(&self, relist: &Relist) {
-        if let Some(kind) = relist.vertex {
-            let mut change = Change::of(self);
-            for (namespace, name) in change.keys_of(kind) {
-                if !relist.seen.contains(&(namespace.clone(), name.clone())) {
-                    change.delete(&Key { kind, namespace: &namespace, name: &name });
-                }
-            }
-        }
-        self.mark_listed(relist.kind);
-    }
-
-    /// What a pod refers to, by the place its vertex remembers. For explaining.
-    pub(super) fn with_writer<T>(&self, read: impl FnOnce(&Links<'_>) -> T) -> T {
-        let change = Change::of(self);
-        read(&Links { change: &change })
-    }
-}
-
-fn cluster_key(kind: VertexKind, name: &str) -> Key<'_> {
+/// The key of a vertex without a namespace.
+pub(super) fn cluster_key(kind: VertexKind, name: &str) -> Key<'_> {
     Key { kind, namespace: "", name }
 }
 
 /// A vertex as it was found.
 #[derive(Clone, Copy, Debug)]
-struct Found {
-    id: VertexId,
+pub(super) struct Found {
+    pub(super) id: VertexId,
     /// What was noted at it; see [`Writer`].
     links: u32,
     /// The node that reaches it, when just one does.
@@ -199,17 +65,19 @@ impl Found {
 }
 
 /// The graph with its writer held: the only thing that changes either.
-struct Change<'g> {
-    graph: &'g Graph,
-    writer: MutexGuard<'g, Writer>,
+pub(super) struct Change<'g> {
+    pub(super) graph: &'g Graph,
+    pub(super) writer: MutexGuard<'g, Writer>,
 }
 
 impl<'g> Change<'g> {
-    fn of(graph: &'g Graph) -> Self {
+    /// Waits for the change before this one to end.
+    pub(super) fn of(graph: &'g Graph) -> Self {
         Self { graph, writer: graph.writer.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
-    fn apply_pod(&mut self, pod: &Pod<'_>) -> Result<(), VertexError> {
+    /// See [`Graph::apply_pod`].
+    pub(super) fn apply_pod(&mut self, pod: &Pod<'_>) -> Result<(), VertexError> {
         let namespace: &str = &pod.metadata.namespace;
         let key = Key { kind: VertexKind::Pod, namespace, name: &pod.metadata.name };
         if pod.spec.node_name.is_empty() {
@@ -323,7 +191,8 @@ impl<'g> Change<'g> {
         }
     }
 
-    fn apply_direct(&mut self, key: &Key<'_>, node: &str) -> Result<(), VertexError> {
+    /// Connects a vertex with the one node that reaches it, or takes it out when that is none.
+    pub(super) fn apply_direct(&mut self, key: &Key<'_>, node: &str) -> Result<(), VertexError> {
         if node.is_empty() {
             self.delete(key);
             return Ok(());
@@ -357,7 +226,8 @@ impl<'g> Change<'g> {
         Ok(())
     }
 
-    fn apply_volume(&mut self, volume: &PersistentVolume<'_>) -> Result<(), VertexError> {
+    /// See [`Graph::apply_volume`].
+    pub(super) fn apply_volume(&mut self, volume: &PersistentVolume<'_>) -> Result<(), VertexError> {
         let key = cluster_key(VertexKind::PersistentVolume, &volume.metadata.name);
         let Some(claim) = &volume.spec.claim_ref else {
             self.delete(&key);
@@ -446,7 +316,8 @@ impl<'g> Change<'g> {
         self.release(claim);
     }
 
-    fn delete(&mut self, key: &Key<'_>) {
+    /// Takes a vertex out with all that it connects.
+    pub(super) fn delete(&mut self, key: &Key<'_>) {
         let Some(Found { id, links: place, node }) = self.find(key) else { return };
         match key.kind {
             VertexKind::Pod if place != NO_LINKS => {
@@ -585,7 +456,8 @@ impl<'g> Change<'g> {
         }
     }
 
-    fn read<T>(&self, id: VertexId, read: impl FnOnce(&Shard, u32) -> T) -> T {
+    /// Looks at a vertex.
+    pub(super) fn read<T>(&self, id: VertexId, read: impl FnOnce(&Shard, u32) -> T) -> T {
         let shard = self.graph.shard_at(id.shard()).read().unwrap_or_else(PoisonError::into_inner);
         read(&shard, id.index())
     }
@@ -603,11 +475,13 @@ impl<'g> Change<'g> {
         self.write(id, |shard, index| shard.take(index, node, &self.graph.hasher))
     }
 
-    fn nodes(&self, id: VertexId) -> Vec<NodeId> {
+    /// The nodes that reach a vertex.
+    pub(super) fn nodes(&self, id: VertexId) -> Vec<NodeId> {
         self.read(id, |shard, index| shard.nodes(index))
     }
 
-    fn find(&self, key: &Key<'_>) -> Option<Found> {
+    /// The vertex of a key.
+    pub(super) fn find(&self, key: &Key<'_>) -> Option<Found> {
         let hash = key.hash(&self.graph.hasher);
         let number = Graph::shard_number(hash);
         let shard = self.graph.shard_at(number).read().unwrap_or_else(PoisonError::into_inner);
@@ -626,7 +500,8 @@ impl<'g> Change<'g> {
         Ok(Found::at(&shard, number, index))
     }
 
-    fn links(&self, id: VertexId) -> u32 {
+    /// What is noted at a vertex; see [`Writer`].
+    pub(super) fn links(&self, id: VertexId) -> u32 {
         self.read(id, |shard, index| shard.links(index))
     }
 
@@ -651,7 +526,8 @@ impl<'g> Change<'g> {
         self.write(id, |shard, index| shard.remove_if_unheld(index, &graph.hasher));
     }
 
-    fn keys_of(&self, kind: VertexKind) -> Vec<(String, String)> {
+    /// Namespace and name of all vertices of a kind.
+    pub(super) fn keys_of(&self, kind: VertexKind) -> Vec<(String, String)> {
         let mut keys = Vec::new();
         for shard in &self.graph.shards {
             let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
@@ -660,51 +536,5 @@ impl<'g> Change<'g> {
             );
         }
         keys
-    }
-}
-
-/// What the writer remembers, for explaining.
-pub(super) struct Links<'c> {
-    change: &'c Change<'c>,
-}
-
-impl Links<'_> {
-    pub(super) fn find(&self, key: &Key<'_>) -> Option<VertexId> {
-        self.change.find(key).map(|found| found.id)
-    }
-
-    pub(super) fn key(&self, id: VertexId) -> Option<(VertexKind, String, String)> {
-        self.change.read(id, |shard, index| shard.key(index))
-    }
-
-    pub(super) fn nodes(&self, id: VertexId) -> Vec<NodeId> {
-        self.change.nodes(id)
-    }
-
-    pub(super) fn is_on(&self, id: VertexId, node: NodeId) -> bool {
-        self.change.read(id, |shard, index| shard.contains(index, node))
-    }
-
-    /// All vertices of a kind.
-    pub(super) fn of_kind(&self, kind: VertexKind) -> Vec<VertexId> {
-        let shards = self.change.graph.shards.iter().zip(0_u32..);
-        shards
-            .flat_map(|(shard, number)| {
-                let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
-                shard.of_kind(kind).map(|index| VertexId::new(number, index)).collect::<Vec<_>>()
-            })
-            .collect()
-    }
-
-    /// Whether a pod refers to a vertex.
-    pub(super) fn pod_refers_to(&self, pod: VertexId, target: VertexId) -> bool {
-        let links = self.change.writer.pods.peek(self.change.links(pod));
-        links.is_some_and(|targets| targets.as_slice().contains(&target))
-    }
-
-    /// The claim of a volume, and whether the volume's source names a vertex.
-    pub(super) fn volume(&self, volume: VertexId, target: VertexId) -> Option<(VertexId, bool)> {
-        let links = self.change.writer.volumes.peek(self.change.links(volume))?;
-        Some((links.claim?, links.targets.as_slice().contains(&target)))
     }
 }

@@ -1,4 +1,4 @@
-//! The last step of every answer: YAML for those who ask for it, and compression where it pays.
+//! The last step of every answer: YAML or indented JSON for those who ask for it, and compression where it pays.
 
 use std::io::Write as _;
 use std::mem;
@@ -10,6 +10,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue};
 
 use super::negotiate::{self, Syntax};
+use super::pretty;
 use crate::body::{Body, Parts};
 use crate::status::{Answer, JSON};
 
@@ -18,10 +19,13 @@ const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
 const COMPRESS_FROM: usize = 128 * 1024;
 
 /// Gives an answer the form that the client asked for. Streams stay as they are.
-pub(crate) fn finish(answer: Answer, headers: &HeaderMap) -> Answer {
-    let (mut head, body) = answer.into_parts();
-    let is_yaml =
-        head.headers.get(CONTENT_TYPE) == Some(&JSON) && wants_yaml(head.status.is_success(), headers);
+pub(crate) fn finish(answer: Answer, headers: &HeaderMap, is_pretty: bool) -> Answer {
+    let (mut head, mut body) = answer.into_parts();
+    let is_json = head.headers.get(CONTENT_TYPE) == Some(&JSON);
+    let is_yaml = is_json && wants_yaml(head.status.is_success(), headers);
+    if is_json && !is_yaml && is_pretty {
+        body = pretty::indented(body);
+    }
     let mut bytes = match body {
         Body::Stream(_) => return Answer::from_parts(head, body),
         Body::Parts(parts) if is_yaml => parts.flatten().collect(),

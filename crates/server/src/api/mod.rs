@@ -1,14 +1,13 @@
 //! The API: one function from a request that was allowed to its answer.
 
 pub mod discovery;
-mod fields;
 mod finish;
 pub mod health;
 pub mod issuer;
 mod metrics;
 mod negotiate;
 mod openapi;
-mod protobuf;
+pub(crate) mod pretty;
 pub mod rest;
 pub mod reviews;
 pub mod route;

@@ -44,6 +44,8 @@ pub(crate) struct Accepted {
     pub(crate) view: View,
     /// Whether views are to be of version `v1beta1`.
     pub(crate) is_beta: bool,
+    /// Whether JSON is to be indented.
+    pub(crate) is_pretty: bool,
 }
 
 /// What the client takes of a document that has no other views than itself.
@@ -186,13 +188,14 @@ impl<'a> Clause<'a> {
             "PartialObjectMetadataList" => View::PartialList,
             _ => return None,
         };
+        let is_pretty = parameter("pretty") == "1";
         if view == View::Whole {
-            return Some(Accepted { syntax, ..Accepted::default() });
+            return Some(Accepted { syntax, is_pretty, ..Accepted::default() });
         }
         if group != "meta.k8s.io" || !matches!(version, "v1" | "v1beta1") {
             return None;
         }
-        Some(Accepted { syntax, view, is_beta: version == "v1beta1" })
+        Some(Accepted { syntax, view, is_beta: version == "v1beta1", is_pretty })
     }
 }
 

@@ -2,25 +2,27 @@
 //!
 //! An answer is "allowed" only where the engine said Allow to exactly what was asked: every failure on the way is an
 //! answer of another kind.
+//!
+//! DIVERGES: a review that is no UTF-8 is refused; Kubernetes puts U+FFFD in place of such bytes and answers for the
+//! name that this makes.
 
-use http::header::{HeaderValue, WARNING};
+use http::header::WARNING;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use policy::review::{
     AccessReview, AccessStatus, REVIEW_GROUP, Review, RulesReview, invalid_message, rules_answer,
 };
+use portcullis_kinds as kinds;
 use portcullis_policy as policy;
-use serde_json::Value;
 
 use super::negotiate::{self, Form};
+use super::rest::decode::{self, Body, Expected};
 use super::rest::options::{self, FieldValidation, WriteKind};
 use super::route::{Kind, Version};
-use super::{fields, protobuf};
 use crate::authz::{Permit, Verdict};
 use crate::query::Query;
 use crate::service::{self, App};
-use crate::state::yaml;
 use crate::status::{Answer, Cause, Details, Status, json};
 
 /// Answers a review. POST only; everything before the body's contents is checked in the API server's order: what
@@ -42,11 +44,12 @@ pub(crate) async fn answer(
     let body = service::read_body(head, body, app.limits()).await?;
     let validation =
         options::write(&Query::parse(head.uri.query().unwrap_or_default()), WriteKind::Create)?.validation;
-    let (document, warnings) = decode(&body, form, kind, version, validation)?;
+    let Body { object, warnings } = decode(&body, form, kind, version, validation)?;
     let expected = (kind.review(), version.review());
-    let review = Review::read(&document, Some(expected)).map_err(|e| Status::bad_request(e.to_string()))?;
+    let review =
+        Review::read(&object.into(), Some(expected)).map_err(|e| Status::bad_request(e.to_string()))?;
     let mut answer = match review {
-        Review::Access(review) => access(permit, app, review, namespace(path))?,
+        Review::Access(review) => access(permit, app, review, namespace(path)).await?,
         Review::Rules(review) => rules(permit, app, &review)?,
     };
     for warning in warnings {
@@ -61,44 +64,32 @@ fn namespace(path: &str) -> &str {
     segments.nth(1).unwrap_or_default()
 }
 
+/// Reads a document into the object that it stands for, by the fields of its kind in its version (AP-10 to AP-14).
 fn decode(
     body: &[u8],
     form: Form,
     kind: Kind,
     version: Version,
     validation: FieldValidation,
-) -> Result<(Value, Vec<HeaderValue>), Status> {
-    let name = kind.review().as_str();
-    let is_v1 = version == Version::V1;
-    let decoded = match form {
-        Form::Json => fields::decode(body).map_err(|e| e.to_string()),
-        Form::Yaml => std::str::from_utf8(body)
-            .map_err(|e| e.to_string())
-            .and_then(|text| yaml::to_json(text).map_err(|e| e.to_string()))
-            .and_then(|json| fields::decode(json.as_bytes()).map_err(|e| e.to_string())),
-        Form::Protobuf => {
-            protobuf::decode(body, kind, is_v1).map(|d| (d, Vec::new())).map_err(|e| e.to_string())
-        }
+) -> Result<Body, Status> {
+    let (kind, api_version) = (kind.review().as_str(), version.review().api_version());
+    let Some(shape) = kinds::schema::find(api_version, kind) else {
+        return Err(Status::internal(format_args!("nothing is known of the fields of {api_version} {kind}")));
     };
-    let (document, mut complaints) = decoded.map_err(|error| {
-        let version = version.review().as_str();
-        Status::bad_request(format!("{name} in version {version:?} cannot be handled as a {name}: {error}"))
-    })?;
-    if validation == FieldValidation::Ignore {
-        return Ok((document, Vec::new()));
+    if form == Form::Json
+        && let Err(error) = std::str::from_utf8(body)
+    {
+        return Err(Status::bad_request(format!("the {kind} cannot be read: {error}; send it in UTF-8")));
     }
-    complaints.extend(fields::unknown(&document, kind, is_v1));
-    if validation == FieldValidation::Strict && !complaints.is_empty() {
-        let version = version.review().as_str();
-        let complaints = complaints.join(", ");
-        return Err(Status::bad_request(format!(
-            "{name} in version {version:?} cannot be handled as a {name}: strict decoding error: {complaints}"
-        )));
-    }
-    Ok((document, complaints.iter().filter_map(|c| options::warning(c)).collect()))
+    decode::document(body, form, Expected { kind, api_version, shape }, validation)
 }
 
-fn access(permit: Permit, app: &App, mut review: AccessReview, namespace: &str) -> Result<Answer, Status> {
+async fn access(
+    permit: Permit,
+    app: &App,
+    mut review: AccessReview,
+    namespace: &str,
+) -> Result<Answer, Status> {
     review.place(namespace).map_err(|e| Status::bad_request(e.to_string()))?;
     let question = review.attributes(permit.user()).map_err(|faults| {
         // WH-82: neither kind nor name.
@@ -110,7 +101,7 @@ fn access(permit: Permit, app: &App, mut review: AccessReview, namespace: &str) 
         Status::invalid(invalid_message(&faults), details)
     })?;
     let attributes = question.attributes();
-    let outcome = app.authorization().ask(&attributes);
+    let outcome = app.authorization().ask(&attributes).await;
     // WH-78 to WH-80
     let status = AccessStatus {
         allowed: outcome.verdict == Verdict::Allow,
@@ -128,4 +119,60 @@ fn rules(permit: Permit, app: &App, review: &RulesReview) -> Result<Answer, Stat
     }
     let listing = app.authorization().rules_for(permit.user(), &review.namespace);
     Ok(json(StatusCode::CREATED, &rules_answer(review, &listing)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// What a body is read as, or the message of the refusal.
+    fn strictly(body: &serde_json::Value, version: Version) -> Result<(), String> {
+        let read =
+            decode(body.to_string().as_bytes(), Form::Json, Kind::Subject, version, FieldValidation::Strict);
+        read.map(|_| ()).map_err(|status| status.message().to_owned())
+    }
+
+    #[test]
+    fn unknown_fields_are_named_by_their_path_ap_14() {
+        let document = json!({"zz": 1, "metadata": {"labels": {"any": "thing"}, "Name": "x"},
+            "spec": {"usr": "x", "extra": {"any": ["thing"]},
+                "resourceAttributes": {"fieldSelector": {"requirements": [{"key": "a", "kee": "b"}]}}}});
+        let message = strictly(&document, Version::V1).unwrap_err();
+        let (_, problems) = message.split_once("strict decoding error: ").unwrap();
+        let mut problems: Vec<&str> = problems.split(", ").collect();
+        problems.sort_unstable();
+        assert_eq!(
+            problems,
+            [
+                r#"unknown field "metadata.Name""#,
+                r#"unknown field "spec.resourceAttributes.fieldSelector.requirements[0].kee""#,
+                r#"unknown field "spec.usr""#,
+                r#"unknown field "zz""#,
+            ]
+        );
+    }
+
+    #[test]
+    fn each_version_has_its_own_key_for_groups_wh_13() {
+        for (version, known, unknown) in
+            [(Version::V1, "groups", "group"), (Version::V1beta1, "group", "groups")]
+        {
+            assert_eq!(strictly(&json!({"spec": {known: []}}), version), Ok(()));
+            let message = strictly(&json!({"spec": {unknown: []}}), version).unwrap_err();
+            assert!(message.ends_with(&format!("unknown field \"spec.{unknown}\"")), "{message}");
+        }
+    }
+
+    #[test]
+    fn repeated_keys_are_named_and_objects_merge_ap_13() {
+        let body = br#"{"spec":{"user":"a","extra":{"x":["1"]}},"spec":{"user":"b"},"status":{"reason":"c","reason":"d"}}"#;
+        let read = |validation| decode(body, Form::Json, Kind::Subject, Version::V1, validation);
+        let object = read(FieldValidation::Ignore).unwrap().object;
+        assert_eq!(object.get("spec"), Some(&json!({"user": "b", "extra": {"x": ["1"]}})));
+        let message = read(FieldValidation::Strict).unwrap_err().message().to_owned();
+        for path in ["spec", "status.reason"] {
+            assert!(message.contains(&format!("duplicate field {path:?}")), "{message}");
+        }
+    }
 }

@@ -68,18 +68,19 @@ fn parse(token: &[u8]) -> Option<(&str, &[u8])> {
 
 /// Whom a secret vouches for, if the token is its own (AN-101 to AN-104).
 fn user(stored: &Map, id: &str, secret: &[u8], now: SystemTime) -> Option<User> {
-    let field = |name| bytes(stored, "data", name);
+    // What cannot be read is nobody's.
+    let field = |name| bytes(stored, "data", name).ok();
     let is_of_type = stored.get("type").and_then(|kind| kind.as_str()) == Some(SECRET_TYPE);
     if !is_of_type
         || meta::is_terminating(stored)
-        || field("token-id") != id.as_bytes()
-        || !bool::from(field("token-secret").ct_eq(secret))
-        || field("usage-bootstrap-authentication") != b"true"
+        || field("token-id")? != id.as_bytes()
+        || !bool::from(field("token-secret")?.ct_eq(secret))
+        || field("usage-bootstrap-authentication")? != b"true"
         || expires(stored).is_some_and(|end| end <= now_instant(now))
     {
         return None;
     }
-    let extra = String::from_utf8(field("auth-extra-groups")).ok()?;
+    let extra = String::from_utf8(field("auth-extra-groups")?).ok()?;
     let mut groups = BTreeSet::from([GROUP]);
     if !extra.is_empty() {
         for group in extra.split(',') {
@@ -93,12 +94,10 @@ fn user(stored: &Map, id: &str, secret: &[u8], now: SystemTime) -> Option<User> 
 
 /// When a token is over; nothing if never. What cannot be read as a time is over since long ago (AN-101).
 pub(crate) fn expires(stored: &Map) -> Option<Instant> {
-    match bytes(stored, "data", "expiration").as_slice() {
-        [] => None,
-        text => {
-            let parsed = std::str::from_utf8(text).ok().and_then(|text| Instant::parse(text).ok());
-            Some(parsed.unwrap_or(Instant::ZERO))
-        }
+    let text = bytes(stored, "data", "expiration").ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    match text.as_deref() {
+        Some("") => None,
+        text => Some(text.and_then(|text| Instant::parse(text).ok()).unwrap_or(Instant::ZERO)),
     }
 }
 

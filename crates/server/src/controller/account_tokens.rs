@@ -99,14 +99,16 @@ impl AccountTokens {
         let mut filled = secret.clone();
         let data = filled.entry("data").or_insert_with(|| Map::new().into());
         let Some(data) = data.as_object_mut() else { return Ok(None) };
+        // What cannot be read is written anew.
+        let has = |key: &str| bytes(secret, "data", key).unwrap_or_default();
         let mut put = |key: &str, value: &str| data.insert(key.to_owned(), STANDARD.encode(value).into());
-        if bytes(secret, "data", "ca.crt") != self.authority.as_bytes() {
+        if has("ca.crt") != self.authority.as_bytes() {
             put("ca.crt", &self.authority);
         }
-        if bytes(secret, "data", "namespace").is_empty() {
+        if has("namespace").is_empty() {
             put("namespace", namespace);
         }
-        if bytes(secret, "data", "token").is_empty() {
+        if has("token").is_empty() {
             put("token", &self.accounts.legacy_token(namespace, account, uid, meta::text(secret, "name"))?);
         }
         meta::change(&mut filled, |metadata| {

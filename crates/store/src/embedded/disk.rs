@@ -39,10 +39,11 @@ const CACHE: usize = 64 << 20;
 /// An open file.
 pub(super) struct Disk {
     path: PathBuf,
-    /// Held open for its lock; also says how far writers were answered (see [`Lock::acknowledge`]).
-    lock: Lock,
     /// Nothing after a failure, until the file is opened again.
     database: Option<Database>,
+    /// Held open for its lock; also says how far writers were answered (see [`Lock::acknowledge`]). Given up after the
+    /// database, so that who gets it finds the file closed.
+    lock: Lock,
     /// Set when a flush has failed: from then on the file may lack what it seems to have.
     unflushed: Arc<AtomicBool>,
     #[cfg(test)]
@@ -371,6 +372,14 @@ impl Lock {
     }
 }
 
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child that was forked just now holds the lock, too, until it becomes another
+        // program. A failure leaves it to the close.
+        let _ = self.0.unlock();
+    }
+}
+
 /// What redb writes to, watched.
 #[derive(Debug)]
 struct Backend {
@@ -463,5 +472,27 @@ impl Faults {
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use portcullis_testkit::scratch::Scratch;
+
+    use super::*;
+
+    #[test]
+    fn a_store_is_free_at_once_although_a_child_still_has_its_lock_file_open() {
+        let dir = Scratch::new();
+        let path = dir.path().join("store");
+        let open = || Disk::open(&path, Faults::default());
+        let (disk, ..) = open().unwrap();
+        // What a child has between fork and exec: the same open file.
+        let childs = disk.lock.0.try_clone().unwrap();
+        let problem = open().err().unwrap().to_string();
+        assert!(problem.contains("another process has it open"), "{problem}");
+        drop(disk);
+        open().map(drop).unwrap();
+        drop(childs);
     }
 }

@@ -3,10 +3,10 @@
 use portcullis_policy::field_error::{FieldError, NO_FIELD};
 use serde_json::Value;
 
-use super::names::data_key_errors;
 use crate::Map;
 use crate::resource::Resource;
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
+use crate::resources::core::names::data_key_errors;
 use crate::resources::fields::{is_set, object};
 use crate::schema;
 use crate::table::{Column, Row};

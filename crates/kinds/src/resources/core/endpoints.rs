@@ -4,12 +4,12 @@ use portcullis_policy::field_error::FieldError;
 use serde_json::Value;
 
 use super::addresses;
-use super::names::{dns_label_errors, qualified_name_errors, subdomain_errors};
 use super::ports::{number_errors, protocol_errors};
 use crate::Map;
 use crate::resource::Resource;
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::fields::{default_text, list, number, objects, objects_mut, text};
+use crate::resources::formats::{dns_label, dns_subdomain, qualified_name};
 use crate::schema;
 use crate::table::{NONE, Row};
 
@@ -65,10 +65,10 @@ fn address_errors(field: &str, address: &Map) -> Vec<FieldError> {
     let mut errors: Vec<FieldError> = addresses::errors(&ip_field, ip).into_iter().collect();
     let hostname = text(address, "hostname");
     if !hostname.is_empty() {
-        errors.extend(dns_label_errors(&format!("{field}.hostname"), hostname));
+        errors.extend(dns_label(&format!("{field}.hostname"), hostname));
     }
     if let Some(Value::String(node)) = address.get("nodeName") {
-        errors.extend(subdomain_errors(&format!("{field}.nodeName"), node));
+        errors.extend(dns_subdomain(&format!("{field}.nodeName"), node));
     }
     // What is no address at all is reported by both rules.
     errors.extend(addresses::special_errors(&ip_field, ip));
@@ -80,12 +80,12 @@ fn port_errors(field: &str, port: &Map, needs_name: bool) -> Vec<FieldError> {
     let mut errors = match text(port, "name") {
         "" if needs_name => vec![FieldError::required(name_field, "")],
         "" => Vec::new(),
-        name => dns_label_errors(&name_field, name),
+        name => dns_label(&name_field, name),
     };
     errors.extend(number_errors(&format!("{field}.port"), number(port, "port")));
     errors.extend(protocol_errors(&format!("{field}.protocol"), text(port, "protocol")));
     if let Some(Value::String(protocol)) = port.get("appProtocol") {
-        errors.extend(qualified_name_errors(&format!("{field}.appProtocol"), protocol));
+        errors.extend(qualified_name(&format!("{field}.appProtocol"), protocol));
     }
     errors
 }

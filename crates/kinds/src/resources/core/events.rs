@@ -6,11 +6,11 @@ use std::borrow::Cow;
 use portcullis_policy::field_error::FieldError;
 use serde_json::Value;
 
-use super::names::{qualified_name_errors, subdomain_errors};
 use crate::Map;
 use crate::resource::{MetadataChecks, NameRule, Resource, Selectable};
 use crate::resources::cells::{text_column, wide_column};
 use crate::resources::fields::{metadata, name, number, object, text};
+use crate::resources::formats::{dns_subdomain, qualified_name};
 use crate::schema;
 use crate::table::{Column, Row};
 use crate::time;
@@ -163,7 +163,7 @@ fn legacy_errors(event: &Map, component_field: &str) -> Vec<FieldError> {
         true => old_style_errors(event, namespace),
         false => new_style_errors(event, namespace, component_field),
     };
-    errors.extend(subdomain_errors("namespace", namespace));
+    errors.extend(dns_subdomain("namespace", namespace));
     errors
 }
 
@@ -191,7 +191,7 @@ fn new_style_errors(event: &Map, namespace: &str, component_field: &str) -> Vec<
     if component.is_empty() {
         errors.push(FieldError::required(component_field, ""));
     }
-    errors.extend(qualified_name_errors(component_field, component));
+    errors.extend(qualified_name(component_field, component));
     for member in ["reportingInstance", "action", "reason"] {
         match text(event, member) {
             "" => errors.push(FieldError::required(member, "")),

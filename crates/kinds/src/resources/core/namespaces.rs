@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use portcullis_policy::field_error::FieldError;
 use serde_json::Value;
 
-use super::names::finalizer_errors;
 use crate::Map;
 use crate::resource::{NameRule, Resource, Selectable, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name as name_cell, text_column};
+use crate::resources::core::names::finalizer_errors;
 use crate::resources::fields::{default_text, is_terminating, keep, name, object, object_mut, text, texts};
 use crate::schema;
 use crate::table::{Column, Row};

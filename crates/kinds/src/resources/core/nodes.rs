@@ -7,14 +7,13 @@ use portcullis_policy::field_error::FieldError;
 use serde_json::{Value, json};
 
 use super::addresses::{is_ipv6_range, range_errors};
-use super::names::{
-    TextRule, data_key_errors, dns_label_errors, label_value_faults, qualified_name_errors, subdomain_errors,
-};
 use super::quantities::{amount_errors, round_amounts};
 use crate::Map;
 use crate::resource::{Resource, Selectable, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
+use crate::resources::core::names::{TextRule, data_key_errors};
 use crate::resources::fields::{is_set, keep, list, metadata, object, object_mut, objects, text, texts};
+use crate::resources::formats::{dns_label, dns_subdomain, label_value, qualified_name};
 use crate::schema;
 use crate::table::{Column, NONE, Row, UNKNOWN};
 
@@ -173,9 +172,9 @@ fn taint_errors(spec: &Map) -> Vec<FieldError> {
     for (i, taint) in objects(spec, "taints").enumerate() {
         let field = format!("metadata.taints[{i}]");
         let (key, value, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
-        errors.extend(qualified_name_errors(&format!("{field}.key"), key));
+        errors.extend(qualified_name(&format!("{field}.key"), key));
         // Whatever is wrong with a value is one error here.
-        errors.extend(label_value_faults(&format!("{field}.value"), value).into_iter().next());
+        errors.extend(label_value(&format!("{field}.value"), value).into_iter().next());
         match effect {
             "NoSchedule" | "PreferNoSchedule" | "NoExecute" => {}
             "" => errors.push(FieldError::required(format!("{field}.effect"), "")),
@@ -271,7 +270,7 @@ fn config_source_errors(field: &str, source: &Map, is_resolved: bool) -> Vec<Fie
         }
     }
     let rules: [(&str, TextRule); 3] =
-        [("namespace", dns_label_errors), ("name", subdomain_errors), ("kubeletConfigKey", data_key_errors)];
+        [("namespace", dns_label), ("name", dns_subdomain), ("kubeletConfigKey", data_key_errors)];
     for (member, rule) in rules {
         let field = format!("{field}.{member}");
         match text(config_map, member) {

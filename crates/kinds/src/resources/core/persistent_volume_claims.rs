@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use portcullis_policy::field_error::FieldError;
 use serde_json::{Value, json};
 
-use super::names::{dns_label_errors, label_selector_errors, qualified_name_errors, subdomain_errors};
 use super::quantities::{
     amount_errors, is_qualified_by_others, negative_error, positive_error, quantity, round_amounts,
 };
@@ -20,6 +19,8 @@ use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::fields::{
     default_text, default_value, is_present, keep, list, metadata, object, object_mut, text,
 };
+use crate::resources::formats::{dns_label, dns_subdomain, qualified_name};
+use crate::resources::scheduling::validate_label_selector;
 use crate::schema;
 use crate::table::{Column, Row};
 
@@ -171,7 +172,7 @@ fn validate(claim: &Map) -> Vec<FieldError> {
 fn spec_errors(spec: &Map, old: Option<&Map>) -> Vec<FieldError> {
     let mut errors = mode_errors(spec);
     if is_present(spec, "selector") {
-        errors.extend(label_selector_errors("spec.selector", object(spec, "selector")));
+        errors.extend(validate_label_selector("spec.selector", object(spec, "selector"), true));
     }
     errors.extend(size_errors(spec));
     errors.extend(class_name_errors(spec, "storageClassName"));
@@ -229,10 +230,10 @@ fn source_errors(field: &str, source: &Map, is_group_free: bool) -> Vec<FieldErr
         errors.push(FieldError::invalid(field, kind, detail));
     }
     if !group.is_empty() && !is_group_free {
-        errors.extend(subdomain_errors(&format!("{field}.apiGroup"), group));
+        errors.extend(dns_subdomain(&format!("{field}.apiGroup"), group));
     }
     if !namespace.is_empty() {
-        errors.extend(dns_label_errors(&format!("{field}.namespace"), namespace));
+        errors.extend(dns_label(&format!("{field}.namespace"), namespace));
     }
     errors
 }
@@ -368,7 +369,7 @@ fn validate_status(claim: &Map) -> Vec<FieldError> {
 
 /// Of Kubernetes' own resources only storage is allocated.
 fn resource_errors(field: &str, resource: &str) -> Vec<FieldError> {
-    let errors = qualified_name_errors(field, resource);
+    let errors = qualified_name(field, resource);
     if !errors.is_empty() || is_qualified_by_others(resource) || resource == "storage" {
         return errors;
     }

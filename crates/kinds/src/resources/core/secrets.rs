@@ -8,10 +8,10 @@ use portcullis_policy::field_error::FieldError;
 use serde_json::Value;
 
 use super::config_maps::{MAX_SIZE, decoded_size, immutable_errors};
-use super::names::data_key_errors;
 use crate::Map;
 use crate::resource::{Resource, Selectable};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
+use crate::resources::core::names::data_key_errors;
 use crate::resources::fields::{default_text, metadata, object, object_mut, text};
 use crate::schema;
 use crate::table::{Column, Row};

@@ -3,9 +3,9 @@
 use portcullis_policy::field_error::FieldError;
 use serde_json::{Value, json};
 
-use super::names::subdomain_errors;
 use crate::Map;
 use crate::resources::fields::{is_present, metadata, object, object_mut, text, texts};
+use crate::resources::formats::dns_subdomain;
 
 /// The access modes, with their short forms, in the order of tables.
 const MODES: &[(&str, &str)] = &[
@@ -56,7 +56,7 @@ pub(super) fn volume_mode_errors(spec: &Map) -> Option<FieldError> {
 pub(super) fn class_name_errors(spec: &Map, member: &str) -> Vec<FieldError> {
     match text(spec, member) {
         "" => Vec::new(),
-        class => subdomain_errors(&format!("spec.{member}"), class),
+        class => dns_subdomain(&format!("spec.{member}"), class),
     }
 }
 

@@ -33,15 +33,14 @@ pub(crate) async fn answer(call: Call<'_>, body: &mut Incoming) -> Result<Answer
     meta::place(&mut binding, &call.target)?;
     let target = call.target;
     let review_name = target.name;
-    let mut review =
-        call.review(Operation::Create, review_name, Some(&mut binding), None, options.is_dry_run);
+    let mut review = call.review(Operation::Create, review_name, Some(&mut binding), None);
     admission::admit(&mut review).await?;
     let name = match target.name {
         "" => meta::text(&binding, "name").to_owned(),
         name => name.to_owned(),
     };
     pods::check_binding(&binding, &name).map_err(|error| refusal(&name, error))?;
-    let review = call.review(Operation::Create, review_name, Some(&mut binding), None, options.is_dry_run);
+    let review = call.review(Operation::Create, review_name, Some(&mut binding), None);
     admission::validate(&review).await?;
     let call = Call { target: Target { resource: &PODS, subresource: None, name: &name, ..target }, ..call };
     bind(&call, &binding, options.is_dry_run).await?;

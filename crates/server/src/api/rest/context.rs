@@ -4,8 +4,8 @@
 use std::net::Ipv4Addr;
 use std::ptr;
 
-use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine as _};
 use kinds::Map;
 use kinds::resource::Resource;
 use kinds::resources::certificates::{self, CERTIFICATE_SIGNING_REQUESTS};
@@ -179,20 +179,29 @@ async fn allows_admin_access(call: &Call<'_>) -> Result<bool, Status> {
     Ok(label.and_then(Value::as_str) == Some("true"))
 }
 
-/// The bytes of a field of bytes.
-pub(crate) fn bytes(object: &Map, part: &str, field: &str) -> Vec<u8> {
+/// The bytes of a field of bytes; none when it is not set.
+///
+/// # Errors
+/// It is no base64, which does not happen to what was decoded by its shape.
+pub(crate) fn bytes(object: &Map, part: &str, field: &str) -> Result<Vec<u8>, DecodeError> {
     let text = object.get(part).and_then(|part| part.get(field)).and_then(Value::as_str);
-    STANDARD.decode(text.unwrap_or_default()).unwrap_or_default()
+    STANDARD.decode(text.unwrap_or_default())
 }
 
 /// CS-11: what is wrong with the request inside a CertificateSigningRequest.
 fn request_error(request: &Map) -> Option<String> {
-    Csr::from_pem(&bytes(request, "spec", "request")).err().map(|error| error.to_string())
+    match bytes(request, "spec", "request") {
+        Ok(pem) => Csr::from_pem(&pem).err().map(|error| error.to_string()),
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 /// CS-23: what is wrong with the certificate inside a CertificateSigningRequest.
 fn certificate_error(request: &Map) -> Option<String> {
-    let text = bytes(request, "status", "certificate");
+    let text = match bytes(request, "status", "certificate") {
+        Ok(text) => text,
+        Err(error) => return Some(error.to_string()),
+    };
     if text.is_empty() {
         return None;
     }

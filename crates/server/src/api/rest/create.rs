@@ -7,7 +7,7 @@ use http::header::WARNING;
 use hyper::body::Incoming;
 use kinds::Map;
 use portcullis_kinds as kinds;
-use portcullis_store::{Entry, Expect, Revision, Store as _, StoreError, Write};
+use portcullis_store::{Entry, Expect, Store as _, StoreError, Write};
 
 use super::admission::{self, Operation};
 use super::decode;
@@ -47,9 +47,9 @@ pub(crate) async fn create(
     is_dry_run: bool,
 ) -> Result<bytes::Bytes, Status> {
     let name = meta::text(&object, "name").to_owned();
-    let mut review = call.review(Operation::Create, &name, Some(&mut object), None, is_dry_run);
+    let mut review = call.review(Operation::Create, &name, Some(&mut object), None);
     admission::admit(&mut review).await?;
-    escalation::check(call, &object, None)?;
+    escalation::check(call, &object, None).await?;
     let _shared = context::share(call).await;
     let mut attempt = 1;
     loop {
@@ -86,7 +86,7 @@ async fn prepare(call: &Call<'_>, object: &mut Map) -> Result<bool, Status> {
 async fn store(call: &Call<'_>, object: &mut Map, is_dry_run: bool) -> Result<bytes::Bytes, Status> {
     let resource = call.target.resource;
     let name = meta::text(object, "name").to_owned();
-    let review = call.review(Operation::Create, &name, Some(object), None, is_dry_run);
+    let review = call.review(Operation::Create, &name, Some(object), None);
     admission::validate(&review).await?;
     if kinds::meta::has_revision(object) {
         return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
@@ -119,8 +119,7 @@ pub(crate) fn entry(entries: Vec<Option<Arc<Entry>>>) -> Result<Arc<Entry>, Stat
 /// The bytes of an object that is not stored: as they would be, without a revision (AP-15).
 ///
 /// # Errors
-/// As [`storage::encode`].
+/// As [`storage::encode`] and [`meta::revision`].
 pub(crate) fn unstored(call: &Call<'_>, object: &Map) -> Result<bytes::Bytes, Status> {
-    let version = meta::text(object, "resourceVersion").parse().unwrap_or_default();
-    storage::unstored(call.target.resource, object, Revision(version))
+    storage::unstored(call.target.resource, object, meta::revision(object)?)
 }

@@ -106,13 +106,7 @@ async fn delete_asking(
         let entry = call.stored(&key).await?.ok_or_else(|| call.no_object())?;
         let stored = Stored::read(resource, entry)?;
         check_preconditions(call, options, &stored.object)?;
-        let review = &mut call.review(
-            Operation::Delete,
-            call.target.name,
-            None,
-            Some(&stored.object),
-            options.is_dry_run,
-        );
+        let review = &mut call.review(Operation::Delete, call.target.name, None, Some(&stored.object));
         if asks_admission {
             admission::admit(review).await?;
             admission::validate(review).await?;

@@ -20,7 +20,7 @@ use crate::status::{Details, Status};
 ///
 /// # Errors
 /// The refusal to answer with.
-pub(crate) fn check(call: &Call<'_>, new: &Map, old: Option<&Map>) -> Result<(), Status> {
+pub(crate) async fn check(call: &Call<'_>, new: &Map, old: Option<&Map>) -> Result<(), Status> {
     let resource = call.target.resource;
     if resource.group != RBAC_GROUP {
         return Ok(());
@@ -40,7 +40,7 @@ pub(crate) fn check(call: &Call<'_>, new: &Map, old: Option<&Map>) -> Result<(),
         old: stored.as_ref(),
         only_garbage_collection,
     };
-    call.app.authorization().check_write(&write).map_err(|refusal| answer(call, new, refusal))
+    call.app.authorization().check_write(&write).await.map_err(|refusal| answer(call, new, refusal))
 }
 
 /// What decisions read of an object.

@@ -27,12 +27,12 @@ pub(crate) async fn answer(call: Call<'_>, body: &mut Incoming) -> Result<Answer
     let mut eviction: Map = read?.object;
     meta::place(&mut eviction, &call.target)?;
     let name = call.target.name;
-    let mut review = call.review(Operation::Create, name, Some(&mut eviction), None, options.is_dry_run);
+    let mut review = call.review(Operation::Create, name, Some(&mut eviction), None);
     admission::admit(&mut review).await?;
     let deletion = pods::check_eviction(&eviction, name).map_err(Status::bad_request)?;
     let mut deletion = deletion.map(DeleteOptions::from_body).transpose()?.unwrap_or_default();
     deletion.is_dry_run |= options.is_dry_run;
-    let review = call.review(Operation::Create, name, Some(&mut eviction), None, deletion.is_dry_run);
+    let review = call.review(Operation::Create, name, Some(&mut eviction), None);
     admission::validate(&review).await?;
     evict(&call, deletion).await?;
     Ok(binding::created())

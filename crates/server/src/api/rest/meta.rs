@@ -5,6 +5,7 @@ use kinds::Map;
 pub(crate) use kinds::meta::{is_terminating, text};
 use kinds::time::Instant;
 use portcullis_kinds as kinds;
+use portcullis_store::Revision;
 use serde_json::Value;
 
 use super::target::Target;
@@ -35,6 +36,21 @@ pub(crate) fn set(object: &mut Map, field: &str, value: impl Into<Value>) {
 /// Removes a field of the metadata.
 pub(crate) fn unset(object: &mut Map, field: &str) {
     change(object, |metadata| metadata.remove(field));
+}
+
+/// The revision that an object says it is of; 0 for one that says none, since it is not stored.
+///
+/// # Errors
+/// What it says is no revision, so it is not one of ours.
+pub(crate) fn revision(object: &Map) -> Result<Revision, Status> {
+    match text(object, "resourceVersion") {
+        "" => Ok(Revision(0)),
+        text => text.parse().map(Revision).map_err(|error| {
+            Status::internal(format_args!(
+                "the resourceVersion {text:?} of an object cannot be read: {error}"
+            ))
+        }),
+    }
 }
 
 /// The finalizers.

@@ -81,7 +81,6 @@ impl<'a> Call<'a> {
         name: &'r str,
         object: Option<&'r mut Map>,
         old: Option<&'r Map>,
-        is_dry_run: bool,
     ) -> Review<'r> {
         Review {
             app: self.app,
@@ -94,7 +93,6 @@ impl<'a> Call<'a> {
             name,
             object,
             old,
-            is_dry_run,
         }
     }
 

@@ -159,8 +159,7 @@ impl View {
             return Ok(bytes.clone());
         }
         let object = decode::shown(storage::decode(bytes)?, self.served);
-        let version = meta::text(&object, "resourceVersion").parse().unwrap_or_default();
-        storage::unstored(self.served, &object, Revision(version))
+        storage::unstored(self.served, &object, meta::revision(&object)?)
     }
 
     /// A list.

@@ -15,6 +15,7 @@ use portcullis_kinds as kinds;
 use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Value};
 use serde_json::Value as Json;
 
+use super::meta;
 use crate::backend::Backend;
 use crate::status::Status;
 
@@ -79,15 +80,13 @@ pub(crate) fn unstored(resource: &Resource, object: &Map, revision: Revision) ->
 /// Stored bytes as they are served for this kind: the same, unless another kind's form is stored.
 ///
 /// # Errors
-/// They hold no object.
+/// They hold no object, or one without a revision.
 pub(crate) fn served(resource: &'static Resource, bytes: &Bytes) -> Result<Bytes, Status> {
     if ptr::eq(stored_as(resource), resource) {
         return Ok(bytes.clone());
     }
     let event = from_core(decode(bytes)?);
-    let metadata = event.get("metadata").and_then(|metadata| metadata.get("resourceVersion"));
-    let revision = metadata.and_then(Json::as_str).and_then(|text| text.parse().ok()).unwrap_or_default();
-    unstored(resource, &event, Revision(revision))
+    unstored(resource, &event, meta::revision(&event)?)
 }
 
 fn written(resource: &Resource, object: &Map) -> Result<Value, Status> {

@@ -49,7 +49,7 @@ pub(crate) async fn answer(call: Call<'_>, body: &mut Incoming) -> Result<Answer
     }
     meta::place(&mut request, &call.target)?;
     let name = call.target.name;
-    let mut review = call.review(Operation::Create, name, Some(&mut request), None, options.is_dry_run);
+    let mut review = call.review(Operation::Create, name, Some(&mut request), None);
     admission::admit(&mut review).await?;
 
     let accounts = call.app.authentication().service_accounts().ok_or_else(|| {
@@ -67,7 +67,7 @@ pub(crate) async fn answer(call: Call<'_>, body: &mut Incoming) -> Result<Answer
     meta::set(&mut request, "creationTimestamp", meta::time(now));
     let asked = spec(&request, "expirationSeconds").and_then(|seconds| seconds.as_i64()).unwrap_or_default();
     check_expiration(asked)?;
-    let review = call.review(Operation::Create, name, Some(&mut request), None, options.is_dry_run);
+    let review = call.review(Operation::Create, name, Some(&mut request), None);
     admission::validate(&review).await?;
 
     let bound = bind(&call, spec(&request, "boundObjectRef")).await?;

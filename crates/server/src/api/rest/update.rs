@@ -125,7 +125,7 @@ pub(crate) async fn write(
             }
             let object = make(&Map::new())?;
             // Who only may change must not create.
-            call.app.authorization().allow_also(&call.permit, call.info, "create")?;
+            call.app.authorization().allow_also(&call.permit, call.info, "create").await?;
             return create_instead(call, object, is_dry_run).await;
         };
         // Nothing: somebody else was faster. Look again.
@@ -154,14 +154,14 @@ async fn attempt(
 ) -> Result<Option<bytes::Bytes>, Status> {
     let resource = call.target.resource;
     let (old, name) = (&stored.object, call.target.name);
-    let mut review = call.review(Operation::Update, name, Some(&mut object), Some(old), is_dry_run);
+    let mut review = call.review(Operation::Update, name, Some(&mut object), Some(old));
     admission::admit(&mut review).await?;
-    escalation::check(call, &object, Some(old))?;
+    escalation::check(call, &object, Some(old)).await?;
     check_version(call, &mut object, stored)?;
     meta::place(&mut object, &call.target)?;
     let _shared = context::share(call).await;
     prepare(call, &mut object, old).await?;
-    let review = call.review(Operation::Update, name, Some(&mut object), Some(old), is_dry_run);
+    let review = call.review(Operation::Update, name, Some(&mut object), Some(old));
     admission::validate(&review).await?;
     if delete::ends_with_update(resource, &object, old) {
         return delete::remove_after_update(call, key, stored, &object, is_dry_run).await;

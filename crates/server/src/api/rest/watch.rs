@@ -22,8 +22,6 @@ use crate::backend::BackendWatch;
 use crate::body::Body;
 use crate::status::{Answer, Status, json_bytes};
 
-/// How often bookmarks come, where they are wanted.
-const BOOKMARKS: Duration = Duration::from_secs(60);
 /// How long a watch goes on when the client does not say; up to twice as long, so that not all end together.
 const SHORTEST: Duration = Duration::from_secs(1800);
 /// Events are sent together up to about so many bytes.
@@ -43,6 +41,7 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View) -> Result<Answer, Statu
         _ => list::prefix(call),
     };
     // AP-81, AP-84: what is there comes first unless changes since a revision are asked for.
+    let bookmarks = call.app.limits().bookmarks;
     let begins_with_all = options.sends_initial.unwrap_or(asked.is_none());
     let part = part::asked_for(call.target.resource, &options.selection).map(str::to_owned);
     let watch = async |after| match &part {
@@ -55,8 +54,9 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View) -> Result<Answer, Statu
         selection: options.selection,
         pending: VecDeque::new(),
         is_first: true,
-        ends: Instant::now() + options.timeout.unwrap_or_else(spread),
-        bookmark: options.wants_bookmarks.then(|| Instant::now() + BOOKMARKS),
+        ends: Instant::now() + options.timeout.map_or_else(spread, Ok)?,
+        bookmark: options.wants_bookmarks.then(|| Instant::now() + bookmarks),
+        bookmarks,
         stopping: call.app.stopping(),
         changes: Changes::Failed(None),
     };
@@ -88,11 +88,14 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View) -> Result<Answer, Statu
     Ok(answer)
 }
 
-fn spread() -> Duration {
+/// How long one watch goes on whose client does not say.
+///
+/// # Errors
+/// The system gives no random numbers.
+fn spread() -> Result<Duration, Status> {
     let mut random = [0_u8; 2];
-    // Without randomness they end together, which does no harm.
-    let _ = getrandom::fill(&mut random);
-    SHORTEST + SHORTEST * u32::from(u16::from_ne_bytes(random)) / u32::from(u16::MAX)
+    getrandom::fill(&mut random).map_err(Status::internal)?;
+    Ok(SHORTEST + SHORTEST * u32::from(u16::from_ne_bytes(random)) / u32::from(u16::MAX))
 }
 
 fn too_old(error: &StoreError) -> Status {
@@ -126,6 +129,8 @@ struct Stream {
     ends: Instant,
     /// When the next bookmark is due, if they are wanted.
     bookmark: Option<Instant>,
+    /// How often they come.
+    bookmarks: Duration,
     stopping: watch::Receiver<bool>,
     changes: Changes,
 }
@@ -163,7 +168,7 @@ impl Stream {
                     Err(error) => self.changes = Changes::Failed(Some(storage::failed(&error))),
                 },
                 () = bookmark => {
-                    self.bookmark = Some(Instant::now() + BOOKMARKS);
+                    self.bookmark = Some(Instant::now() + self.bookmarks);
                     let revision = watch.revision();
                     self.pending.push_back(Item::Bookmark { revision, is_initial_end: false });
                 }

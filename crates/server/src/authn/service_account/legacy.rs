@@ -54,7 +54,8 @@ impl ServiceAccounts {
         if meta::is_terminating(&secret) {
             return Err(TokenError::Invalidated);
         }
-        if !bool::from(bytes(&secret, "data", "token").ct_eq(token)) {
+        let copy = bytes(&secret, "data", "token").map_err(|_| TokenError::Store)?;
+        if !bool::from(copy.ct_eq(token)) {
             return Err(TokenError::Refused("Token does not match server's copy".to_owned()));
         }
         let found = self.object(&SERVICE_ACCOUNTS, namespace, account).await?;

@@ -6,10 +6,11 @@ use portcullis_policy::field_error::FieldError;
 use serde_json::Value;
 
 use crate::Map;
-use crate::resources::core::names::{TextRule, dns_label_errors, subdomain_errors};
+use crate::resources::core::names::TextRule;
 use crate::resources::fields::{
     default_text, default_value, is_present, is_set, list, number, object, text, texts,
 };
+use crate::resources::formats::{dns_label, dns_subdomain};
 
 /// A kind of source.
 struct Source {
@@ -218,7 +219,7 @@ fn glusterfs_errors(field: &str, source: &Map) -> Vec<FieldError> {
         let namespace_field = format!("{field}.endpointsNamespace");
         match text(source, "endpointsNamespace") {
             "" => errors.push(FieldError::invalid(namespace_field, "", "must be a valid namespace name")),
-            namespace => errors.extend(dns_label_errors(&namespace_field, namespace)),
+            namespace => errors.extend(dns_label(&namespace_field, namespace)),
         }
     }
     errors
@@ -425,7 +426,7 @@ fn storage_os_errors(field: &str, source: &Map) -> Vec<FieldError> {
     for member in ["volumeName", "volumeNamespace"] {
         let value = text(source, member);
         if !value.is_empty() {
-            errors.extend(dns_label_errors(&format!("{field}.{member}"), value));
+            errors.extend(dns_label(&format!("{field}.{member}"), value));
         }
     }
     errors.extend(secret_errors(field, source));
@@ -438,7 +439,7 @@ fn csi_errors(field: &str, source: &Map) -> Vec<FieldError> {
     if driver.len() > 63 {
         errors.push(FieldError::too_long(format!("{field}.driver"), 63));
     }
-    errors.extend(subdomain_errors(&format!("{field}.driver"), &driver.to_lowercase()));
+    errors.extend(dns_subdomain(&format!("{field}.driver"), &driver.to_lowercase()));
     errors.extend(required(field, source, &["volumeHandle"]));
     // The secret for staging is not looked at, as in Kubernetes.
     for member in [
@@ -455,7 +456,7 @@ fn csi_errors(field: &str, source: &Map) -> Vec<FieldError> {
 }
 
 fn reference_errors(field: &str, reference: &Map) -> Vec<FieldError> {
-    let rules: [(&str, TextRule); 2] = [("name", subdomain_errors), ("namespace", dns_label_errors)];
+    let rules: [(&str, TextRule); 2] = [("name", dns_subdomain), ("namespace", dns_label)];
     let check = |(member, rule): (&str, TextRule)| {
         let field = format!("{field}.{member}");
         match text(reference, member) {

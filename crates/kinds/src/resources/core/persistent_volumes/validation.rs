@@ -5,10 +5,11 @@ use serde_json::Value;
 
 use super::sources;
 use crate::Map;
-use crate::resources::core::names::{node_selector_errors, subdomain_errors};
 use crate::resources::core::quantities::{negative_error, positive_error};
 use crate::resources::core::storage::{class_name_errors, mode_errors, volume_mode_errors};
 use crate::resources::fields::{is_present, metadata, object, objects, objects_mut, text};
+use crate::resources::formats::dns_subdomain;
+use crate::resources::scheduling::validate_node_selector;
 
 /// The annotation that was there before `mountOptions`.
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
@@ -100,7 +101,7 @@ fn spec_errors(volume: &Map) -> Vec<FieldError> {
         let affinity = object(spec, "nodeAffinity");
         match is_present(affinity, "required") {
             true => errors
-                .extend(node_selector_errors("spec.nodeAffinity.required", object(affinity, "required"))),
+                .extend(validate_node_selector("spec.nodeAffinity.required", object(affinity, "required"))),
             false => errors.push(FieldError::required(
                 "spec.nodeAffinity.required",
                 "must specify required node constraints",
@@ -114,7 +115,7 @@ fn spec_errors(volume: &Map) -> Vec<FieldError> {
         let field = "spec.volumeAttributesClassName";
         match text(spec, "volumeAttributesClassName") {
             "" => errors.push(FieldError::required(field, "an empty string is disallowed")),
-            class => errors.extend(subdomain_errors(field, class)),
+            class => errors.extend(dns_subdomain(field, class)),
         }
         if !is_present(spec, "csi") {
             let detail = "has to be specified when using volumeAttributesClassName";

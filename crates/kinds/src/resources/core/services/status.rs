@@ -7,8 +7,8 @@ use portcullis_policy::field_error::FieldError;
 use super::LOAD_BALANCER;
 use crate::Map;
 use crate::resources::core::addresses;
-use crate::resources::core::names::subdomain_errors;
 use crate::resources::fields::{is_present, list, object, objects, text};
+use crate::resources::formats::dns_subdomain;
 
 /// Everything wrong with the status of a service.
 pub(super) fn validate(service: &Map) -> Vec<FieldError> {
@@ -43,7 +43,7 @@ fn ingress_errors(field: &str, ingress: &Map) -> Vec<FieldError> {
     let hostname = text(ingress, "hostname");
     if !hostname.is_empty() {
         let field = format!("{field}.hostname");
-        errors.extend(subdomain_errors(&field, hostname));
+        errors.extend(dns_subdomain(&field, hostname));
         if hostname.parse::<IpAddr>().is_ok() {
             errors.push(FieldError::invalid(field, hostname, "must be a DNS name, not an IP address"));
         }

@@ -11,11 +11,10 @@ use super::{
 };
 use crate::Map;
 use crate::resources::core::addresses;
-use crate::resources::core::names::{
-    dns_label_errors, labels_errors, qualified_name_errors, subdomain_errors,
-};
 use crate::resources::core::ports::{number_errors, number_or_name_errors, protocol_errors};
 use crate::resources::fields::{is_present, list, metadata, number, object, objects, text, texts};
+use crate::resources::formats::{dns_label, dns_subdomain, qualified_name};
+use crate::resources::scheduling::validate_labels;
 
 /// The longest time that a client stays with a pod, in seconds.
 const MAX_AFFINITY_SECONDS: i64 = 86_400;
@@ -56,7 +55,7 @@ pub(super) fn validate(service: &Map) -> Vec<FieldError> {
     }
     errors.extend(type_errors(spec));
     errors.extend(ports_errors(spec));
-    errors.extend(labels_errors("spec.selector", object(spec, "selector")));
+    errors.extend(validate_labels("spec.selector", object(spec, "selector")));
     errors.extend(affinity_errors(spec));
     errors.extend(families::errors(spec));
     for (i, ip) in texts(spec, "externalIPs").enumerate() {
@@ -126,7 +125,7 @@ fn external_name_errors(spec: &Map) -> Vec<FieldError> {
     // A name may end in a dot: it is then complete.
     match name.strip_suffix('.').unwrap_or(name) {
         "" => errors.push(FieldError::required("spec.externalName", "")),
-        name => errors.extend(subdomain_errors("spec.externalName", name)),
+        name => errors.extend(dns_subdomain("spec.externalName", name)),
     }
     errors
 }
@@ -141,7 +140,7 @@ fn ports_errors(spec: &Map) -> Vec<FieldError> {
             "" if needs_name => errors.push(FieldError::required(format!("{field}.name"), "")),
             "" => {}
             name => {
-                errors.extend(dns_label_errors(&format!("{field}.name"), name));
+                errors.extend(dns_label(&format!("{field}.name"), name));
                 if !names.insert(name) {
                     errors.push(FieldError::duplicate(format!("{field}.name"), name));
                 }
@@ -152,7 +151,7 @@ fn ports_errors(spec: &Map) -> Vec<FieldError> {
         let target = port.get("targetPort").unwrap_or(&Value::Null);
         errors.extend(number_or_name_errors(&format!("{field}.targetPort"), target));
         if let Some(Value::String(protocol)) = port.get("appProtocol") {
-            errors.extend(qualified_name_errors(&format!("{field}.appProtocol"), protocol));
+            errors.extend(qualified_name(&format!("{field}.appProtocol"), protocol));
         }
     }
     errors
@@ -261,7 +260,7 @@ fn class_errors(spec: &Map) -> Vec<FieldError> {
     match spec.get("loadBalancerClass") {
         None | Some(Value::Null) => Vec::new(),
         Some(class) if text(spec, "type") == LOAD_BALANCER => {
-            qualified_name_errors(field, class.as_str().unwrap_or_default())
+            qualified_name(field, class.as_str().unwrap_or_default())
         }
         Some(_) => vec![FieldError::forbidden(field, "may only be used when `type` is 'LoadBalancer'")],
     }

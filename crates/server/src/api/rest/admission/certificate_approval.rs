@@ -25,7 +25,7 @@ impl Plugin for CertificateApproval {
     }
 
     fn validate<'r>(&'r self, review: &'r Review<'_>) -> Verdict<'r> {
-        Box::pin(async move { check(review, "approve") })
+        Box::pin(async move { check(review, "approve").await })
     }
 }
 
@@ -39,11 +39,11 @@ pub(super) fn signer(request: &Map) -> &str {
 ///
 /// # Errors
 /// 403 when the caller may not.
-pub(super) fn check(review: &Review<'_>, verb: &str) -> Result<(), Status> {
+pub(super) async fn check(review: &Review<'_>, verb: &str) -> Result<(), Status> {
     let signer = review.old.map(signer).unwrap_or_default();
     let domain = signer.split_once('/').map_or(signer, |(domain, _)| domain);
     let of_domain = format!("{domain}/*");
-    let is_allowed = [signer, &of_domain].into_iter().any(|name| {
+    for name in [signer, &of_domain] {
         let resource = ResourceRequest {
             group: GROUP,
             version: "*",
@@ -53,10 +53,9 @@ pub(super) fn check(review: &Review<'_>, verb: &str) -> Result<(), Status> {
         };
         let attributes = Attributes { user: review.user, verb, path: "", resource: Some(resource) };
         // CS-44: nobody knowing is a no.
-        review.app.authorization().ask(&attributes).verdict == Answer::Allow
-    });
-    if is_allowed {
-        return Ok(());
+        if review.app.authorization().ask(&attributes).await.verdict == Answer::Allow {
+            return Ok(());
+        }
     }
     let why = format!("user not permitted to {verb} requests with signerName {signer:?}");
     Err(review.forbidden(&why, Vec::new()))

@@ -26,7 +26,7 @@ impl Plugin for CertificateSigning {
             let is_same = |field| status(review.object.as_deref(), field) == status(review.old, field);
             match is_same("certificate") && is_same("conditions") {
                 true => Ok(()),
-                false => check(review, "sign"),
+                false => check(review, "sign").await,
             }
         })
     }

@@ -1,5 +1,7 @@
 //! CertificateSubjectRestriction: nobody asks the signer of clients for a certificate of `system:masters` (CS-48).
 
+use std::fmt::Display;
+
 use pki::Csr;
 use portcullis_pki as pki;
 
@@ -24,17 +26,21 @@ impl Plugin for CertificateSubjectRestriction {
                 return Ok(());
             };
             let refuse = |why: String| Err(review.forbidden(&why, Vec::new()));
-            let asked = Csr::from_pem(&context::bytes(request, "spec", "request"));
+            let unreadable = |error: &dyn Display| refuse(format!("failed to parse CSR: {error}"));
+            let asked = match context::bytes(request, "spec", "request") {
+                Ok(pem) => Csr::from_pem(&pem),
+                Err(error) => return unreadable(&error),
+            };
             let organizations = match &asked {
                 Ok(asked) => asked.subject().organizations(),
-                Err(error) => return refuse(format!("failed to parse CSR: {error}")),
+                Err(error) => return unreadable(error),
             };
             match organizations {
                 Ok(organizations) if organizations.contains(&MASTERS) => {
                     refuse(format!("use of {SIGNER} signer with {MASTERS} group is not allowed"))
                 }
                 Ok(_) => Ok(()),
-                Err(error) => refuse(format!("failed to parse CSR: {error}")),
+                Err(error) => unreadable(&error),
             }
         })
     }

@@ -66,9 +66,6 @@ pub(crate) struct Review<'a> {
     pub(crate) object: Option<&'a mut Map>,
     /// The object as it is stored: of an update or a delete.
     pub(crate) old: Option<&'a Map>,
-    /// Whether nothing will be stored.
-    #[expect(dead_code, reason = "for plugins that have effects of their own")]
-    pub(crate) is_dry_run: bool,
 }
 
 impl Review<'_> {

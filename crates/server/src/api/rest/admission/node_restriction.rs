@@ -19,11 +19,11 @@ impl Plugin for NodeRestriction {
     }
 
     fn admit<'r>(&'r self, review: &'r mut Review<'_>) -> Verdict<'r> {
-        Box::pin(async move { decide(review) })
+        Box::pin(async move { decide(review).await })
     }
 }
 
-fn decide(review: &Review<'_>) -> Result<(), Status> {
+async fn decide(review: &Review<'_>) -> Result<(), Status> {
     let text = |object: &Map| serde_json::to_string(object).map_err(Status::internal);
     let object = review.object.as_deref().map(text).transpose()?;
     let old_object = review.old.map(text).transpose()?;
@@ -38,7 +38,7 @@ fn decide(review: &Review<'_>) -> Result<(), Status> {
         object: object.as_deref(),
         old_object: old_object.as_deref(),
     };
-    review.app.authorization().admit_write(&request).map_err(refusal)
+    review.app.authorization().admit_write(&request).await.map_err(refusal)
 }
 
 fn refusal(rejection: Rejection) -> Status {

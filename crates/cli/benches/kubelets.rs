@@ -1,0 +1,445 @@
+//! Thousands of kubelets on one API server: each renews its lease, tells its state, and watches its Node, its pods and
+//! the secret of its pods, over one connection with a certificate of its own, while pods are put on the nodes at a fixed
+//! rate. Whatever is refused that should not be, and each event that is missed, comes twice or out of turn, ends the run.
+//!
+//! `cargo bench -p portcullis --bench kubelets -- --nodes 5000 --pods-per-second 500 --seconds 60`
+//!
+//! The clients run on the same machine as the server, and take most of it. Each process has a descriptor for every
+//! connection: `ulimit -n` says how many it may have.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    missing_docs,
+    reason = "a measurement that cannot be set up must stop, and its figures are what it prints"
+)]
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::Parser;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use portcullis_cli::bench::histogram::Histogram;
+use portcullis_pki::ca::{Template, Usage};
+use portcullis_pki::{CertificateAuthority, KeyPair};
+use portcullis_testkit::scratch::Scratch;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// How often a kubelet renews its lease and tells its state.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// Connections that are made at a time.
+const AT_ONCE: usize = 64;
+
+#[derive(Parser)]
+struct Arguments {
+    /// Kubelets.
+    #[arg(long, default_value_t = 5000)]
+    nodes: u32,
+    /// Pods that are put on nodes each second.
+    #[arg(long, default_value_t = 500)]
+    pods_per_second: u32,
+    /// How long pods are put on nodes.
+    #[arg(long, default_value_t = 60)]
+    seconds: u32,
+    /// What `cargo bench` adds.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// The server, as a process of its own.
+struct Server {
+    process: Child,
+    address: SocketAddr,
+    data: Scratch,
+}
+
+impl Server {
+    fn start() -> Self {
+        let data = Scratch::new();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_portcullis"))
+            .args(["serve", "--secure-port", "0", "--data-dir"])
+            .arg(data.path().join("data"))
+            .env("RUST_LOG", "error")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("Serving on https://").unwrap().parse().unwrap();
+        Self { process, address, data }
+    }
+
+    fn data(&self) -> std::path::PathBuf {
+        self.data.path().join("data")
+    }
+
+    /// What `/proc` says of it, in MiB.
+    fn memory(&self, what: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with(what)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+    }
+
+    /// The processor time that it has used.
+    fn used(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+        Duration::from_millis(ticks * 10)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// How long things took, by what was done.
+#[derive(Default)]
+struct Times(Mutex<HashMap<&'static str, Histogram>>);
+
+impl Times {
+    fn note(&self, what: &'static str, took: Duration) {
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap();
+        self.0.lock().unwrap().entry(what).or_default().record(nanoseconds);
+    }
+
+    fn print(&self) {
+        let times = self.0.lock().unwrap();
+        let mut names: Vec<_> = times.keys().collect();
+        names.sort();
+        let ms = |nanoseconds: u64| nanoseconds as f64 / 1e6;
+        for name in names {
+            let of = &times[*name];
+            println!(
+                "{name}: {} times, p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms",
+                of.total(),
+                ms(of.quantile(0.5)),
+                ms(of.quantile(0.99)),
+                ms(of.max()),
+            );
+        }
+    }
+}
+
+/// One connection.
+#[derive(Clone)]
+struct Client(SendRequest<Full<Bytes>>);
+
+impl Client {
+    async fn connect(address: SocketAddr, config: Arc<ClientConfig>) -> Self {
+        let tcp = TcpStream::connect(address).await.unwrap();
+        tcp.set_nodelay(true).unwrap();
+        let name = ServerName::from(address.ip());
+        let tls = TlsConnector::from(config).connect(name, tcp).await.unwrap();
+        let (client, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(tls)).await.unwrap();
+        tokio::spawn(async move {
+            // It ends when the client is dropped, or the server gone.
+            let _ = connection.await;
+        });
+        Self(client)
+    }
+
+    async fn begin(&self, method: &str, path: &str, body: &Value) -> Response<Incoming> {
+        let content = match method {
+            "PATCH" => "application/strategic-merge-patch+json",
+            _ => "application/json",
+        };
+        let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("https://127.0.0.1{path}"))
+            .header("content-type", content)
+            .body(Full::new(body))
+            .unwrap();
+        let mut client = self.0.clone();
+        client.ready().await.unwrap();
+        client.send_request(request).await.unwrap_or_else(|e| panic!("{method} {path}: {e}"))
+    }
+
+    /// Asks for what must be granted.
+    async fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let answer = self.begin(method, path, body).await;
+        let code = answer.status();
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        assert!(code.is_success(), "{method} {path}: {code}: {}", String::from_utf8_lossy(&bytes));
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    /// The events of a watch, each given to a function as it comes.
+    async fn watch(&self, path: &str, mut each: impl FnMut(Value)) {
+        let answer = self.begin("GET", path, &Value::Null).await;
+        assert_eq!(answer.status(), 200, "{path}");
+        let mut body = answer.into_body();
+        let mut text = Vec::new();
+        while let Some(Ok(frame)) = body.frame().await {
+            let Ok(data) = frame.into_data() else { continue };
+            text.extend_from_slice(&data);
+            let Some(end) = text.iter().rposition(|byte| *byte == b'\n') else { continue };
+            let rest = text.split_off(end + 1);
+            for line in std::mem::replace(&mut text, rest).split(|byte| *byte == b'\n') {
+                if !line.is_empty() {
+                    each(serde_json::from_slice(line).unwrap());
+                }
+            }
+        }
+    }
+}
+
+/// What all kubelets share.
+struct World {
+    times: Times,
+    /// When a pod was asked for, by its number.
+    asked: Vec<Mutex<Option<Instant>>>,
+    /// Pods that a kubelet has been told of, and that it has told to run.
+    told: AtomicU64,
+    running: AtomicU64,
+}
+
+/// Now, as leases tell it.
+fn now() -> String {
+    format!("{:.6}", jiff::Timestamp::now())
+}
+
+async fn kubelet(number: u32, client: Client, world: Arc<World>) {
+    let node = format!("node-{number}");
+    client.ask("POST", "/api/v1/nodes", &json!({"metadata": {"name": node}})).await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+    let spec = || json!({"holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": now()});
+    let mut lease = client.ask("POST", leases, &json!({"metadata": {"name": node}, "spec": spec()})).await;
+    let from_now =
+        "allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&watch=true";
+    let watcher = client.clone();
+    let of_node = format!("/api/v1/nodes?fieldSelector=metadata.name%3D{node}&{from_now}");
+    tokio::spawn(async move { watcher.watch(&of_node, |_| {}).await });
+    tokio::spawn(pods(node.clone(), client.clone(), Arc::clone(&world), from_now));
+    // Not all at the same time.
+    tokio::time::sleep(HEARTBEAT * (number % 1_000) / 1_000).await;
+    loop {
+        let began = Instant::now();
+        lease["spec"] = spec();
+        lease = client.ask("PUT", &format!("{leases}/{node}"), &lease).await;
+        world.times.note("lease renewal", began.elapsed());
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True",
+            "lastHeartbeatTime": format!("{:.0}", jiff::Timestamp::now())}]}});
+        let began = Instant::now();
+        client.ask("PATCH", &format!("/api/v1/nodes/{node}/status"), &ready).await;
+        world.times.note("node status", began.elapsed());
+        tokio::time::sleep(HEARTBEAT).await;
+    }
+}
+
+/// Follows the pods of a node: each is new once, and is told to run; its secret is fetched and watched.
+async fn pods(node: String, client: Client, world: Arc<World>, from_now: &'static str) {
+    let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}&{from_now}");
+    let watcher = client.clone();
+    let mut known: HashMap<String, u64> = HashMap::new();
+    watcher
+        .watch(&path, |event| {
+            let object = &event["object"];
+            let kind = event["type"].as_str().unwrap();
+            if kind == "BOOKMARK" {
+                return;
+            }
+            let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+            let revision: u64 = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+            assert_eq!(object["spec"]["nodeName"], node.as_str(), "{name} is not of this node");
+            match (kind, known.insert(name.clone(), revision)) {
+                ("ADDED", None) => {}
+                ("MODIFIED", Some(before)) => {
+                    assert!(before < revision, "{name}: out of turn");
+                    return;
+                }
+                (kind, before) => panic!("{name} on {node}: {kind} after {before:?}"),
+            }
+            let pod: usize = name.rsplit('-').next().unwrap().parse().unwrap();
+            let asked = world.asked[pod].lock().unwrap().unwrap();
+            world.times.note("a pod is known to its kubelet", asked.elapsed());
+            world.told.fetch_add(1, Ordering::Relaxed);
+            let (client, world, node, is_first) =
+                (client.clone(), Arc::clone(&world), node.clone(), known.len() == 1);
+            tokio::spawn(async move {
+                let secret = format!("/api/v1/namespaces/default/secrets/of-{node}");
+                let began = Instant::now();
+                client.ask("GET", &secret, &Value::Null).await;
+                world.times.note("secret", began.elapsed());
+                if is_first {
+                    let path = format!(
+                        "/api/v1/namespaces/default/secrets?fieldSelector=metadata.name%3Dof-{node}&{from_now}"
+                    );
+                    let watcher = client.clone();
+                    tokio::spawn(async move { watcher.watch(&path, |_| {}).await });
+                }
+                let began = Instant::now();
+                let status = json!({"status": {"phase": "Running"}});
+                client.ask("PATCH", &format!("/api/v1/namespaces/default/pods/{name}/status"), &status).await;
+                world.times.note("pod status", began.elapsed());
+                world.running.fetch_add(1, Ordering::Relaxed);
+            });
+        })
+        .await;
+}
+
+fn pod(number: u32, nodes: u32) -> Value {
+    let node = format!("node-{}", number % nodes);
+    json!({"metadata": {"name": format!("pod-{number}"), "labels": {"app": "web"}}, "spec": {
+        "nodeName": node,
+        "containers": [{"name": "c", "image": "registry.example/app:1",
+            "env": [{"name": "P", "valueFrom": {"secretKeyRef": {"name": format!("of-{node}"), "key": "p"}}}]}],
+        "volumes": [{"name": "s", "secret": {"secretName": format!("of-{node}")}}],
+    }})
+}
+
+fn config(
+    roots: &RootCertStore,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Arc<ClientConfig> {
+    let mut config = ClientConfig::builder()
+        .with_root_certificates(roots.clone())
+        .with_client_auth_cert(chain, key)
+        .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Arc::new(config)
+}
+
+/// The authority, so that certificates of nodes can be made without asking for each.
+struct Issuer {
+    authority: CertificateAuthority,
+    roots: RootCertStore,
+    key: KeyPair,
+    key_der: PrivateKeyDer<'static>,
+}
+
+impl Issuer {
+    fn read(data: &Path) -> Self {
+        let read = |name: &str| std::fs::read(data.join(name)).unwrap();
+        let authority = CertificateAuthority::from_pem(&read("ca.crt"), &read("ca.key")).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(data.join("ca.crt")).unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let key_der = PrivateKeyDer::from_pem_slice(key.to_pem().as_bytes()).unwrap();
+        Self { authority, roots, key, key_der }
+    }
+
+    fn node(&self, number: u32) -> Arc<ClientConfig> {
+        let template = Template {
+            common_name: format!("system:node:node-{number}"),
+            organizations: vec!["system:nodes".to_owned()],
+            dns_names: vec![],
+            ip_addresses: vec![],
+            usage: Usage::Client,
+            lifetime: Duration::from_secs(86_400),
+        };
+        let certificate = self.authority.issue(&template, &self.key, SystemTime::now()).unwrap();
+        config(&self.roots, vec![certificate], self.key_der.clone_key())
+    }
+
+    fn admin(&self, data: &Path) -> Arc<ClientConfig> {
+        let chain = vec![CertificateDer::from_pem_file(data.join("admin.crt")).unwrap()];
+        config(&self.roots, chain, PrivateKeyDer::from_pem_file(data.join("admin.key")).unwrap())
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let arguments = Arguments::parse();
+    let server = Server::start();
+    let issuer = Arc::new(Issuer::read(&server.data()));
+    let admin = Client::connect(server.address, issuer.admin(&server.data())).await;
+    println!("idle: {} MiB", server.memory("VmRSS"));
+    let pods = arguments.pods_per_second * arguments.seconds;
+    let world = Arc::new(World {
+        times: Times::default(),
+        asked: (0..pods).map(|_| Mutex::new(None)).collect(),
+        told: AtomicU64::new(0),
+        running: AtomicU64::new(0),
+    });
+
+    let began = Instant::now();
+    let places = Arc::new(tokio::sync::Semaphore::new(AT_ONCE));
+    let mut starting = Vec::new();
+    for number in 0..arguments.nodes {
+        let place = Arc::clone(&places).acquire_owned().await.unwrap();
+        let (issuer, world, address, admin) =
+            (Arc::clone(&issuer), Arc::clone(&world), server.address, admin.clone());
+        starting.push(tokio::spawn(async move {
+            let secret =
+                json!({"metadata": {"name": format!("of-node-{number}")}, "stringData": {"p": "example"}});
+            admin.ask("POST", "/api/v1/namespaces/default/secrets", &secret).await;
+            let client = Client::connect(address, issuer.node(number)).await;
+            drop(place);
+            let kubelet = tokio::spawn(kubelet(number, client, world));
+            kubelet.abort_handle()
+        }));
+    }
+    let mut kubelets = Vec::new();
+    for kubelet in starting {
+        kubelets.push(kubelet.await.unwrap());
+    }
+    println!("{} kubelets are there after {:.1} s", kubelets.len(), began.elapsed().as_secs_f64());
+    tokio::time::sleep(HEARTBEAT).await;
+    println!("before pods come: {} MiB", server.memory("VmRSS"));
+
+    // From here on it counts.
+    world.times.0.lock().unwrap().clear();
+    let (began, used) = (Instant::now(), server.used());
+    let mut making = Vec::new();
+    for number in 0..pods {
+        let due = began + Duration::from_secs(1) * number / arguments.pods_per_second;
+        tokio::time::sleep_until(due.into()).await;
+        let (admin, world, nodes) = (admin.clone(), Arc::clone(&world), arguments.nodes);
+        making.push(tokio::spawn(async move {
+            let began = Instant::now();
+            *world.asked[number as usize].lock().unwrap() = Some(began);
+            admin.ask("POST", "/api/v1/namespaces/default/pods", &pod(number, nodes)).await;
+            world.times.note("pod made", began.elapsed());
+        }));
+    }
+    for made in making {
+        made.await.unwrap();
+    }
+    let took = began.elapsed();
+    let limit = Instant::now() + Duration::from_secs(60);
+    while world.running.load(Ordering::Relaxed) < u64::from(pods) {
+        assert!(Instant::now() < limit, "{} of {pods} pods run", world.running.load(Ordering::Relaxed));
+        assert!(kubelets.iter().all(|kubelet| !kubelet.is_finished()), "a kubelet was refused something");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(world.told.load(Ordering::Relaxed), u64::from(pods));
+    let share = (server.used() - used).as_secs_f64() / began.elapsed().as_secs_f64();
+    println!(
+        "{pods} pods in {:.1} s, all of them known once to their kubelets and running",
+        took.as_secs_f64()
+    );
+    println!(
+        "the server: {:.2} processors, {} MiB, at most {} MiB",
+        share,
+        server.memory("VmRSS"),
+        server.memory("VmHWM")
+    );
+    world.times.print();
+    // What is still asked for when the server goes is of no interest.
+    kubelets.iter().for_each(tokio::task::AbortHandle::abort);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}

@@ -1,0 +1,18 @@
+//! The authorization modes in the running server, alone and combined, with a webhook that answers well, wrongly, late or
+//! not at all.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    missing_docs,
+    unreachable_pub,
+    reason = "tests"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod configuration;
+mod modes;
+mod support;
+mod webhook;

@@ -1,0 +1,135 @@
+//! The client's side of TLS: whom we trust, and who we are, when we ask another service.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::aws_lc_rs;
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+
+use super::{TlsError, certificates, certified};
+use crate::cert::is_current;
+use crate::key::KeyPair;
+
+/// Where the bundle of trusted authorities lies on common systems.
+const SYSTEM_BUNDLES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The files that may hold the authorities that this system trusts, in the order in which they are tried.
+pub fn system_bundles() -> &'static [&'static str] {
+    &SYSTEM_BUNDLES
+}
+
+/// The configuration of a client that trusts these authorities and shows this certificate, both in PEM form.
+///
+/// # Errors
+/// No authority among them, or one that cannot be used; a key that does not belong to the certificate.
+pub fn client(roots_pem: &[u8], identity: Option<(&[u8], &KeyPair)>) -> Result<ClientConfig, TlsError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let trusted = certificates(roots_pem);
+    let mut roots = RootCertStore::empty();
+    // A system's bundle may hold what the library does not read; none at all is an error.
+    let (added, _) = roots.add_parsable_certificates(trusted.iter().cloned());
+    if added == 0 {
+        return Err(TlsError::NoCertificate);
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+        .build()
+        .map_err(|error| TlsError::Refused(Error::General(error.to_string())))?;
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Pinned { verifier, trusted }));
+    Ok(match identity {
+        None => builder.with_no_client_auth(),
+        Some((chain_pem, key)) => {
+            // Checks that the key belongs to the certificate.
+            certified(&provider, chain_pem, key)?;
+            builder.with_client_auth_cert(certificates(chain_pem), key.private_der().clone_key())?
+        }
+    })
+}
+
+/// A configuration that trusts nobody: for a service that is asked without TLS.
+///
+/// # Errors
+/// None that this library's defaults allow.
+pub fn plain() -> Result<ClientConfig, TlsError> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?;
+    Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
+}
+
+/// Verifies as usual; moreover takes a certificate that is itself among the trusted ones, though it is an authority's:
+/// that is what a service with a self-signed certificate shows. Its names and dates count.
+#[derive(Debug)]
+struct Pinned {
+    verifier: Arc<WebPkiServerVerifier>,
+    trusted: Vec<CertificateDer<'static>>,
+}
+
+impl Pinned {
+    fn is_pinned(
+        &self,
+        shown: &CertificateDer<'_>,
+        name: &ServerName<'_>,
+        now: UnixTime,
+    ) -> Result<bool, Error> {
+        if !self.trusted.iter().any(|trusted| trusted.as_ref() == shown.as_ref()) {
+            return Ok(false);
+        }
+        rustls::client::verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
+        Ok(is_current(shown, SystemTime::UNIX_EPOCH + Duration::from_secs(now.as_secs())))
+    }
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let usual =
+            self.verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match usual {
+            Err(Error::InvalidCertificate(CertificateError::Other(_)))
+                if self.is_pinned(end_entity, server_name, now)? =>
+            {
+                Ok(ServerCertVerified::assertion())
+            }
+            usual => usual,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
+}

@@ -1,0 +1,243 @@
+//! Checks an expression before it is ever evaluated (AC-100, AC-101): every name is declared, every call has a way to be
+//! called, and the result is a boolean.
+
+use std::collections::HashMap;
+
+use kube_cel::cel::common::ast::operators::{GREATER, GREATER_EQUALS, LESS, LESS_EQUALS, OPT_SELECT};
+use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
+
+use super::types::{BOOL, INT, NULL, Object, STRING, TYPE_NAMES, Type, signatures};
+
+/// Types that have an order.
+const ORDERED: [&str; 8] = ["bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"];
+/// Those that can be compared with each other.
+const NUMBERS: [&str; 3] = ["double", "int", "uint"];
+
+/// Checks a whole condition.
+///
+/// # Errors
+/// What is wrong.
+pub(super) fn check(expression: &IdedExpr) -> Result<(), String> {
+    let mut checker = Checker { scopes: vec![("request".to_owned(), Object::request())] };
+    let found = checker.type_of(expression)?;
+    if found == BOOL { Ok(()) } else { Err(format!("must evaluate to bool, and not to {found}")) }
+}
+
+struct Checker {
+    /// The variables, the innermost last.
+    scopes: Vec<(String, Type)>,
+}
+
+impl Checker {
+    fn variable(&self, name: &str) -> Option<Type> {
+        self.scopes.iter().rev().find(|(known, _)| known == name).map(|(_, found)| found.clone())
+    }
+
+    fn type_of(&mut self, expression: &IdedExpr) -> Result<Type, String> {
+        match &expression.expr {
+            Expr::Unspecified => Err("an empty expression".to_owned()),
+            Expr::Literal(literal) => Ok(match literal {
+                LiteralValue::Boolean(_) => BOOL,
+                LiteralValue::Bytes(_) => Type::Plain("bytes"),
+                LiteralValue::Double(_) => Type::Plain("double"),
+                LiteralValue::Int(_) => INT,
+                LiteralValue::Null => NULL,
+                LiteralValue::String(_) => STRING,
+                LiteralValue::UInt(_) => Type::Plain("uint"),
+            }),
+            Expr::Ident(name) => match self.variable(name) {
+                Some(found) => Ok(found),
+                None if TYPE_NAMES.contains(&name.as_str()) => Ok(Type::Kind),
+                None => Err(format!("undeclared reference to '{name}'")),
+            },
+            Expr::Select(select) => {
+                if qualified(expression).is_some_and(|name| TYPE_NAMES.contains(&name.as_str())) {
+                    return Ok(Type::Kind);
+                }
+                let operand = self.type_of(&select.operand)?;
+                let field = field_of(&operand, &select.field)?;
+                Ok(if select.test { BOOL } else { field })
+            }
+            Expr::List(list) => {
+                self.elements(list.elements.iter(), true).map(|one| Type::List(Box::new(one)))
+            }
+            Expr::Map(map) => {
+                let mut keys = Vec::new();
+                let mut values = Vec::new();
+                for entry in &map.entries {
+                    let EntryExpr::MapEntry(entry) = &entry.expr else {
+                        return Err("a field where an entry must be".to_owned());
+                    };
+                    keys.push(&entry.key);
+                    values.push(&entry.value);
+                }
+                let key = self.elements(keys.into_iter(), true)?;
+                let value = self.elements(values.into_iter(), true)?;
+                Ok(Type::Map(Box::new(key), Box::new(value)))
+            }
+            Expr::Struct(object) => Err(format!("undeclared reference to '{}'", object.type_name)),
+            Expr::Call(call) => self.call(call),
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+        }
+    }
+
+    /// What several values have in common. All must agree, but in what is handed to `format`.
+    fn elements<'e>(
+        &mut self,
+        elements: impl Iterator<Item = &'e IdedExpr>,
+        must_agree: bool,
+    ) -> Result<Type, String> {
+        let mut common: Option<Type> = None;
+        for element in elements {
+            let found = self.type_of(element)?;
+            common = Some(match common {
+                None => found,
+                Some(common) if common.agrees(&found) => common,
+                Some(_) if !must_agree => Type::Dyn,
+                Some(common) => return Err(format!("expected type '{common}' but found '{found}'")),
+            });
+        }
+        Ok(common.unwrap_or(Type::Dyn))
+    }
+
+    fn call(&mut self, call: &CallExpr) -> Result<Type, String> {
+        let name = call.func_name.as_str();
+        if name == OPT_SELECT {
+            return self.optional_select(call);
+        }
+        // `sets.contains(..)`: what stands before the dot is a part of the name, unless it is a variable.
+        let namespace = call.target.as_deref().and_then(qualified).filter(|name| {
+            let first = name.split('.').next().unwrap_or_default();
+            self.variable(first).is_none()
+        });
+        let (name, target) = match namespace {
+            Some(namespace) => (format!("{namespace}.{name}"), None),
+            None => (name.to_owned(), call.target.as_deref()),
+        };
+        let mut arguments = Vec::new();
+        if let Some(target) = target {
+            arguments.push(self.type_of(target)?);
+        }
+        for argument in &call.args {
+            arguments.push(match &argument.expr {
+                Expr::List(list) if name == "format" => {
+                    self.elements(list.elements.iter(), false)?;
+                    Type::List(Box::new(Type::Dyn))
+                }
+                _ => self.type_of(argument)?,
+            });
+        }
+        if matches!(name.as_str(), LESS | LESS_EQUALS | GREATER | GREATER_EQUALS) {
+            return compare(&arguments).ok_or_else(|| no_way(&name, &arguments));
+        }
+        let ways = signatures(&name).iter().filter(|way| way.is_member == target.is_some());
+        let mut result: Option<Type> = None;
+        for way in ways.filter(|way| way.parameters.len() == arguments.len()) {
+            let mut letters = HashMap::new();
+            let fits = way
+                .parameters
+                .iter()
+                .zip(&arguments)
+                .all(|(wanted, given)| wanted.takes(given, &mut letters));
+            if fits {
+                let found = way.result.filled(&letters);
+                result = Some(match result {
+                    // Of several ways nobody knows which it will be.
+                    Some(other) if other != found => Type::Dyn,
+                    _ => found,
+                });
+            }
+        }
+        match result {
+            Some(found) => Ok(found),
+            None if signatures(&name).is_empty() => Err(format!("undeclared reference to '{name}'")),
+            None => Err(no_way(&name, &arguments)),
+        }
+    }
+
+    fn optional_select(&mut self, call: &CallExpr) -> Result<Type, String> {
+        let [operand, field] = call.args.as_slice() else {
+            return Err("an optional selection without field".to_owned());
+        };
+        let Expr::Literal(LiteralValue::String(field)) = &field.expr else {
+            return Err("an optional selection without field".to_owned());
+        };
+        let operand = match self.type_of(operand)? {
+            Type::Optional(inner) => *inner,
+            other => other,
+        };
+        Ok(match field_of(&operand, field.inner())? {
+            Type::Optional(inner) => Type::Optional(inner),
+            field => Type::Optional(Box::new(field)),
+        })
+    }
+
+    fn comprehension(&mut self, it: &ComprehensionExpr) -> Result<Type, String> {
+        let (first, second) = match self.type_of(&it.iter_range)? {
+            Type::List(element) if it.iter_var2.is_some() => (INT, *element),
+            Type::List(element) => (*element, Type::Dyn),
+            Type::Map(key, value) => (*key, *value),
+            Type::Dyn => (Type::Dyn, Type::Dyn),
+            other => return Err(format!("expression of type '{other}' cannot be range of a comprehension")),
+        };
+        let start = self.type_of(&it.accu_init)?;
+        let before = self.scopes.len();
+        self.scopes.push((it.accu_var.clone(), start.clone()));
+        self.scopes.push((it.iter_var.clone(), first));
+        if let Some(name) = &it.iter_var2 {
+            self.scopes.push((name.clone(), second));
+        }
+        let condition = self.type_of(&it.loop_cond)?;
+        let step = self.type_of(&it.loop_step)?;
+        self.scopes.truncate(before);
+        if !condition.agrees(&BOOL) || !start.agrees(&step) {
+            return Err(format!("expected type '{start}' but found '{step}'"));
+        }
+        self.scopes.push((it.accu_var.clone(), step));
+        let result = self.type_of(&it.result);
+        self.scopes.truncate(before);
+        result
+    }
+}
+
+/// The type of a field.
+fn field_of(operand: &Type, field: &str) -> Result<Type, String> {
+    match operand {
+        Type::Dyn => Ok(Type::Dyn),
+        Type::Object(object) => object.field(field).ok_or_else(|| format!("undefined field '{field}'")),
+        Type::Map(key, value) if key.agrees(&STRING) => Ok((**value).clone()),
+        Type::Optional(inner) => Ok(match field_of(inner, field)? {
+            Type::Optional(inner) => Type::Optional(inner),
+            found => Type::Optional(Box::new(found)),
+        }),
+        other => Err(format!("type '{other}' does not support field selection")),
+    }
+}
+
+/// Numbers of all kinds can be compared with each other; else both must be of one type that has an order.
+fn compare(arguments: &[Type]) -> Option<Type> {
+    let [a, b] = arguments else { return None };
+    let may = |found: &Type| match found {
+        Type::Dyn | Type::Param(_) => true,
+        Type::Plain(name) => ORDERED.contains(name),
+        _ => false,
+    };
+    let is_number = |found: &Type| matches!(found, Type::Plain(name) if NUMBERS.contains(name));
+    (may(a) && may(b) && (a.agrees(b) || (is_number(a) && is_number(b)))).then_some(BOOL)
+}
+
+fn no_way(name: &str, arguments: &[Type]) -> String {
+    let arguments: Vec<String> = arguments.iter().map(Type::to_string).collect();
+    format!("found no matching overload for '{name}' applied to '({})'", arguments.join(", "))
+}
+
+/// A name with dots.
+fn qualified(expression: &IdedExpr) -> Option<String> {
+    match &expression.expr {
+        Expr::Ident(name) => Some(name.clone()),
+        Expr::Select(select) if !select.test => {
+            Some(format!("{}.{}", qualified(&select.operand)?, select.field))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,359 @@
+//! Parses and evaluates single expressions, within bounds.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, LazyLock};
+use std::thread;
+
+use kube_cel::KubeCelExt as _;
+use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use kube_cel::cel::extractors::This;
+use kube_cel::cel::parser::Parser;
+use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
+
+use super::check;
+use super::types::TYPE_NAMES;
+use crate::webhook::review::{ResourceAttributes, Selector, Spec};
+
+/// No expression is longer.
+const EXPRESSION_BYTES: usize = 16 << 10;
+/// Nor nested deeper, as it is written and as it is parsed.
+const DEPTH: usize = 40;
+/// Nor do comprehensions nest deeper.
+const LOOPS: u32 = 4;
+/// Nor does one go so often through its innermost part (AC-102).
+const STEPS: usize = 1_000_000;
+/// No request is larger.
+const REQUEST_BYTES: usize = 256 << 10;
+/// Room for the parser, which goes deep.
+const STACK_BYTES: usize = 64 << 20;
+
+/// An expression that was checked.
+#[derive(Debug)]
+pub(super) struct Expression {
+    parsed: IdedExpr,
+    /// How deep loops nest.
+    loops: u32,
+    /// The longest list that stands in it.
+    longest: usize,
+    /// Whether it makes lists out of texts.
+    splits: bool,
+}
+
+/// Compiles expressions, one result for each.
+pub(super) fn compile(expressions: &[String]) -> Vec<Result<Expression, String>> {
+    let failed = |why: &str| expressions.iter().map(|_| Err(why.to_owned())).collect();
+    if expressions.is_empty() {
+        return Vec::new();
+    }
+    thread::scope(|scope| {
+        let compiling = thread::Builder::new()
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, || expressions.iter().map(|text| compile_one(text)).collect());
+        match compiling.map(thread::ScopedJoinHandle::join) {
+            Ok(Ok(compiled)) => compiled,
+            Ok(Err(_)) => failed("the expression cannot be parsed"),
+            Err(error) => failed(&error.to_string()),
+        }
+    })
+}
+
+fn compile_one(text: &str) -> Result<Expression, String> {
+    if text.len() > EXPRESSION_BYTES {
+        return Err(format!("longer than {EXPRESSION_BYTES} bytes"));
+    }
+    let too_deep = || format!("nested deeper than {DEPTH} levels");
+    if written_depth(text) > DEPTH {
+        return Err(too_deep());
+    }
+    let parser = Parser::new().max_recursion_depth(90).enable_optional_syntax(true);
+    let expression = parser.parse(text).map_err(|errors| errors.to_string())?;
+    measure(&expression, DEPTH).ok_or_else(too_deep)?;
+    let loops = loops(&expression);
+    if loops > LOOPS {
+        return Err(format!("comprehensions nest deeper than {LOOPS} levels (map and filter count twice)"));
+    }
+    check::check(&expression)?;
+    fold(&expression)?;
+    let (longest, splits) = (longest(&expression), splits(&expression));
+    Ok(Expression { parsed: expression, loops, longest, splits })
+}
+
+/// How deep brackets, and operators that stand before their operand, nest in a text. Strings count as they stand: what
+/// is refused for brackets in a string can be written shorter.
+fn written_depth(text: &str) -> usize {
+    let (mut open, mut before, mut deepest) = (0_usize, 0_usize, 0_usize);
+    for byte in text.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => open = open.saturating_add(1),
+            b')' | b']' | b'}' => open = open.saturating_sub(1),
+            b'!' | b'-' | b'?' => before = before.saturating_add(1),
+            _ => {}
+        }
+        deepest = deepest.max(open);
+    }
+    deepest.max(before / 2)
+}
+
+/// Nothing for an expression that nests deeper than this.
+fn measure(expression: &IdedExpr, depth: usize) -> Option<()> {
+    let depth = depth.checked_sub(1)?;
+    parts(expression).into_iter().try_for_each(|part| measure(part, depth))
+}
+
+/// How deep loops nest. One that builds a list copies it at each step, and so is two.
+fn loops(expression: &IdedExpr) -> u32 {
+    let deepest = |parts: &[&IdedExpr]| parts.iter().map(|part| loops(part)).max().unwrap_or(0);
+    match &expression.expr {
+        Expr::Comprehension(it) => {
+            let own = if matches!(it.accu_init.expr, Expr::List(_)) { 2 } else { 1 };
+            let within = deepest(&[&it.loop_cond, &it.loop_step, &it.result]);
+            loops(&it.iter_range).max(within.saturating_add(own))
+        }
+        _ => deepest(&parts(expression)),
+    }
+}
+
+/// The longest list that stands in an expression.
+fn longest(expression: &IdedExpr) -> usize {
+    let own = match &expression.expr {
+        Expr::List(list) => list.elements.len(),
+        Expr::Map(map) => map.entries.len(),
+        _ => 0,
+    };
+    parts(expression).into_iter().map(longest).fold(own, usize::max)
+}
+
+/// Whether an expression makes lists out of texts.
+fn splits(expression: &IdedExpr) -> bool {
+    let own = matches!(&expression.expr, Expr::Call(call) if matches!(call.func_name.as_str(), "split" | "findAll"));
+    own || parts(expression).into_iter().any(splits)
+}
+
+/// The expressions right within another.
+fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
+    match &expression.expr {
+        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
+        Expr::Comprehension(it) => {
+            vec![&it.iter_range, &it.accu_init, &it.loop_cond, &it.loop_step, &it.result]
+        }
+        Expr::List(list) => list.elements.iter().collect(),
+        Expr::Map(map) => entries(map.entries.iter().map(|entry| &entry.expr)),
+        Expr::Struct(object) => entries(object.entries.iter().map(|entry| &entry.expr)),
+        Expr::Select(select) => vec![&*select.operand],
+        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
+    }
+}
+
+fn entries<'e>(entries: impl Iterator<Item = &'e EntryExpr>) -> Vec<&'e IdedExpr> {
+    let both = |entry: &'e EntryExpr| match entry {
+        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
+        EntryExpr::StructField(field) => vec![&field.value],
+    };
+    entries.flat_map(both).collect()
+}
+
+/// Conversions of literals, and patterns that are literals, are tried when the expression is compiled: what can only
+/// fail is an error then.
+fn fold(expression: &IdedExpr) -> Result<(), String> {
+    if let Expr::Call(call) = &expression.expr {
+        let is_literal = |argument: &IdedExpr| matches!(argument.expr, Expr::Literal(_));
+        let is_conversion = call.target.is_none()
+            && call.args.len() == 1
+            && call.args.iter().all(is_literal)
+            && matches!(
+                call.func_name.as_str(),
+                "bool" | "bytes" | "double" | "duration" | "int" | "string" | "timestamp" | "uint"
+            );
+        if is_conversion {
+            run(expression, &BASE.new_inner_scope())?;
+        }
+        let is_match = matches!(call.func_name.as_str(), "matches" | "find" | "findAll");
+        let pattern = if call.target.is_some() { call.args.first() } else { call.args.get(1) };
+        if let Some(pattern) = pattern.filter(|pattern| is_match && is_literal(pattern)) {
+            let mut tried = call.clone();
+            let empty = IdedExpr {
+                id: 0,
+                expr: Expr::Literal(kube_cel::cel::common::ast::LiteralValue::String("".into())),
+            };
+            tried.target = Some(Box::new(empty));
+            tried.args = vec![pattern.clone()];
+            run(&IdedExpr { id: 0, expr: Expr::Call(tried) }, &BASE.new_inner_scope())?;
+        }
+    }
+    parts(expression).into_iter().try_for_each(fold)
+}
+
+/// The functions, and the types as values.
+static BASE: LazyLock<Context<'static>> = LazyLock::new(|| {
+    let mut context = Context::default().with_all();
+    context.add_function("dyn", |This(value): This<Value>| -> ResolveResult { Ok(value) });
+    context.add_function("type", |This(value): This<Value>| -> ResolveResult {
+        Ok(type_value(type_name(&value)))
+    });
+    context.add_function("bool", |This(value): This<Value>| match value {
+        Value::Bool(value) => Ok(value),
+        Value::String(text) => match text.as_str() {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+            other => Err(ExecutionError::function_error("bool", format!("{other:?} is not a boolean"))),
+        },
+        _ => Err(ExecutionError::NoSuchOverload),
+    });
+    for name in TYPE_NAMES {
+        context.add_variable_from_value(name, type_value(name));
+    }
+    context
+});
+
+/// Types are texts that no request can hold: the checker has seen to it that they are compared with each other only.
+fn type_value(name: &str) -> Value {
+    Value::String(Arc::new(format!("\u{0}{name}")))
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::List(_) => "list",
+        Value::Map(_) => "map",
+        Value::Int(_) => "int",
+        Value::UInt(_) => "uint",
+        Value::Float(_) => "double",
+        Value::String(text) if text.starts_with('\u{0}') => "type",
+        Value::String(_) => "string",
+        Value::Bytes(_) => "bytes",
+        Value::Bool(_) => "bool",
+        Value::Null => "null_type",
+        Value::Duration(_) => "google.protobuf.Duration",
+        Value::Timestamp(_) => "google.protobuf.Timestamp",
+        Value::Function(..) | Value::Opaque(_) => "opaque",
+    }
+}
+
+/// Evaluates. What the evaluator cannot cope with is an error as well.
+fn run(expression: &IdedExpr, context: &Context<'_>) -> Result<Value, String> {
+    let evaluated = catch_unwind(AssertUnwindSafe(|| Value::resolve(expression, context)));
+    match evaluated {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the expression cannot be evaluated".to_owned()),
+    }
+}
+
+/// A request that expressions are evaluated for.
+pub(super) struct Request {
+    context: Context<'static>,
+    /// The longest list in it.
+    longest: usize,
+    /// Its size as text.
+    bytes: usize,
+}
+
+impl Request {
+    /// # Errors
+    /// The request is too large to be looked into.
+    pub(super) fn of(spec: &Spec) -> Result<Self, String> {
+        let size = serde_json::to_string(spec).map_or(usize::MAX, |text| text.len());
+        if size > REQUEST_BYTES {
+            return Err(format!("the request is larger than {REQUEST_BYTES} bytes"));
+        }
+        let mut context = BASE.new_inner_scope();
+        context.add_variable_from_value("request", request(spec));
+        Ok(Self { context, longest: longest_list(spec), bytes: size })
+    }
+
+    /// Whether an expression holds.
+    pub(super) fn evaluate(&self, expression: &Expression) -> Result<bool, String> {
+        let longest = expression.longest.max(self.longest);
+        let longest = if expression.splits { longest.max(self.bytes) } else { longest };
+        if longest.checked_pow(expression.loops).is_none_or(|steps| steps > STEPS) {
+            return Err(
+                "actual cost limit exceeded: the request has too many parts to be gone through".to_owned()
+            );
+        }
+        match run(&expression.parsed, &self.context)? {
+            Value::Bool(holds) => Ok(holds),
+            other => Err(format!("must evaluate to bool, and not to {}", type_name(&other))),
+        }
+    }
+}
+
+fn longest_list(spec: &Spec) -> usize {
+    let of_extra = spec.extra.values().map(Vec::len).fold(spec.extra.len(), usize::max);
+    let of_selector = |selector: &Option<Selector>| {
+        let requirements =
+            selector.as_ref().map(|selector| selector.requirements.as_slice()).unwrap_or_default();
+        requirements.iter().map(|requirement| requirement.values.len()).fold(requirements.len(), usize::max)
+    };
+    let of_resource = spec.resource_attributes.as_ref().map_or(0, |resource| {
+        of_selector(&resource.field_selector).max(of_selector(&resource.label_selector))
+    });
+    spec.groups.len().max(of_extra).max(of_resource)
+}
+
+fn text(value: &str) -> Value {
+    Value::String(Arc::new(value.to_owned()))
+}
+
+fn texts(values: &[String]) -> Value {
+    Value::List(Arc::new(values.iter().map(|value| text(value)).collect()))
+}
+
+fn map(entries: impl IntoIterator<Item = (String, Value)>) -> Value {
+    Value::Map(entries.into_iter().collect::<HashMap<String, Value>>().into())
+}
+
+fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+    map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)))
+}
+
+/// AC-103
+fn request(spec: &Spec) -> Value {
+    let extra = map(spec.extra.iter().map(|(key, values)| (key.clone(), texts(values))));
+    let mut fields = vec![
+        ("user", text(&spec.user)),
+        ("uid", text(&spec.uid)),
+        ("groups", texts(&spec.groups)),
+        ("extra", extra),
+    ];
+    fields.extend(spec.resource_attributes.as_ref().map(|found| ("resourceAttributes", resource(found))));
+    fields.extend(spec.non_resource_attributes.as_ref().map(|found| {
+        let fields = [("path", text(&found.path)), ("verb", text(&found.verb))];
+        ("nonResourceAttributes", object(fields))
+    }));
+    object(fields)
+}
+
+/// AC-104, AC-106: every field is there, also where it is empty; selectors are not (AC-107).
+fn resource(attributes: &ResourceAttributes) -> Value {
+    let mut fields = vec![
+        ("namespace", text(&attributes.namespace)),
+        ("verb", text(&attributes.verb)),
+        ("group", text(&attributes.group)),
+        ("version", text(&attributes.version)),
+        ("resource", text(&attributes.resource)),
+        ("subresource", text(&attributes.subresource)),
+        ("name", text(&attributes.name)),
+    ];
+    fields.extend(attributes.field_selector.as_ref().map(|found| ("fieldSelector", selector(found))));
+    fields.extend(attributes.label_selector.as_ref().map(|found| ("labelSelector", selector(found))));
+    object(fields)
+}
+
+/// AC-107
+fn selector(selector: &Selector) -> Value {
+    let mut fields = Vec::new();
+    if !selector.raw_selector.is_empty() {
+        fields.push(("rawSelector", text(&selector.raw_selector)));
+    }
+    if !selector.requirements.is_empty() {
+        let requirements = selector.requirements.iter().map(|requirement| {
+            let mut fields = vec![("key", text(&requirement.key)), ("operator", text(&requirement.operator))];
+            if !requirement.values.is_empty() {
+                fields.push(("values", texts(&requirement.values)));
+            }
+            object(fields)
+        });
+        fields.push(("requirements", Value::List(Arc::new(requirements.collect()))));
+    }
+    object(fields)
+}

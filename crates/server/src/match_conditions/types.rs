@@ -1,0 +1,478 @@
+//! The types of expressions, and the functions that they may call: what Kubernetes declares for match conditions
+//! (AC-100). A function that is not here is a compile error, though the evaluator may know it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::LazyLock;
+
+/// A type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Type {
+    /// Known only while evaluating.
+    Dyn,
+    /// One of `null_type`, `bool`, `int`, `string` and so on, and of the types of the libraries.
+    Plain(&'static str),
+    List(Box<Type>),
+    Map(Box<Type>, Box<Type>),
+    Optional(Box<Type>),
+    /// The type of a type.
+    Kind,
+    /// An object with known fields.
+    Object(&'static Object),
+    /// Whatever the arguments make it, by letter.
+    Param(char),
+}
+
+pub(super) const BOOL: Type = Type::Plain("bool");
+pub(super) const INT: Type = Type::Plain("int");
+pub(super) const STRING: Type = Type::Plain("string");
+pub(super) const NULL: Type = Type::Plain("null_type");
+
+/// An object and its fields (AC-103, AC-104, AC-107), each as it is written here.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Object {
+    pub(super) name: &'static str,
+    pub(super) fields: &'static [(&'static str, &'static str)],
+}
+
+static OBJECTS: [Object; 6] = [
+    Object {
+        name: "kubernetes.SubjectAccessReviewSpec",
+        fields: &[
+            ("user", "string"),
+            ("uid", "string"),
+            ("groups", "list<string>"),
+            ("extra", "map<string,list<string>>"),
+            ("resourceAttributes", "kubernetes.ResourceAttributes"),
+            ("nonResourceAttributes", "kubernetes.NonResourceAttributes"),
+        ],
+    },
+    Object {
+        name: "kubernetes.ResourceAttributes",
+        fields: &[
+            ("namespace", "string"),
+            ("verb", "string"),
+            ("group", "string"),
+            ("version", "string"),
+            ("resource", "string"),
+            ("subresource", "string"),
+            ("name", "string"),
+            ("fieldSelector", "kubernetes.FieldSelectorAttributes"),
+            ("labelSelector", "kubernetes.LabelSelectorAttributes"),
+        ],
+    },
+    Object { name: "kubernetes.NonResourceAttributes", fields: &[("path", "string"), ("verb", "string")] },
+    Object {
+        name: "kubernetes.FieldSelectorAttributes",
+        fields: &[("rawSelector", "string"), ("requirements", "list<kubernetes.SelectorRequirement>")],
+    },
+    Object {
+        name: "kubernetes.LabelSelectorAttributes",
+        fields: &[("rawSelector", "string"), ("requirements", "list<kubernetes.SelectorRequirement>")],
+    },
+    Object {
+        name: "kubernetes.SelectorRequirement",
+        fields: &[("key", "string"), ("operator", "string"), ("values", "list<string>")],
+    },
+];
+
+impl Object {
+    fn named(name: &str) -> Option<&'static Self> {
+        OBJECTS.iter().find(|object| object.name == name)
+    }
+
+    /// The type of the variable `request`.
+    pub(super) fn request() -> Type {
+        Type::parse("kubernetes.SubjectAccessReviewSpec")
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<Type> {
+        self.fields.iter().find(|(field, _)| *field == name).map(|(_, text)| Type::parse(text))
+    }
+}
+
+/// Names of types that are values, as in `type(x) == string`.
+pub(super) const TYPE_NAMES: [&str; 12] = [
+    "bool",
+    "bytes",
+    "double",
+    "int",
+    "list",
+    "map",
+    "null_type",
+    "string",
+    "type",
+    "uint",
+    "google.protobuf.Duration",
+    "google.protobuf.Timestamp",
+];
+
+const PLAIN: [&str; 15] = [
+    "bool",
+    "bytes",
+    "double",
+    "int",
+    "null_type",
+    "string",
+    "uint",
+    "timestamp",
+    "duration",
+    "url",
+    "quantity",
+    "ip",
+    "cidr",
+    "format",
+    "semver",
+];
+
+impl Type {
+    /// Reads a type as the tables here write it.
+    fn parse(text: &str) -> Self {
+        if let Some(name) = PLAIN.iter().find(|name| **name == text) {
+            return Self::Plain(name);
+        }
+        if let Some(object) = Object::named(text) {
+            return Self::Object(object);
+        }
+        let inner = text.strip_suffix('>').and_then(|text| text.split_once('<'));
+        match inner {
+            Some(("list", element)) => Self::List(Box::new(Self::parse(element))),
+            Some(("optional", value)) => Self::Optional(Box::new(Self::parse(value))),
+            Some(("map", inner)) => {
+                let (key, value) = inner.split_once(',').unwrap_or((inner, "dyn"));
+                Self::Map(Box::new(Self::parse(key)), Box::new(Self::parse(value)))
+            }
+            _ if text == "type" => Self::Kind,
+            _ => match (text.chars().next(), text.len()) {
+                (Some(letter), 1) if letter.is_ascii_uppercase() => Self::Param(letter),
+                _ => Self::Dyn,
+            },
+        }
+    }
+
+    /// Whether null can stand for it.
+    fn is_nullable(&self) -> bool {
+        !matches!(self, Self::Plain("bool" | "bytes" | "double" | "int" | "string" | "uint"))
+            && !matches!(self, Self::List(_) | Self::Map(..) | Self::Kind)
+    }
+
+    /// Whether values of both types can be the same thing.
+    pub(super) fn agrees(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Dyn | Self::Param(_), _) | (_, Self::Dyn | Self::Param(_)) => true,
+            (a, b) if *a == NULL || *b == NULL => a == b || (a.is_nullable() && b.is_nullable()),
+            (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.agrees(b),
+            (Self::Map(a, b), Self::Map(c, d)) => a.agrees(c) && b.agrees(d),
+            (a, b) => a == b,
+        }
+    }
+
+    /// Whether an argument fits a parameter; notes what the letters stand for.
+    pub(super) fn takes(&self, argument: &Self, letters: &mut HashMap<char, Self>) -> bool {
+        match (self, argument) {
+            (Self::Param(letter), _) => match letters.get(letter) {
+                None => {
+                    letters.insert(*letter, argument.clone());
+                    true
+                }
+                Some(bound) => {
+                    let agrees = bound.agrees(argument);
+                    // The more that is known, the better.
+                    if agrees && bound.is_vague() {
+                        letters.insert(*letter, argument.clone());
+                    }
+                    agrees
+                }
+            },
+            (_, Self::Dyn) | (Self::Dyn, _) => true,
+            (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.takes(b, letters),
+            (Self::Map(a, b), Self::Map(c, d)) => a.takes(c, letters) && b.takes(d, letters),
+            (a, b) => a.agrees(b),
+        }
+    }
+
+    fn is_vague(&self) -> bool {
+        match self {
+            Self::Dyn | Self::Param(_) => true,
+            Self::List(inner) | Self::Optional(inner) => inner.is_vague(),
+            Self::Map(key, value) => key.is_vague() || value.is_vague(),
+            _ => false,
+        }
+    }
+
+    /// The type with its letters replaced; what stands for nothing is known only while evaluating.
+    pub(super) fn filled(&self, letters: &HashMap<char, Self>) -> Self {
+        match self {
+            Self::Param(letter) => letters.get(letter).cloned().unwrap_or(Self::Dyn),
+            Self::List(inner) => Self::List(Box::new(inner.filled(letters))),
+            Self::Optional(inner) => Self::Optional(Box::new(inner.filled(letters))),
+            Self::Map(key, value) => {
+                Self::Map(Box::new(key.filled(letters)), Box::new(value.filled(letters)))
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dyn => f.write_str("dyn"),
+            Self::Plain(name) => f.write_str(name),
+            Self::List(inner) => write!(f, "list({inner})"),
+            Self::Map(key, value) => write!(f, "map({key}, {value})"),
+            Self::Optional(inner) => write!(f, "optional_type({inner})"),
+            Self::Kind => f.write_str("type"),
+            Self::Object(object) => f.write_str(object.name),
+            Self::Param(letter) => write!(f, "{letter}"),
+        }
+    }
+}
+
+/// One way to call a function.
+#[derive(Debug)]
+pub(super) struct Signature {
+    /// Whether the first parameter stands before the dot.
+    pub(super) is_member: bool,
+    pub(super) parameters: Vec<Type>,
+    pub(super) result: Type,
+}
+
+/// The ways to call a function.
+pub(super) fn signatures(name: &str) -> &'static [Signature] {
+    FUNCTIONS.get(name).map_or(&[], Vec::as_slice)
+}
+
+static FUNCTIONS: LazyLock<HashMap<&'static str, Vec<Signature>>> = LazyLock::new(|| {
+    let mut functions = HashMap::<_, Vec<Signature>>::new();
+    for line in DECLARED.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let mut words = line.split_whitespace();
+        let (Some(name), Some(kind)) = (words.next(), words.next()) else { continue };
+        let mut types: Vec<Type> = words.map(Type::parse).collect();
+        let Some(result) = types.pop() else { continue };
+        let signature = Signature { is_member: kind == "member", parameters: types, result };
+        functions.entry(name).or_default().push(signature);
+    }
+    functions
+});
+
+/// Name, whether its first parameter stands before the dot, parameters, result.
+const DECLARED: &str = "
+    !_ global bool bool
+    _&&_ global bool bool bool
+    _||_ global bool bool bool
+    @not_strictly_false global bool bool
+    _?_:_ global bool A A A
+    _==_ global A A bool
+    _!=_ global A A bool
+    _+_ global int int int
+    _+_ global uint uint uint
+    _+_ global double double double
+    _+_ global string string string
+    _+_ global bytes bytes bytes
+    _+_ global list<A> list<A> list<A>
+    _+_ global timestamp duration timestamp
+    _+_ global duration timestamp timestamp
+    _+_ global duration duration duration
+    _-_ global int int int
+    _-_ global uint uint uint
+    _-_ global double double double
+    _-_ global timestamp timestamp duration
+    _-_ global timestamp duration timestamp
+    _-_ global duration duration duration
+    _*_ global int int int
+    _*_ global uint uint uint
+    _*_ global double double double
+    _/_ global int int int
+    _/_ global uint uint uint
+    _/_ global double double double
+    _%_ global int int int
+    _%_ global uint uint uint
+    -_ global int int
+    -_ global double double
+    _[_] global list<A> int A
+    _[_] global map<A,B> A B
+    _[_] global optional<list<A>> int optional<A>
+    _[?_] global list<A> int optional<A>
+    _[?_] global map<A,B> A optional<B>
+    _[?_] global optional<list<A>> int optional<A>
+    @in global A list<A> bool
+    @in global A map<A,B> bool
+    size global string int
+    size global bytes int
+    size global list<A> int
+    size global map<A,B> int
+    size member string int
+    size member bytes int
+    size member list<A> int
+    size member map<A,B> int
+    dyn global A dyn
+    type global A type
+    bool global bool bool
+    bool global string bool
+    bytes global bytes bytes
+    bytes global string bytes
+    double global double double
+    double global int double
+    double global uint double
+    double global string double
+    int global int int
+    int global uint int
+    int global double int
+    int global string int
+    int global timestamp int
+    int global duration int
+    uint global uint uint
+    uint global int uint
+    uint global double uint
+    uint global string uint
+    string global string string
+    string global bool string
+    string global int string
+    string global uint string
+    string global double string
+    string global bytes string
+    string global timestamp string
+    string global duration string
+    string global ip string
+    string global cidr string
+    timestamp global timestamp timestamp
+    timestamp global string timestamp
+    timestamp global int timestamp
+    duration global duration duration
+    duration global string duration
+    duration global int duration
+    matches global string string bool
+    matches member string string bool
+    contains member string string bool
+    startsWith member string string bool
+    endsWith member string string bool
+    getFullYear member timestamp int
+    getFullYear member timestamp string int
+    getMonth member timestamp int
+    getMonth member timestamp string int
+    getDayOfYear member timestamp int
+    getDayOfYear member timestamp string int
+    getDayOfMonth member timestamp int
+    getDayOfMonth member timestamp string int
+    getDate member timestamp int
+    getDate member timestamp string int
+    getDayOfWeek member timestamp int
+    getDayOfWeek member timestamp string int
+    getHours member timestamp int
+    getHours member timestamp string int
+    getHours member duration int
+    getMinutes member timestamp int
+    getMinutes member timestamp string int
+    getMinutes member duration int
+    getSeconds member timestamp int
+    getSeconds member timestamp string int
+    getSeconds member duration int
+    getMilliseconds member timestamp int
+    getMilliseconds member timestamp string int
+    getMilliseconds member duration int
+    isSorted member list<A> bool
+    sum member list<int> int
+    sum member list<uint> uint
+    sum member list<double> double
+    sum member list<duration> duration
+    min member list<A> A
+    max member list<A> A
+    indexOf member list<A> A int
+    lastIndexOf member list<A> A int
+    charAt member string int string
+    indexOf member string string int
+    indexOf member string string int int
+    lastIndexOf member string string int
+    lastIndexOf member string string int int
+    join member list<string> string
+    join member list<string> string string
+    lowerAscii member string string
+    upperAscii member string string
+    replace member string string string string
+    replace member string string string int string
+    split member string string list<string>
+    split member string string int list<string>
+    substring member string int string
+    substring member string int int string
+    trim member string string
+    format member string list<dyn> string
+    strings.quote global string string
+    find member string string string
+    findAll member string string list<string>
+    findAll member string string int list<string>
+    url global string url
+    isURL global string bool
+    getScheme member url string
+    getHost member url string
+    getHostname member url string
+    getPort member url string
+    getEscapedPath member url string
+    getQuery member url map<string,list<string>>
+    sets.contains global list<A> list<A> bool
+    sets.equivalent global list<A> list<A> bool
+    sets.intersects global list<A> list<A> bool
+    quantity global string quantity
+    isQuantity global string bool
+    sign member quantity int
+    isInteger member quantity bool
+    asInteger member quantity int
+    asApproximateFloat member quantity double
+    add member quantity quantity quantity
+    add member quantity int quantity
+    sub member quantity quantity quantity
+    sub member quantity int quantity
+    isLessThan member quantity quantity bool
+    isGreaterThan member quantity quantity bool
+    compareTo member quantity quantity int
+    ip global string ip
+    isIP global string bool
+    ip.isCanonical global string bool
+    family member ip int
+    isUnspecified member ip bool
+    isLoopback member ip bool
+    isLinkLocalMulticast member ip bool
+    isLinkLocalUnicast member ip bool
+    isGlobalUnicast member ip bool
+    cidr global string cidr
+    isCIDR global string bool
+    containsIP member cidr ip bool
+    containsIP member cidr string bool
+    containsCIDR member cidr cidr bool
+    containsCIDR member cidr string bool
+    ip member cidr ip
+    masked member cidr cidr
+    prefixLength member cidr int
+    format.named global string optional<format>
+    format.dns1123Label global format
+    format.dns1123Subdomain global format
+    format.dns1035Label global format
+    format.qualifiedName global format
+    format.dns1123LabelPrefix global format
+    format.dns1123SubdomainPrefix global format
+    format.dns1035LabelPrefix global format
+    format.labelValue global format
+    format.uri global format
+    format.uuid global format
+    format.byte global format
+    format.date global format
+    format.datetime global format
+    validate member format string optional<list<string>>
+    semver global string semver
+    semver global string bool semver
+    isSemver global string bool
+    isSemver global string bool bool
+    major member semver int
+    minor member semver int
+    patch member semver int
+    isLessThan member semver semver bool
+    isGreaterThan member semver semver bool
+    compareTo member semver semver int
+    optional.of global A optional<A>
+    optional.ofNonZeroValue global A optional<A>
+    optional.none global optional<A>
+    hasValue member optional<A> bool
+    value member optional<A> A
+    or member optional<A> optional<A> optional<A>
+    orValue member optional<A> A A
+";
