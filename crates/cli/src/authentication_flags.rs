@@ -7,7 +7,6 @@ use std::sync::Arc;
 use clap::{ArgAction, Args};
 use portcullis_pki::KeyPair;
 use portcullis_pki::jwt::{PublicKey, SigningKey};
-use portcullis_policy::chain::Mode;
 use portcullis_server::authn::anonymous::Anonymous;
 use portcullis_server::authn::bootstrap_token::BootstrapTokens;
 use portcullis_server::authn::reload::AuthorityFiles;
@@ -121,11 +120,12 @@ pub struct AuthenticationSettings {
 }
 
 impl AuthenticationFlags {
-    /// Reads everything that the flags name. Nothing is written before that.
+    /// Reads everything that the flags name. Nothing is written before that. With `allows_all` the flags of authorization
+    /// let everybody do everything, so that nobody unknown is let in (AN-111).
     ///
     /// # Errors
     /// A flag or a file that cannot be used, and why.
-    pub fn settings(&self, modes: &[Mode]) -> Result<AuthenticationSettings, Failure> {
+    pub fn settings(&self, allows_all: bool) -> Result<AuthenticationSettings, Failure> {
         let mut authorities = AuthorityFiles::default();
         if let Some(path) = &self.client_ca_file {
             authorities = authorities.with_clients(path.clone()).map_err(|e| of("--client-ca-file", e))?;
@@ -140,7 +140,7 @@ impl AuthenticationFlags {
             }
         };
         Ok(AuthenticationSettings {
-            anonymous: self.anonymous(modes)?,
+            anonymous: self.anonymous(allows_all)?,
             authorities,
             must_differ: self.requestheader_allowed_names.is_empty(),
             front_proxy,
@@ -153,7 +153,7 @@ impl AuthenticationFlags {
     }
 
     /// AN-110 to AN-113
-    fn anonymous(&self, modes: &[Mode]) -> Result<Anonymous, Failure> {
+    fn anonymous(&self, allows_all: bool) -> Result<Anonymous, Failure> {
         if let Some(path) = &self.authentication_config {
             const FLAG: &str = "--authentication-config";
             let text = fs::read_to_string(path).map_err(|error| {
@@ -172,7 +172,7 @@ impl AuthenticationFlags {
             }
         }
         let is_on = self.anonymous_auth.unwrap_or(true);
-        if is_on && modes.contains(&Mode::AlwaysAllow) {
+        if is_on && allows_all {
             tracing::warn!(
                 "--authorization-mode has AlwaysAllow: requests without credentials are not served"
             );

@@ -1,5 +1,12 @@
 //! No token that is shown to `portcullis serve`, or made by it, is in its log or its metrics, however much it logs.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    missing_docs,
+    reason = "tests"
+)]
 
 mod common;
 

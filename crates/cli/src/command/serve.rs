@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
+use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::audit::Audit;
 use portcullis_server::authz::Authorization;
@@ -122,8 +123,8 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let (engine, authorization) = args.authorization.prepare(&args.engine, &metrics.webhooks)?;
     let engine = EngineConfig { default_policy: args.default_policy, masters_first: true, ..engine };
     // A file that lets everybody in says so where everybody can read it (AN-111).
-    let modes = if authorization.is_file() { &[] } else { &*engine.modes };
-    let authentication = args.authentication.settings(modes)?;
+    let allows_all = engine.modes.contains(&Mode::AlwaysAllow) && !authorization.is_file();
+    let authentication = args.authentication.settings(allows_all)?;
     let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
         .map_err(Failure::unreachable)?;
     let runtime = tokio::runtime::Runtime::new()
