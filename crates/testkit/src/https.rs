@@ -80,6 +80,7 @@ impl Answer {
 pub struct Client {
     address: SocketAddr,
     identity: Identity,
+    headers: String,
     stream: Option<Stream>,
     connections: usize,
 }
@@ -87,12 +88,22 @@ pub struct Client {
 impl Client {
     /// A client of the server at an address of this machine.
     pub fn new(address: SocketAddr, identity: &Identity) -> Self {
-        Self { address, identity: identity.clone(), stream: None, connections: 0 }
+        let token = identity.token.as_ref().map(|token| format!("Authorization: Bearer {token}\r\n"));
+        let headers = token.unwrap_or_default();
+        Self { address, identity: identity.clone(), headers, stream: None, connections: 0 }
     }
 
     /// How many connections were made.
     pub fn connections(&self) -> usize {
         self.connections
+    }
+
+    /// Sends this header, `name: value`, with all that is asked from now on.
+    #[must_use]
+    pub fn header(mut self, header: &str) -> Self {
+        self.headers.push_str(header);
+        self.headers.push_str("\r\n");
+        self
     }
 
     fn connected(&mut self) -> io::Result<&mut Stream> {
@@ -114,9 +125,9 @@ impl Client {
     /// # Errors
     /// The connection broke. Whether the server has done what it was asked to do is not known then.
     pub fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Answer> {
-        let token = self.identity.token.clone();
+        let headers = self.headers.clone();
         let answer = self.connected().and_then(|stream| {
-            send(stream, method, path, token.as_deref(), body)?;
+            send(stream, method, path, &headers, body)?;
             let head = Head::read(stream)?;
             let mut body = Vec::new();
             match head.length {
@@ -155,9 +166,9 @@ impl Client {
     /// # Errors
     /// The connection broke.
     pub fn watch(mut self, path: &str) -> io::Result<Events> {
-        let token = self.identity.token.clone();
+        let headers = self.headers.clone();
         let stream = self.connected()?;
-        send(stream, "GET", path, token.as_deref(), None)?;
+        send(stream, "GET", path, &headers, None)?;
         let head = Head::read(stream)?;
         assert_eq!((head.code, head.length), (200, None), "{path}");
         let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
@@ -169,15 +180,17 @@ fn send(
     stream: &mut Stream,
     method: &str,
     path: &str,
-    token: Option<&str>,
+    headers: &str,
     body: Option<&Value>,
 ) -> io::Result<()> {
-    let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let content = match method {
+        _ if headers.contains("Content-Type:") => "",
+        "PATCH" => "Content-Type: application/merge-patch+json\r\n",
+        _ => "Content-Type: application/json\r\n",
+    };
     let body = body.map(Value::to_string).unwrap_or_default();
-    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{token}Content-Type: {content}\r\nContent-Length: \
-         {}\r\n\r\n{body}",
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}{content}Content-Length: {}\r\n\r\n{body}",
         body.len(),
     );
     stream.get_mut().write_all(request.as_bytes())?;
