@@ -299,7 +299,13 @@ proptest! {
                 }
             }
             let label = &now["metadata"]["labels"]["kubernetes.io/bootstrapping"];
-            let kept = before.0.get(key).map(|b| b["metadata"]["labels"]["kubernetes.io/bootstrapping"].clone());
+            // What split off from discovery begins with the labels of that (RB-108).
+            let origin = || {
+                let (kind, namespace, name) = key;
+                let from = (*kind, namespace.clone(), "system:discovery".to_owned());
+                before.0.get(&from).filter(|_| name == "system:public-info-viewer")
+            };
+            let kept = before.0.get(key).or_else(origin).map(|b| b["metadata"]["labels"]["kubernetes.io/bootstrapping"].clone());
             let value = kept.filter(|value| !value.is_null()).unwrap_or_else(|| json!("rbac-defaults"));
             prop_assert_eq!(label, &value);
         }
