@@ -401,6 +401,47 @@ fn nc_23_a_node_sees_only_its_own_pods_and_node() {
 }
 
 #[test]
+fn nc_24_a_node_gets_tokens_for_its_own_pods_and_their_audiences_only() {
+    let cluster = Cluster::start();
+    let mut pod = pod_with_secret("n0");
+    pod["metadata"]["name"] = json!("with-token");
+    let token = json!({"serviceAccountToken": {"path": "t", "audience": "vault"}});
+    pod["spec"]["volumes"] = json!([{"name": "t", "projected": {"sources": [token]}}]);
+    let pods = format!("{DEFAULT}/pods");
+    let uid = cluster.make(&pods, &pod)["metadata"]["uid"].clone();
+    let foreign =
+        cluster.by_admin("GET", &format!("{pods}/on-n1"), &Value::Null).json()["metadata"]["uid"].clone();
+    let path = format!("{DEFAULT}/serviceaccounts/default/token");
+    let ask = |audiences: Value, bound: Value| {
+        let mut spec = json!({"audiences": audiences});
+        spec["boundObjectRef"] = bound;
+        cluster.code(&cluster.n0, "POST", &path, &json!({"spec": spec}))
+    };
+    let to_pod =
+        |name: &str, uid: &Value| json!({"kind": "Pod", "apiVersion": "v1", "name": name, "uid": uid});
+    let own = to_pod("with-token", &uid);
+    assert_eq!(ask(json!(["vault"]), own.clone()), 201);
+    for audiences in
+        [json!(["bank"]), json!([]), json!(["vault", "bank"]), json!(["https://kubernetes.default.svc"])]
+    {
+        assert_eq!(ask(audiences.clone(), own.clone()), 403, "{audiences}");
+    }
+    for bound in [
+        Value::Null,
+        to_pod("with-token", &foreign),
+        to_pod("on-n1", &foreign),
+        to_pod("none", &uid),
+        json!({"kind": "Node", "apiVersion": "v1", "name": "n0"}),
+        json!({"kind": "Secret", "apiVersion": "v1", "name": "of-n0"}),
+    ] {
+        assert_eq!(ask(json!(["vault"]), bound.clone()) / 100, 4, "{bound}");
+    }
+    // An administrator may open a further audience (NR-73, NR-74).
+    cluster.grant_nodes(&["request-serviceaccounts-token-audience"], &[""], &["bank"]);
+    assert_eq!((ask(json!(["bank"]), own.clone()), ask(json!(["shop"]), own)), (201, 403));
+}
+
+#[test]
 fn nc_29_access_ends_with_the_last_reference() {
     let cluster = Cluster::start();
     let secret = format!("{DEFAULT}/secrets/of-n0");
