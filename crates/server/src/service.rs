@@ -21,6 +21,7 @@ use tokio::time::timeout;
 
 use crate::api::discovery::Documents;
 use crate::api::health::Check;
+use crate::api::rest::admission::AdmissionPlugins;
 use crate::api::rest::options;
 use crate::api::rest::target::Target;
 use crate::api::route::{Action, Route};
@@ -42,6 +43,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 
 /// Everything that answering requests needs. Shared by all connections.
 pub struct App {
+    admission: AdmissionPlugins,
     authentication: Authentication,
     authorization: Authorization,
     backend: Option<Arc<Backend>>,
@@ -68,6 +70,7 @@ impl App {
         let metrics = Metrics::default();
         let is_shutting_down = Arc::<AtomicBool>::default();
         Self {
+            admission: AdmissionPlugins::default(),
             authentication,
             authorization,
             backend: None,
@@ -97,6 +100,18 @@ impl App {
         self.in_flight = in_flight(&self.limits, &metrics);
         self.metrics = metrics;
         self
+    }
+
+    /// The same application, with these admission plugins.
+    #[must_use]
+    pub fn with_admission(mut self, plugins: AdmissionPlugins) -> Self {
+        self.admission = plugins;
+        self
+    }
+
+    /// The admission plugins in force.
+    pub fn admission(&self) -> AdmissionPlugins {
+        self.admission
     }
 
     /// The same application, which writes an audit log.

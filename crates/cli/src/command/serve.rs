@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, ValueEnum};
 use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
+use portcullis_server::api::rest::admission::AdmissionPlugins;
 use portcullis_server::audit::Audit;
 use portcullis_server::authz::Authorization;
 use portcullis_server::bootstrap::Bootstrap;
@@ -83,6 +84,14 @@ pub struct ServeArgs {
     #[arg(long, value_name = "VERSIONS", default_value = "", hide_default_value = true)]
     runtime_config: String,
 
+    /// Admission plugins to ask, comma separated. All that there are are asked without being named
+    #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
+    enable_admission_plugins: Vec<String>,
+
+    /// Admission plugins not to ask, comma separated, as NodeRestriction
+    #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
+    disable_admission_plugins: Vec<String>,
+
     /// Write what is not stored of the default RBAC policy of Kubernetes at each start
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     default_policy: bool,
@@ -119,6 +128,11 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         runtime_config: RuntimeConfig::parse(&args.runtime_config).map_err(Failure::input)?,
         limits: args.limits.limits()?,
     };
+    let admission = AdmissionPlugins::switched(
+        args.enable_admission_plugins.iter().map(String::as_str),
+        args.disable_admission_plugins.iter().map(String::as_str),
+    )
+    .map_err(Failure::input)?;
     let metrics = Metrics::default();
     let (engine, authorization) = args.authorization.prepare(&args.engine, &metrics.webhooks)?;
     let engine = EngineConfig { default_policy: args.default_policy, masters_first: true, ..engine };
@@ -132,12 +146,13 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let certificate = serving_certificate(&args.limits, &config.data_dir, &bootstrap)?;
     let audit = args.audit.open(&metrics)?;
     runtime.spawn(certificate.follow(bootstrap.tls.clone(), serving_certificate::INTERVAL));
-    let decisions = Decisions { engine, authorization, metrics };
+    let decisions = Decisions { admission, engine, authorization, metrics };
     runtime.block_on(serve(args, &config, decisions, authentication, &bootstrap, audit))
 }
 
 /// What decides, and counts what it decided.
 struct Decisions {
+    admission: AdmissionPlugins,
     engine: EngineConfig,
     authorization: Prepared,
     metrics: Metrics,
@@ -151,7 +166,7 @@ async fn serve(
     bootstrap: &Bootstrap,
     audit: Option<Audit>,
 ) -> Result<ExitCode, Failure> {
-    let Decisions { engine, authorization: prepared, metrics } = decisions;
+    let Decisions { admission, engine, authorization: prepared, metrics } = decisions;
     let store = config.data_dir.join(STORE);
     let opened = Cluster::open_seeded(Options::file(&store), &engine, &metrics, &args.engine.state).await;
     let (cluster, seeded) = opened.map_err(|error| match error {
@@ -165,7 +180,8 @@ async fn serve(
     let members = cluster.engine.chain().members();
     let (authorization, reloader) = prepared.begin(authorization, members, &metrics.webhooks)?;
     let reloading = reloader.map(|reloader| tokio::spawn(reloader.run()));
-    let mut app = App::new(authentication, authorization, config.runtime_config, config.limits);
+    let app = App::new(authentication, authorization, config.runtime_config, config.limits);
+    let mut app = app.with_admission(admission);
     if let Some(audit) = audit {
         app = app.with_audit(audit);
     }

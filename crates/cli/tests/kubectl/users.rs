@@ -49,3 +49,28 @@ fn a_user_with_a_token_gets_what_is_granted_and_kubectls_words_for_the_rest() {
     let unknown = served.fails("--context nobody get pods");
     assert!(unknown.ends_with("error: You must be logged in to the server (Unauthorized)"), "{unknown}");
 }
+
+#[test]
+fn admission_plugins_are_switched_off_by_name_and_by_nothing_else_nr_1() {
+    let label = "--as system:node:n --as-group system:nodes label node n node-role.kubernetes.io/x=y";
+    let served = Served::start(&["--enable-admission-plugins=NodeRestriction,Priority"]);
+    let node = r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}"#;
+    assert_eq!(served.kubectl_with("create -f -", node).code, Some(0));
+    assert!(served.fails(label).contains("(Forbidden)"));
+    let served = served.restart(&["--disable-admission-plugins=NodeRestriction"]);
+    assert_eq!(served.ok(label), "node/n labeled");
+    drop(served);
+    for (flag, fault) in [
+        ("--enable-admission-plugins=PodSecurity", "PodSecurity is not implemented here"),
+        ("--enable-admission-plugins=Nothing", "unknown plugin \"Nothing\""),
+        ("--disable-admission-plugins=noderestriction", "unknown plugin \"noderestriction\""),
+    ] {
+        let out = std::process::Command::new(env!("CARGO_BIN_EXE_portcullis"))
+            .args(["serve", flag])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{said}");
+        assert!(said.contains(fault), "{said}");
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! What is asked is a `Target`, read from the attributes that were authorized. Handlers take the [`Permit`] with it.
 
-pub(crate) mod admission;
+pub mod admission;
 pub(crate) mod binding;
 mod collection;
 pub(crate) mod context;

@@ -18,6 +18,10 @@ pub(super) const REQUESTS: &str = "certificatesigningrequests";
 pub(super) struct CertificateApproval;
 
 impl Plugin for CertificateApproval {
+    fn name(&self) -> &'static str {
+        "CertificateApproval"
+    }
+
     fn handles(&self, review: &Review<'_>) -> bool {
         review.operation == Operation::Update
             && (review.resource.group, review.resource.plural, review.subresource)

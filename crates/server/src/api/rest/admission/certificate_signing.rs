@@ -12,6 +12,10 @@ use super::{Operation, Plugin, Review, Verdict};
 pub(super) struct CertificateSigning;
 
 impl Plugin for CertificateSigning {
+    fn name(&self) -> &'static str {
+        "CertificateSigning"
+    }
+
     fn handles(&self, review: &Review<'_>) -> bool {
         review.operation == Operation::Update
             && (review.resource.group, review.resource.plural, review.subresource)

@@ -16,6 +16,10 @@ const MASTERS: &str = "system:masters";
 pub(super) struct CertificateSubjectRestriction;
 
 impl Plugin for CertificateSubjectRestriction {
+    fn name(&self) -> &'static str {
+        "CertificateSubjectRestriction"
+    }
+
     fn handles(&self, review: &Review<'_>) -> bool {
         review.operation == Operation::Create && review.is_of(GROUP, REQUESTS)
     }

@@ -10,6 +10,10 @@ use super::{Operation, Plugin, Review, Verdict};
 pub(super) struct DefaultStorageClass;
 
 impl Plugin for DefaultStorageClass {
+    fn name(&self) -> &'static str {
+        "DefaultStorageClass"
+    }
+
     fn handles(&self, review: &Review<'_>) -> bool {
         review.operation == Operation::Create && review.is_of("", "persistentvolumeclaims")
     }

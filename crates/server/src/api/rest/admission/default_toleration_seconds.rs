@@ -9,6 +9,10 @@ use super::{Operation, Plugin, Review, Verdict};
 pub(super) struct DefaultTolerationSeconds;
 
 impl Plugin for DefaultTolerationSeconds {
+    fn name(&self) -> &'static str {
+        "DefaultTolerationSeconds"
+    }
+
     fn handles(&self, review: &Review<'_>) -> bool {
         review.is_of("", "pods") && matches!(review.operation, Operation::Create | Operation::Update)
     }

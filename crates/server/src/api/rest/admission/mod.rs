@@ -2,6 +2,9 @@
 //! the first round may change it.
 //!
 //! The order of [`PLUGINS`] is that of kube-apiserver. The first refusal is the answer.
+//!
+//! DIVERGES: NodeRestriction is on unless it is switched off. kube-apiserver has it off unless it is switched on, and a
+//! node may then write any Node and any pod.
 
 mod certificate_approval;
 mod certificate_signing;
@@ -11,6 +14,7 @@ mod default_toleration_seconds;
 mod namespace_lifecycle;
 mod node_restriction;
 mod persistent_volume_claim_resize;
+mod plugins;
 mod pod_topology_labels;
 mod priority;
 mod runtime_class;
@@ -26,6 +30,7 @@ use portcullis_kinds as kinds;
 use portcullis_policy as policy;
 use portcullis_store::Store as _;
 
+pub use self::plugins::{AdmissionPlugins, PluginError};
 use super::storage;
 use crate::backend::Backend;
 use crate::service::App;
@@ -109,6 +114,9 @@ pub(crate) type Verdict<'r> = Pin<Box<dyn Future<Output = Result<(), Status>> + 
 
 /// Something that must be asked before a write. The names are those of `--enable-admission-plugins`.
 pub(crate) trait Plugin: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
     /// Whether it has anything to say about such a write. Nothing else is called when it has not.
     fn handles(&self, review: &Review<'_>) -> bool;
 
@@ -123,12 +131,23 @@ pub(crate) trait Plugin: Send + Sync {
     }
 }
 
+/// The plugins in force, in order.
+fn asked(review: &Review<'_>) -> impl Iterator<Item = &'static dyn Plugin> + use<> {
+    let enabled = review.app.admission();
+    PLUGINS
+        .iter()
+        .copied()
+        .enumerate()
+        .filter(move |(place, _)| enabled.has(*place))
+        .map(|(_, plugin)| plugin)
+}
+
 /// The first round: before validation.
 ///
 /// # Errors
 /// The first refusal.
 pub(crate) async fn admit(review: &mut Review<'_>) -> Result<(), Status> {
-    for plugin in PLUGINS {
+    for plugin in asked(review) {
         if plugin.handles(review) {
             plugin.admit(review).await?;
         }
@@ -141,7 +160,7 @@ pub(crate) async fn admit(review: &mut Review<'_>) -> Result<(), Status> {
 /// # Errors
 /// The first refusal.
 pub(crate) async fn validate(review: &Review<'_>) -> Result<(), Status> {
-    for plugin in PLUGINS {
+    for plugin in asked(review) {
         if plugin.handles(review) {
             plugin.validate(review).await?;
         }

@@ -12,6 +12,10 @@ use crate::status::{Cause, Status};
 pub(super) struct NamespaceLifecycle;
 
 impl Plugin for NamespaceLifecycle {
+    fn name(&self) -> &'static str {
+        "NamespaceLifecycle"
+    }
+
     fn handles(&self, review: &Review<'_>) -> bool {
         match review.operation {
             Operation::Delete => review.is_of("", "namespaces"),

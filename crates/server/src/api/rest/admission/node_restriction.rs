@@ -14,6 +14,10 @@ use crate::status::{Details, Status};
 pub(super) struct NodeRestriction;
 
 impl Plugin for NodeRestriction {
+    fn name(&self) -> &'static str {
+        "NodeRestriction"
+    }
+
     fn handles(&self, review: &Review<'_>) -> bool {
         NodeIdentity::of(review.user).is_some()
     }

@@ -10,6 +10,10 @@ use super::{Operation, Plugin, Review, Verdict};
 pub(super) struct PersistentVolumeClaimResize;
 
 impl Plugin for PersistentVolumeClaimResize {
+    fn name(&self) -> &'static str {
+        "PersistentVolumeClaimResize"
+    }
+
     fn handles(&self, review: &Review<'_>) -> bool {
         review.operation == Operation::Update && review.is_of("", "persistentvolumeclaims")
     }

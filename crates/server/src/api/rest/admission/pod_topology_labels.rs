@@ -12,6 +12,10 @@ use super::{Operation, Plugin, Review, Verdict};
 pub(super) struct PodTopologyLabels;
 
 impl Plugin for PodTopologyLabels {
+    fn name(&self) -> &'static str {
+        "PodTopologyLabels"
+    }
+
     fn handles(&self, review: &Review<'_>) -> bool {
         review.operation == Operation::Create
             && review.resource.group.is_empty()

@@ -9,6 +9,10 @@ use super::{Operation, Plugin, Review, Verdict};
 pub(super) struct Priority;
 
 impl Plugin for Priority {
+    fn name(&self) -> &'static str {
+        "Priority"
+    }
+
     fn handles(&self, review: &Review<'_>) -> bool {
         review.is_of("", "pods") && matches!(review.operation, Operation::Create | Operation::Update)
     }

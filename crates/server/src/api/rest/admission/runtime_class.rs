@@ -10,6 +10,10 @@ use super::{Operation, Plugin, Review, Verdict};
 pub(super) struct RuntimeClass;
 
 impl Plugin for RuntimeClass {
+    fn name(&self) -> &'static str {
+        "RuntimeClass"
+    }
+
     fn handles(&self, review: &Review<'_>) -> bool {
         review.operation == Operation::Create && review.is_of("", "pods")
     }

@@ -22,6 +22,10 @@ const PAUSE: Duration = Duration::from_millis(150);
 pub(super) struct ServiceAccount;
 
 impl Plugin for ServiceAccount {
+    fn name(&self) -> &'static str {
+        "ServiceAccount"
+    }
+
     fn handles(&self, review: &Review<'_>) -> bool {
         review.resource.group.is_empty()
             && review.resource.plural == "pods"
