@@ -34,7 +34,7 @@ const AUTHORIZER: &str = "portcullis.dev/authorizer";
 /// Why the Node authorizer did not allow what a node asked, whoever allowed it then.
 const NODE_DENY: &str = "portcullis.dev/node-deny";
 
-/// One request, from its head to the end of its answer. Handlers find it with [`Trail::of`].
+/// One request, from its head to the end of its answer. Handlers find it with `Trail::of`.
 pub struct Trail {
     id: HeaderValue,
     received: SystemTime,

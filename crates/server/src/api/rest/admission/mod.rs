@@ -1,7 +1,7 @@
 //! Admission: what is asked of a write beyond whether the caller may make it. Plugins look at the object, and those of
 //! the first round may change it.
 //!
-//! The order of [`PLUGINS`] is that of kube-apiserver. The first refusal is the answer.
+//! The order of `PLUGINS` is that of kube-apiserver. The first refusal is the answer.
 //!
 //! DIVERGES: NodeRestriction is on unless it is switched off. kube-apiserver has it off unless it is switched on, and a
 //! node may then write any Node and any pod.

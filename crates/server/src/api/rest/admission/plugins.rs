@@ -34,7 +34,7 @@ const BUILT_IN: &[&str] = &["StorageObjectInUseProtection", "TaintNodesByConditi
 /// The admission plugins in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdmissionPlugins {
-    /// A bit for each of [`PLUGINS`].
+    /// A bit for each of `PLUGINS`.
     enabled: u32,
 }
 
