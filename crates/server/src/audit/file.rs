@@ -4,7 +4,7 @@
 //! All of them can be read by their owner only.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -59,8 +59,20 @@ impl LogFile {
         if let Some(dir) = self.path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
             DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         }
-        let file = OpenOptions::new().create(true).append(true).mode(MODE).open(&self.path)?;
-        self.written = file.metadata()?.len();
+        let mut file = OpenOptions::new().create(true).append(true).mode(MODE).open(&self.path)?;
+        let found = file.metadata()?;
+        self.written = found.len();
+        // Half a line, of a full disk or a killed process, must not spoil the next one.
+        if found.is_file() && found.len() > 0 {
+            let mut last = [0];
+            let mut reader = File::open(&self.path)?;
+            reader.seek(SeekFrom::End(-1))?;
+            reader.read_exact(&mut last)?;
+            if last != *b"\n" {
+                file.write_all(b"\n")?;
+                self.written += 1;
+            }
+        }
         self.file = Some(file);
         Ok(())
     }
@@ -193,4 +205,21 @@ fn compress(file: &Path) -> io::Result<()> {
     out.sync_all()?;
     fs::rename(&half, &done)?;
     fs::remove_file(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use portcullis_testkit::scratch::Scratch;
+
+    use super::*;
+
+    #[test]
+    fn half_a_line_that_was_left_behind_does_not_spoil_the_next() {
+        let scratch = Scratch::new();
+        let path = scratch.write("audit.log", "whole\nhal");
+        for (line, expected) in [("a\n", "whole\nhal\na\n"), ("b\n", "whole\nhal\na\nb\n")] {
+            LogFile::open(&path, Rotation::default()).unwrap().append(line.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+        }
+    }
 }
