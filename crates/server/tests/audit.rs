@@ -7,6 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
 use common::{REVIEW, REVIEWS, Setup, Started, start_with};
 use portcullis_server::audit::sink::Rotation;
 use portcullis_server::audit::{Mode, SinkOptions};
@@ -101,6 +102,22 @@ fn a_refusal_is_told_with_its_reason_and_who_decided() {
     assert_eq!(last["annotations"]["portcullis.dev/authorizer"], "RBAC");
     let reason = last["annotations"]["authorization.k8s.io/reason"].as_str().unwrap();
     assert!(reason.contains("ClusterRoleBinding \"system:"), "{reason}");
+}
+
+#[test]
+fn an_issued_token_is_named_and_not_shown_an_96() {
+    let server = cluster(ALL);
+    let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
+    let made = server.post(path, r#"{"spec":{"audiences":["vault"]}}"#).by(&server.admin()).send();
+    assert_eq!(made.code, 201, "{}", made.text());
+    let token = made.json()["status"]["token"].as_str().unwrap().to_owned();
+    let payload =
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
+    let claims: Value = serde_json::from_slice(&payload).unwrap();
+    let last = events(&server, path).pop().unwrap();
+    let named = &last["annotations"]["authentication.kubernetes.io/issued-credential-id"];
+    assert_eq!(named, &json!(format!("JTI={}", claims["jti"].as_str().unwrap())));
+    assert!(!last.to_string().contains(&token));
 }
 
 #[test]

@@ -204,6 +204,13 @@ impl Trail {
         }
     }
 
+    /// Notes a fact about the request.
+    pub(crate) fn annotate(&self, key: &'static str, value: String) {
+        if let Some(mut record) = self.record() {
+            record.event.annotations.insert(key, value);
+        }
+    }
+
     /// What was decided, and by whom (AC-124).
     pub(crate) fn decided(&self, attributes: &Attributes<'_>, outcome: &Outcome, node_deny: Option<&str>) {
         let Some(mut record) = self.record() else { return };

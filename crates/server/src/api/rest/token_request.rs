@@ -20,6 +20,7 @@ use super::decode::{self, Expected};
 use super::options::{self, WriteKind};
 use super::{Call, meta, now, storage};
 use crate::api::negotiate;
+use crate::audit::Trail;
 use crate::authn::service_account::ServiceAccounts;
 use crate::authn::service_account::claims::Reference;
 use crate::authn::service_account::issue::Order;
@@ -35,6 +36,9 @@ const SHORTEST: i64 = 600;
 /// AN-91. Seconds.
 const LONGEST: i64 = 1 << 32;
 
+/// The audit annotation that names the token that was issued (AN-96).
+const ISSUED: &str = "authentication.kubernetes.io/issued-credential-id";
+
 /// Makes a token.
 pub(crate) async fn answer(call: Call<'_>, body: &mut Incoming) -> Result<Answer, Status> {
     let form = negotiate::form(&call.head.headers)?;
@@ -48,6 +52,9 @@ pub(crate) async fn answer(call: Call<'_>, body: &mut Incoming) -> Result<Answer
         set(&mut request, "spec", "expirationSeconds", DEFAULT_EXPIRATION);
     }
     meta::place(&mut request, &call.target)?;
+    if let Some(trail) = Trail::of(call.head) {
+        trail.request_object(|| request.clone().into());
+    }
     let name = call.target.name;
     let mut review = call.review(Operation::Create, name, Some(&mut request), None);
     admission::admit(&mut review).await?;
@@ -241,6 +248,9 @@ fn issue(
     let namespace = call.target.namespace;
     let order = Order { namespace, account, audiences, expiration, pod, secret, node };
     let issued = accounts.issue(order, meta::new_uid()?, now).map_err(Status::internal)?;
+    if let Some(trail) = Trail::of(call.head) {
+        trail.annotate(ISSUED, issued.credential_id.clone());
+    }
     tracing::debug!(namespace, account = call.target.name, credential = issued.credential_id, "token issued");
     Ok(issued.token)
 }
