@@ -11,6 +11,7 @@ pub mod engine_flags;
 pub mod failure;
 pub mod limit_flags;
 pub mod lines;
+mod open_files;
 pub mod resource_type;
 
 use std::process::ExitCode;

@@ -76,7 +76,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 10_000,
+            connections: 20_000,
             handshake: Duration::from_secs(10),
             header_read: Duration::from_secs(32),
             body_read: Duration::from_secs(60),

@@ -8,11 +8,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use common::{Identity, Setup, Started, start, start_with};
+use common::{Identity, Started, start};
 use portcullis_pki::CertificateAuthority;
 use portcullis_pki::ca::Usage;
-use portcullis_server::config::Limits;
-use portcullis_testkit::https::{self, Client};
 
 const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const WHO_AM_I: &str = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
@@ -208,56 +206,4 @@ fn impersonation_is_for_those_who_may() {
         }
         curl.send().assert_status(400, "BadRequest");
     }
-}
-
-/// How many files this process may have open, after asking for as many as it can have.
-fn open_files() -> usize {
-    let limits = fs::read_to_string("/proc/self/limits").unwrap();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
-    let hard = line.split_whitespace().nth(1).unwrap().parse().unwrap_or(1 << 20);
-    let id = std::process::id().to_string();
-    let raised = Command::new("prlimit").args(["--pid", &id, &format!("--nofile={hard}:{hard}")]).status();
-    match raised.is_ok_and(|status| status.success()) {
-        true => hard,
-        false => line.split_whitespace().next().unwrap().parse().unwrap(),
-    }
-}
-
-fn resident_bytes() -> usize {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.split_whitespace().next().unwrap().parse::<usize>().unwrap() * 1024
-}
-
-#[test]
-fn ten_thousand_idle_connections_leave_room_for_others() {
-    // Both ends are in this process, and other files are open as well.
-    let count = ((open_files() - 1000) / 2).min(10_000);
-    assert!(count > 0);
-    let limits = Limits {
-        connections: count + 100,
-        idle: Duration::from_secs(3600),
-        shutdown: Duration::from_secs(1),
-        ..Limits::default()
-    };
-    let server = start_with(Setup { limits, ..Setup::default() });
-    let admin = https::Identity::admin(&server.dir);
-    let before = resident_bytes();
-    let mut clients = Vec::with_capacity(count);
-    for _ in 0..count {
-        let mut client = Client::new(server.address, &admin);
-        assert_eq!(client.ask("GET", "/livez", None).unwrap().code, 200);
-        clients.push(client);
-    }
-    let line = format!("\nportcullis_open_connections {count}\n");
-    assert!(server.app.metrics().render().unwrap().contains(&line), "all of them are open");
-    // Both ends of each, with what TLS keeps.
-    let each = resident_bytes().saturating_sub(before) / count;
-    println!("{count} connections, {each} bytes each");
-    assert!(each < 256 * 1024, "{each} bytes for a connection");
-    for version in ["--http1.1", "--http2"] {
-        assert_eq!(server.get("/livez").word(version).send().text(), "ok");
-    }
-    // The first is still good.
-    assert_eq!(clients[0].ask("GET", "/livez", None).unwrap().code, 200);
 }

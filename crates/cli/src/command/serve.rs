@@ -33,6 +33,7 @@ use crate::backups;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
 use crate::limit_flags::LimitFlags;
+use crate::open_files;
 
 /// The file of the objects, in the data directory.
 const STORE: &str = "objects.redb";
@@ -121,6 +122,7 @@ enum LoggingFormat {
 /// Flags or objects that cannot be used, or an address or a directory that cannot be had.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     log(args.logging_format, args.verbosity);
+    open_files::raise_limit();
     let config = ServeConfig {
         data_dir: args.data_dir.clone(),
         bind_address: args.bind_address,

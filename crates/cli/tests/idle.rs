@@ -1,0 +1,64 @@
+//! Ten thousand clients that connect and then say nothing: others are served, and each takes little.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
+
+mod common;
+
+use std::fs;
+use std::process::Command;
+
+use common::Served;
+use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::scratch::Scratch;
+
+const CLIENTS: usize = 10_000;
+
+/// Raises this process's limit of open files as far as it goes, and says how far that is.
+fn open_files() -> usize {
+    let id = std::process::id().to_string();
+    let limits = fs::read_to_string("/proc/self/limits").unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    let hard = line.split_whitespace().nth(1).unwrap().parse().unwrap_or(1 << 20);
+    let raised = Command::new("prlimit").args(["--pid", &id, &format!("--nofile={hard}:{hard}")]).status();
+    assert!(raised.is_ok_and(|status| status.success()), "prlimit (Debian package util-linux) does not run");
+    hard
+}
+
+fn resident_bytes(process: &str) -> usize {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<usize>().unwrap() * 1024
+}
+
+#[test]
+fn ten_thousand_idle_connections_leave_room_for_others() {
+    // Where fewer files may be open, so many connections are tried.
+    let count = CLIENTS.min(open_files() - 200);
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    let mut served = Served::spawn(Served::command(&data));
+    let address = served.address();
+    let admin = Identity::admin(&data);
+    let mut other = Client::new(address, &admin);
+    assert_eq!(other.ask("GET", "/livez", None).unwrap().code, 200);
+    let before = resident_bytes(&served.id());
+    // Half of them show who they are and ask once; half say nothing at all.
+    let mut clients = Vec::new();
+    let mut silent = Vec::new();
+    for number in 0..count {
+        if number % 2 == 0 {
+            let mut client = Client::new(address, &admin);
+            assert_eq!(client.ask("GET", "/livez", None).unwrap().code, 200);
+            clients.push(client);
+        } else {
+            silent.push(std::net::TcpStream::connect(address).unwrap());
+        }
+    }
+    let each = resident_bytes(&served.id()).saturating_sub(before) / count;
+    println!("{count} connections, {each} bytes each");
+    assert!(each < 128 * 1024, "{each} bytes for a connection");
+    // Somebody new, and somebody who was there.
+    assert_eq!(Client::new(address, &admin).ask("GET", "/api/v1/namespaces", None).unwrap().code, 200);
+    assert_eq!(other.ask("GET", "/api/v1/namespaces", None).unwrap().code, 200);
+    drop((clients, silent));
+    served.kill();
+}
