@@ -145,15 +145,20 @@ fn what_a_token_depends_on_is_gone_with_the_next_request_on_an_open_connection()
     let token = own["status"]["token"].as_str().unwrap();
     let mut of_account = holder(&server, token);
     of_account.must(200, "GET", "/api", None);
+    let mut slowest = Duration::ZERO;
     for (what, token, method, path, body) in ways {
         let mut holder = holder(&server, &token);
         holder.must(200, "GET", "/api", None);
+        let asked = Instant::now();
         admin.must(200, method, &path, body.as_ref());
+        // The very first request after the answer: no time passes in which the token would still do.
         holder.must(401, "GET", "/api", None);
+        slowest = slowest.max(asked.elapsed());
         assert_eq!(holder.connections(), 1, "{what}");
         let review = admin.must(201, "POST", TOKEN_REVIEWS, Some(&json!({"spec": {"token": token}})));
         assert_eq!(review["status"]["authenticated"], Value::Null, "{what}: {review}");
     }
+    println!("from asking for the deletion to the refusal: at most {slowest:?}");
     of_account.must(401, "GET", "/api", None);
     assert_eq!(of_account.connections(), 1);
 
