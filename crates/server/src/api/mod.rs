@@ -7,6 +7,7 @@ pub mod issuer;
 mod metrics;
 mod negotiate;
 mod openapi;
+mod posted;
 pub(crate) mod pretty;
 pub mod rest;
 pub mod reviews;

@@ -2,13 +2,9 @@
 //!
 //! An answer is "allowed" only where the engine said Allow to exactly what was asked: every failure on the way is an
 //! answer of another kind.
-//!
-//! DIVERGES: a review that is no UTF-8 is refused; Kubernetes puts U+FFFD in place of such bytes and answers for the
-//! name that this makes.
 
-use http::header::WARNING;
+use http::StatusCode;
 use http::request::Parts;
-use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use policy::review::{
     AccessReview, AccessStatus, REVIEW_GROUP, Review, RulesReview, invalid_message, rules_answer,
@@ -16,14 +12,11 @@ use policy::review::{
 use portcullis_kinds as kinds;
 use portcullis_policy as policy;
 
-use super::negotiate::{self, Form};
-use super::rest::decode::{self, Body, Expected};
-use super::rest::options::{self, FieldValidation, WriteKind};
+use super::posted;
+use super::rest::decode::{Body, Expected};
 use super::route::{Kind, Version};
-use crate::audit::Trail;
 use crate::authz::{Permit, Verdict};
-use crate::query::Query;
-use crate::service::{self, App};
+use crate::service::App;
 use crate::status::{Answer, Cause, Details, Status, json};
 
 /// Answers a review. POST only; everything before the body's contents is checked in the API server's order: what
@@ -37,28 +30,15 @@ pub(crate) async fn answer(
     head: &Parts,
     body: &mut Incoming,
 ) -> Result<Answer, Status> {
-    if head.method != Method::POST {
-        return Err(Status::method_not_allowed());
-    }
-    negotiate::document(&head.headers)?;
-    let form = negotiate::form(&head.headers)?;
-    let body = service::read_body(head, body, app.limits()).await?;
-    let validation =
-        options::write(&Query::parse(head.uri.query().unwrap_or_default()), WriteKind::Create)?.validation;
-    let Body { object, warnings } = decode(&body, form, kind, version, validation)?;
-    if let Some(trail) = Trail::of(head) {
-        trail.request_object(|| object.clone().into());
-    }
-    let expected = (kind.review(), version.review());
+    let Body { object, warnings } = posted::read(app, head, body, expected(kind, version)?).await?;
+    let wanted = (kind.review(), version.review());
     let review =
-        Review::read(&object.into(), Some(expected)).map_err(|e| Status::bad_request(e.to_string()))?;
+        Review::read(&object.into(), Some(wanted)).map_err(|e| Status::bad_request(e.to_string()))?;
     let mut answer = match review {
         Review::Access(review) => access(permit, app, review, namespace(path)).await?,
         Review::Rules(review) => rules(permit, app, &review)?,
     };
-    for warning in warnings {
-        answer.headers_mut().append(WARNING, warning);
-    }
+    posted::warn(&mut answer, warnings);
     Ok(answer)
 }
 
@@ -68,24 +48,13 @@ fn namespace(path: &str) -> &str {
     segments.nth(1).unwrap_or_default()
 }
 
-/// Reads a document into the object that it stands for, by the fields of its kind in its version (AP-10 to AP-14).
-fn decode(
-    body: &[u8],
-    form: Form,
-    kind: Kind,
-    version: Version,
-    validation: FieldValidation,
-) -> Result<Body, Status> {
+/// The document of a kind in its version.
+fn expected(kind: Kind, version: Version) -> Result<Expected<'static>, Status> {
     let (kind, api_version) = (kind.review().as_str(), version.review().api_version());
     let Some(shape) = kinds::schema::find(api_version, kind) else {
         return Err(Status::internal(format_args!("nothing is known of the fields of {api_version} {kind}")));
     };
-    if form == Form::Json
-        && let Err(error) = std::str::from_utf8(body)
-    {
-        return Err(Status::bad_request(format!("the {kind} cannot be read: {error}; send it in UTF-8")));
-    }
-    decode::document(body, form, Expected { kind, api_version, shape }, validation)
+    Ok(Expected { kind, api_version, shape })
 }
 
 async fn access(
@@ -127,13 +96,20 @@ fn rules(permit: Permit, app: &App, review: &RulesReview) -> Result<Answer, Stat
 
 #[cfg(test)]
 mod tests {
+    use super::super::negotiate::Form;
+    use super::super::posted::decode;
+    use super::super::rest::options::FieldValidation;
     use super::*;
     use serde_json::json;
 
     /// What a body is read as, or the message of the refusal.
     fn strictly(body: &serde_json::Value, version: Version) -> Result<(), String> {
-        let read =
-            decode(body.to_string().as_bytes(), Form::Json, Kind::Subject, version, FieldValidation::Strict);
+        let read = decode(
+            body.to_string().as_bytes(),
+            Form::Json,
+            expected(Kind::Subject, version).ok().unwrap(),
+            FieldValidation::Strict,
+        );
         read.map(|_| ()).map_err(|status| status.message().to_owned())
     }
 
@@ -171,7 +147,9 @@ mod tests {
     #[test]
     fn repeated_keys_are_named_and_objects_merge_ap_13() {
         let body = br#"{"spec":{"user":"a","extra":{"x":["1"]}},"spec":{"user":"b"},"status":{"reason":"c","reason":"d"}}"#;
-        let read = |validation| decode(body, Form::Json, Kind::Subject, Version::V1, validation);
+        let read = |validation| {
+            decode(body, Form::Json, expected(Kind::Subject, Version::V1).ok().unwrap(), validation)
+        };
         let object = read(FieldValidation::Ignore).unwrap().object;
         assert_eq!(object.get("spec"), Some(&json!({"user": "b", "extra": {"x": ["1"]}})));
         let message = read(FieldValidation::Strict).unwrap_err().message().to_owned();

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use http::header::WARNING;
 use http::request::Parts;
-use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use kinds::schema::authentication::SELF_SUBJECT_REVIEW;
 use policy::User;
@@ -13,15 +11,12 @@ use portcullis_policy as policy;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::negotiate;
-use super::rest::decode::{self, Expected};
-use super::rest::options::{self, WriteKind};
+use super::posted;
+use super::rest::decode::Expected;
 use super::rest::{meta, now};
-use crate::audit::Trail;
 use crate::authz::Permit;
-use crate::query::Query;
-use crate::service::{self, App};
-use crate::status::{Answer, Status, json};
+use crate::service::App;
+use crate::status::{Answer, Status};
 
 /// The group of the review.
 pub(crate) const GROUP: &str = "authentication.k8s.io";
@@ -57,18 +52,7 @@ pub(crate) async fn answer(
     head: &Parts,
     body: &mut Incoming,
 ) -> Result<Answer, Status> {
-    if head.method != Method::POST {
-        return Err(Status::method_not_allowed());
-    }
-    negotiate::document(&head.headers)?;
-    let form = negotiate::form(&head.headers)?;
-    let bytes = service::read_body(head, body, app.limits()).await?;
-    let query = Query::parse(head.uri.query().unwrap_or_default());
-    let options = options::write(&query, WriteKind::Create)?;
-    let read = decode::document(&bytes, form, EXPECTED, options.validation)?;
-    if let Some(trail) = Trail::of(head) {
-        trail.request_object(|| read.object.clone().into());
-    }
+    let read = posted::read(app, head, body, EXPECTED).await?;
     let info = UserInfo::of(permit.user());
     // WH-112: nothing of what the client says comes back.
     let review: Value = json!({
@@ -77,9 +61,5 @@ pub(crate) async fn answer(
         "metadata": {"creationTimestamp": meta::time(now())},
         "status": {"userInfo": info},
     });
-    let mut answer = json(StatusCode::CREATED, &review);
-    for warning in read.warnings {
-        answer.headers_mut().append(WARNING, warning);
-    }
-    Ok(answer)
+    Ok(posted::answer(&review, read.warnings))
 }

@@ -1,24 +1,20 @@
 //! TokenReview: whose token is this? (WH-100 to WH-109) Nothing is stored, and nobody is let in by it.
 
-use http::header::WARNING;
 use http::request::Parts;
-use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use kinds::schema::authentication::TOKEN_REVIEW;
 use portcullis_kinds as kinds;
 use serde_json::{Map, Value, json};
 use std::time::SystemTime;
 
-use super::negotiate;
-use super::rest::decode::{self, Expected};
+use super::posted;
+use super::rest::decode::Expected;
 use super::rest::meta;
-use super::rest::options::{self, WriteKind};
 use super::self_review::UserInfo;
 use crate::authn::Reviewed;
 use crate::authz::Permit;
-use crate::query::Query;
-use crate::service::{self, App};
-use crate::status::{Answer, Status, json};
+use crate::service::App;
+use crate::status::{Answer, Status};
 
 const EXPECTED: Expected<'static> =
     Expected { kind: "TokenReview", api_version: "authentication.k8s.io/v1", shape: &TOKEN_REVIEW };
@@ -30,15 +26,7 @@ pub(crate) async fn answer(
     head: &Parts,
     body: &mut Incoming,
 ) -> Result<Answer, Status> {
-    if head.method != Method::POST {
-        return Err(Status::method_not_allowed());
-    }
-    negotiate::document(&head.headers)?;
-    let form = negotiate::form(&head.headers)?;
-    let bytes = service::read_body(head, body, app.limits()).await?;
-    let query = Query::parse(head.uri.query().unwrap_or_default());
-    let options = options::write(&query, WriteKind::Create)?;
-    let read = decode::document(&bytes, form, EXPECTED, options.validation)?;
+    let read = posted::read(app, head, body, EXPECTED).await?;
     let mut review = read.object;
     meta::unset(&mut review, "namespace");
     let spec = |field: &str| review.get("spec").and_then(|spec| spec.get(field));
@@ -51,11 +39,7 @@ pub(crate) async fn answer(
     let reviewed = app.authentication().review(token, &audiences, SystemTime::now()).await;
     let sent = review.remove("status").and_then(|mut status| status.get_mut("user").map(Value::take));
     review.insert("status".to_owned(), status(reviewed, sent).into());
-    let mut answer = json(StatusCode::CREATED, &review);
-    for warning in read.warnings {
-        answer.headers_mut().append(WARNING, warning);
-    }
-    Ok(answer)
+    Ok(posted::answer(&review, read.warnings))
 }
 
 /// WH-103, WH-105, WH-109
