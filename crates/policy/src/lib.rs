@@ -9,6 +9,7 @@
 //! lists it.
 
 pub mod abac;
+pub mod approval;
 pub mod chain;
 pub mod decision;
 pub mod engine;
@@ -29,6 +30,7 @@ pub mod review;
 pub mod rules;
 pub mod selector;
 pub mod target;
+pub mod time;
 
 pub use decision::{Authorizer, Decision, Reason};
 pub use features::FeatureGates;

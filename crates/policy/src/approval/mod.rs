@@ -1,0 +1,3 @@
+//! Who may have which certificate: rules over plain values.
+
+pub mod machine;
