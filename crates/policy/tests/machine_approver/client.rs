@@ -8,18 +8,18 @@ use proptest::prelude::*;
 use super::support::*;
 
 /// Refused on the client path, in all Machine APIs, after the change and not before.
-fn refused(
-    outcome: Outcome,
-    reason: Reason,
-    rule: &str,
-    change: impl Fn(&mut World, &mut Request),
-) {
+fn refused(outcome: Outcome, reason: Reason, rule: &str, change: impl Fn(&mut World, &mut Request)) {
     for mut world in World::all() {
         let mut request = client_request();
         assert_eq!(world.decide(&request).outcome, Outcome::Approve);
         change(&mut world, &mut request);
         let verdict = world.decide(&request);
-        assert_eq!((verdict.outcome, verdict.reason, verdict.rule), (outcome, reason, rule), "{}", verdict.detail);
+        assert_eq!(
+            (verdict.outcome, verdict.reason, verdict.rule),
+            (outcome, reason, rule),
+            "{}",
+            verdict.detail
+        );
     }
 }
 
@@ -33,7 +33,11 @@ fn approved_with(change: impl Fn(&mut World, &mut Request)) {
         let mut request = client_request();
         change(&mut world, &mut request);
         let verdict = world.decide(&request);
-        assert_eq!((verdict.outcome, verdict.reason), (Outcome::Approve, Reason::ClientApproved), "{verdict:?}");
+        assert_eq!(
+            (verdict.outcome, verdict.reason),
+            (Outcome::Approve, Reason::ClientApproved),
+            "{verdict:?}"
+        );
     }
 }
 
@@ -44,8 +48,8 @@ fn all_checks_stand_in_the_list_in_their_order_and_attestation_has_its_place_nb_
     assert_eq!(
         rules,
         [
-            "NB-80", "NB-75", "NB-74", "NB-81", "NB-82", "NB-83", "NB-84", "NB-85", "NB-86", "NB-87", "NB-88",
-            "NB-89", "NB-90", "NB-91", "NB-92", "NB-93", "NB-94", "NB-95"
+            "NB-80", "NB-75", "NB-74", "NB-81", "NB-82", "NB-83", "NB-84", "NB-85", "NB-86", "NB-87",
+            "NB-88", "NB-89", "NB-90", "NB-91", "NB-92", "NB-93", "NB-94", "NB-95"
         ]
     );
     let not_required: Vec<_> =
@@ -90,7 +94,9 @@ fn only_sound_keys_are_taken_nb_82() {
     for key in [Key::Other, Key::Rsa { bits: 2047 }, Key::Rsa { bits: 1024 }] {
         held(Reason::MalformedRequest, "NB-82", |_, request| content(request).key = key);
     }
-    for key in [Key::P256, Key::P384, Key::P521, Key::Ed25519, Key::Rsa { bits: 2048 }, Key::Rsa { bits: 4096 }] {
+    for key in
+        [Key::P256, Key::P384, Key::P521, Key::Ed25519, Key::Rsa { bits: 2048 }, Key::Rsa { bits: 4096 }]
+    {
         approved_with(|_, request| content(request).key = key);
     }
 }
@@ -299,7 +305,10 @@ fn machines_without_internal_dns_are_pointed_out_nb_89() {
     let mut world = World::of(MachineKind::OpenShiftV1Beta1);
     world.machine().addresses.clear();
     let detail = world.decide(&client_request()).detail;
-    assert!(detail.contains("MachineLacksInternalDNS") && detail.contains("machines/mine-worker-0"), "{detail}");
+    assert!(
+        detail.contains("MachineLacksInternalDNS") && detail.contains("machines/mine-worker-0"),
+        "{detail}"
+    );
 }
 
 #[test]
@@ -322,7 +331,8 @@ fn two_machines_with_one_name_are_ambiguous_nb_90() {
 #[test]
 fn one_machine_in_two_apis_is_one_by_its_provider_id_nb_125() {
     for kind in [MachineKind::ClusterV1Beta1, MachineKind::ClusterV1Beta2] {
-        let own = || World::with([machine(MachineKind::OpenShiftV1Beta1, &worker()), machine(kind, &worker())]);
+        let own =
+            || World::with([machine(MachineKind::OpenShiftV1Beta1, &worker()), machine(kind, &worker())]);
         assert_eq!(own().answer(&client_request()).1, Reason::ClientApproved);
         let mut other_id = own();
         other_id.machine().provider_id = Some("cloud:///zone/other".to_owned());

@@ -1,4 +1,10 @@
 //! The machine approver's rules (NB-50 to NB-127).
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up must stop at once and say where"
+)]
 
 mod client;
 mod config;

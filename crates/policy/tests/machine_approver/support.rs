@@ -1,13 +1,15 @@
 //! A cluster in which one machine, `worker-0`, was just created, and the requests that its kubelet makes.
 
 use portcullis_policy::approval::machine::{
-    Cluster, Condition, Config, Current, Evaluation, Extension, Grants, HostSubnet, Key, Leaf, Limits, Machine,
-    MachineKind, MachinePool, Network, Node, Outcome, Pkcs10, Reason, Request, SignerPath, Verdict, evaluate,
+    Cluster, Condition, Config, Current, Evaluation, Extension, Grants, HostSubnet, Key, Leaf, Limits,
+    Machine, MachineKind, MachinePool, Network, Node, Outcome, Pkcs10, Reason, Request, SignerPath, Verdict,
+    evaluate,
 };
 use portcullis_policy::time::Instant;
 use serde_json::{Value, json};
 
-pub(crate) const BOOTSTRAPPER: &str = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper";
+pub(crate) const BOOTSTRAPPER: &str =
+    "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper";
 pub(crate) const CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 pub(crate) const SERVING: &str = "kubernetes.io/kubelet-serving";
 /// When the machine was created.
@@ -40,10 +42,8 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn with(machines: impl IntoIterator<Item = Machine>) -> Self {
         let machines: Vec<_> = machines.into_iter().collect();
-        let config = Config::parse(
-            "machineAPIs: [machine.openshift.io, cluster.x-k8s.io]\nclusterName: mine",
-            yaml,
-        );
+        let config =
+            Config::parse("machineAPIs: [machine.openshift.io, cluster.x-k8s.io]\nclusterName: mine", yaml);
         Self {
             now: at(130),
             config: config.unwrap(),
