@@ -1,5 +1,6 @@
 //! The readers of outside input and what each promises whatever it is given: a new reader is one more row.
 
+mod approver;
 mod audit;
 mod authorization;
 mod certificates;
@@ -58,6 +59,8 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "csr-der", dictionary: certificates::DER, run: certificates::csr_der },
     Target { name: "certificate-pem", dictionary: certificates::PEM, run: certificates::certificate_pem },
     Target { name: "certificate-der", dictionary: certificates::DER, run: certificates::certificate_der },
+    Target { name: "approver-config", dictionary: approver::CONFIG, run: approver::config },
+    Target { name: "machine", dictionary: approver::MACHINE, run: approver::machine },
     Target { name: "token", dictionary: tokens::TOKEN, run: tokens::token },
     Target { name: "token-key", dictionary: certificates::PEM, run: tokens::token_key },
     Target {
