@@ -7,6 +7,7 @@ pub mod call;
 pub mod clock;
 pub mod connect;
 pub mod lease;
+pub mod node_certificate;
 mod random;
 pub mod watched;
 
