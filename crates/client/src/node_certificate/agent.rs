@@ -272,13 +272,15 @@ impl Agent {
         if let Some(pair) = self.settled()? {
             return Ok(pair);
         }
-        let usable = self.adopt()?.map(|found| found.pair);
+        let found = self.adopt()?;
+        let must_replace = found.as_ref().is_some_and(|found| found.is_bootstrap);
+        let usable = found.map(|found| found.pair);
         if let Some(pair) = &usable {
             self.keep_kubeconfig()?;
             self.store.forget_answered_key(pair)?;
         }
         // That may have been all.
-        if let Some(pair) = self.settled()? {
+        if let Some(pair) = self.settled()?.filter(|_| !must_replace) {
             return Ok(pair);
         }
         let began = self.clock.running();
