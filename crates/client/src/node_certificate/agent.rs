@@ -3,6 +3,10 @@
 //!
 //! Each step leaves behind what the next start needs: first the key, on disk; then the request, whose name follows from
 //! the key; then the pair; then the link to it; then the kubeconfig; and only then the key is forgotten.
+//!
+//! DIVERGES: every request has a key that is on disk and a name that follows from it (CS-131, CS-132), where a kubelet
+//! that rotates has neither (CS-100) and asks anew every 15 minutes, after each restart and after each refusal; and no
+//! key is used for a second certificate, where one that does not rotate does so (CS-131).
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -485,6 +489,8 @@ impl Agent {
     }
 
     /// Connects with the certificate that there is (CS-136), else with the bootstrap credential (NB-42).
+    ///
+    /// DIVERGES: a bootstrap kubeconfig that everybody can read is refused (NB-18).
     async fn connect(&self) -> Result<Connection, CredentialError> {
         if let Some(pair) = self.current()? {
             let credential = Credential::Certificate {
