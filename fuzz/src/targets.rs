@@ -4,6 +4,7 @@ mod approver;
 mod audit;
 mod authorization;
 mod certificates;
+mod credentials;
 mod kinds;
 mod objects;
 mod patches;
@@ -61,6 +62,8 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "certificate-der", dictionary: certificates::DER, run: certificates::certificate_der },
     Target { name: "approver-config", dictionary: approver::CONFIG, run: approver::config },
     Target { name: "machine", dictionary: approver::MACHINE, run: approver::machine },
+    Target { name: "certificate-pair", dictionary: certificates::PEM, run: credentials::certificate_pair },
+    Target { name: "exec-info", dictionary: credentials::EXEC, run: credentials::exec_info },
     Target { name: "token", dictionary: tokens::TOKEN, run: tokens::token },
     Target { name: "token-key", dictionary: certificates::PEM, run: tokens::token_key },
     Target {

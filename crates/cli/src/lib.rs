@@ -7,6 +7,7 @@ pub mod authorization;
 mod backups;
 pub mod bench;
 pub mod command;
+pub mod controller_flags;
 pub mod engine_flags;
 pub mod failure;
 pub mod limit_flags;

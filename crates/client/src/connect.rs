@@ -2,7 +2,8 @@
 //! from parts.
 //!
 //! A connection can be made again from where it came: that is how a certificate that has been renewed comes into use.
-//! Proxies named by environment variables are not used.
+//!
+//! DIVERGES: proxies that environment variables name are not used, and a cluster with a `proxy-url` is refused.
 
 use std::ffi::OsString;
 use std::fs;

@@ -11,6 +11,7 @@ use clap::{ArgAction, Args};
 use portcullis_client::SystemClock;
 use portcullis_client::node_certificate::agent::{Agent, CredentialError, Observer, Progress, Settings};
 use portcullis_client::node_certificate::exec;
+use portcullis_client::node_certificate::files::LockError;
 use portcullis_pki::Pair;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -157,7 +158,7 @@ fn failure(error: CredentialError) -> Failure {
         }
         CredentialError::Call(_)
         | CredentialError::Gone(_)
-        | CredentialError::Lock(_)
+        | CredentialError::Lock(LockError::Held { .. })
         | CredentialError::Pending { .. }
         | CredentialError::Stopped => Failure::unreachable(error),
         _ => Failure::input(error),

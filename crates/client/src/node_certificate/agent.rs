@@ -3,6 +3,10 @@
 //!
 //! Each step leaves behind what the next start needs: first the key, on disk; then the request, whose name follows from
 //! the key; then the pair; then the link to it; then the kubeconfig; and only then the key is forgotten.
+//!
+//! DIVERGES: every request has a key that is on disk and a name that follows from it (CS-131, CS-132), where a kubelet
+//! that rotates has neither (CS-100) and asks anew every 15 minutes, after each restart and after each refusal; and no
+//! key is used for a second certificate, where one that does not rotate does so (CS-131).
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -272,13 +276,15 @@ impl Agent {
         if let Some(pair) = self.settled()? {
             return Ok(pair);
         }
-        let usable = self.adopt()?.map(|found| found.pair);
+        let found = self.adopt()?;
+        let must_replace = found.as_ref().is_some_and(|found| found.is_bootstrap);
+        let usable = found.map(|found| found.pair);
         if let Some(pair) = &usable {
             self.keep_kubeconfig()?;
             self.store.forget_answered_key(pair)?;
         }
         // That may have been all.
-        if let Some(pair) = self.settled()? {
+        if let Some(pair) = self.settled()?.filter(|_| !must_replace) {
             return Ok(pair);
         }
         let began = self.clock.running();
@@ -483,6 +489,8 @@ impl Agent {
     }
 
     /// Connects with the certificate that there is (CS-136), else with the bootstrap credential (NB-42).
+    ///
+    /// DIVERGES: a bootstrap kubeconfig that everybody can read is refused (NB-18).
     async fn connect(&self) -> Result<Connection, CredentialError> {
         if let Some(pair) = self.current()? {
             let credential = Credential::Certificate {

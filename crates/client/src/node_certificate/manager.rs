@@ -135,7 +135,7 @@ impl Manager {
 /// When a certificate is to be replaced: at 70 to 90 percent of its life (CS-102).
 pub fn rotation(not_before: SystemTime, not_after: SystemTime, chance: f64) -> SystemTime {
     let life = not_after.duration_since(not_before).unwrap_or_default();
-    not_before + life.mul_f64(EARLIEST + SPREAD * chance.clamp(0.0, 1.0))
+    not_before + life.mul_f64(EARLIEST + SPREAD * share(chance))
 }
 
 /// How long to wait after a failure, the number of those before it given (CS-105).
@@ -144,10 +144,143 @@ fn delay(failures: u32, chance: f64) -> Duration {
         return LATER_DELAY;
     }
     let growing = FIRST_DELAY * 2u32.saturating_pow(failures);
-    growing.mul_f64(1.0 + DELAY_JITTER * chance.clamp(0.0, 1.0))
+    growing.mul_f64(1.0 + DELAY_JITTER * share(chance))
+}
+
+/// Chance as a share of the whole, whatever was given for it.
+fn share(chance: f64) -> f64 {
+    if chance.is_nan() { 0.0 } else { chance.clamp(0.0, 1.0) }
 }
 
 /// Whether a server that gave such an answer is well (CS-107): it knows us or does not, but it is there.
 pub fn is_server_well(error: &CallError) -> bool {
     matches!(error.code(), Some(401 | 403 | 404))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use portcullis_pki::ca::{Template, Usage};
+    use portcullis_pki::{CertificateAuthority, KeyPair, pem};
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn asked() -> Request {
+        Request {
+            common_name: "system:node:a".into(),
+            organizations: vec!["system:nodes".into()],
+            ..Request::default()
+        }
+    }
+
+    fn pair(common_name: &str, now: SystemTime, lifetime: Duration) -> Pair {
+        let ca = CertificateAuthority::generate("ca", now, 100 * DAY).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let template = Template {
+            common_name: common_name.into(),
+            organizations: asked().organizations,
+            dns_names: vec![],
+            ip_addresses: vec![],
+            usage: Usage::Client,
+            lifetime,
+        };
+        let certificate = pem::encode("CERTIFICATE", &ca.issue(&template, &key, now).unwrap());
+        Pair::from_pem(certificate.as_bytes(), key.to_pem().as_bytes()).unwrap()
+    }
+
+    fn begin(pair: Option<&Pair>, now: SystemTime) -> Manager {
+        Manager::begin(pair, &asked(), now, 0.5)
+    }
+
+    #[test]
+    fn cs_102_the_deadline_lies_between_70_and_90_percent_of_life() {
+        let start = SystemTime::UNIX_EPOCH + 1000 * DAY;
+        let end = start + 100 * DAY;
+        for (chance, due) in [(0.0, 70), (0.5, 80), (1.0, 90), (-3.0, 70), (7.0, 90), (f64::NAN, 70)] {
+            let at = rotation(start, end, chance);
+            let days = at.duration_since(start).unwrap().as_secs_f64() / DAY.as_secs_f64();
+            assert!(chance.is_nan() || (days - f64::from(due)).abs() < 0.001, "{chance}: {days}");
+        }
+        assert_eq!(rotation(end, start, 0.5), end, "a life that ends before it begins is over");
+    }
+
+    #[test]
+    fn cs_101_what_is_unexpired_and_ours_is_used_and_anything_else_replaced_at_once() {
+        let now = SystemTime::now();
+        let good = pair("system:node:a", now, DAY);
+        let Step::Wait(until) = begin(Some(&good), now).step(now) else { panic!("it is replaced") };
+        assert_eq!(until, rotation(good.not_before(), good.not_after(), 0.5));
+        assert_eq!(begin(Some(&good), now).step(until), Step::Request);
+        assert_eq!(begin(Some(&pair("system:node:b", now, DAY)), now).step(now), Step::Request);
+        assert_eq!(begin(Some(&good), now + 2 * DAY).step(now + 2 * DAY), Step::Request);
+        assert_eq!(begin(None, now).step(now), Step::Request);
+        let mut forced = begin(Some(&good), now);
+        forced.force();
+        assert_eq!(forced.step(now), Step::Request);
+    }
+
+    #[test]
+    fn cs_105_attempts_back_off_and_then_come_every_32_seconds() {
+        let mut now = SystemTime::now();
+        let mut manager = begin(None, now);
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            manager.failed(false, now, 0.0);
+            let Step::Wait(until) = manager.step(now) else { panic!("it does not wait") };
+            waits.push(until.duration_since(now).unwrap().as_secs());
+            now = until;
+            assert_eq!(manager.step(now), Step::Request);
+        }
+        assert_eq!(waits, [2, 4, 8, 16, 32, 32, 32, 32]);
+        assert_eq!(delay(0, 1.0), Duration::from_millis(2200));
+    }
+
+    #[test]
+    fn cs_139_it_ends_without_a_certificate_only_while_the_server_is_well() {
+        let now = SystemTime::now();
+        for (is_well, end) in [(true, Step::End(Why::Missing)), (false, Step::Request)] {
+            let mut manager = begin(None, now);
+            manager.failed(is_well, now, 0.0);
+            assert!(matches!(manager.step(now), Step::Wait(_)));
+            assert_eq!(manager.step(now + 4 * MINUTE), Step::Request);
+            assert_eq!(manager.step(now + 5 * MINUTE), end);
+        }
+        let expired = pair("system:node:a", now, DAY);
+        let late = now + 2 * DAY;
+        for (is_well, end) in [(true, Step::End(Why::Expired)), (false, Step::Request)] {
+            let mut manager = begin(Some(&expired), late);
+            assert_eq!(manager.step(late), Step::Request, "one attempt is always made");
+            manager.failed(is_well, late, 0.0);
+            assert_eq!(manager.step(late + MINUTE), end);
+        }
+        // One that is due, and has not expired, is used on.
+        let mut manager = begin(Some(&expired), now);
+        let due = now + DAY - MINUTE;
+        manager.failed(true, due, 0.0);
+        assert_eq!(manager.step(due + Duration::from_secs(30)), Step::Request);
+    }
+
+    #[test]
+    fn what_is_issued_and_no_good_is_not_asked_for_again_at_once() {
+        let now = SystemTime::now();
+        let mut manager = begin(None, now);
+        manager.succeeded(&pair("system:node:b", now, DAY), &asked(), now, 0.5);
+        assert!(matches!(manager.step(now), Step::Wait(_)));
+        manager.succeeded(&pair("system:node:a", now, DAY), &asked(), now, 0.5);
+        let Step::Wait(until) = manager.step(now) else { panic!("it is replaced") };
+        assert!(until > now + DAY / 2);
+    }
+
+    #[test]
+    fn cs_107_a_server_that_says_no_is_well() {
+        let refused = |code| CallError::Refused { code, reason: String::new(), message: String::new() };
+        for code in [401, 403, 404] {
+            assert!(is_server_well(&refused(code)), "{code}");
+        }
+        for code in [400, 409, 429, 500, 503] {
+            assert!(!is_server_well(&refused(code)), "{code}");
+        }
+        assert!(!is_server_well(&CallError::Unreachable { server: String::new(), why: String::new() }));
+    }
 }
