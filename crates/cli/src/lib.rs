@@ -29,6 +29,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Approve(Box<command::approve::ApproveArgs>),
     Bench(Box<command::bench::BenchArgs>),
     CanI(Box<command::can_i::CanIArgs>),
     Completions(command::completions::CompletionsArgs),
@@ -49,6 +50,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         }
     };
     let done = match &cli.command {
+        Command::Approve(args) => command::approve::run(args),
         Command::Bench(args) => command::bench::run(args),
         Command::CanI(args) => command::can_i::run(args),
         Command::Completions(args) => command::completions::run(args),
