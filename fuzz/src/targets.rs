@@ -3,6 +3,7 @@
 mod audit;
 mod authorization;
 mod certificates;
+mod credentials;
 mod kinds;
 mod objects;
 mod patches;
@@ -58,6 +59,8 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "csr-der", dictionary: certificates::DER, run: certificates::csr_der },
     Target { name: "certificate-pem", dictionary: certificates::PEM, run: certificates::certificate_pem },
     Target { name: "certificate-der", dictionary: certificates::DER, run: certificates::certificate_der },
+    Target { name: "certificate-pair", dictionary: certificates::PEM, run: credentials::certificate_pair },
+    Target { name: "exec-info", dictionary: credentials::EXEC, run: credentials::exec_info },
     Target { name: "token", dictionary: tokens::TOKEN, run: tokens::token },
     Target { name: "token-key", dictionary: certificates::PEM, run: tokens::token_key },
     Target {

@@ -32,6 +32,7 @@ enum Command {
     Bench(Box<command::bench::BenchArgs>),
     CanI(Box<command::can_i::CanIArgs>),
     Completions(command::completions::CompletionsArgs),
+    Credential(command::credential::CredentialArgs),
     Review(Box<command::review::ReviewArgs>),
     Serve(Box<command::serve::ServeArgs>),
 }
@@ -51,6 +52,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         Command::Bench(args) => command::bench::run(args),
         Command::CanI(args) => command::can_i::run(args),
         Command::Completions(args) => command::completions::run(args),
+        Command::Credential(args) => command::credential::run(args),
         Command::Review(args) => command::review::run(args),
         Command::Serve(args) => command::serve::run(args),
     };

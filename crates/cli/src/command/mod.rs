@@ -3,5 +3,6 @@
 pub mod bench;
 pub mod can_i;
 pub mod completions;
+pub mod credential;
 pub mod review;
 pub mod serve;
