@@ -16,6 +16,7 @@ pub mod name;
 pub mod pair;
 pub mod pem;
 pub mod request;
+pub mod shown;
 mod signature;
 pub mod tls;
 mod uri;
