@@ -166,3 +166,46 @@ fn one_that_stays_has_the_kubeconfig_at_once_and_ends_when_told_to() {
     tool("kill", &["-TERM", &process.id().to_string()]);
     assert_eq!(process.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn an_administrator_approves_and_the_server_signs_and_renews_by_itself() {
+    let cluster = Cluster::that_signs();
+    cluster
+        .run("", &["--once", "--wait", "0", "--expiration-seconds", "600"])
+        .must(3, &["still waiting for approval"]);
+    let admin = cluster.path("data/admin.kubeconfig");
+    let kubectl = |arguments: &[&str]| {
+        tool("kubectl", &[&["--kubeconfig", admin.to_str().unwrap()], arguments].concat())
+    };
+    let name = cluster.requests()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    kubectl(&["certificate", "approve", &name]);
+    cluster.run("", &["--once", "--expiration-seconds", "600"]).must(0, &[]);
+    let current = cluster.path("pki/kubelet-client-current.pem");
+    openssl_accepts(&cluster, &current);
+    // Ten minutes of life, five of them before it was made: it is renewed with itself when it is due, which nobody but
+    // the server needs to know of.
+    kubectl(&[
+        "create",
+        "clusterrolebinding",
+        "renew",
+        "--group=system:nodes",
+        "--clusterrole=system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+    ]);
+    let first = fs::read_link(&current).unwrap();
+    let dated = first.with_file_name("kubelet-client-2001-01-01-00-00-00.pem");
+    fs::rename(&first, &dated).unwrap();
+    fs::remove_file(&current).unwrap();
+    std::os::unix::fs::symlink(&dated, &current).unwrap();
+    let clock = crate::common::clock::MovedClock::at(std::time::SystemTime::now() + Duration::from_secs(540));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime
+        .block_on(crate::time::agent(&cluster, &clock, crate::time::silent()).once(Duration::from_secs(5)))
+        .unwrap();
+    let requests = cluster.requests();
+    assert_eq!(requests.len(), 2);
+    let renewal = requests.iter().find(|request| request["metadata"]["name"] != *name).unwrap();
+    assert_eq!(renewal["spec"]["username"], "system:node:node-1");
+    assert_eq!(renewal["status"]["conditions"][0]["type"], "Approved");
+    assert_ne!(fs::read_link(&current).unwrap(), dated);
+    openssl_accepts(&cluster, &current);
+}

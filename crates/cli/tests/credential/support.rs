@@ -31,13 +31,23 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
+    /// Nobody approves and signs, until there is a [`Signer`].
     pub(crate) fn start() -> Self {
+        Self::with(&["--controllers", "*,-csrapproving,-csrsigning"])
+    }
+
+    /// The server itself approves renewals, and signs what is approved.
+    pub(crate) fn that_signs() -> Self {
+        Self::with(&[])
+    }
+
+    fn with(flags: &[&str]) -> Self {
         let scratch = Scratch::new();
         let data = scratch.path().join("data");
         let tokens =
             scratch.write("tokens.csv", format!("sesame,{BOOTSTRAPPER},1,\"system:bootstrappers\"\n"));
         let mut command = Served::command(&data);
-        command.arg("--token-auth-file").arg(tokens);
+        command.arg("--token-auth-file").arg(tokens).args(flags);
         let mut served = Served::spawn(command);
         let address = served.address();
         let cluster = Self { scratch, _served: served, address };

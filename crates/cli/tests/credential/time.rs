@@ -23,11 +23,11 @@ fn settings(cluster: &Cluster) -> Settings {
     }
 }
 
-fn silent() -> Observer {
+pub(crate) fn silent() -> Observer {
     Arc::new(|_| ControlFlow::Continue(()))
 }
 
-fn agent(cluster: &Cluster, clock: &MovedClock, observer: Observer) -> Agent {
+pub(crate) fn agent(cluster: &Cluster, clock: &MovedClock, observer: Observer) -> Agent {
     Agent::new(settings(cluster), Arc::new(clock.clone()), observer).unwrap()
 }
 

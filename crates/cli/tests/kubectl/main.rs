@@ -11,6 +11,7 @@
 
 mod changes;
 mod confinement;
+mod csr;
 mod old_manifests;
 mod reading;
 mod support;
