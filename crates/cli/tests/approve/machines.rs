@@ -15,14 +15,14 @@ const GROUP: &str = "/apis/machine.openshift.io";
 
 /// The server. It ends with the test's process.
 #[derive(Clone)]
-pub struct Machines {
+pub(crate) struct Machines {
     address: SocketAddr,
     /// The Machines, and a number that changes with them.
     held: Arc<Mutex<(u64, Vec<Value>)>>,
 }
 
 impl Machines {
-    pub fn serve() -> Self {
+    pub(crate) fn serve() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let served =
             Self { address: listener.local_addr().unwrap(), held: Arc::new(Mutex::new((1, Vec::new()))) };
@@ -37,7 +37,7 @@ impl Machines {
     }
 
     /// A kubeconfig for it.
-    pub fn kubeconfig(&self, scratch: &Scratch) -> PathBuf {
+    pub(crate) fn kubeconfig(&self, scratch: &Scratch) -> PathBuf {
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{"name": "c", "cluster": {"server": format!("http://{}", self.address)}}],
@@ -48,7 +48,7 @@ impl Machines {
     }
 
     /// Puts a Machine there.
-    pub fn add(&self, machine: Value) {
+    pub(crate) fn add(&self, machine: Value) {
         let mut held = self.held.lock().unwrap();
         held.0 += 1;
         let version = held.0.to_string();

@@ -1,7 +1,6 @@
 //! `portcullis approve` against a running `portcullis serve`, with Machines on a server of their own.
 #![expect(
     clippy::indexing_slicing,
-    clippy::panic,
     clippy::unwrap_used,
     reason = "a test that cannot be set up must stop at once and say where"
 )]
