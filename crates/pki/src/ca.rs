@@ -139,6 +139,19 @@ impl CertificateAuthority {
         Ok(Self { key, certificate, subject, key_identifier })
     }
 
+    /// An authority whose certificate says other things than ours.
+    ///
+    /// # Errors
+    /// The certificate cannot be read.
+    pub(crate) fn of(
+        key: KeyPair,
+        certificate: CertificateDer<'static>,
+        subject: Name,
+    ) -> Result<Self, CaError> {
+        let key_identifier = Facts::read(&certificate)?.key_identifier;
+        Ok(Self { key, certificate, subject, key_identifier })
+    }
+
     /// Reads an authority from its certificate and key in PEM form.
     ///
     /// # Errors
@@ -210,8 +223,12 @@ impl CertificateAuthority {
     }
 }
 
-fn build(
-    profile: Profile,
+/// A certificate of this profile for a public key, signed.
+///
+/// # Errors
+/// See [`CaError`].
+pub(crate) fn build(
+    profile: impl BuilderProfile,
     signer: &KeyPair,
     public_key: &[u8],
     now: SystemTime,
@@ -325,7 +342,7 @@ impl BuilderProfile for Profile {
 }
 
 /// The first 160 bits of the hash of the public key.
-fn key_identifier(key: SubjectPublicKeyInfoRef<'_>) -> x509_cert::builder::Result<OctetString> {
+pub(crate) fn key_identifier(key: SubjectPublicKeyInfoRef<'_>) -> x509_cert::builder::Result<OctetString> {
     let hash = digest(&SHA256, key.subject_public_key.raw_bytes());
     let short: Vec<u8> = hash.as_ref().iter().copied().take(20).collect();
     Ok(OctetString::new(short)?)
