@@ -6,6 +6,7 @@ pub mod authentication_flags;
 pub mod authorization;
 mod backups;
 pub mod bench;
+pub mod bootstrap_flags;
 pub mod command;
 pub mod engine_flags;
 pub mod failure;

@@ -14,6 +14,7 @@ use portcullis_server::api::rest::admission::AdmissionPlugins;
 use portcullis_server::audit::Audit;
 use portcullis_server::authz::Authorization;
 use portcullis_server::bootstrap::Bootstrap;
+use portcullis_server::bootstrap_authorities::BootstrapAuthorities;
 use portcullis_server::cluster::seed::{SeedError, Seeded};
 use portcullis_server::cluster::{Cluster, ClusterError};
 use portcullis_server::config::{RuntimeConfig, ServeConfig};
@@ -30,6 +31,7 @@ use crate::audit_flags::AuditFlags;
 use crate::authentication_flags::{AuthenticationFlags, AuthenticationSettings};
 use crate::authorization::{AuthorizationFlags, Prepared};
 use crate::backups;
+use crate::bootstrap_flags::BootstrapFlags;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
 use crate::limit_flags::LimitFlags;
@@ -61,6 +63,9 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     authorization: AuthorizationFlags,
+
+    #[command(flatten)]
+    bootstrap: BootstrapFlags,
 
     #[command(flatten)]
     audit: AuditFlags,
@@ -170,14 +175,18 @@ async fn serve(
 ) -> Result<ExitCode, Failure> {
     let Decisions { admission, engine, authorization: prepared, metrics } = decisions;
     let store = config.data_dir.join(STORE);
-    let opened = Cluster::open_seeded(Options::file(&store), &engine, &metrics, &args.engine.state).await;
+    let bootstrappers = BootstrapAuthorities::new(args.bootstrap.settings());
+    let options = bootstrappers.follow(Options::file(&store));
+    let opened = Cluster::open_seeded(options, &engine, &metrics, &args.engine.state).await;
     let (cluster, seeded) = opened.map_err(|error| match error {
         ClusterError::Seed(SeedError::File(error)) => Failure::input(error),
         ClusterError::Engine(error) => Failure::input(error),
         error => Failure::unreachable(error),
     })?;
     tell(&seeded, &store);
+    bootstrappers.load(&cluster.backend).await.map_err(Failure::unreachable)?;
     let (authentication, accounts, authorities) = authentication.over(bootstrap, &cluster.backend)?;
+    let authentication = authentication.with_bootstrap_authorities(bootstrappers);
     let authorization = Authorization::new(Arc::clone(&cluster.engine));
     let members = cluster.engine.chain().members();
     let (authorization, reloader) = prepared.begin(authorization, members, &metrics.webhooks)?;
@@ -191,7 +200,9 @@ async fn serve(
     let backups = backups::write_when_told(Arc::clone(&cluster.backend), config.data_dir.join(BACKUPS));
     let backups = tokio::spawn(backups);
     let reloads = tokio::spawn(authorities.follow(Arc::clone(&app)));
-    let controllers = Controllers::start(&cluster.backend, bootstrap.authority_pem(), Some(accounts)).await;
+    let mut controllers =
+        Controllers::start(&cluster.backend, bootstrap.authority_pem(), Some(accounts)).await;
+    controllers.keep_bootstrap_token(&cluster.backend, args.bootstrap.settings().account);
     let address = SocketAddr::new(config.bind_address, config.secure_port);
     let server = Server::bind(address, bootstrap.tls.clone(), Arc::clone(&app)).await.map_err(|error| {
         Failure::unreachable(format_args!(

@@ -32,11 +32,12 @@ use self::bootstrap_token::BootstrapTokens;
 use self::request_header::{FrontProxyError, RequestHeader};
 use self::service_account::ServiceAccounts;
 use self::tokens::Tokens;
+use crate::bootstrap_authorities::BootstrapAuthorities;
 use crate::impersonation::Impersonated;
 use crate::token_file::TokenFile;
 
 pub(crate) use self::bearer::spare_space;
-pub use self::certificate::Peer;
+pub use self::certificate::{BootstrapError, Peer};
 pub use self::tokens::TokenError;
 
 /// The user of requests without credentials (AN-110).
@@ -107,6 +108,9 @@ impl std::error::Error for Unauthorized {}
 /// Why one credential is not accepted.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
+    /// A certificate that is no bootstrap credential.
+    #[error(transparent)]
+    Bootstrap(#[from] BootstrapError),
     /// A certificate that does not verify.
     #[error(transparent)]
     Certificate(#[from] VerifyError),
@@ -121,6 +125,7 @@ enum Failure {
 /// Finds out who asks.
 pub struct Authentication {
     anonymous: Anonymous,
+    bootstrap: Option<Arc<BootstrapAuthorities>>,
     clients: ArcSwap<CaBundle>,
     front_proxy: Option<RequestHeader>,
     tokens: Tokens,
@@ -143,6 +148,7 @@ impl Authentication {
     pub fn new(clients: CaBundle, anonymous: bool) -> Self {
         Self {
             anonymous: if anonymous { Anonymous::Everywhere } else { Anonymous::Nowhere },
+            bootstrap: None,
             clients: ArcSwap::from_pointee(clients),
             front_proxy: None,
             tokens: Tokens::default(),
@@ -169,6 +175,13 @@ impl Authentication {
     #[must_use]
     pub fn with_bootstrap_tokens(mut self, tokens: BootstrapTokens) -> Self {
         self.tokens.bootstrap = Some(tokens);
+        self
+    }
+
+    /// The same, and who shows a certificate of an authority of bootstrap credentials (NB-16).
+    #[must_use]
+    pub fn with_bootstrap_authorities(mut self, authorities: Arc<BootstrapAuthorities>) -> Self {
+        self.bootstrap = Some(authorities);
         self
     }
 
@@ -227,7 +240,14 @@ impl Authentication {
         match peer.client(&self.clients.load(), now) {
             Ok(Some(user)) => return Ok(Caller::of(user)),
             Ok(None) => {}
-            Err(error) => failures.push(error.into()),
+            Err(error) => {
+                failures.push(error.into());
+                match self.bootstrap.as_ref().map_or(Ok(None), |of| peer.bootstrapper(of, now)) {
+                    Ok(Some(user)) => return Ok(Caller::of(user)),
+                    Ok(None) => {}
+                    Err(error) => failures.push(error.into()),
+                }
+            }
         }
         if let Some(token) = bearer::token(headers) {
             match self.tokens.vouch(token, &self.tokens.api_audiences, now).await {

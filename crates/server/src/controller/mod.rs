@@ -6,6 +6,7 @@
 
 mod account_tokens;
 pub(crate) mod aggregation;
+mod bootstrap_account;
 mod namespaces;
 mod queue;
 mod root_ca;
@@ -58,6 +59,12 @@ impl Controllers {
             let _ = first_look.await;
         }
         controllers
+    }
+
+    /// Keeps a token of this service account, by namespace and name, as long as the account is marked for that (NB-34).
+    pub fn keep_bootstrap_token(&mut self, backend: &Arc<Backend>, account: (String, String)) {
+        let controller = bootstrap_account::BootstrapAccount::new(Arc::clone(backend), account);
+        drop(self.spawn(Arc::clone(backend), controller));
     }
 
     /// Tells all of them to stop, and waits until they have.
