@@ -4,20 +4,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use x509_cert::attr::AttributeTypeAndValue;
-use x509_cert::builder::profile::BuilderProfile;
-use x509_cert::certificate::TbsCertificate;
-use x509_cert::der::asn1::{Any, SetOfVec, Utf8StringRef};
-use x509_cert::der::{Decode, Encode};
-use x509_cert::ext::pkix::{BasicConstraints, KeyUsage, KeyUsages, SubjectKeyIdentifier};
-use x509_cert::ext::{Extension, ToExtension};
-use x509_cert::name::{Name, RdnSequence, RelativeDistinguishedName};
-use x509_cert::spki::SubjectPublicKeyInfoRef;
-
-use crate::ca::{CaError, CertificateAuthority, Template, Usage, build, key_identifier};
+use crate::ca::{CaError, CertificateAuthority, Template, Usage};
 use crate::key::KeyPair;
-use crate::name::{COMMON_NAME, ORGANIZATIONAL_UNIT};
-use crate::pem;
+use crate::{name, pem};
 
 /// The common name of the signer (NB-10).
 pub const SIGNER: &str = "kubelet-bootstrap-kubeconfig-signer";
@@ -48,11 +37,8 @@ impl std::fmt::Debug for Credential {
 /// # Errors
 /// The system has no randomness, or a name is one that no certificate can hold.
 pub fn sign_once(user: &str, groups: &[String], now: SystemTime) -> Result<Credential, CaError> {
-    let signer = KeyPair::generate()?;
-    let subject = subject()?;
-    let profile = SignerProfile { subject: subject.clone() };
-    let certificate = build(profile, &signer, signer.public_der(), now, LIFETIME)?;
-    let signer = CertificateAuthority::of(signer, certificate, subject)?;
+    let subject = name::written(&[], Some(SIGNER_UNIT), SIGNER);
+    let signer = CertificateAuthority::with_subject(KeyPair::generate()?, &subject, now, LIFETIME)?;
     let key = KeyPair::generate()?;
     let template = Template {
         common_name: user.to_owned(),
@@ -68,46 +54,4 @@ pub fn sign_once(user: &str, groups: &[String], now: SystemTime) -> Result<Crede
         certificate_pem: pem::encode("CERTIFICATE", &leaf),
         key_pem: key.to_pem(),
     })
-}
-
-fn subject() -> Result<Name, CaError> {
-    let mut parts = RdnSequence::default();
-    for (oid, text) in [(ORGANIZATIONAL_UNIT, SIGNER_UNIT), (COMMON_NAME, SIGNER)] {
-        let value = Any::encode_from(&Utf8StringRef::new(text)?)?;
-        let part = SetOfVec::try_from(vec![AttributeTypeAndValue { oid, value }])?;
-        parts.push(RelativeDistinguishedName::from(part));
-    }
-    Ok(Name::from_der(&parts.to_der()?)?)
-}
-
-/// The certificate of the signer itself (NB-10).
-struct SignerProfile {
-    subject: Name,
-}
-
-impl BuilderProfile for SignerProfile {
-    fn get_issuer(&self, _subject: &Name) -> Name {
-        self.subject.clone()
-    }
-
-    fn get_subject(&self) -> Name {
-        self.subject.clone()
-    }
-
-    fn build_extensions(
-        &self,
-        key: SubjectPublicKeyInfoRef<'_>,
-        _issuer_key: SubjectPublicKeyInfoRef<'_>,
-        tbs: &TbsCertificate,
-    ) -> x509_cert::builder::Result<Vec<Extension>> {
-        let mut extensions = Vec::new();
-        let subject = tbs.subject();
-        let usages = KeyUsages::KeyCertSign | KeyUsages::DigitalSignature | KeyUsages::KeyEncipherment;
-        extensions.push(KeyUsage(usages).to_extension(subject, &extensions)?);
-        // Nothing below it may sign.
-        let constraints = BasicConstraints { ca: true, path_len_constraint: Some(0) };
-        extensions.push(constraints.to_extension(subject, &extensions)?);
-        extensions.push(SubjectKeyIdentifier(key_identifier(key)?).to_extension(subject, &extensions)?);
-        Ok(extensions)
-    }
 }

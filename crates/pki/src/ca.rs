@@ -1,44 +1,21 @@
-//! A certificate authority: makes itself, and issues certificates for keys that we hold ourselves.
+//! A certificate authority: makes itself, and issues certificates, for keys that we hold ourselves and for requests whose
+//! signature was checked.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::{SHA256, digest};
-use aws_lc_rs::rand;
 use rustls_pki_types::CertificateDer;
-use signature::Keypair;
-use x509_cert::attr::AttributeTypeAndValue;
-use x509_cert::builder::profile::BuilderProfile;
-use x509_cert::builder::{Builder, CertificateBuilder};
-use x509_cert::certificate::TbsCertificate;
-use x509_cert::der::asn1::{
-    Any, BitString, Ia5String, ObjectIdentifier, OctetString, SetOfVec, Utf8StringRef,
-};
-use x509_cert::der::{Decode, Document, Encode};
-use x509_cert::ext::pkix::name::GeneralName;
-use x509_cert::ext::pkix::{
-    AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, KeyUsages, SubjectAltName,
-    SubjectKeyIdentifier,
-};
-use x509_cert::ext::{Extension, ToExtension};
-use x509_cert::name::{Name, RdnSequence, RelativeDistinguishedName};
-use x509_cert::serial_number::SerialNumber;
-use x509_cert::spki::{
-    AlgorithmIdentifierOwned, DynSignatureAlgorithmIdentifier, EncodePublicKey, SubjectPublicKeyInfoOwned,
-    SubjectPublicKeyInfoRef,
-};
-use x509_cert::time::{Time, Validity};
+use x509_cert::der::Tag;
+use x509_cert::der::asn1::BitString;
 
 use crate::cert::{Facts, VerifyError};
+use crate::csr::{Csr, Names};
+use crate::der::only;
+use crate::issue::{self, Contents, Period};
 use crate::key::{KeyError, KeyPair};
-use crate::name::{COMMON_NAME, ORGANIZATION};
-use crate::pem;
-
-const SERVER_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
-const CLIENT_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.2");
-
-/// Certificates are valid from a little before they are made, for clocks that run late.
-const BACKDATE: Duration = Duration::from_secs(5 * 60);
+use crate::usage::{CLIENT_AUTH, SERVER_AUTH, Usages};
+use crate::{name, pem};
 
 /// A certificate authority that cannot be made, read or used.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +26,9 @@ pub enum CaError {
     /// The certificate cannot be read.
     #[error("the certificate authority's certificate cannot be read")]
     Certificate(#[from] VerifyError),
+    /// The authority's time is over, and that of what it would issue (CS-66).
+    #[error("the certificate authority has expired")]
+    Expired,
     /// The key.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -58,16 +38,16 @@ pub enum CaError {
     /// No certificate in the text.
     #[error("no certificate in PEM form")]
     NoCertificate,
+    /// The request has a name that no certificate can hold.
+    #[error("the request's subject has text that no certificate can hold")]
+    Subject,
+    /// More than one certificate in the text (CS-72).
+    #[error("more than one certificate where the authority's own is expected")]
+    TooMany,
 }
 
 impl From<x509_cert::der::Error> for CaError {
     fn from(error: x509_cert::der::Error) -> Self {
-        Self::Build(error.to_string())
-    }
-}
-
-impl From<x509_cert::builder::Error> for CaError {
-    fn from(error: x509_cert::builder::Error) -> Self {
         Self::Build(error.to_string())
     }
 }
@@ -77,9 +57,11 @@ impl From<x509_cert::builder::Error> for CaError {
 pub struct CertificateAuthority {
     key: KeyPair,
     certificate: CertificateDer<'static>,
-    subject: Name,
+    /// A DER Name.
+    subject: Vec<u8>,
     /// What the certificate calls its key; certificates that it issues repeat that.
     key_identifier: Option<Vec<u8>>,
+    not_after: SystemTime,
 }
 
 /// What a certificate is to say.
@@ -127,29 +109,44 @@ impl CertificateAuthority {
         now: SystemTime,
         lifetime: Duration,
     ) -> Result<Self, CaError> {
-        let subject = name(common_name, &[])?;
-        let profile = Profile {
-            subject: subject.clone(),
-            issuer: subject.clone(),
-            alternative_names: Vec::new(),
-            authority: Authority::Itself,
-        };
-        let certificate = build(profile, &key, key.public_der(), now, lifetime)?;
-        let key_identifier = Facts::read(&certificate)?.key_identifier;
-        Ok(Self { key, certificate, subject, key_identifier })
+        Self::with_subject(key, &name::written(&[], None, common_name), now, lifetime)
     }
 
-    /// An authority whose certificate says other things than ours.
+    /// As [`Self::with_key`], for an authority of this name, a DER Name.
     ///
     /// # Errors
-    /// The certificate cannot be read.
-    pub(crate) fn of(
+    /// See [`CaError`].
+    pub(crate) fn with_subject(
         key: KeyPair,
-        certificate: CertificateDer<'static>,
-        subject: Name,
+        subject: &[u8],
+        now: SystemTime,
+        lifetime: Duration,
     ) -> Result<Self, CaError> {
-        let key_identifier = Facts::read(&certificate)?.key_identifier;
-        Ok(Self { key, certificate, subject, key_identifier })
+        let contents = Contents {
+            issuer: subject,
+            subject,
+            period: Period::from_now(now, lifetime)?,
+            public_key: key.public_der(),
+        };
+        let mut extensions: Vec<Vec<u8>> = issue::usages(&Usages::of_authority()).collect();
+        extensions.push(issue::basic_constraints(true));
+        extensions.push(issue::subject_key_identifier(&key_identifier(key.public_der())?));
+        let certificate = contents.sign(&extensions, &key)?;
+        Self::of(certificate, key)
+    }
+
+    fn of(certificate: CertificateDer<'static>, key: KeyPair) -> Result<Self, CaError> {
+        let facts = Facts::read(&certificate)?;
+        if facts.public_key != key.public_der() {
+            return Err(CaError::Mismatch);
+        }
+        Ok(Self {
+            key,
+            subject: facts.subject_der,
+            key_identifier: facts.key_identifier,
+            not_after: facts.validity.not_after.to_system_time(),
+            certificate,
+        })
     }
 
     /// Reads an authority from its certificate and key in PEM form.
@@ -161,17 +158,19 @@ impl CertificateAuthority {
             .into_iter()
             .find(|b| b.label == "CERTIFICATE")
             .ok_or(CaError::NoCertificate)?;
-        let key = KeyPair::from_pem(key)?;
-        let facts = Facts::read(&block.der)?;
-        if facts.public_key != key.public_der() {
-            return Err(CaError::Mismatch);
+        Self::of(CertificateDer::from(block.der), KeyPair::from_pem(key)?)
+    }
+
+    /// As [`Self::from_pem`], for a certificate that stands alone (CS-72).
+    ///
+    /// # Errors
+    /// As there, and a second certificate.
+    pub fn from_single_pem(certificate: &[u8], key: &[u8]) -> Result<Self, CaError> {
+        match pem::blocks(certificate).iter().filter(|block| block.label == "CERTIFICATE").count() {
+            0 => Err(CaError::NoCertificate),
+            1 => Self::from_pem(certificate, key),
+            _ => Err(CaError::TooMany),
         }
-        Ok(Self {
-            key,
-            certificate: CertificateDer::from(block.der),
-            subject: Name::from_der(&facts.subject_der)?,
-            key_identifier: facts.key_identifier,
-        })
     }
 
     /// Issues a certificate for a key that we hold.
@@ -184,27 +183,49 @@ impl CertificateAuthority {
         key: &KeyPair,
         now: SystemTime,
     ) -> Result<CertificateDer<'static>, CaError> {
-        let mut alternative_names = Vec::new();
-        for dns in &template.dns_names {
-            alternative_names.push(GeneralName::DnsName(Ia5String::new(dns)?));
-        }
-        for ip in &template.ip_addresses {
-            let octets = match ip {
-                IpAddr::V4(v4) => v4.octets().to_vec(),
-                IpAddr::V6(v6) => v6.octets().to_vec(),
-            };
-            alternative_names.push(GeneralName::IpAddress(OctetString::new(octets)?));
-        }
-        let profile = Profile {
-            subject: name(&template.common_name, &template.organizations)?,
-            issuer: self.subject.clone(),
-            alternative_names,
-            authority: Authority::Other {
-                key_identifier: self.key_identifier.clone(),
-                usage: template.usage,
-            },
-        };
-        build(profile, &self.key, key.public_der(), now, template.lifetime)
+        let names =
+            Names { dns: template.dns_names.clone(), ip: template.ip_addresses.clone(), ..Names::default() };
+        let usages = Usages::only(match template.usage {
+            Usage::Client => CLIENT_AUTH,
+            Usage::Server => SERVER_AUTH,
+        });
+        let subject = name::written(&template.organizations, None, &template.common_name);
+        self.sign(&subject, Period::from_now(now, template.lifetime)?, key.public_der(), &usages, &names)
+    }
+
+    /// Issues the certificate that was asked for (CS-61 to CS-67): for the time that was asked for, at most for `longest`.
+    /// Of the request count the subject, the key and the names; the usages come with it. Who calls this has seen to it
+    /// that somebody approved.
+    ///
+    /// # Errors
+    /// The authority has expired, or the subject cannot be written.
+    pub fn issue_requested(
+        &self,
+        request: &Csr,
+        usages: &Usages,
+        lifetime: Option<Duration>,
+        longest: Duration,
+        now: SystemTime,
+    ) -> Result<CertificateDer<'static>, CaError> {
+        let period = Period::of_request(now, lifetime, longest, self.not_after)?;
+        let subject = request.subject().issued().ok_or(CaError::Subject)?;
+        self.sign(&subject, period, request.public_key_der(), usages, request.names())
+    }
+
+    fn sign(
+        &self,
+        subject: &[u8],
+        period: Period,
+        public_key: &[u8],
+        usages: &Usages,
+        names: &Names,
+    ) -> Result<CertificateDer<'static>, CaError> {
+        let mut extensions: Vec<Vec<u8>> = issue::usages(usages).collect();
+        extensions.push(issue::basic_constraints(false));
+        extensions.extend(self.key_identifier.as_deref().map(issue::authority_key_identifier));
+        extensions.extend(issue::subject_alt_names(names, subject));
+        let contents = Contents { issuer: &self.subject, subject, period, public_key };
+        contents.sign(&extensions, &self.key)
     }
 
     /// The authority's own certificate.
@@ -223,153 +244,10 @@ impl CertificateAuthority {
     }
 }
 
-/// A certificate of this profile for a public key, signed.
-///
-/// # Errors
-/// See [`CaError`].
-pub(crate) fn build(
-    profile: impl BuilderProfile,
-    signer: &KeyPair,
-    public_key: &[u8],
-    now: SystemTime,
-    lifetime: Duration,
-) -> Result<CertificateDer<'static>, CaError> {
-    let validity = Validity::new(time(now.checked_sub(BACKDATE))?, time(now.checked_add(lifetime))?);
-    let public_key = SubjectPublicKeyInfoOwned::from_der(public_key)?;
-    let signer = Signer(signer);
-    let mut builder = CertificateBuilder::new(profile, serial_number()?, validity, public_key)?;
-    let signed = builder.finalize(&signer)?;
-    let signature = BitString::from_bytes(&signer.0.sign(&signed)?)?;
-    let certificate = builder.assemble(signature, &signer)?;
-    Ok(CertificateDer::from(certificate.to_der()?))
-}
-
-fn time(at: Option<SystemTime>) -> Result<Time, CaError> {
-    let at = at.ok_or_else(|| CaError::Build("the time is out of range".to_owned()))?;
-    Ok(Time::try_from(at)?)
-}
-
-/// 127 random bits.
-fn serial_number() -> Result<SerialNumber, CaError> {
-    let mut bytes = [0; 16];
-    rand::fill(&mut bytes).map_err(|_| KeyError::Generate)?;
-    let [first, ..] = &mut bytes;
-    // Positive, and never with a leading zero byte.
-    *first = (*first & 0x7f) | 0x40;
-    Ok(SerialNumber::new(&bytes)?)
-}
-
-/// A name with the organizations before the common name, one part each, so that their order is kept.
-fn name(common_name: &str, organizations: &[String]) -> Result<Name, CaError> {
-    let mut parts = RdnSequence::default();
-    let organizations = organizations.iter().map(|o| (ORGANIZATION, o.as_str()));
-    for (oid, text) in organizations.chain([(COMMON_NAME, common_name)]) {
-        let value = Any::encode_from(&Utf8StringRef::new(text)?)?;
-        let part = SetOfVec::try_from(vec![AttributeTypeAndValue { oid, value }])?;
-        parts.push(RelativeDistinguishedName::from(part));
-    }
-    Ok(Name::from_der(&parts.to_der()?)?)
-}
-
-/// What goes into a certificate beside the key.
-struct Profile {
-    subject: Name,
-    issuer: Name,
-    alternative_names: Vec<GeneralName>,
-    authority: Authority,
-}
-
-/// Who signs.
-enum Authority {
-    /// The certificate signs itself: it is an authority.
-    Itself,
-    /// An authority signs it for one use.
-    Other { key_identifier: Option<Vec<u8>>, usage: Usage },
-}
-
-impl BuilderProfile for Profile {
-    fn get_issuer(&self, _subject: &Name) -> Name {
-        self.issuer.clone()
-    }
-
-    fn get_subject(&self) -> Name {
-        self.subject.clone()
-    }
-
-    fn build_extensions(
-        &self,
-        key: SubjectPublicKeyInfoRef<'_>,
-        _issuer_key: SubjectPublicKeyInfoRef<'_>,
-        tbs: &TbsCertificate,
-    ) -> x509_cert::builder::Result<Vec<Extension>> {
-        let mut extensions = Vec::new();
-        let subject = tbs.subject();
-        let is_authority = matches!(self.authority, Authority::Itself);
-        let usages = if is_authority {
-            KeyUsages::KeyCertSign | KeyUsages::CRLSign | KeyUsages::DigitalSignature
-        } else {
-            KeyUsages::DigitalSignature.into()
-        };
-        extensions.push(KeyUsage(usages).to_extension(subject, &extensions)?);
-        let constraints = BasicConstraints { ca: is_authority, path_len_constraint: None };
-        extensions.push(constraints.to_extension(subject, &extensions)?);
-        match &self.authority {
-            Authority::Itself => {
-                extensions
-                    .push(SubjectKeyIdentifier(key_identifier(key)?).to_extension(subject, &extensions)?);
-            }
-            Authority::Other { key_identifier, usage } => {
-                let purpose = match usage {
-                    Usage::Client => CLIENT_AUTH,
-                    Usage::Server => SERVER_AUTH,
-                };
-                extensions.push(ExtendedKeyUsage(vec![purpose]).to_extension(subject, &extensions)?);
-                if let Some(identifier) = key_identifier {
-                    let authority = AuthorityKeyIdentifier {
-                        key_identifier: Some(OctetString::new(identifier.as_slice())?),
-                        ..AuthorityKeyIdentifier::default()
-                    };
-                    extensions.push(authority.to_extension(subject, &extensions)?);
-                }
-            }
-        }
-        if !self.alternative_names.is_empty() {
-            let names = SubjectAltName(self.alternative_names.clone());
-            extensions.push(names.to_extension(subject, &extensions)?);
-        }
-        Ok(extensions)
-    }
-}
-
 /// The first 160 bits of the hash of the public key.
-pub(crate) fn key_identifier(key: SubjectPublicKeyInfoRef<'_>) -> x509_cert::builder::Result<OctetString> {
-    let hash = digest(&SHA256, key.subject_public_key.raw_bytes());
-    let short: Vec<u8> = hash.as_ref().iter().copied().take(20).collect();
-    Ok(OctetString::new(short)?)
-}
-
-/// Our key in the shape that the certificate builder wants.
-struct Signer<'a>(&'a KeyPair);
-
-#[derive(Clone)]
-struct PublicKey(Vec<u8>);
-
-impl Keypair for Signer<'_> {
-    type VerifyingKey = PublicKey;
-
-    fn verifying_key(&self) -> PublicKey {
-        PublicKey(self.0.public_der().to_vec())
-    }
-}
-
-impl EncodePublicKey for PublicKey {
-    fn to_public_key_der(&self) -> x509_cert::spki::Result<Document> {
-        Ok(Document::try_from(self.0.clone())?)
-    }
-}
-
-impl DynSignatureAlgorithmIdentifier for Signer<'_> {
-    fn signature_algorithm_identifier(&self) -> x509_cert::spki::Result<AlgorithmIdentifierOwned> {
-        Ok(self.0.signature_algorithm())
-    }
+fn key_identifier(public_key: &[u8]) -> Result<Vec<u8>, CaError> {
+    let mut fields = only(public_key)?.children(Tag::Sequence)?;
+    let _algorithm = fields.required()?;
+    let hash = digest(&SHA256, fields.required()?.decode::<BitString>()?.raw_bytes());
+    Ok(hash.as_ref().iter().copied().take(20).collect())
 }

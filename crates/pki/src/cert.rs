@@ -19,11 +19,8 @@ use crate::der::only;
 use crate::key::KeyPair;
 use crate::name::{Subject, SubjectError};
 use crate::pem;
+use crate::usage::{ANY as ANY_USAGE, CLIENT_AUTH};
 
-/// `1.3.6.1.5.5.7.3.2`
-const CLIENT_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.2");
-/// `2.5.29.37.0`
-const ANY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37.0");
 const EXTENDED_KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37");
 const SUBJECT_KEY_IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.14");
 

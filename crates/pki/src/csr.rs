@@ -2,17 +2,16 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use rustls_pki_types::SignatureVerificationAlgorithm;
-use webpki::aws_lc_rs as algorithms;
 use x509_cert::der::asn1::{BitString, ObjectIdentifier};
-use x509_cert::der::{Encode, Tag, TagNumber};
-use x509_cert::ext::Extension;
-use x509_cert::ext::pkix::ExtendedKeyUsage;
-use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
+use x509_cert::der::{Tag, TagNumber};
+use x509_cert::ext::pkix::BasicConstraints;
 
-use crate::der::{Element, only};
+use crate::der::{Element, Elements, only};
 use crate::name::{Subject, SubjectError};
 use crate::pem;
+use crate::signature::PublicKey;
+pub use crate::signature::{Hash, KeyKind, SignatureKind};
+use crate::uri::is_uri;
 
 /// The largest request that is looked at. Bytes of PEM. A request for a certificate with a hundred names and an RSA key of
 /// 8192 bits has about a sixth of that.
@@ -23,30 +22,7 @@ pub const MAX_NAMES: usize = 1000;
 const LABEL: &str = "CERTIFICATE REQUEST";
 const EXTENSION_REQUEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.14");
 const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
-const EXTENDED_KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37");
-
-/// The signatures that prove possession of a key. RSA from 2048 bits on.
-static SIGNATURES: &[&dyn SignatureVerificationAlgorithm] = &[
-    algorithms::ECDSA_P256_SHA256,
-    algorithms::ECDSA_P256_SHA384,
-    algorithms::ECDSA_P256_SHA512,
-    algorithms::ECDSA_P384_SHA256,
-    algorithms::ECDSA_P384_SHA384,
-    algorithms::ECDSA_P384_SHA512,
-    algorithms::ECDSA_P521_SHA256,
-    algorithms::ECDSA_P521_SHA384,
-    algorithms::ECDSA_P521_SHA512,
-    algorithms::ED25519,
-    algorithms::RSA_PKCS1_2048_8192_SHA256,
-    algorithms::RSA_PKCS1_2048_8192_SHA256_ABSENT_PARAMS,
-    algorithms::RSA_PKCS1_2048_8192_SHA384,
-    algorithms::RSA_PKCS1_2048_8192_SHA384_ABSENT_PARAMS,
-    algorithms::RSA_PKCS1_2048_8192_SHA512,
-    algorithms::RSA_PKCS1_2048_8192_SHA512_ABSENT_PARAMS,
-    algorithms::RSA_PSS_2048_8192_SHA256_LEGACY_KEY,
-    algorithms::RSA_PSS_2048_8192_SHA384_LEGACY_KEY,
-    algorithms::RSA_PSS_2048_8192_SHA512_LEGACY_KEY,
-];
+const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.19");
 
 /// A certificate request that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,7 +48,13 @@ pub enum CsrError {
     /// Too many names.
     #[error("the request has more than {MAX_NAMES} subject alternative names")]
     TooManyNames,
-    /// A kind of key or signature that is not supported, or an RSA key below 2048 bits.
+    /// An extension is asked for twice.
+    #[error("the request asks for the extension {0} twice")]
+    Twice(ObjectIdentifier),
+    /// A URI that is none.
+    #[error("the request has the URI {0:?}, which cannot be read")]
+    Uri(String),
+    /// A kind of key or signature that is not supported.
     #[error("the kind or size of the request's key, or its signature algorithm, is not supported")]
     UnsupportedAlgorithm,
 }
@@ -80,22 +62,47 @@ pub enum CsrError {
 /// A request whose signature nobody has checked: good for comparing names (NR-99), never for signing.
 #[derive(Clone, Debug)]
 pub struct UncheckedCsr {
-    csr: Csr,
+    subject: Subject,
+    public_key_der: Vec<u8>,
+    names: Names,
+    extensions: Vec<RequestedExtension>,
+    has_trailing_data: bool,
     /// The signed bytes.
     signed: Vec<u8>,
-    algorithm: AlgorithmIdentifierOwned,
-    signature: BitString,
-    public_key: SubjectPublicKeyInfoOwned,
+    signature: Vec<u8>,
+    signature_kind: Option<SignatureKind>,
+    key: Option<PublicKey>,
 }
 
 /// A certificate request whose signature was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Csr {
     subject: Subject,
-    subject_der: Vec<u8>,
     public_key_der: Vec<u8>,
     names: Names,
-    extended_key_usage: Vec<String>,
+    extensions: Vec<RequestedExtension>,
+    has_trailing_data: bool,
+    key: KeyKind,
+    signature: SignatureKind,
+}
+
+/// An extension that is asked for. Kubernetes goes by `spec.usages` and takes over subject alternative names alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestedExtension {
+    /// Which one, as `2.5.29.17`.
+    pub oid: String,
+    /// Whether a reader who does not know it is to refuse the certificate.
+    pub is_critical: bool,
+    /// What it says, in DER.
+    pub value: Vec<u8>,
+}
+
+impl RequestedExtension {
+    /// Whether these are basic constraints that ask for a certificate authority. What cannot be read asks for one.
+    pub fn asks_for_authority(&self) -> bool {
+        let constraints = || only(&self.value)?.decode::<BasicConstraints>();
+        self.oid == BASIC_CONSTRAINTS.to_string() && constraints().map_or(true, |found| found.ca)
+    }
 }
 
 /// The subject alternative names of a request, by kind.
@@ -128,56 +135,45 @@ impl UncheckedCsr {
         if text.len() > MAX_PEM_BYTES {
             return Err(CsrError::TooLarge);
         }
-        let block = pem::first(text).ok_or(CsrError::NoPem)?;
+        let (block, rest) = pem::first_and_rest(text).ok_or(CsrError::NoPem)?;
         if block.label != LABEL {
             return Err(CsrError::Label(block.label));
         }
+        // Go lets more stand at the end of a SEQUENCE than it knows.
         let mut request = only(&block.der)?.children(Tag::Sequence)?;
         let info = request.required()?;
-        let algorithm = request.required()?.decode()?;
-        let signature = request.required()?.decode()?;
-        if request.optional()?.is_some() {
-            return Err(trailing());
-        }
+        let signature_kind = SignatureKind::read(&request.required()?)?;
+        let signature = request.required()?.decode::<BitString>()?;
 
         let mut fields = info.children(Tag::Sequence)?;
         fields.required()?.tag().assert_eq(Tag::Integer)?;
-        let subject = fields.required()?;
+        let subject = only(fields.required()?.raw)?;
         subject.tag().assert_eq(Tag::Sequence)?;
         let public_key = fields.required()?;
-        let mut extensions = Vec::new();
-        while let Some(field) = fields.optional()? {
-            field.tag().assert_eq(Tag::ContextSpecific { constructed: true, number: TagNumber(0) })?;
-            let mut attributes = crate::der::Elements::of(field.contents())?;
-            while let Some(attribute) = attributes.optional()? {
-                extensions.extend(requested_extensions(&attribute)?);
-            }
-        }
+        let attributes = fields.required()?;
+        attributes.tag().assert_eq(Tag::ContextSpecific { constructed: true, number: TagNumber(0) })?;
 
-        let mut csr = Csr {
-            subject: Subject::read(subject.contents())?,
-            subject_der: subject.raw.to_vec(),
-            public_key_der: public_key.raw.to_vec(),
-            names: Names::default(),
-            extended_key_usage: Vec::new(),
-        };
-        for extension in extensions {
-            let value = extension.extn_value.as_bytes();
-            match extension.extn_id {
-                SUBJECT_ALT_NAME => csr.names.read(value)?,
-                EXTENDED_KEY_USAGE => {
-                    let usages = only(value)?.decode::<ExtendedKeyUsage>()?;
-                    csr.extended_key_usage = usages.0.iter().map(ToString::to_string).collect();
-                }
-                _ => {}
-            }
+        let extensions = requested_extensions(attributes.contents())?;
+        let mut names = Names::default();
+        for extension in extensions.iter().filter(|extension| extension.oid == SUBJECT_ALT_NAME.to_string()) {
+            names.read(&extension.value)?;
         }
-        Ok(Self { signed: info.raw.to_vec(), algorithm, signature, public_key: public_key.decode()?, csr })
+        Ok(Self {
+            subject: Subject::of_request(subject.contents())?,
+            public_key_der: public_key.raw.to_vec(),
+            names,
+            extensions,
+            has_trailing_data: !rest.trim_ascii().is_empty(),
+            signed: info.raw.to_vec(),
+            signature: signature.as_bytes().ok_or(CsrError::Signature)?.to_vec(),
+            signature_kind,
+            key: PublicKey::read(&public_key)?,
+        })
     }
 
     /// The subject that is asked for.
     pub fn subject(&self) -> &Subject {
-        &self.csr.subject
+        &self.subject
     }
 
     /// Checks that the request is signed with the key that it is for.
@@ -185,21 +181,21 @@ impl UncheckedCsr {
     /// # Errors
     /// A wrong signature, or a kind or size of key that is not supported.
     pub fn check(self) -> Result<Csr, CsrError> {
-        let signature_id = identifier(&self.algorithm)?;
-        let key_id = identifier(&self.public_key.algorithm)?;
-        let signature = self.signature.as_bytes().ok_or(CsrError::Signature)?;
-        let key = self.public_key.subject_public_key.as_bytes().ok_or(CsrError::Signature)?;
-        let mut candidates = SIGNATURES
-            .iter()
-            .filter(|a| *a.signature_alg_id() == *signature_id && *a.public_key_alg_id() == *key_id)
-            .peekable();
-        if candidates.peek().is_none() {
+        let (Some(key), Some(kind)) = (&self.key, self.signature_kind) else {
             return Err(CsrError::UnsupportedAlgorithm);
+        };
+        if !key.has_signed(kind, &self.signed, &self.signature) {
+            return Err(CsrError::Signature);
         }
-        if candidates.any(|a| a.verify_signature(key, &self.signed, signature).is_ok()) {
-            return Ok(self.csr);
-        }
-        Err(CsrError::Signature)
+        Ok(Csr {
+            key: key.kind(),
+            signature: kind,
+            subject: self.subject,
+            public_key_der: self.public_key_der,
+            names: self.names,
+            extensions: self.extensions,
+            has_trailing_data: self.has_trailing_data,
+        })
     }
 }
 
@@ -217,11 +213,6 @@ impl Csr {
         &self.subject
     }
 
-    /// The subject as it was written: a DER SEQUENCE.
-    pub fn subject_der(&self) -> &[u8] {
-        &self.subject_der
-    }
-
     /// The key that the certificate is for: a DER SubjectPublicKeyInfo.
     pub fn public_key_der(&self) -> &[u8] {
         &self.public_key_der
@@ -232,50 +223,85 @@ impl Csr {
         &self.names
     }
 
-    /// The extended key usages that the request itself asks for, as dotted object identifiers. Kubernetes goes by
-    /// `spec.usages` instead.
-    pub fn extended_key_usage(&self) -> &[String] {
-        &self.extended_key_usage
+    /// The extensions that are asked for, in order; none twice.
+    pub fn extensions(&self) -> &[RequestedExtension] {
+        &self.extensions
+    }
+
+    /// Whether anything but white space follows the first PEM block. Kubernetes passes it over; who stores it may be made
+    /// to carry another request for somebody who reads on.
+    pub fn has_trailing_data(&self) -> bool {
+        self.has_trailing_data
+    }
+
+    /// The kind of the key.
+    pub fn key(&self) -> KeyKind {
+        self.key
+    }
+
+    /// How the request is signed.
+    pub fn signature(&self) -> SignatureKind {
+        self.signature
     }
 }
 
-fn trailing() -> CsrError {
-    CsrError::Der(x509_cert::der::ErrorKind::Failed.into())
+/// What the attributes ask for. One that cannot be read is passed over, as in Go.
+fn requested_extensions(attributes: &[u8]) -> Result<Vec<RequestedExtension>, CsrError> {
+    let mut found: Vec<RequestedExtension> = Vec::new();
+    let mut attributes = Elements::of(attributes)?;
+    while let Some(attribute) = attributes.optional()? {
+        let Some(value) = extension_request(&attribute) else { continue };
+        let mut extensions = only(&value)?.children(Tag::Sequence)?;
+        while let Some(extension) = extensions.optional()? {
+            let mut fields = extension.children(Tag::Sequence)?;
+            let id = fields.required()?.decode::<ObjectIdentifier>()?;
+            let mut value = fields.required()?;
+            let is_critical = value.tag() == Tag::Boolean && value.decode::<bool>()?;
+            if value.tag() == Tag::Boolean {
+                value = fields.required()?;
+            }
+            value.tag().assert_eq(Tag::OctetString)?;
+            let oid = id.to_string();
+            if found.iter().any(|other| other.oid == oid) {
+                return Err(CsrError::Twice(id));
+            }
+            found.push(RequestedExtension { oid, is_critical, value: value.contents().to_vec() });
+        }
+    }
+    Ok(found)
 }
 
-/// An algorithm identifier as the verification library compares it: the contents, without the SEQUENCE around.
-fn identifier(algorithm: &AlgorithmIdentifierOwned) -> Result<Vec<u8>, CsrError> {
-    let der = algorithm.to_der()?;
-    Ok(only(&der)?.contents().to_vec())
-}
-
-fn requested_extensions(attribute: &Element<'_>) -> Result<Vec<Extension>, CsrError> {
-    let mut pair = attribute.children(Tag::Sequence)?;
-    if pair.required()?.decode::<ObjectIdentifier>()? != EXTENSION_REQUEST {
-        return Ok(Vec::new());
-    }
-    let mut values = pair.required()?.children(Tag::Set)?;
-    let mut extensions = Vec::new();
-    while let Some(value) = values.optional()? {
-        extensions.extend(value.decode::<Vec<Extension>>()?);
-    }
-    Ok(extensions)
+/// The first value of an attribute that asks for extensions.
+fn extension_request(attribute: &Element<'_>) -> Option<Vec<u8>> {
+    let mut pair = attribute.children(Tag::Sequence).ok()?;
+    let oid = pair.required().ok()?.decode::<ObjectIdentifier>().ok()?;
+    let mut values = pair.required().ok()?.children(Tag::Set).ok()?;
+    let first = values.required().ok()?.raw.to_vec();
+    while values.optional().ok()?.is_some() {}
+    (oid == EXTENSION_REQUEST).then_some(first)
 }
 
 impl Names {
     fn read(&mut self, extension: &[u8]) -> Result<(), CsrError> {
-        let mut names = only(extension)?.children(Tag::Sequence)?;
+        let outer = Elements::of(extension)?.required()?;
+        let mut names = outer.children(Tag::Sequence)?;
         let mut count = 0;
         while let Some(name) = names.optional()? {
             count += 1;
             if count > MAX_NAMES {
                 return Err(CsrError::TooManyNames);
             }
-            let Tag::ContextSpecific { number, .. } = name.tag() else { return Err(trailing()) };
+            let Tag::ContextSpecific { number, constructed: false } = name.tag() else { continue };
             match number.value() {
                 1 => self.email.push(ascii(name.contents())?),
                 2 => self.dns.push(ascii(name.contents())?),
-                6 => self.uri.push(ascii(name.contents())?),
+                6 => {
+                    let uri = ascii(name.contents())?;
+                    if !is_uri(&uri) {
+                        return Err(CsrError::Uri(uri));
+                    }
+                    self.uri.push(uri);
+                }
                 7 => self.ip.push(address(name.contents())?),
                 _ => {}
             }

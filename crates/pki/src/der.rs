@@ -1,6 +1,6 @@
-//! Walking DER element by element, in the order in which it was written. Nothing is sorted, nothing re-encoded.
+//! DER, element by element, in the order in which it is written: reading sorts nothing and encodes nothing anew.
 
-use x509_cert::der::asn1::AnyRef;
+use x509_cert::der::asn1::{AnyRef, ObjectIdentifier};
 use x509_cert::der::{Decode, Error, Reader, SliceReader, Tag, Tagged};
 
 /// An element together with the bytes that it was read from, header included.
@@ -60,4 +60,39 @@ impl<'a> Elements<'a> {
 /// The one element that the bytes are. Bytes after it are an error.
 pub(crate) fn only(bytes: &[u8]) -> Result<Element<'_>, Error> {
     Ok(Element { raw: bytes, any: AnyRef::from_der(bytes)? })
+}
+
+/// Writes one element. All lengths that a certificate can have fit into four bytes.
+pub(crate) fn element(tag: u8, contents: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(contents.len() + 6);
+    out.push(tag);
+    match u8::try_from(contents.len()) {
+        Ok(short) if short < 0x80 => out.push(short),
+        _ => {
+            let bytes = contents.len().to_be_bytes();
+            let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+            let significant = bytes.get(zeros..).unwrap_or_default();
+            out.push(0x80 | u8::try_from(significant.len()).unwrap_or(0x7f));
+            out.extend_from_slice(significant);
+        }
+    }
+    out.extend_from_slice(contents);
+    out
+}
+
+/// Writes an element made of others.
+pub(crate) fn element_of(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    element(tag, &parts.concat())
+}
+
+/// The tag of a SEQUENCE.
+pub(crate) const SEQUENCE: u8 = 0x30;
+/// The tag of a SET.
+pub(crate) const SET: u8 = 0x31;
+/// The tag of an OBJECT IDENTIFIER.
+const OID: u8 = 0x06;
+
+/// Writes an object identifier.
+pub(crate) fn oid(oid: ObjectIdentifier) -> Vec<u8> {
+    element(OID, oid.as_bytes())
 }

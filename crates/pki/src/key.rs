@@ -6,7 +6,7 @@ use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING,
-    EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
+    EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
 };
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -29,7 +29,7 @@ pub enum KeyError {
     Pem(String),
     /// A kind of key that is not supported.
     #[error(
-        "not a private key that can be used here: need ECDSA P-256, P-384 or P-521, or RSA of at least {MIN_RSA_BITS} bits"
+        "not a private key that can be used here: need ECDSA P-256, P-384 or P-521, Ed25519, or RSA of at least {MIN_RSA_BITS} bits"
     )]
     Unsupported,
     /// Signing failed.
@@ -46,6 +46,7 @@ pub struct KeyPair {
 
 enum Inner {
     Ecdsa(EcdsaKeyPair, &'static str),
+    Ed25519(Ed25519KeyPair),
     Rsa(RsaKeyPair),
 }
 
@@ -55,6 +56,7 @@ static CURVES: [(&EcdsaSigningAlgorithm, &str); 3] = [
     (&ECDSA_P384_SHA384_ASN1_SIGNING, "1.2.840.10045.4.3.3"),
     (&ECDSA_P521_SHA512_ASN1_SIGNING, "1.2.840.10045.4.3.4"),
 ];
+const ED25519: &str = "1.3.101.112";
 const SHA256_WITH_RSA: &str = "1.2.840.113549.1.1.11";
 
 impl KeyPair {
@@ -80,6 +82,11 @@ impl KeyPair {
                 return Self::of(Inner::Ecdsa(key, oid), private);
             }
         }
+        if let PrivateKeyDer::Pkcs8(der) = &private
+            && let Ok(key) = Ed25519KeyPair::from_pkcs8(der.secret_pkcs8_der())
+        {
+            return Self::of(Inner::Ed25519(key), private);
+        }
         let rsa = match &private {
             PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()),
             other => RsaKeyPair::from_pkcs8(other.secret_der()),
@@ -93,6 +100,7 @@ impl KeyPair {
     fn of(inner: Inner, private: PrivateKeyDer<'static>) -> Result<Self, KeyError> {
         let public = match &inner {
             Inner::Ecdsa(key, _) => AsDer::<PublicKeyX509Der<'_>>::as_der(key.public_key()),
+            Inner::Ed25519(key) => AsDer::<PublicKeyX509Der<'_>>::as_der(key.public_key()),
             Inner::Rsa(key) => AsDer::<PublicKeyX509Der<'_>>::as_der(key.public_key()),
         };
         let public = public.map_err(|_| KeyError::Unsupported)?.as_ref().to_vec();
@@ -122,7 +130,7 @@ impl KeyPair {
     pub(crate) fn to_pkcs8(&self) -> Option<Vec<u8>> {
         match &self.inner {
             Inner::Ecdsa(key, _) => Some(key.to_pkcs8v1().ok()?.as_ref().to_vec()),
-            Inner::Rsa(_) => None,
+            Inner::Ed25519(_) | Inner::Rsa(_) => None,
         }
     }
 
@@ -138,6 +146,7 @@ impl KeyPair {
             Inner::Ecdsa(key, _) => {
                 Ok(key.sign(&random, message).map_err(|_| KeyError::Sign)?.as_ref().to_vec())
             }
+            Inner::Ed25519(key) => Ok(key.sign(message).as_ref().to_vec()),
             Inner::Rsa(key) => {
                 let mut signature = vec![0; key.public_modulus_len()];
                 key.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature).map_err(|_| KeyError::Sign)?;
@@ -150,6 +159,9 @@ impl KeyPair {
         match self.inner {
             Inner::Ecdsa(_, oid) => {
                 AlgorithmIdentifierOwned { oid: ObjectIdentifier::new_unwrap(oid), parameters: None }
+            }
+            Inner::Ed25519(_) => {
+                AlgorithmIdentifierOwned { oid: ObjectIdentifier::new_unwrap(ED25519), parameters: None }
             }
             Inner::Rsa(_) => AlgorithmIdentifierOwned {
                 oid: ObjectIdentifier::new_unwrap(SHA256_WITH_RSA),

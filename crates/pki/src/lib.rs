@@ -10,11 +10,15 @@ pub mod ca;
 pub mod cert;
 pub mod csr;
 mod der;
+mod issue;
 pub mod jwt;
 pub mod key;
 pub mod name;
 pub mod pem;
+mod signature;
 pub mod tls;
+mod uri;
+pub mod usage;
 
 use aws_lc_rs::digest::{SHA256, digest};
 

@@ -1,13 +1,14 @@
 //! Distinguished names, read in the order in which they were written.
 
+use std::borrow::Cow;
+
 use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::der::{Error, Tag};
 
-use crate::der::Elements;
+use crate::der::{self, Elements};
 
 pub(crate) const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 pub(crate) const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
-pub(crate) const ORGANIZATIONAL_UNIT: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.11");
 /// The user id of a client certificate (AN-44).
 pub(crate) const USER_ID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.57683.2");
 
@@ -22,6 +23,8 @@ struct Attribute {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
     attributes: Vec<Attribute>,
+    /// Whether a text was not what it should be, and has signs in it that stand for others.
+    is_lossy: bool,
 }
 
 /// An attribute of a subject that cannot be used.
@@ -33,6 +36,9 @@ pub enum SubjectError {
     /// An attribute that matters is not text.
     #[error("the subject's {0} is not a string")]
     NotText(&'static str),
+    /// A string of characters that its type does not have.
+    #[error("the subject has a string that is not valid for its type")]
+    Text,
     /// More than one user id, or an empty one (AN-44).
     #[error("the subject's user id must be one string that is not empty")]
     UserId,
@@ -55,7 +61,7 @@ impl Subject {
                 attributes.push(Attribute { oid, value: text(value.tag(), value.contents()) });
             }
         }
-        Ok(Self { attributes })
+        Ok(Self { attributes, is_lossy: false })
     }
 
     fn values(
@@ -99,16 +105,134 @@ impl Subject {
     }
 }
 
+/// The standard attributes that an issued certificate takes over, in the order in which it has them (CS-69). All values
+/// of one of the first seven stand in one part of the name, of the last two the last value counts.
+static ISSUED: [(ObjectIdentifier, Keep); 9] = [
+    (ObjectIdentifier::new_unwrap("2.5.4.6"), Keep::All),
+    (ObjectIdentifier::new_unwrap("2.5.4.8"), Keep::All),
+    (ObjectIdentifier::new_unwrap("2.5.4.7"), Keep::All),
+    (ObjectIdentifier::new_unwrap("2.5.4.9"), Keep::All),
+    (ObjectIdentifier::new_unwrap("2.5.4.17"), Keep::All),
+    (ORGANIZATION, Keep::All),
+    (ObjectIdentifier::new_unwrap("2.5.4.11"), Keep::All),
+    (COMMON_NAME, Keep::Last),
+    (ObjectIdentifier::new_unwrap("2.5.4.5"), Keep::Last),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    All,
+    Last,
+}
+
+const PRINTABLE_STRING: u8 = 0x13;
+const UTF8_STRING: u8 = 0x0c;
+
+impl Subject {
+    /// Reads the name of a certificate request as Go does (CS-17): a string that its type does not allow spoils all; what
+    /// is no string does not count.
+    pub(crate) fn of_request(contents: &[u8]) -> Result<Self, SubjectError> {
+        let mut subject = Self::default();
+        let mut names = Elements::of(contents)?;
+        while let Some(set) = names.optional()? {
+            let mut members = set.children(Tag::Set)?;
+            while let Some(member) = members.optional()? {
+                let mut pair = member.children(Tag::Sequence)?;
+                let oid = pair.required()?.decode::<ObjectIdentifier>()?;
+                let value = pair.required()?;
+                let text = match value.tag() {
+                    // The bytes of T.61 are taken as they are.
+                    Tag::TeletexString => {
+                        let text = String::from_utf8_lossy(value.contents());
+                        subject.is_lossy |= matches!(text, Cow::Owned(_));
+                        text.into_owned()
+                    }
+                    tag if is_string(tag) => text(tag, value.contents()).ok_or(SubjectError::Text)?,
+                    _ => continue,
+                };
+                subject.attributes.push(Attribute { oid, value: Some(text) });
+            }
+        }
+        Ok(subject)
+    }
+
+    /// The name as an issued certificate has it: a DER SEQUENCE (CS-61, CS-69). Nothing when it has text that no
+    /// certificate can hold.
+    pub(crate) fn issued(&self) -> Option<Vec<u8>> {
+        if self.is_lossy {
+            return None;
+        }
+        let mut parts = Vec::new();
+        for (oid, keep) in ISSUED {
+            let mut values: Vec<&str> =
+                self.attributes.iter().filter(|a| a.oid == oid).filter_map(|a| a.value.as_deref()).collect();
+            if keep == Keep::Last {
+                values = values.pop().filter(|last| !last.is_empty()).into_iter().collect();
+            }
+            if !values.is_empty() {
+                parts.push(relative(oid, &values));
+            }
+        }
+        Some(der::element(der::SEQUENCE, &parts.concat()))
+    }
+}
+
+/// A name of the organizations, one part each so that their order is kept, of the unit, and the common name last.
+pub(crate) fn written(organizations: &[String], unit: Option<&str>, common_name: &str) -> Vec<u8> {
+    let organizations = organizations.iter().map(|o| (ORGANIZATION, o.as_str()));
+    let unit = unit.map(|unit| (ObjectIdentifier::new_unwrap("2.5.4.11"), unit));
+    let all = organizations.chain(unit).chain([(COMMON_NAME, common_name)]);
+    let parts: Vec<Vec<u8>> = all.map(|(oid, value)| relative(oid, &[value])).collect();
+    der::element(der::SEQUENCE, &parts.concat())
+}
+
+/// One part of a name: a SET of values of one type, in the order that DER wants.
+fn relative(oid: ObjectIdentifier, values: &[&str]) -> Vec<u8> {
+    let name = der::oid(oid);
+    let mut members: Vec<Vec<u8>> = values
+        .iter()
+        .map(|value| {
+            let tag = if value.bytes().all(is_printable) { PRINTABLE_STRING } else { UTF8_STRING };
+            der::element_of(der::SEQUENCE, &[&name, &der::element(tag, value.as_bytes())])
+        })
+        .collect();
+    members.sort();
+    der::element(der::SET, &members.concat())
+}
+
+/// Whether a character may stand in a PrintableString.
+fn is_printable(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b" '()+,-./:=?".contains(&byte)
+}
+
+fn is_string(tag: Tag) -> bool {
+    matches!(
+        tag,
+        Tag::BmpString
+            | Tag::Ia5String
+            | Tag::NumericString
+            | Tag::PrintableString
+            | Tag::TeletexString
+            | Tag::Utf8String
+    )
+}
+
 /// The text of a string type; nothing for any other type, or for bytes that the type does not allow.
 fn text(tag: Tag, bytes: &[u8]) -> Option<String> {
+    let ascii = |is_allowed: fn(u8) -> bool| {
+        bytes.iter().all(|byte| is_allowed(*byte)).then(|| bytes.iter().map(|b| char::from(*b)).collect())
+    };
     match tag {
         Tag::Utf8String => String::from_utf8(bytes.to_vec()).ok(),
-        Tag::PrintableString | Tag::Ia5String | Tag::NumericString => {
-            bytes.is_ascii().then(|| bytes.iter().map(|b| char::from(*b)).collect())
-        }
+        // `*` and `&` should not be there, and often are.
+        Tag::PrintableString => ascii(|byte| is_printable(byte) || byte == b'*' || byte == b'&'),
+        Tag::Ia5String => ascii(|byte| byte.is_ascii()),
+        Tag::NumericString => ascii(|byte| byte.is_ascii_digit() || byte == b' '),
         // Latin-1 is what T.61 is taken for everywhere.
         Tag::TeletexString => Some(bytes.iter().map(|b| char::from(*b)).collect()),
         Tag::BmpString => {
+            // A terminator may stand at the end.
+            let bytes = bytes.strip_suffix(&[0, 0]).unwrap_or(bytes);
             let (units, rest) = bytes.as_chunks::<2>();
             if !rest.is_empty() {
                 return None;

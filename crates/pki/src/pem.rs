@@ -4,6 +4,8 @@
 //! first block than they do checks one request and lets another one pass (NR-99). Text around blocks is skipped, malformed
 //! blocks are skipped, header lines in front of the data are skipped (CS-17). One pass, in proportion to the text.
 
+use std::ops::ControlFlow;
+
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, PAD, STANDARD};
@@ -47,12 +49,41 @@ pub fn encode(label: &str, der: &[u8]) -> String {
 /// All blocks of a text.
 pub fn blocks(text: &[u8]) -> Vec<Block> {
     let mut blocks = Vec::new();
+    scan(text, |block, _| {
+        blocks.push(block);
+        ControlFlow::Continue(())
+    });
+    blocks
+}
+
+/// The first block of a text.
+pub fn first(text: &[u8]) -> Option<Block> {
+    first_and_rest(text).map(|(block, _)| block)
+}
+
+/// The first block of a text, and what follows it.
+pub fn first_and_rest(text: &[u8]) -> Option<(Block, &[u8])> {
+    let mut first = None;
+    scan(text, |block, end| {
+        first = Some((block, text.get(end..).unwrap_or_default()));
+        ControlFlow::Break(())
+    });
+    first
+}
+
+/// Tells each block, and where it ends.
+fn scan(text: &[u8], mut found: impl FnMut(Block, usize) -> ControlFlow<()>) {
     let mut open: Option<Open<'_>> = None;
+    let mut position = 0;
     for (number, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        position += line.len();
         // The end of a block has a line in front of it.
         let end = line.strip_prefix(END).filter(|_| number > 0);
-        if let Some(label) = end {
-            blocks.extend(open.take().and_then(|block| block.close(label)));
+        if let Some(label) = end
+            && let Some(block) = open.take().and_then(|block| block.close(label))
+            && found(block, position).is_break()
+        {
+            return;
         }
         let line = end.unwrap_or(line);
         if contains(line, BEGIN) {
@@ -62,12 +93,6 @@ pub fn blocks(text: &[u8]) -> Vec<Block> {
             block.take(line);
         }
     }
-    blocks
-}
-
-/// The first block of a text.
-pub fn first(text: &[u8]) -> Option<Block> {
-    blocks(text).into_iter().next()
 }
 
 /// A line without its end and the blanks before that. A carriage return is part of the end of a line, not of the text.

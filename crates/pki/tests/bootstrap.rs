@@ -58,7 +58,7 @@ fn openssl_accepts_the_chain_for_clients_and_for_nothing_else_nb_10_nb_15() {
         "issuer=OU=openshift,CN=kubelet-bootstrap-kubeconfig-signer"
     );
     let signer = folder.openssl("x509 -in ca.crt -noout -text").unwrap();
-    assert!(signer.contains("CA:TRUE, pathlen:0"), "{signer}");
+    assert!(signer.contains("CA:TRUE\n"), "{signer}");
     assert!(signer.contains("Digital Signature, Key Encipherment, Certificate Sign\n"), "{signer}");
     let leaf = folder.openssl("x509 -in client.crt -noout -text").unwrap();
     assert!(leaf.contains("CA:FALSE") && leaf.contains("TLS Web Client Authentication\n"), "{leaf}");

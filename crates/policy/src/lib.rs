@@ -4,11 +4,12 @@
 //! I/O, no async runtime, no TLS and no Kubernetes client in this crate, and there never will be. A decision takes
 //! references, returns a value, allocates nothing, never waits and never logs.
 //!
-//! The rules are numbered (`NA-`, `NR-`, `MP-`, `KA-`, `AC-`, `AB-`, `RB-`, `WH-`); each function names the ones that
+//! The rules are numbered (`NA-`, `NR-`, `MP-`, `KA-`, `AC-`, `AB-`, `RB-`, `WH-`, `CS-`, `NB-`); each function names the ones that
 //! it implements. Where we differ from Kubernetes on purpose the code says `DIVERGES:` and `docs/compatibility.md`
 //! lists it.
 
 pub mod abac;
+pub mod approval;
 pub mod chain;
 pub mod decision;
 pub mod engine;

@@ -39,7 +39,6 @@ const DUPLICATES: &[(&str, &str)] = &[
     ("base64", "jsonwebtoken, to base64 0.23"),
     ("getrandom", "kube-runtime, by ahash, to getrandom 0.4"),
     ("hashbrown", "kube-runtime, to hashbrown 0.17"),
-    ("signature", "jsonwebtoken, to signature 3"),
     ("syn", "zerocopy-derive, to syn 3; build time only"),
     ("thiserror", "cel, to thiserror 2"),
     ("thiserror-impl", "cel, to thiserror 2"),

@@ -7,6 +7,8 @@
     reason = "each test file uses a part of this, and a test that cannot be set up must stop at once"
 )]
 
+pub mod clock;
+
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,10 +17,15 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 pub struct Served(Child);
 
 impl Served {
-    /// The command that serves.
+    /// The command that serves, wherever there is room.
     pub fn command(data: &Path) -> Command {
+        Self::command_at(data, 0)
+    }
+
+    /// The command that serves at one port.
+    pub fn command_at(data: &Path, port: u16) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
-        command.args(["serve", "--secure-port", "0", "--data-dir"]).arg(data);
+        command.args(["serve", "--secure-port", &port.to_string(), "--data-dir"]).arg(data);
         command.env("RUST_LOG", "error");
         command
     }

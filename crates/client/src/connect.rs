@@ -1,0 +1,430 @@
+//! Connections to an API server: from kubeconfig files as kubectl finds them, from the files that a pod is given, or
+//! from parts.
+//!
+//! A connection can be made again from where it came: that is how a certificate that has been renewed comes into use.
+//! Proxies named by environment variables are not used.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kube::Config;
+use kube::config::{AuthInfo, Kubeconfig};
+use portcullis_pki::pem;
+
+/// How long making a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection that cannot be made from what is there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {why}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A kubeconfig does not say how to connect.
+    #[error("{origin}: {why}")]
+    Kubeconfig {
+        /// The file or files.
+        origin: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// There is nothing to connect with.
+    #[error("no API server to connect to: {looked}; name a kubeconfig with --kubeconfig or in KUBECONFIG")]
+    Nowhere {
+        /// Where was looked.
+        looked: String,
+    },
+    /// Parts that do not fit together.
+    #[error("cannot connect to {server}: {why}")]
+    Parts {
+        /// The server's URL.
+        server: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// What a connection is made of, when it comes from no file.
+#[derive(Clone)]
+pub struct Parts {
+    /// The URL of the API server, such as `https://10.0.0.1:6443`.
+    pub server: String,
+    /// The certificates that vouch for the server, in PEM form.
+    pub certificate_authority: Vec<u8>,
+    /// Who we are.
+    pub credential: Credential,
+}
+
+/// Who we say that we are.
+#[derive(Clone)]
+pub enum Credential {
+    /// Nobody.
+    Anonymous,
+    /// A certificate and its key, both in PEM form.
+    Certificate {
+        /// The certificate, and what leads from it to the authority.
+        certificate: Vec<u8>,
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// A bearer token.
+    Token(String),
+}
+
+/// Where a connection comes from, and comes from again.
+#[derive(Clone)]
+enum Source {
+    Kubeconfig { paths: Vec<PathBuf>, must_exist: bool, context: Option<String> },
+    InCluster,
+    Parts(Parts),
+}
+
+/// A connection to an API server. Clones are the same connection.
+#[derive(Clone)]
+pub struct Connection {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    source: Source,
+    live: ArcSwap<Live>,
+}
+
+/// What is in use now.
+struct Live {
+    client: kube::Client,
+    generation: u64,
+    fingerprint: [u8; 32],
+    server: String,
+    namespace: String,
+}
+
+impl Connection {
+    /// Connects as kubectl would: by the named file; else by the files that the environment variable `KUBECONFIG`
+    /// lists, those that exist, the first word on a name being the last; else by `~/.kube/config`; else, inside a pod,
+    /// by the pod's own files. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// A file that is broken, or nothing to connect with.
+    pub async fn infer(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Self, ConnectError> {
+        if let Some(path) = kubeconfig {
+            return Self::from_kubeconfig(path, context).await;
+        }
+        let (paths, looked) = usual_places(std::env::var_os("KUBECONFIG"), std::env::home_dir());
+        if paths.iter().any(|path| path.exists()) {
+            let context = context.map(str::to_owned);
+            return Self::from_source(Source::Kubeconfig { paths, must_exist: false, context }).await;
+        }
+        if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
+            return Err(ConnectError::Nowhere { looked });
+        }
+        Self::in_cluster().await
+    }
+
+    /// Connects by one kubeconfig file, and the named context of it or its current one.
+    ///
+    /// # Errors
+    /// A file that is not there or does not say how to connect.
+    pub async fn from_kubeconfig(path: &Path, context: Option<&str>) -> Result<Self, ConnectError> {
+        let paths = vec![path.to_owned()];
+        Self::from_source(Source::Kubeconfig { paths, must_exist: true, context: context.map(str::to_owned) })
+            .await
+    }
+
+    /// Connects by the files that a pod is given. The token is read again as it is renewed.
+    ///
+    /// # Errors
+    /// Files that are not there.
+    pub async fn in_cluster() -> Result<Self, ConnectError> {
+        Self::from_source(Source::InCluster).await
+    }
+
+    /// Connects by parts.
+    ///
+    /// # Errors
+    /// A URL, certificate or key that cannot be read, or a key that is not the certificate's.
+    pub async fn from_parts(parts: Parts) -> Result<Self, ConnectError> {
+        Self::from_source(Source::Parts(parts)).await
+    }
+
+    #[expect(
+        clippy::unused_async,
+        reason = "a client can be made inside a runtime only: callers must be in one"
+    )]
+    async fn from_source(source: Source) -> Result<Self, ConnectError> {
+        let live = source.connect(0)?;
+        Ok(Self { shared: Arc::new(Shared { source, live: ArcSwap::from_pointee(live) }) })
+    }
+
+    /// Reads the files again and, when they say something else than before, begins new connections: old ones end as
+    /// soon as nobody waits for an answer on them. Says whether there was a change.
+    ///
+    /// # Errors
+    /// Files that no longer say how to connect. The connection stays as it was.
+    #[expect(
+        clippy::unused_async,
+        reason = "a client can be made inside a runtime only: callers must be in one"
+    )]
+    pub async fn refresh(&self) -> Result<bool, ConnectError> {
+        let old = self.shared.live.load();
+        let new = self.shared.source.connect(old.generation + 1)?;
+        if new.fingerprint == old.fingerprint {
+            return Ok(false);
+        }
+        self.shared.live.store(Arc::new(new));
+        Ok(true)
+    }
+
+    /// The URL of the API server.
+    pub fn server(&self) -> String {
+        self.shared.live.load().server.clone()
+    }
+
+    /// The namespace for those who name none.
+    pub fn namespace(&self) -> String {
+        self.shared.live.load().namespace.clone()
+    }
+
+    /// The client in use now.
+    pub(crate) fn client(&self) -> kube::Client {
+        self.shared.live.load().client.clone()
+    }
+
+    /// Changes with every new client.
+    pub(crate) fn generation(&self) -> u64 {
+        self.shared.live.load().generation
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    /// Where to, never as whom.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("server", &self.server()).finish_non_exhaustive()
+    }
+}
+
+/// The files that kubectl reads when none is named, and how to say that there were none.
+fn usual_places(variable: Option<OsString>, home: Option<PathBuf>) -> (Vec<PathBuf>, String) {
+    let listed: Vec<PathBuf> =
+        variable.iter().flat_map(std::env::split_paths).filter(|path| !path.as_os_str().is_empty()).collect();
+    if !listed.is_empty() {
+        let looked = format!("of the files in KUBECONFIG, {}, none exists", list(&listed));
+        return (listed, looked);
+    }
+    let usual: Vec<PathBuf> = home.map(|home| home.join(".kube").join("config")).into_iter().collect();
+    let looked = format!("KUBECONFIG is not set, and there is no {}", list(&usual));
+    (usual, looked)
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    if names.is_empty() { "home directory".to_owned() } else { names.join(", ") }
+}
+
+impl Source {
+    fn connect(&self, generation: u64) -> Result<Live, ConnectError> {
+        let mut config = self.config()?;
+        self.load_identity(&mut config.auth_info)?;
+        if config.root_cert.as_ref().is_some_and(Vec::is_empty) {
+            return Err(self.refuse("there is no certificate in the certificate authority"));
+        }
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        // Callers know which of their requests may be sent twice.
+        config.default_retry = false;
+        let fingerprint = fingerprint(&config);
+        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let namespace = config.default_namespace.clone();
+        let client = kube::Client::try_from(config).map_err(|e| self.refuse(describe(&e)))?;
+        Ok(Live { client, generation, fingerprint, server, namespace })
+    }
+
+    fn config(&self) -> Result<Config, ConnectError> {
+        match self {
+            Self::Kubeconfig { paths, must_exist, context } => {
+                let kubeconfig = read(paths, *must_exist)?;
+                self.of_kubeconfig(kubeconfig, context.as_deref())
+            }
+            Self::InCluster => Config::incluster().map_err(|e| self.refuse(describe(&e))),
+            Self::Parts(parts) => {
+                let url = parts.server.parse().map_err(|e| self.refuse(format!("not a URL: {e}")))?;
+                let mut config = Config::new(url);
+                config.root_cert = Some(certificates(&parts.certificate_authority));
+                match &parts.credential {
+                    Credential::Anonymous => {}
+                    Credential::Certificate { certificate, key } => {
+                        config.auth_info.client_certificate_data = Some(STANDARD.encode(certificate));
+                        config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
+                    }
+                    Credential::Token(token) => config.auth_info.token = Some(token.clone().into()),
+                }
+                Ok(config)
+            }
+        }
+    }
+
+    fn of_kubeconfig(
+        &self,
+        mut kubeconfig: Kubeconfig,
+        context: Option<&str>,
+    ) -> Result<Config, ConnectError> {
+        let known: Vec<&str> = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
+        let named = context.or(kubeconfig.current_context.as_deref()).filter(|name| !name.is_empty());
+        let Some(name) = named else {
+            return Err(self.refuse("no current-context: name one of the contexts with --context"));
+        };
+        let Some(chosen) = kubeconfig.contexts.iter().find(|context| context.name == name) else {
+            let why = format!("there is no context {name:?}; there are: {}", known.join(", "));
+            return Err(self.refuse(why));
+        };
+        let cluster_name = chosen.context.as_ref().map(|context| context.cluster.clone()).unwrap_or_default();
+        let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == cluster_name);
+        let Some(cluster) = cluster.and_then(|cluster| cluster.cluster.clone()) else {
+            let why = format!("context {name:?} names the cluster {cluster_name:?}, which is not there");
+            return Err(self.refuse(why));
+        };
+        if cluster.server.as_deref().unwrap_or_default().is_empty() {
+            return Err(self.refuse(format!("cluster {cluster_name:?} has no server")));
+        }
+        let insecure = cluster.insecure_skip_tls_verify == Some(true);
+        if insecure
+            && (cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some())
+        {
+            let why = format!(
+                "cluster {cluster_name:?} has a certificate authority and insecure-skip-tls-verify: remove one"
+            );
+            return Err(self.refuse(why));
+        }
+        let proxy = cluster.proxy_url.filter(|url| !url.is_empty());
+        if let Some(proxy) = proxy {
+            return Err(self.refuse(format!(
+                "cluster {cluster_name:?} is behind the proxy {proxy}, and proxies are not supported"
+            )));
+        }
+        kubeconfig.current_context = Some(name.to_owned());
+        let mut config = Config::try_from(kubeconfig).map_err(|e| self.refuse(describe(&e)))?;
+        // Taken from the environment, without regard to what it excepts.
+        config.proxy_url = None;
+        Ok(config)
+    }
+
+    /// Reads certificate and key now, each file once: a pair in one file is never torn by a renewal, and whether
+    /// there is a change can be told.
+    fn load_identity(&self, user: &mut AuthInfo) -> Result<(), ConnectError> {
+        let certificate_file =
+            user.client_certificate.take().filter(|_| user.client_certificate_data.is_none());
+        let key_file = user.client_key.take().filter(|_| user.client_key_data.is_none());
+        let is_one_file = certificate_file == key_file;
+        if let Some(path) = certificate_file {
+            let text = read_file(Path::new(&path))?;
+            user.client_certificate_data = Some(STANDARD.encode(&text));
+            if is_one_file {
+                user.client_key_data = Some(STANDARD.encode(&text).into());
+            }
+        }
+        if let Some(path) = key_file.filter(|_| !is_one_file) {
+            user.client_key_data = Some(STANDARD.encode(read_file(Path::new(&path))?).into());
+        }
+        match (&user.client_certificate_data, &user.client_key_data) {
+            (Some(_), None) => Err(self.refuse("there is a client certificate, but no client key")),
+            (None, Some(_)) => Err(self.refuse("there is a client key, but no client certificate")),
+            _ => Ok(()),
+        }
+    }
+
+    fn refuse(&self, why: impl Into<String>) -> ConnectError {
+        let why = why.into();
+        match self {
+            Self::Kubeconfig { paths, .. } => ConnectError::Kubeconfig { origin: list(paths), why },
+            Self::InCluster => {
+                ConnectError::Kubeconfig { origin: "this pod's service account".to_owned(), why }
+            }
+            Self::Parts(parts) => ConnectError::Parts { server: parts.server.clone(), why },
+        }
+    }
+}
+
+/// Reads kubeconfig files as one; those that do not exist are skipped, unless they must.
+pub(crate) fn read(paths: &[PathBuf], must_exist: bool) -> Result<Kubeconfig, ConnectError> {
+    let mut merged = Kubeconfig::default();
+    for path in paths {
+        if !must_exist && !path.exists() {
+            continue;
+        }
+        // Its own error would show the line that cannot be read, which may be a key.
+        read_file(path)?;
+        let refuse = |why: String| ConnectError::Kubeconfig { origin: path.display().to_string(), why };
+        let next = Kubeconfig::read_from(path)
+            .map_err(|e| refuse(format!("not a kubeconfig: {}", first_line(&describe(&e)))))?;
+        merged = merged.merge(next).map_err(|e| refuse(describe(&e)))?;
+    }
+    Ok(merged)
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, ConnectError> {
+    fs::read(path).map_err(|e| ConnectError::File { path: path.to_owned(), why: e.to_string() })
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default()
+}
+
+/// The certificates of a PEM text.
+fn certificates(text: &[u8]) -> Vec<Vec<u8>> {
+    pem::blocks(text)
+        .into_iter()
+        .filter(|block| block.label == "CERTIFICATE")
+        .map(|block| block.der)
+        .collect()
+}
+
+/// An error with all that caused it, each said once.
+pub(crate) fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// What tells two connections apart.
+fn fingerprint(config: &Config) -> [u8; 32] {
+    let mut all = format!("{}\n{:?}\n", config.cluster_url, config.tls_server_name).into_bytes();
+    for certificate in config.root_cert.iter().flatten() {
+        all.extend_from_slice(certificate);
+    }
+    // The only form that shows the secrets in it.
+    all.extend(serde_json::to_vec(&config.auth_info).unwrap_or_default());
+    portcullis_pki::sha256(&all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_looked_for_where_kubectl_looks() {
+        let home = Some(PathBuf::from("/me"));
+        let usual = vec![PathBuf::from("/me/.kube/config")];
+        assert_eq!(usual_places(None, home.clone()).0, usual);
+        assert_eq!(usual_places(Some("".into()), home.clone()).0, usual);
+        assert_eq!(usual_places(Some("::".into()), home.clone()).0, usual);
+        assert_eq!(usual_places(Some("/a::/b".into()), home).0, [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!(usual_places(None, None).0, Vec::<PathBuf>::new());
+    }
+}

@@ -1,0 +1,330 @@
+//! One of several works, the others wait: leader election over a `coordination.k8s.io/v1` Lease, as Kubernetes' own
+//! controllers do it.
+//!
+//! Clocks of different machines are never compared: a lease is taken for abandoned when it has not changed for its own
+//! duration by the clock of the one who looks at it. A leader that cannot renew stops before anybody else may begin.
+
+mod election;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::call::{CallError, Resource};
+use crate::clock::Clock;
+use crate::connect::Connection;
+use crate::random::fraction;
+use election::{Election, Step};
+
+/// By how much of itself the wait of a candidate may be longer.
+const JITTER: f64 = 1.2;
+
+/// How a lease is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseConfig {
+    /// The namespace of the lease.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Who we are: different for each process that contends.
+    pub identity: String,
+    /// How long the others wait for a leader that they do not hear of. Whole seconds.
+    pub lease_duration: Duration,
+    /// How long a leader tries to renew before it stops. Shorter than `lease_duration`.
+    pub renew_deadline: Duration,
+    /// How long between two tries.
+    pub retry_period: Duration,
+    /// Whether a leader that ends gives the lease away, so that the next one need not wait.
+    pub release_on_exit: bool,
+}
+
+/// Times that do not fit together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LeaseConfigError(String);
+
+impl LeaseConfig {
+    /// Checks that a leader stops before another one may begin.
+    ///
+    /// # Errors
+    /// Says which of the times is wrong.
+    pub fn check(&self) -> Result<(), LeaseConfigError> {
+        let refuse = |why: &str| Err(LeaseConfigError(why.to_owned()));
+        if self.identity.is_empty() {
+            return refuse("the identity of a contender for a lease must not be empty");
+        }
+        if self.lease_duration.subsec_nanos() != 0 || self.lease_duration.is_zero() {
+            return refuse("the lease duration must be a whole number of seconds, at least one");
+        }
+        if self.renew_deadline >= self.lease_duration {
+            return refuse("the lease duration must be longer than the renew deadline");
+        }
+        if self.retry_period.is_zero() || self.renew_deadline <= self.retry_period.mul_f64(JITTER) {
+            return refuse(
+                "the renew deadline must be longer than 1.2 times the retry period, and that longer than nothing",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// How an election ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Led<T> {
+    /// The work is done.
+    Done(T),
+    /// The lease was lost, and the work stopped where it was.
+    Lost {
+        /// Why.
+        why: String,
+    },
+    /// It was asked to stop, and the work, if it had begun, stopped where it was.
+    Stopped,
+}
+
+/// What the one that works can ask before it does something that only one may do.
+#[derive(Clone)]
+pub struct Leadership {
+    clock: Arc<dyn Clock>,
+    /// Until when by the clock, in milliseconds that it has been running.
+    until: Arc<AtomicU64>,
+}
+
+impl Leadership {
+    /// Whether nobody else can hold the lease yet. The work of one who has lost it is stopped; this is for the moments
+    /// before that, and for machines that have been asleep.
+    pub fn holds(&self) -> bool {
+        millis(self.clock.running()) < self.until.load(Ordering::Acquire)
+    }
+
+    fn hold_until(&self, until: Duration) {
+        self.until.store(millis(until), Ordering::Release);
+    }
+}
+
+impl std::fmt::Debug for Leadership {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leadership").field("holds", &self.holds()).finish_non_exhaustive()
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Waits for the lease, works while it is held, and stops when it is lost, when the work is done or when `stop` ends.
+///
+/// The work is stopped by being dropped: what it has spawned must end with it.
+///
+/// # Errors
+/// Times that do not fit together.
+pub async fn lead<W, F>(
+    connection: &Connection,
+    config: LeaseConfig,
+    clock: Arc<dyn Clock>,
+    stop: impl Future<Output = ()> + Send,
+    work: W,
+) -> Result<Led<F::Output>, LeaseConfigError>
+where
+    W: FnOnce(Leadership) -> F,
+    F: Future,
+{
+    config.check()?;
+    let leadership = Leadership { clock: clock.clone(), until: Arc::default() };
+    let mut contender = Contender {
+        connection: connection.clone(),
+        election: Election::new(config.clone()),
+        config,
+        clock,
+        leadership: leadership.clone(),
+    };
+    let mut stop = std::pin::pin!(stop);
+    tokio::select! {
+        () = contender.acquire() => {}
+        () = &mut stop => return Ok(Led::Stopped),
+    }
+    // Renewing is a task of its own: work that keeps its thread busy must not cost the lease.
+    let (end, ended) = oneshot::channel();
+    let mut renewing = tokio::spawn(contender.renew(ended));
+    let led = tokio::select! {
+        biased;
+        lost = &mut renewing => {
+            let why = match lost {
+                Ok(Some(why)) => why,
+                Ok(None) => "renewing ended".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            return Ok(Led::Lost { why });
+        }
+        () = &mut stop => Led::Stopped,
+        done = work(leadership) => Led::Done(done),
+    };
+    // The work is gone: now the lease may be given away.
+    drop(end);
+    let _ = renewing.await;
+    Ok(led)
+}
+
+struct Contender {
+    connection: Connection,
+    election: Election,
+    config: LeaseConfig,
+    clock: Arc<dyn Clock>,
+    leadership: Leadership,
+}
+
+impl Contender {
+    /// Ends when the lease is ours.
+    async fn acquire(&mut self) {
+        loop {
+            match self.attempt().await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(lease = self.config.name, %error, "cannot ask for the lease; will try again");
+                }
+            }
+            let wait = self.config.retry_period.mul_f64(1.0 + fraction() * (JITTER - 1.0));
+            self.clock.sleep(wait).await;
+        }
+    }
+
+    /// Keeps the lease until it is lost, and says why; or until `ended`, and gives it away.
+    async fn renew(mut self, mut ended: oneshot::Receiver<()>) -> Option<String> {
+        let clock = self.clock.clone();
+        let retry_period = self.config.retry_period;
+        loop {
+            tokio::select! {
+                _ = &mut ended => {
+                    self.release().await;
+                    return None;
+                }
+                lost = self.keep() => {
+                    if lost.is_some() {
+                        self.leadership.hold_until(Duration::ZERO);
+                        return lost;
+                    }
+                }
+            }
+            tokio::select! {
+                _ = &mut ended => {
+                    self.release().await;
+                    return None;
+                }
+                () = clock.sleep(retry_period) => {}
+            }
+        }
+    }
+
+    /// Renews once, by trying as often as there is time for. Says why the lease is lost, if it is.
+    async fn keep(&mut self) -> Option<String> {
+        let Some(renewed_at) = self.election.renewed_at() else {
+            return Some("it was never ours".to_owned());
+        };
+        let deadline = renewed_at + self.config.renew_deadline;
+        let mut last = String::new();
+        loop {
+            let clock = self.clock.clone();
+            let left = deadline.saturating_sub(clock.running());
+            if left.is_zero() {
+                let seconds = self.config.renew_deadline.as_secs();
+                return Some(format!("not renewed in {seconds} s{last}"));
+            }
+            let wait = self.config.retry_period.min(left);
+            tokio::select! {
+                renewed = self.attempt() => match renewed {
+                    Ok(true) => return None,
+                    Ok(false) => return Some(format!("{} has taken it", self.election.holder())),
+                    Err(error) => {
+                        tracing::warn!(lease = self.config.name, %error, "cannot renew the lease; will try again");
+                        last = format!(": {error}");
+                    }
+                },
+                () = clock.sleep(left) => continue,
+            }
+            clock.sleep(wait).await;
+        }
+    }
+
+    /// Tries once to have the lease. Says whether it is ours.
+    async fn attempt(&mut self) -> Result<bool, CallError> {
+        let resource = self.resource();
+        // From before asking: what the server wrote down cannot be older.
+        let asked_at = self.clock.running();
+        let found = match self.connection.get::<Value>(&resource, &self.config.name).await {
+            Ok(found) => Some(found),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error),
+        };
+        let step = self.election.decide(found.as_ref(), self.clock.running(), self.clock.now());
+        let written: Result<Value, CallError> = match (step, found) {
+            (Step::Wait, _) => return Ok(false),
+            (Step::Write(spec), None) => {
+                let lease = json!({
+                    "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                    "metadata": {"name": self.config.name, "namespace": self.config.namespace},
+                    "spec": spec,
+                });
+                self.connection.create(&resource, &lease).await
+            }
+            (Step::Write(spec), Some(found)) => {
+                // With the resourceVersion that was read: of two who write, one fails.
+                let lease = with_spec(found, spec);
+                self.connection.replace(&resource.object(&self.config.name), &lease).await
+            }
+        };
+        match written {
+            Ok(lease) => {
+                self.election.written(&lease, asked_at, self.clock.running());
+                self.leadership.hold_until(asked_at + self.config.lease_duration);
+                Ok(true)
+            }
+            // Somebody else was faster. Whether that cost us the lease is seen when it is read again.
+            Err(error) if error.code() == Some(409) && self.election.renewed_at().is_none() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives the lease away, if it is ours and that is wanted.
+    async fn release(&mut self) {
+        self.leadership.hold_until(Duration::ZERO);
+        if !self.config.release_on_exit {
+            return;
+        }
+        let Some((lease, spec)) = self.election.release(self.clock.now()) else { return };
+        let path = self.resource().object(&self.config.name);
+        let mut given = self.connection.replace::<Value>(&path, &with_spec(lease, spec.clone())).await;
+        if given.as_ref().is_err_and(CallError::is_conflict) {
+            // A renewal that was given up half way has arrived after all.
+            given = match self.connection.get::<Value>(&self.resource(), &self.config.name).await {
+                Ok(lease) if self.election.is_ours(&lease) => {
+                    self.connection.replace(&path, &with_spec(lease, spec)).await
+                }
+                other => other,
+            };
+        }
+        if let Err(error) = given {
+            tracing::warn!(lease = self.config.name, %error, "cannot give the lease away; others wait for its end");
+        }
+    }
+
+    fn resource(&self) -> Resource {
+        Resource::new("coordination.k8s.io", "v1", "leases").within(self.config.namespace.clone())
+    }
+}
+
+/// A lease that says something else about its holder, and the same about all that we do not know.
+fn with_spec(mut lease: Value, spec: Value) -> Value {
+    let Some(object) = lease.as_object_mut() else { return lease };
+    match (object.get_mut("spec").and_then(Value::as_object_mut), spec) {
+        (Some(old), Value::Object(new)) => old.extend(new),
+        (_, new) => {
+            object.insert("spec".to_owned(), new);
+        }
+    }
+    lease
+}

@@ -1,0 +1,290 @@
+//! Watching a kind of object: first what is there, then what changes, for as long as somebody listens.
+//!
+//! Broken connections, restarts of the server and histories that have been cut off (410) are survived; the listener
+//! learns what it must, which is when a list begins again. An object that cannot be read is told and skipped: one bad
+//! object never hides the others. Nothing is kept here: whoever listens keeps what it needs.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Api;
+use kube::api::ApiResource;
+use kube::core::DynamicResourceScope;
+use kube::runtime::watcher;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use tokio::time::Sleep;
+
+use crate::call::{Resource, without_content};
+use crate::connect::{Connection, describe};
+use crate::random::fraction;
+
+/// The first wait after a failure.
+const FIRST_DELAY: Duration = Duration::from_millis(800);
+/// The longest one.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// So many refusals to go on from where a watch was, and it starts over with a list.
+const REFUSALS: u32 = 3;
+
+/// Which objects of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// A field selector, such as `metadata.name=x`.
+    pub fields: Option<String>,
+    /// A label selector.
+    pub labels: Option<String>,
+}
+
+/// What happens to the objects that are watched.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event<T> {
+    /// A list begins: what it does not name until [`Event::Synced`] is no more.
+    Restarted,
+    /// One object of the list.
+    Listed(T),
+    /// The list is complete.
+    Synced,
+    /// An object is new or has changed.
+    Applied(T),
+    /// An object is gone. This is what it was.
+    Deleted(T),
+    /// An object is there, or has been, and cannot be read.
+    Unreadable {
+        /// Where it is; empty for those that lie in no namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Where its JSON is wrong.
+        why: String,
+    },
+    /// The server cannot be asked or refuses to answer. It is asked again after a while; until then what was told
+    /// before may be old.
+    Failed {
+        /// Why.
+        why: String,
+        /// How long until it is asked again.
+        retry_in: Duration,
+    },
+}
+
+/// A kind of object that is being watched, each as a `T`.
+pub struct Watched<T> {
+    connection: Connection,
+    resource: Resource,
+    selection: Selection,
+    stream: BoxStream<'static, watcher::Result<watcher::Event<Raw>>>,
+    /// Which client the stream uses.
+    generation: u64,
+    failures: u32,
+    refusals: u32,
+    delay: Option<Pin<Box<Sleep>>>,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T> std::fmt::Debug for Watched<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watched")
+            .field("resource", &self.resource)
+            .field("selection", &self.selection)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: DeserializeOwned> Watched<T> {
+    /// Watches a kind of object. Nothing is sent before the first event is waited for.
+    pub fn new(connection: &Connection, resource: Resource, selection: Selection) -> Self {
+        Self {
+            stream: stream(connection, &resource, &selection),
+            generation: connection.generation(),
+            connection: connection.clone(),
+            resource,
+            selection,
+            failures: 0,
+            refusals: 0,
+            delay: None,
+            kind: PhantomData,
+        }
+    }
+
+    /// Waits for the next event. There is always a next one. A wait that is given up loses nothing.
+    pub async fn next(&mut self) -> Event<T> {
+        loop {
+            if let Some(delay) = &mut self.delay {
+                delay.as_mut().await;
+                self.delay = None;
+            }
+            match self.stream.next().await {
+                Some(Ok(event)) => return self.read(event),
+                Some(Err(error)) => return self.fail(&error),
+                // It never ends by itself; if it did, a new one would begin.
+                None => self.start_over(),
+            }
+        }
+    }
+
+    fn read(&mut self, event: watcher::Event<Raw>) -> Event<T> {
+        self.refusals = 0;
+        match event {
+            watcher::Event::Init => Event::Restarted,
+            watcher::Event::InitApply(raw) => raw.into_event(Event::Listed),
+            watcher::Event::InitDone => {
+                self.failures = 0;
+                Event::Synced
+            }
+            watcher::Event::Apply(raw) => {
+                self.failures = 0;
+                raw.into_event(Event::Applied)
+            }
+            watcher::Event::Delete(raw) => raw.into_event(Event::Deleted),
+        }
+    }
+
+    /// Decides how to go on after a failure.
+    fn fail(&mut self, error: &watcher::Error) -> Event<T> {
+        let retry_in = delay(self.failures, fraction());
+        self.failures = self.failures.saturating_add(1);
+        self.delay = Some(Box::pin(tokio::time::sleep(retry_in)));
+        if let watcher::Error::WatchStartFailed(kube::Error::Api(status)) = error {
+            self.refusals = self.refusals.saturating_add(1);
+            // The place in history that the watch would go on from is gone, or has never been: the store was
+            // replaced by an older one.
+            if status.code == 410 || self.refusals >= REFUSALS {
+                self.start_over();
+            }
+        }
+        if self.connection.generation() != self.generation {
+            // The credential that the stream uses is no longer the one to use.
+            self.start_over();
+        }
+        Event::Failed { why: describe(error), retry_in }
+    }
+
+    fn start_over(&mut self) {
+        self.refusals = 0;
+        self.generation = self.connection.generation();
+        self.stream = stream(&self.connection, &self.resource, &self.selection);
+    }
+}
+
+/// How long to wait after so many failures: twice as long each time, less by up to a half as chance will have it, so
+/// that those who lost the same server do not come back together.
+fn delay(failures: u32, chance: f64) -> Duration {
+    let full = FIRST_DELAY.saturating_mul(1 << failures.min(10)).min(LONGEST_DELAY);
+    full.mul_f64(1.0 - chance / 2.0)
+}
+
+fn stream(
+    connection: &Connection,
+    resource: &Resource,
+    selection: &Selection,
+) -> BoxStream<'static, watcher::Result<watcher::Event<Raw>>> {
+    let api_version = if resource.group.is_empty() {
+        resource.version.to_string()
+    } else {
+        format!("{}/{}", resource.group, resource.version)
+    };
+    let kind = ApiResource {
+        group: resource.group.to_string(),
+        version: resource.version.to_string(),
+        api_version,
+        // Only paths are made of this.
+        kind: resource.plural.to_string(),
+        plural: resource.plural.to_string(),
+    };
+    let api: Api<Raw> = match &resource.namespace {
+        Some(namespace) => Api::namespaced_with(connection.client(), namespace, &kind),
+        None => Api::all_with(connection.client(), &kind),
+    };
+    let config = watcher::Config {
+        field_selector: selection.fields.clone(),
+        label_selector: selection.labels.clone(),
+        ..watcher::Config::default()
+    };
+    watcher(api, config).boxed()
+}
+
+/// An object as it came, with what the watch itself must know of it.
+#[derive(Clone, Debug)]
+struct Raw {
+    meta: ObjectMeta,
+    object: Value,
+}
+
+impl Raw {
+    fn into_event<T: DeserializeOwned>(self, event: impl FnOnce(T) -> Event<T>) -> Event<T> {
+        match T::deserialize(&self.object) {
+            Ok(object) => event(object),
+            Err(error) => Event::Unreadable {
+                namespace: self.meta.namespace.unwrap_or_default(),
+                name: self.meta.name.unwrap_or_default(),
+                why: without_content(&error),
+            },
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    /// Accepts whatever is JSON: whether an object is of the form that is expected is asked of it alone.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let object = Value::deserialize(from)?;
+        let text = |name: &str| object.pointer(name).and_then(Value::as_str).map(str::to_owned);
+        let meta = ObjectMeta {
+            name: text("/metadata/name"),
+            namespace: text("/metadata/namespace"),
+            uid: text("/metadata/uid"),
+            resource_version: text("/metadata/resourceVersion"),
+            ..ObjectMeta::default()
+        };
+        Ok(Self { meta, object })
+    }
+}
+
+impl kube::Resource for Raw {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(of: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&of.kind)
+    }
+
+    fn group(of: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&of.group)
+    }
+
+    fn version(of: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&of.version)
+    }
+
+    fn plural(of: &ApiResource) -> Cow<'_, str> {
+        Cow::Borrowed(&of.plural)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.meta
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_half_a_minute_and_are_spread() {
+        assert_eq!(delay(0, 0.0), FIRST_DELAY);
+        assert_eq!(delay(1, 0.0), FIRST_DELAY * 2);
+        assert_eq!(delay(0, 1.0), FIRST_DELAY / 2);
+        for failures in [8, 100, u32::MAX] {
+            assert_eq!(delay(failures, 0.0), LONGEST_DELAY);
+        }
+    }
+}

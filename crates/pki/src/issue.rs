@@ -1,0 +1,211 @@
+//! Certificates put together and signed, byte for byte as kube-controller-manager does it (CS-61 to CS-69).
+//!
+//! Whether a certificate may be issued is not asked here.
+
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime};
+
+use aws_lc_rs::rand;
+use rustls_pki_types::CertificateDer;
+use x509_cert::der::Encode;
+use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::time::Time;
+
+use crate::ca::CaError;
+use crate::csr::Names;
+use crate::der::{self, SEQUENCE, element, element_of};
+use crate::key::{KeyError, KeyPair};
+use crate::usage::Usages;
+
+const SUBJECT_KEY_IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.14");
+const KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.15");
+const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
+const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.19");
+const AUTHORITY_KEY_IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.35");
+const EXTENDED_KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37");
+
+/// Tags of DER.
+const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
+const OCTET_STRING: u8 = 0x04;
+/// `TRUE`.
+const TRUE: [u8; 3] = [0x01, 0x01, 0xff];
+/// What `[0]` and so on are inside of a structure.
+const fn context(number: u8) -> u8 {
+    0x80 | number
+}
+
+/// Certificates are valid from a little before they are made, for clocks that run late.
+pub(crate) const BACKDATE: Duration = Duration::from_secs(5 * 60);
+/// Below this, a certificate is valid for so long from now on; from this on, backdating is part of it (CS-65).
+const SHORT: Duration = Duration::from_secs(8 * 60 * 60);
+/// The shortest that a requester can ask for (CS-64).
+const SHORTEST: Duration = Duration::from_secs(10 * 60);
+
+/// From when until when a certificate is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Period {
+    pub(crate) not_before: SystemTime,
+    pub(crate) not_after: SystemTime,
+}
+
+impl Period {
+    /// From a little before now, and for so long from now on.
+    pub(crate) fn from_now(now: SystemTime, lifetime: Duration) -> Result<Self, CaError> {
+        let range = || CaError::Build("the time is out of range".to_owned());
+        Ok(Self {
+            not_before: now.checked_sub(BACKDATE).ok_or_else(range)?,
+            not_after: now.checked_add(lifetime).ok_or_else(range)?,
+        })
+    }
+
+    /// The period of a certificate for a request (CS-64 to CS-67): so long as was asked for, at most `longest`, and never
+    /// longer than the authority.
+    pub(crate) fn of_request(
+        now: SystemTime,
+        asked: Option<Duration>,
+        longest: Duration,
+        authority_end: SystemTime,
+    ) -> Result<Self, CaError> {
+        let lifetime = match asked {
+            None => longest,
+            Some(asked) if asked > longest => longest,
+            Some(asked) => asked.max(SHORTEST),
+        };
+        let from_now = if lifetime < SHORT { lifetime } else { lifetime.saturating_sub(BACKDATE) };
+        // Certificates have whole seconds.
+        let since_epoch = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(since_epoch.as_secs());
+        let period = Self::from_now(now, from_now)?;
+        if period.not_before >= authority_end || now >= authority_end {
+            return Err(CaError::Expired);
+        }
+        Ok(Self { not_after: period.not_after.min(authority_end), ..period })
+    }
+}
+
+/// What a certificate says, beside its extensions.
+pub(crate) struct Contents<'a> {
+    /// A DER Name.
+    pub(crate) issuer: &'a [u8],
+    /// A DER Name.
+    pub(crate) subject: &'a [u8],
+    pub(crate) period: Period,
+    /// A DER SubjectPublicKeyInfo.
+    pub(crate) public_key: &'a [u8],
+}
+
+impl Contents<'_> {
+    /// Signs the certificate.
+    pub(crate) fn sign(
+        &self,
+        extensions: &[Vec<u8>],
+        signer: &KeyPair,
+    ) -> Result<CertificateDer<'static>, CaError> {
+        let algorithm = signer.signature_algorithm().to_der()?;
+        let time = |at: SystemTime| -> Result<Vec<u8>, CaError> { Ok(Time::try_from(at)?.to_der()?) };
+        let validity = element_of(SEQUENCE, &[&time(self.period.not_before)?, &time(self.period.not_after)?]);
+        let version = element(0xa0, &element(INTEGER, &[2]));
+        let extensions = element(0xa3, &element(SEQUENCE, &extensions.concat()));
+        let serial = element(INTEGER, &serial_number()?);
+        let signed = element_of(
+            SEQUENCE,
+            &[
+                &version,
+                &serial,
+                &algorithm,
+                self.issuer,
+                &validity,
+                self.subject,
+                self.public_key,
+                &extensions,
+            ],
+        );
+        let signature = signer.sign(&signed)?;
+        let signature = element_of(BIT_STRING, &[&[0], &signature]);
+        Ok(CertificateDer::from(element_of(SEQUENCE, &[&signed, &algorithm, &signature])))
+    }
+}
+
+/// 126 random bits, so that the number is positive and has sixteen bytes (CS-63).
+fn serial_number() -> Result<[u8; 16], CaError> {
+    let mut bytes = [0; 16];
+    rand::fill(&mut bytes).map_err(|_| KeyError::Generate)?;
+    let [first, ..] = &mut bytes;
+    *first = (*first & 0x7f) | 0x40;
+    Ok(bytes)
+}
+
+fn extension(oid: ObjectIdentifier, is_critical: bool, value: &[u8]) -> Vec<u8> {
+    let critical: &[u8] = if is_critical { &TRUE } else { &[] };
+    element_of(SEQUENCE, &[&der::oid(oid), critical, &element(OCTET_STRING, value)])
+}
+
+/// Key usage and extended key usage, each where there is something to say.
+pub(crate) fn usages(usages: &Usages) -> impl Iterator<Item = Vec<u8>> {
+    let key = usages.key_bits().map(|bits| extension(KEY_USAGE, true, &element(BIT_STRING, &bits)));
+    let purposes: Vec<Vec<u8>> = usages.extended().iter().map(|oid| der::oid(*oid)).collect();
+    let extended = (!purposes.is_empty())
+        .then(|| extension(EXTENDED_KEY_USAGE, false, &element(SEQUENCE, &purposes.concat())));
+    key.into_iter().chain(extended)
+}
+
+/// Whether this is an authority.
+pub(crate) fn basic_constraints(is_authority: bool) -> Vec<u8> {
+    let inside: &[u8] = if is_authority { &TRUE } else { &[] };
+    extension(BASIC_CONSTRAINTS, true, &element(SEQUENCE, inside))
+}
+
+/// How this certificate's key is called.
+pub(crate) fn subject_key_identifier(identifier: &[u8]) -> Vec<u8> {
+    extension(SUBJECT_KEY_IDENTIFIER, false, &element(OCTET_STRING, identifier))
+}
+
+/// How the key of the issuer is called.
+pub(crate) fn authority_key_identifier(identifier: &[u8]) -> Vec<u8> {
+    let inside = element(SEQUENCE, &element(context(0), identifier));
+    extension(AUTHORITY_KEY_IDENTIFIER, false, &inside)
+}
+
+/// Other names; nothing without any. Critical when they are the only ones.
+pub(crate) fn subject_alt_names(names: &Names, subject: &[u8]) -> Option<Vec<u8>> {
+    let texts = |number: u8, texts: &[String]| -> Vec<u8> {
+        texts.iter().flat_map(|text| element(context(number), text.as_bytes())).collect()
+    };
+    let addresses: Vec<u8> = names
+        .ip
+        .iter()
+        .flat_map(|ip| match ip.to_canonical() {
+            IpAddr::V4(ip) => element(context(7), &ip.octets()),
+            IpAddr::V6(ip) => element(context(7), &ip.octets()),
+        })
+        .collect();
+    let all = [texts(2, &names.dns), texts(1, &names.email), addresses, texts(6, &names.uri)].concat();
+    let is_critical = subject == [SEQUENCE, 0];
+    (!all.is_empty()).then(|| extension(SUBJECT_ALT_NAME, is_critical, &element(SEQUENCE, &all)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_is_cut_at_the_longest_and_at_the_authoritys_end_cs_64_to_cs_66() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let (minute, hour) = (Duration::from_secs(60), Duration::from_secs(3600));
+        let far = now + 100 * hour;
+        let length = |asked, longest, end| {
+            let period = Period::of_request(now, asked, longest, end).ok()?;
+            assert_eq!(period.not_before, now - BACKDATE);
+            Some(period.not_after.duration_since(period.not_before).unwrap())
+        };
+        assert_eq!(length(None, hour, far), Some(hour + BACKDATE));
+        assert_eq!(length(None, 8 * hour, far), Some(8 * hour));
+        assert_eq!(length(Some(minute), hour, far), Some(10 * minute + BACKDATE));
+        assert_eq!(length(Some(2 * hour), hour, far), Some(hour + BACKDATE));
+        assert_eq!(length(Some(15 * minute), 5 * minute, far), Some(5 * minute + BACKDATE));
+        assert_eq!(length(None, 50 * hour, now + 3 * minute), Some(3 * minute + BACKDATE));
+        assert_eq!(length(None, hour, now), None);
+        assert_eq!(length(None, hour, now - minute), None);
+    }
+}

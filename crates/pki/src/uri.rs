@@ -1,0 +1,179 @@
+//! Which texts are URIs to those who read certificates with Go, as Kubernetes does (CS-17).
+//!
+//! A text is a URI or it is not: nothing is taken apart for use.
+
+/// Whether the text can be read as a URI, and its host, if it has one, as the name of a host.
+pub(crate) fn is_uri(text: &str) -> bool {
+    parse(text).is_some()
+}
+
+fn parse(text: &str) -> Option<()> {
+    if text.bytes().any(|byte| byte.is_ascii_control()) {
+        return None;
+    }
+    let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
+    is_escaped(fragment).then_some(())?;
+    if text == "*" {
+        return Some(());
+    }
+    let (has_scheme, rest) = match scheme(text)? {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let (rest, _query) = rest.split_once('?').unwrap_or((rest, ""));
+    if !rest.starts_with('/') {
+        if has_scheme {
+            // Opaque, as in `urn:a:b`: nothing more is looked at.
+            return Some(());
+        }
+        // What stands before a colon in the first part of a path would be taken for a scheme.
+        if rest.split('/').next().unwrap_or_default().contains(':') {
+            return None;
+        }
+    }
+    let mut path = rest;
+    if let Some(after) = rest.strip_prefix("//").filter(|_| has_scheme || !rest.starts_with("///")) {
+        let end = after.find('/').unwrap_or(after.len());
+        let (authority, behind) = after.split_at_checked(end)?;
+        host(authority)?;
+        path = behind;
+    }
+    is_escaped(path).then_some(())
+}
+
+/// What follows the scheme, if there is one. Nothing at all for a text that begins with a colon.
+fn scheme(text: &str) -> Option<Option<&str>> {
+    for (i, c) in text.char_indices() {
+        match c {
+            'a'..='z' | 'A'..='Z' => {}
+            '0'..='9' | '+' | '-' | '.' if i > 0 => {}
+            ':' if i == 0 => return None,
+            ':' => return Some(text.get(i + 1..)),
+            _ => return Some(None),
+        }
+    }
+    Some(None)
+}
+
+/// Checks `user@host:port`.
+fn host(authority: &str) -> Option<()> {
+    let host = match authority.rsplit_once('@') {
+        Some((user, host)) => {
+            let may_stand = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte);
+            (user.bytes().all(may_stand) && is_escaped(user)).then_some(())?;
+            host
+        }
+        None => authority,
+    };
+    let name = match host.rfind('[') {
+        Some(0) => {
+            let (inside, port) = host.rsplit_once(']')?;
+            is_port(port).then_some(())?;
+            let (address, zone) = inside.split_once("%25").unwrap_or((inside, ""));
+            (address.bytes().all(is_in_host) && is_escaped(zone)).then_some(())?;
+            host.to_owned()
+        }
+        Some(_) => return None,
+        None => {
+            let port = host.rfind(':').and_then(|colon| host.get(colon..)).unwrap_or_default();
+            is_port(port).then_some(())?;
+            unescaped_host(host)?
+        }
+    };
+    (name.is_empty() || is_domain(&name)).then_some(())
+}
+
+/// What may stand in a host without being escaped.
+fn is_in_host(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || !byte.is_ascii() || b"-_.~!$&'()*+,;=:[]<>\"".contains(&byte)
+}
+
+/// A host with what was escaped. Only bytes that are no ASCII may be.
+fn unescaped_host(host: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = host.as_bytes();
+    while let Some((byte, behind)) = rest.split_first() {
+        rest = behind;
+        if *byte != b'%' {
+            is_in_host(*byte).then_some(())?;
+            bytes.push(*byte);
+            continue;
+        }
+        let (high, behind) = rest.split_first()?;
+        let (low, behind) = behind.split_first()?;
+        let value = hex(*high)? << 4 | hex(*low)?;
+        (value >= 0x80).then_some(())?;
+        bytes.push(value);
+        rest = behind;
+    }
+    Some(bytes.iter().map(|byte| char::from(*byte)).collect())
+}
+
+fn hex(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+/// Whether every `%` has two hexadecimal digits behind it.
+fn is_escaped(text: &str) -> bool {
+    text.split('%').skip(1).all(|part| {
+        let mut digits = part.bytes();
+        [digits.next(), digits.next()]
+            .iter()
+            .all(|digit| digit.is_some_and(|digit| digit.is_ascii_hexdigit()))
+    })
+}
+
+/// Nothing, or a colon and digits.
+fn is_port(text: &str) -> bool {
+    text.is_empty() || text.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Labels of 1 to 63 visible characters, 253 in all.
+fn is_domain(name: &str) -> bool {
+    name.len() <= 253
+        && name
+            .split('.')
+            .all(|label| (1..=63).contains(&label.len()) && label.bytes().all(|byte| byte.is_ascii_graphic()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_uri;
+
+    // What Go's documentation and its own tests of net/url say.
+    #[test]
+    fn uris_are_those_of_the_go_library() {
+        for good in [
+            "",
+            "*",
+            "https://example.com/a?b=%zz",
+            "spiffe://cluster.local/ns/a/sa/b",
+            "urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+            "mailto:a@example.com",
+            "a/b:c",
+            "//user:pw@host:8080/x",
+            "http://[::1]:8080/",
+            "http://[fe80::1%25en0]/",
+            "http://example.com:",
+            "a b",
+        ] {
+            assert!(is_uri(good), "{good:?}");
+        }
+        for bad in [
+            ":a",
+            "a\u{7f}b",
+            "http://a b.com/",
+            "http://example.com:http/",
+            "http://[::1/",
+            "http://%41.com/",
+            "http://host/%zz",
+            "http://host/a#%",
+            "1a:b",
+            "http://a..b/",
+            "http://example.com./",
+            "http://us er@host/",
+        ] {
+            assert!(!is_uri(bad), "{bad:?}");
+        }
+    }
+}

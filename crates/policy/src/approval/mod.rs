@@ -1,0 +1,8 @@
+//! Who may have which certificate: what each signer asks of a request, and what is approved without being asked.
+//!
+//! Rules over plain values. Nothing here reads a certificate request, knows the time, or writes an approval.
+
+pub mod recognizer;
+pub mod signer;
+
+pub use signer::{Asked, Signer};
