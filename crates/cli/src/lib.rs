@@ -30,6 +30,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Bench(Box<command::bench::BenchArgs>),
+    Bootstrap(Box<command::bootstrap::BootstrapArgs>),
     CanI(Box<command::can_i::CanIArgs>),
     Completions(command::completions::CompletionsArgs),
     Review(Box<command::review::ReviewArgs>),
@@ -49,6 +50,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
     };
     let done = match &cli.command {
         Command::Bench(args) => command::bench::run(args),
+        Command::Bootstrap(args) => command::bootstrap::run(args),
         Command::CanI(args) => command::can_i::run(args),
         Command::Completions(args) => command::completions::run(args),
         Command::Review(args) => command::review::run(args),

@@ -7,6 +7,7 @@
 //!
 //! These authorities vouch for one account and for nobody else; see [`Settings::vouches_for`].
 
+mod inventory;
 mod source;
 mod tombstones;
 
@@ -26,6 +27,7 @@ use self::tombstones::Tombstones;
 use crate::api::rest::storage;
 use crate::backend::Backend;
 
+pub use self::inventory::{Inventory, Listed};
 pub use self::source::{ACKNOWLEDGE, BUNDLE_KEY};
 pub use self::tombstones::{LIST_NAME, LIST_NAMESPACE};
 
