@@ -1,9 +1,10 @@
 //! What a cluster trusts and has revoked, by the objects that say so (NB-37). The server itself goes by the same reading.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use kinds::Map;
+use kinds::time::Instant;
 use portcullis_kinds as kinds;
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ pub struct Listed {
     pub common_name: String,
     /// The SHA-256 digest of its certificate, in hexadecimal.
     pub sha256: String,
-    /// When it stops being valid; nothing where only its digest is left.
+    /// When it stops being valid; nothing where that was not noted.
     pub not_after: Option<SystemTime>,
     /// The ConfigMaps that hold it.
     pub held_by: Vec<String>,
@@ -63,14 +64,13 @@ impl Inventory {
         for (name, value) in gone.into_iter().flatten() {
             let Some(certificate) = digest(name) else { continue };
             let sha256 = hex(&certificate);
+            let mut noted = value.as_str().unwrap_or_default().splitn(3, ' ').skip(1);
+            let end = noted.next().and_then(|end| Instant::parse(end).ok());
+            let end = end.and_then(|end| u64::try_from(end.seconds).ok()).map(Duration::from_secs);
             found.entry(sha256.clone()).or_insert_with(|| Listed {
-                common_name: value
-                    .as_str()
-                    .and_then(|text| text.split_once(' '))
-                    .map(|(_, name)| name.to_owned())
-                    .unwrap_or_default(),
+                common_name: noted.next().unwrap_or_default().to_owned(),
                 sha256,
-                not_after: None,
+                not_after: end.and_then(|end| SystemTime::UNIX_EPOCH.checked_add(end)),
                 held_by: Vec::new(),
                 is_revoked: true,
             });

@@ -96,6 +96,8 @@ pub struct BootstrapAuthorities {
 struct Stored {
     sources: BTreeMap<Box<str>, Source>,
     tombstones: Tombstones,
+    /// The digests of those that are trusted.
+    trusted: Vec<[u8; 32]>,
 }
 
 impl BootstrapAuthorities {
@@ -164,7 +166,7 @@ impl BootstrapAuthorities {
     /// Puts in force what follows from what is stored: each authority once, and those that cannot be used left out one by
     /// one (NB-16).
     fn settle(&self) {
-        let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
         let mut trusted: BTreeMap<[u8; 32], &KnownAuthority> = BTreeMap::new();
         for (key, source) in &stored.sources {
             for fault in &source.faults {
@@ -185,8 +187,19 @@ impl BootstrapAuthorities {
             }
         }
         let bundle = CaBundle::from_authorities(trusted.values().copied()).ok();
-        tracing::info!(trusted = trusted.len(), "authorities of bootstrap credentials are settled");
         self.trusted.store(bundle.map(Arc::new));
+        let trusted: Vec<[u8; 32]> = trusted.into_keys().collect();
+        if trusted != stored.trusted {
+            // NB-14: which ConfigMaps were found.
+            let found = stored.sources.iter().filter(|(_, source)| !source.authorities.is_empty());
+            let found: Vec<&str> = found.map(|(key, _)| &**key).collect();
+            tracing::info!(
+                trusted = trusted.len(),
+                found = found.join(","),
+                "other authorities of bootstrap credentials are trusted than before"
+            );
+            stored.trusted = trusted;
+        }
     }
 }
 

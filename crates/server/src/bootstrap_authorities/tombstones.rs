@@ -1,12 +1,14 @@
 //! The list of revoked authorities: a ConfigMap whose keys are the SHA-256 digests of their certificates (NB-25).
 //!
 //! Each value begins with the digest of the certificate's public key: another certificate for the same key would let the
-//! same credentials in, so it is refused as well.
+//! same credentials in, so it is refused as well. Behind it stand, for people, its end and its common name.
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use kinds::Map;
 use kinds::resources::core::config_maps::CONFIG_MAPS;
+use kinds::time::Instant;
 use pki::cert::KnownAuthority;
 use portcullis_kinds as kinds;
 use portcullis_pki as pki;
@@ -69,7 +71,9 @@ pub(super) fn written(list: Option<&Entry>, revoked: &[KnownAuthority]) -> Resul
     let before = data.len();
     for authority in revoked {
         let name = authority.common_name().chars().filter(|c| !c.is_control()).take(NAME_LENGTH);
-        let value = format!("{} {}", hex(&authority.key_digest()), name.collect::<String>());
+        let end = authority.not_after().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let end = Instant::of_seconds(i64::try_from(end.as_secs()).unwrap_or(i64::MAX));
+        let value = format!("{} {end} {}", hex(&authority.key_digest()), name.collect::<String>());
         data.entry(hex(&authority.digest())).or_insert_with(|| value.trim_end().into());
     }
     if data.len() == before {
