@@ -2,6 +2,7 @@
 
 mod audit;
 mod authorization;
+mod bootstrap;
 mod certificates;
 mod kinds;
 mod objects;
@@ -58,6 +59,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "csr-der", dictionary: certificates::DER, run: certificates::csr_der },
     Target { name: "certificate-pem", dictionary: certificates::PEM, run: certificates::certificate_pem },
     Target { name: "certificate-der", dictionary: certificates::DER, run: certificates::certificate_der },
+    Target { name: "bootstrap-bundle", dictionary: bootstrap::BUNDLE, run: bootstrap::bundle },
     Target { name: "token", dictionary: tokens::TOKEN, run: tokens::token },
     Target { name: "token-key", dictionary: certificates::PEM, run: tokens::token_key },
     Target {

@@ -143,6 +143,47 @@ fn a_control_plane_credential_counts_while_its_config_map_is_there_and_not_a_mom
 }
 
 #[test]
+fn a_watch_ends_with_the_credential_that_it_goes_on_by_nb_20() {
+    let server = cluster();
+    let mut admin = admin(&server);
+    namespaces(&mut admin);
+    let (one, two) = (credential(), credential());
+    let both = one.authority_pem.clone() + &two.authority_pem;
+    admin.must(201, "POST", CONFIG_MAPS, Some(&config_map(&both, "")));
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "watcher"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:node-bootstrapper"},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": USER}]});
+    admin.must(201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", Some(&binding));
+    let csrs = "/apis/certificates.k8s.io/v1/certificatesigningrequests?watch=true&timeoutSeconds=600";
+    let watches = [&one, &two].map(|credential| holder(&server, credential).watch(csrs).unwrap());
+    let mut other = issued(&server, server.authority(), "root", &["system:masters"]).watch(csrs).unwrap();
+    admin.must(200, "DELETE", CONFIG_MAP, None);
+    for watch in watches {
+        assert!(watch.map(Result::unwrap).next().is_none(), "it ends, and as a whole");
+    }
+    let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+        "metadata": {"name": "late"}, "spec": {"request": base64_of(&request()), "usages": ["client auth"],
+            "signerName": "example.com/any"}});
+    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    admin.must(201, "POST", path, Some(&request));
+    assert_eq!(other.next().unwrap().unwrap()["type"], "ADDED", "others go on");
+}
+
+fn base64_of(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+/// A certificate request, by openssl.
+fn request() -> Vec<u8> {
+    let words = "req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=any -keyout /dev/null";
+    let out = Command::new("openssl").args(words.split(' ')).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    out.stdout
+}
+
+#[test]
 fn t15_a_sync_loop_that_puts_a_revoked_authority_back_lets_nobody_in_nb_25() {
     let server = cluster();
     let mut admin = admin(&server);
@@ -309,6 +350,22 @@ fn what_cannot_be_used_in_a_bundle_is_passed_over_and_drops_nothing_else_nb_16()
     admin.must(201, "POST", CONFIG_MAPS, Some(&config_map(&bundle, "")));
     let codes = || [&one, &two].map(|credential| code(&mut holder(&server, credential)));
     assert_eq!(codes(), [201, 201]);
+    // It is said where those look who wrote it, and said once.
+    let events = "/api/v1/namespaces/openshift-config/events";
+    let until = Instant::now() + Duration::from_secs(30);
+    let said = loop {
+        let list = admin.must(200, "GET", events, None);
+        let items = list["items"].as_array().unwrap().clone();
+        if !items.is_empty() {
+            break items;
+        }
+        assert!(Instant::now() < until);
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!((&said[0]["type"], &said[0]["reason"]), (&json!("Warning"), &json!("AuthorityPassedOver")));
+    assert_eq!(said[0]["involvedObject"]["name"], "kubelet-bootstrap-kubeconfig");
+    assert!(said[0]["message"].as_str().unwrap().starts_with("certificate 1: "), "{said:?}");
     // A leaf is no authority, and the client certificate of one credential vouches for nothing.
     let patch = json!({"data": {"ca-bundle.crt": one.certificate_pem}});
     admin.must(200, "PATCH", CONFIG_MAP, Some(&patch));

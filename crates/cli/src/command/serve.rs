@@ -202,7 +202,7 @@ async fn serve(
     let reloads = tokio::spawn(authorities.follow(Arc::clone(&app)));
     let mut controllers =
         Controllers::start(&cluster.backend, bootstrap.authority_pem(), Some(accounts)).await;
-    controllers.keep_bootstrap_token(&cluster.backend, args.bootstrap.settings().account);
+    controllers.follow_bootstrap_credentials(&cluster.backend, &args.bootstrap.settings());
     let address = SocketAddr::new(config.bind_address, config.secure_port);
     let server = Server::bind(address, bootstrap.tls.clone(), Arc::clone(&app)).await.map_err(|error| {
         Failure::unreachable(format_args!(

@@ -26,6 +26,7 @@ use policy::User;
 use policy::rules::aggregate;
 use portcullis_pki as pki;
 use portcullis_policy as policy;
+use tokio::sync::watch;
 
 use self::anonymous::Anonymous;
 use self::bootstrap_token::BootstrapTokens;
@@ -55,11 +56,13 @@ pub struct Caller {
     original: Option<Arc<User>>,
     /// What the client is to be told about its credential.
     warning: Option<&'static str>,
+    /// Told when the credential may have been revoked; nothing where that is asked for each request alone.
+    revocation: Option<watch::Receiver<()>>,
 }
 
 impl Caller {
     fn of(user: Arc<User>) -> Self {
-        Self { user, original: None, warning: None }
+        Self { user, original: None, warning: None, revocation: None }
     }
 
     /// As whom the request goes on.
@@ -77,10 +80,17 @@ impl Caller {
         self.warning
     }
 
+    /// Ends when the credential may have been revoked: what is still being answered then must end as well (NB-20).
+    pub(crate) fn revocation(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let mut revocation = self.revocation.clone()?;
+        // When nobody can tell any more the server is gone.
+        Some(async move { drop(revocation.changed().await) })
+    }
+
     /// The same caller, who goes on as somebody else (AN-152).
     pub(crate) fn acting_as(self, other: Impersonated) -> Self {
         let original = self.original.unwrap_or(self.user);
-        Self { user: other.into_user(), original: Some(original), warning: self.warning }
+        Self { user: other.into_user(), original: Some(original), ..self }
     }
 }
 
@@ -242,10 +252,14 @@ impl Authentication {
             Ok(None) => {}
             Err(error) => {
                 failures.push(error.into());
-                match self.bootstrap.as_ref().map_or(Ok(None), |of| peer.bootstrapper(of, now)) {
-                    Ok(Some(user)) => return Ok(Caller::of(user)),
-                    Ok(None) => {}
-                    Err(error) => failures.push(error.into()),
+                if let Some(authorities) = &self.bootstrap {
+                    // Before they are asked: no change after that is missed.
+                    let revocation = Some(authorities.changes());
+                    match peer.bootstrapper(authorities, now) {
+                        Ok(Some(user)) => return Ok(Caller { revocation, ..Caller::of(user) }),
+                        Ok(None) => {}
+                        Err(error) => failures.push(error.into()),
+                    }
                 }
             }
         }

@@ -21,6 +21,7 @@ use pki::{CaBundle, Identity};
 use portcullis_kinds as kinds;
 use portcullis_pki as pki;
 use portcullis_store::{Amender, Current, Entry, Event, Observer, Options, Store as _, StoreError, Write};
+use tokio::sync::watch;
 
 use self::source::Source;
 use self::tombstones::Tombstones;
@@ -89,6 +90,8 @@ pub struct BootstrapAuthorities {
     list: Box<str>,
     stored: Mutex<Stored>,
     trusted: ArcSwapOption<CaBundle>,
+    /// Told whenever that changes.
+    changes: watch::Sender<()>,
 }
 
 /// What is stored, as it was read.
@@ -111,6 +114,7 @@ impl BootstrapAuthorities {
             settings,
             stored: Mutex::default(),
             trusted: ArcSwapOption::empty(),
+            changes: watch::Sender::new(()),
         })
     }
 
@@ -136,6 +140,11 @@ impl BootstrapAuthorities {
     /// The authorities that vouch now; nothing if there is none.
     pub(crate) fn trusted(&self) -> Option<Arc<CaBundle>> {
         self.trusted.load_full()
+    }
+
+    /// Told when other authorities vouch than now.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
     }
 
     /// Whom they vouch for.
@@ -199,6 +208,8 @@ impl BootstrapAuthorities {
                 "other authorities of bootstrap credentials are trusted than before"
             );
             stored.trusted = trusted;
+            // What was vouched for before is to be asked for again.
+            self.changes.send_replace(());
         }
     }
 }

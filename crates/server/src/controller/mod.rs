@@ -7,6 +7,7 @@
 mod account_tokens;
 pub(crate) mod aggregation;
 mod bootstrap_account;
+mod bootstrap_bundles;
 mod namespaces;
 mod queue;
 mod root_ca;
@@ -21,11 +22,14 @@ use portcullis_kinds as kinds;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
+use self::bootstrap_account::BootstrapAccount;
+use self::bootstrap_bundles::BootstrapBundles;
 use crate::api::rest::delete::{Step, step};
 use crate::api::rest::options::DeleteOptions;
 use crate::api::rest::storage::Stored;
 use crate::authn::service_account::ServiceAccounts;
 use crate::backend::Backend;
+use crate::bootstrap_authorities::Settings;
 use crate::cluster::write;
 use crate::status::Status;
 
@@ -61,10 +65,13 @@ impl Controllers {
         controllers
     }
 
-    /// Keeps a token of this service account, by namespace and name, as long as the account is marked for that (NB-34).
-    pub fn keep_bootstrap_token(&mut self, backend: &Arc<Backend>, account: (String, String)) {
-        let controller = bootstrap_account::BootstrapAccount::new(Arc::clone(backend), account);
-        drop(self.spawn(Arc::clone(backend), controller));
+    /// Looks after bootstrap credentials: keeps a token of the account that is marked for that (NB-34), and says what of
+    /// the authorities is not trusted (NB-16).
+    pub fn follow_bootstrap_credentials(&mut self, backend: &Arc<Backend>, settings: &Settings) {
+        let account = BootstrapAccount::new(Arc::clone(backend), settings.account.clone());
+        drop(self.spawn(Arc::clone(backend), account));
+        let bundles = BootstrapBundles::new(Arc::clone(backend), settings);
+        drop(self.spawn(Arc::clone(backend), bundles));
     }
 
     /// Tells all of them to stop, and waits until they have.

@@ -296,7 +296,7 @@ pub fn start_with(setup: Setup) -> Started {
         let _inside = runtime.enter();
         let authority = bootstrap.authority_pem();
         let mut controllers = runtime.block_on(Controllers::start(&cluster.backend, authority, accounts));
-        controllers.keep_bootstrap_token(&cluster.backend, Settings::default().account);
+        controllers.follow_bootstrap_credentials(&cluster.backend, &Settings::default());
         controllers
     });
     let app = Arc::new(app);
