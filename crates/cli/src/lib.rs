@@ -8,6 +8,7 @@ mod backups;
 pub mod bench;
 pub mod bootstrap_flags;
 pub mod command;
+pub mod controller_flags;
 pub mod engine_flags;
 pub mod failure;
 pub mod limit_flags;

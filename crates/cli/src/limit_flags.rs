@@ -70,7 +70,7 @@ impl LimitFlags {
 }
 
 /// A time as Go writes it: `1m30s`, `500ms`, `0`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a time: write it like 30s, 1m30s or 500ms");
     if text == "0" {
         return Ok(Duration::ZERO);

@@ -8,14 +8,14 @@ use rustls_pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
 use webpki::{
     EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeIdIter, KeyUsage, RequiredEkuNotFoundContext,
 };
-use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::der::asn1::{BitString, ObjectIdentifier};
 use x509_cert::der::{Tag, TagNumber};
 use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::ExtendedKeyUsage;
 use x509_cert::time::Validity;
 
 use crate::ca::{CertificateAuthority, Template, Usage};
-use crate::der::only;
+use crate::der::{Element, Elements, only};
 use crate::key::KeyPair;
 use crate::name::{Subject, SubjectError};
 use crate::pem;
@@ -375,8 +375,69 @@ pub(crate) fn is_current(der: &[u8], now: SystemTime) -> bool {
 /// # Errors
 /// The text does not begin with a certificate.
 pub fn not_after(certificate_pem: &[u8]) -> Result<SystemTime, VerifyError> {
-    let block = pem::first(certificate_pem).unwrap_or(pem::Block { label: String::new(), der: Vec::new() });
-    Ok(Facts::read(&block.der)?.validity.not_after.to_system_time())
+    let der = pem::first(certificate_pem).map(|block| block.der).unwrap_or_default();
+    Ok(Facts::read(&der)?.validity.not_after.to_system_time())
+}
+
+/// Text that is not certificates and nothing else (CS-23).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CertificatesError {
+    /// A block that cannot be read.
+    #[error(transparent)]
+    Certificate(#[from] VerifyError),
+    /// Lines in front of the data of a block.
+    #[error("no PEM block headers are permitted")]
+    Headers,
+    /// A block of another kind.
+    #[error("only CERTIFICATE PEM blocks are allowed, found {0:?}")]
+    Label(String),
+    /// There is none.
+    #[error("must contain at least one CERTIFICATE PEM block")]
+    None,
+}
+
+/// Whether a text holds certificates in PEM form, and no other blocks (CS-23). A block may hold several. Nobody asks
+/// who signed them, or when they are valid.
+///
+/// # Errors
+/// See [`CertificatesError`].
+pub fn check_certificates(text: &[u8]) -> Result<(), CertificatesError> {
+    let blocks = pem::blocks(text);
+    if blocks.is_empty() {
+        return Err(CertificatesError::None);
+    }
+    for block in blocks {
+        if block.label != "CERTIFICATE" {
+            return Err(CertificatesError::Label(block.label));
+        }
+        if block.has_headers {
+            return Err(CertificatesError::Headers);
+        }
+        let malformed = |error| CertificatesError::Certificate(VerifyError::Der(error));
+        let mut certificates = Elements::of(&block.der).map_err(malformed)?;
+        let mut next = certificates.required().map(Some);
+        while let Some(certificate) = next.map_err(malformed)? {
+            check_whole(&certificate)?;
+            next = certificates.optional();
+        }
+    }
+    Ok(())
+}
+
+/// A certificate has a signature of the algorithm that it names inside.
+fn check_whole(certificate: &Element<'_>) -> Result<(), VerifyError> {
+    Facts::read(certificate.raw)?;
+    let mut outer = certificate.children(Tag::Sequence)?;
+    let mut inner = outer.required()?.children(Tag::Sequence)?;
+    let algorithm = outer.required()?;
+    outer.required()?.decode::<BitString>()?;
+    let mut field = inner.required()?;
+    if field.tag() != Tag::Integer {
+        field = inner.required()?;
+    }
+    field.tag().assert_eq(Tag::Integer)?;
+    let is_same = inner.required()?.raw == algorithm.raw;
+    if is_same { Ok(()) } else { Err(VerifyError::Der(Tag::Sequence.value_error().into())) }
 }
 
 /// Whether a certificate that was issued before can go on being used until `until`: it belongs to the key, comes from

@@ -25,6 +25,8 @@ pub struct Block {
     pub label: String,
     /// The bytes inside.
     pub der: Vec<u8>,
+    /// Whether lines such as `Proc-Type: ...` stand in front of them.
+    pub has_headers: bool,
 }
 
 /// The text of one block, in lines of 64 characters.
@@ -148,7 +150,11 @@ impl<'a> Open<'a> {
             return None;
         }
         let der = LENIENT.decode(&self.encoded).ok()?;
-        Some(Block { label: String::from_utf8_lossy(self.label).into_owned(), der })
+        Some(Block {
+            label: String::from_utf8_lossy(self.label).into_owned(),
+            der,
+            has_headers: self.has_headers,
+        })
     }
 }
 
@@ -161,7 +167,10 @@ mod tests {
     fn text_around_and_malformed_blocks_are_skipped() {
         let good = encode("X", b"hello");
         let text = format!("junk\n-----BEGIN Y-----\n!!!\n-----END Y-----\n\n{good}tail");
-        assert_eq!(first(text.as_bytes()), Some(Block { label: "X".into(), der: b"hello".to_vec() }));
+        assert_eq!(
+            first(text.as_bytes()),
+            Some(Block { label: "X".into(), der: b"hello".to_vec(), has_headers: false })
+        );
         assert_eq!(first(b"-----BEGIN X-----\naGVsbG8=\n"), None);
         assert_eq!(first(b"-----BEGIN X-----\naGVsbG8=\n-----END Y-----\n"), None);
         let headers = b"-----BEGIN X-----\nProc-Type: 4\nA: b\n\naGVs\r\nbG8=\n-----END X-----";
@@ -215,7 +224,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(der in proptest::collection::vec(any::<u8>(), 0..300)) {
-            prop_assert_eq!(blocks(encode("THING", &der).repeat(2).as_bytes()), vec![Block { label: "THING".into(), der: der.clone() }; 2]);
+            prop_assert_eq!(blocks(encode("THING", &der).repeat(2).as_bytes()), vec![Block { label: "THING".into(), der: der.clone(), has_headers: false }; 2]);
         }
 
         #[test]

@@ -170,6 +170,14 @@ impl Bootstrap {
         Ok(key)
     }
 
+    /// The authority itself, to sign with.
+    ///
+    /// # Errors
+    /// Its files have been changed since the start.
+    pub fn authority(&self) -> Result<CertificateAuthority, BootstrapError> {
+        authority(&self.dir, SystemTime::now())
+    }
+
     /// The certificate of the authority that vouches for the server, as PEM.
     pub fn authority_pem(&self) -> &str {
         &self.authority_pem

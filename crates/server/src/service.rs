@@ -45,7 +45,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 pub struct App {
     admission: AdmissionPlugins,
     authentication: Authentication,
-    authorization: Authorization,
+    authorization: Arc<Authorization>,
     backend: Option<Arc<Backend>>,
     checks: Vec<Check>,
     documents: Documents,
@@ -63,7 +63,7 @@ impl App {
     /// An application that asks these two who may do what.
     pub fn new(
         authentication: Authentication,
-        authorization: Authorization,
+        authorization: impl Into<Arc<Authorization>>,
         runtime: RuntimeConfig,
         limits: Limits,
     ) -> Self {
@@ -72,7 +72,7 @@ impl App {
         Self {
             admission: AdmissionPlugins::default(),
             authentication,
-            authorization,
+            authorization: authorization.into(),
             backend: None,
             checks: vec![Check::ping(), Check::shutdown(Arc::clone(&is_shutting_down))],
             documents: Documents::new(runtime),
@@ -135,7 +135,7 @@ impl App {
     }
 
     /// Who may do what.
-    pub fn authorization(&self) -> &Authorization {
+    pub fn authorization(&self) -> &Arc<Authorization> {
         &self.authorization
     }
 

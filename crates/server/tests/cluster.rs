@@ -13,6 +13,7 @@ use portcullis_policy::chain::{Mode, Outcome};
 use portcullis_policy::engine::EngineConfig;
 use portcullis_policy::{Attributes, ResourceRequest, User};
 use portcullis_server::cluster::Cluster;
+use portcullis_server::controller::{ControllerSettings, Controllers};
 use portcullis_server::metrics::Metrics;
 use portcullis_store::embedded::Options;
 use portcullis_store::{Expect, List, Store as _, Value as Stored, Write};
@@ -396,8 +397,7 @@ fn controllers_end_when_they_are_told_to() {
     let direct = Direct::open(&engine_config(), None);
     let backend = Arc::clone(&direct.cluster.backend);
     direct.runtime.block_on(async {
-        let controllers =
-            portcullis_server::controller::Controllers::start(&backend, "authority", None).await;
+        let controllers = Controllers::start(&backend, ControllerSettings::default()).await;
         controllers.stop().await;
     });
     // Nobody holds the store any more but the cluster and this test.

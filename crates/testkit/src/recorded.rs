@@ -7,18 +7,6 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-/// The recorded exchanges under `http/` that need what is not served yet: nothing of them is claimed.
-pub const NOT_SERVED: &[&str] = &[
-    "csr-autoapprove",
-    "csr-create-request",
-    "csr-read-delete",
-    "csr-requesters",
-    "csr-signer-api-client",
-    "csr-signer-kubelet-serving",
-    "csr-signer-node-client",
-    "csr-status-certificate",
-];
-
 /// The members that recorded answers lack wherever they stood, for they differ from run to run: unique ids, revisions,
 /// times, texts for people.
 pub const LEFT_OUT: &[&str] = &[

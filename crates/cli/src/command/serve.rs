@@ -18,10 +18,12 @@ use portcullis_server::bootstrap_authorities::BootstrapAuthorities;
 use portcullis_server::cluster::seed::{SeedError, Seeded};
 use portcullis_server::cluster::{Cluster, ClusterError};
 use portcullis_server::config::{RuntimeConfig, ServeConfig};
-use portcullis_server::controller::Controllers;
+use portcullis_server::controller::selection::Selection;
+use portcullis_server::controller::{ControllerSettings, Controllers};
 use portcullis_server::logging;
 use portcullis_server::metrics::Metrics;
 use portcullis_server::serving_certificate::{self, ServingCertificate};
+use portcullis_server::signing::Signing;
 use portcullis_server::{App, Server};
 use portcullis_store::embedded::Options;
 use tokio::signal::unix::{SignalKind, signal};
@@ -32,6 +34,7 @@ use crate::authentication_flags::{AuthenticationFlags, AuthenticationSettings};
 use crate::authorization::{AuthorizationFlags, Prepared};
 use crate::backups;
 use crate::bootstrap_flags::BootstrapFlags;
+use crate::controller_flags::ControllerFlags;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
 use crate::limit_flags::LimitFlags;
@@ -69,6 +72,9 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     audit: AuditFlags,
+
+    #[command(flatten)]
+    controllers: ControllerFlags,
 
     #[command(flatten)]
     limits: LimitFlags,
@@ -140,6 +146,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         args.disable_admission_plugins.iter().map(String::as_str),
     )
     .map_err(Failure::input)?;
+    let selection = args.controllers.selection()?;
     let metrics = Metrics::default();
     let (engine, authorization) = args.authorization.prepare(&args.engine, &metrics.webhooks)?;
     let engine = EngineConfig { default_policy: args.default_policy, masters_first: true, ..engine };
@@ -148,13 +155,14 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let authentication = args.authentication.settings(allows_all)?;
     let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
         .map_err(Failure::unreachable)?;
+    let background = Background { selection, signing: Arc::new(args.controllers.signing(&bootstrap)?) };
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
     let certificate = serving_certificate(&args.limits, &config.data_dir, &bootstrap)?;
     let audit = args.audit.open(&metrics)?;
     runtime.spawn(certificate.follow(bootstrap.tls.clone(), serving_certificate::INTERVAL));
     let decisions = Decisions { admission, engine, authorization, metrics };
-    runtime.block_on(serve(args, &config, decisions, authentication, &bootstrap, audit))
+    runtime.block_on(serve(args, &config, decisions, background, authentication, &bootstrap, audit))
 }
 
 /// What decides, and counts what it decided.
@@ -165,10 +173,17 @@ struct Decisions {
     metrics: Metrics,
 }
 
+/// What goes on without being asked for.
+struct Background {
+    selection: Selection,
+    signing: Arc<Signing>,
+}
+
 async fn serve(
     args: &ServeArgs,
     config: &ServeConfig,
     decisions: Decisions,
+    background: Background,
     authentication: AuthenticationSettings,
     bootstrap: &Bootstrap,
     audit: Option<Audit>,
@@ -200,9 +215,16 @@ async fn serve(
     let backups = backups::write_when_told(Arc::clone(&cluster.backend), config.data_dir.join(BACKUPS));
     let backups = tokio::spawn(backups);
     let reloads = tokio::spawn(authorities.follow(Arc::clone(&app)));
-    let mut controllers =
-        Controllers::start(&cluster.backend, bootstrap.authority_pem(), Some(accounts)).await;
-    controllers.follow_bootstrap_credentials(&cluster.backend, &args.bootstrap.settings());
+    let settings = ControllerSettings {
+        authority: bootstrap.authority_pem().to_owned(),
+        accounts: Some(accounts),
+        authorization: Some(Arc::clone(app.authorization())),
+        signing: Some(background.signing),
+        selection: background.selection,
+        bootstrap: args.bootstrap.settings(),
+        ..ControllerSettings::default()
+    };
+    let controllers = Controllers::start(&cluster.backend, settings).await;
     let address = SocketAddr::new(config.bind_address, config.secure_port);
     let server = Server::bind(address, bootstrap.tls.clone(), Arc::clone(&app)).await.map_err(|error| {
         Failure::unreachable(format_args!(

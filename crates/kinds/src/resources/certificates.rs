@@ -20,8 +20,8 @@ use crate::schema::certificates::CERTIFICATE_SIGNING_REQUEST;
 use crate::table::{Column, NONE, Row};
 use crate::time::human_duration;
 
-pub use conditions::stamp as stamp_conditions;
-use conditions::{APPROVED, DENIED, FAILED, Path, has};
+pub use conditions::{APPROVED, DENIED, FAILED, stamp as stamp_conditions};
+use conditions::{Path, has};
 
 /// The row of CertificateSigningRequests. Its functions leave out what needs more than the object: use
 /// [`validate_create`] and [`validate_status`] of this module in their place, and the functions for `approval`.

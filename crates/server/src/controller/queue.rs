@@ -1,6 +1,6 @@
 //! What is to be looked at, and when. A thing is in here once, however often it changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -12,20 +12,37 @@ const LONGEST: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     due: BTreeMap<String, Instant>,
+    /// The same, what is due first in front.
+    by_time: BTreeSet<(Instant, String)>,
     failures: BTreeMap<String, u32>,
+    /// What was taken out and is not done. What is added to it meanwhile waits until it is.
+    taken: BTreeMap<String, Option<Instant>>,
 }
 
 impl Queue {
     /// A thing is to be looked at, at a time or earlier.
     pub(super) fn add(&mut self, item: String, at: Instant) {
-        let due = self.due.entry(item).or_insert(at);
-        *due = at.min(*due);
+        if let Some(again) = self.taken.get_mut(&item) {
+            *again = Some(again.map_or(at, |before| before.min(at)));
+            return;
+        }
+        match self.due.get(&item) {
+            Some(due) if *due <= at => return,
+            Some(due) => drop(self.by_time.remove(&(*due, item.clone()))),
+            None => {}
+        }
+        self.by_time.insert((at, item.clone()));
+        self.due.insert(item, at);
     }
 
-    /// Takes out what is due.
+    /// Takes out what is due. It does not come again before [`Self::succeeded`] or [`Self::failed`].
     pub(super) fn take(&mut self, now: Instant) -> Option<String> {
-        let item = self.due.iter().find(|(_, at)| **at <= now).map(|(item, _)| item.clone())?;
+        if self.next()? > now {
+            return None;
+        }
+        let (_, item) = self.by_time.pop_first()?;
         self.due.remove(&item);
+        self.taken.insert(item.clone(), None);
         Some(item)
     }
 
@@ -34,17 +51,25 @@ impl Queue {
         let failures = self.failures.entry(item.clone()).or_default();
         let pause = SHORTEST.saturating_mul(2_u32.saturating_pow(*failures)).min(LONGEST);
         *failures = failures.saturating_add(1);
+        self.done(&item);
         self.add(item, now + pause);
     }
 
     /// A thing was dealt with.
     pub(super) fn succeeded(&mut self, item: &str) {
         self.failures.remove(item);
+        self.done(item);
+    }
+
+    fn done(&mut self, item: &str) {
+        if let Some(Some(again)) = self.taken.remove(item) {
+            self.add(item.to_owned(), again);
+        }
     }
 
     /// When the next thing is due.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.due.values().min().copied()
+        self.by_time.first().map(|(at, _)| *at)
     }
 }
 
@@ -64,6 +89,21 @@ mod tests {
         assert_eq!(queue.next(), Some(now + LONGEST));
         queue.add("a".to_owned(), now);
         assert_eq!(queue.take(now).as_deref(), Some("a"));
+        assert_eq!(queue.next(), None);
+    }
+
+    #[test]
+    fn what_changes_while_it_is_looked_at_is_looked_at_once_more_after_that() {
+        let now = Instant::now();
+        let mut queue = Queue::default();
+        queue.add("a".to_owned(), now);
+        assert_eq!(queue.take(now).as_deref(), Some("a"));
+        queue.add("a".to_owned(), now + LONGEST);
+        queue.add("a".to_owned(), now);
+        assert_eq!(queue.take(now), None, "nobody else looks at it meanwhile");
+        queue.succeeded("a");
+        assert_eq!(queue.take(now).as_deref(), Some("a"));
+        queue.succeeded("a");
         assert_eq!(queue.next(), None);
     }
 

@@ -34,7 +34,7 @@ impl RootCa {
 }
 
 impl Controller for RootCa {
-    const NAME: &'static str = "root-ca-certificate-publisher";
+    const NAME: &'static str = "root-ca-certificate-publisher-controller";
     const LISTED: &'static str = "/core/namespaces/";
     const WATCHED: &'static str = "/core/";
 

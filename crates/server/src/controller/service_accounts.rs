@@ -28,7 +28,7 @@ impl ServiceAccounts {
 }
 
 impl Controller for ServiceAccounts {
-    const NAME: &'static str = "service-account-controller";
+    const NAME: &'static str = "serviceaccount-controller";
     const LISTED: &'static str = "/core/namespaces/";
     const WATCHED: &'static str = "/core/";
 

@@ -41,10 +41,12 @@ use portcullis_server::authz::{Authorization, Engine, Outcome, Verdict};
 use portcullis_server::backend::Backend;
 use portcullis_server::bootstrap::Bootstrap;
 use portcullis_server::bootstrap_authorities::{BootstrapAuthorities, Settings};
+use portcullis_server::clock::Clock;
 use portcullis_server::cluster::Cluster;
 use portcullis_server::config::{Limits, RuntimeConfig};
-use portcullis_server::controller::Controllers;
+use portcullis_server::controller::{ControllerSettings, Controllers};
 use portcullis_server::metrics::Metrics;
+use portcullis_server::signing::{Signing, USUAL_LONGEST};
 use portcullis_server::state::{Format, Loader};
 use portcullis_server::token_file::TokenFile;
 use portcullis_server::{App, Server};
@@ -162,6 +164,10 @@ pub struct Setup {
     pub audit: Option<&'static str>,
     /// Whether requests wait for it, and when files are put aside.
     pub audit_sink: SinkOptions,
+    /// What time it is for certificate requests.
+    pub clock: Clock,
+    /// Who signs certificates, if not the server's own authority.
+    pub signing: Option<Signing>,
 }
 
 impl Default for Setup {
@@ -180,6 +186,8 @@ impl Default for Setup {
             authentication: None,
             audit: None,
             audit_sink: SinkOptions { path: None, mode: Mode::Blocking, rotation: Rotation::default() },
+            clock: Clock::default(),
+            signing: None,
         }
     }
 }
@@ -192,7 +200,7 @@ pub struct Started {
     authority: CertificateAuthority,
     stop: Option<oneshot::Sender<()>>,
     controllers: Option<Controllers>,
-    runtime: Option<Runtime>,
+    pub runtime: Option<Runtime>,
 }
 
 pub fn scratch() -> PathBuf {
@@ -292,14 +300,23 @@ pub fn start_with(setup: Setup) -> Started {
     if let Some(cluster) = &cluster {
         app = app.with_backend(Arc::clone(&cluster.backend));
     }
+    let app = Arc::new(app);
     let controllers = cluster.map(|cluster| {
         let _inside = runtime.enter();
-        let authority = bootstrap.authority_pem();
-        let mut controllers = runtime.block_on(Controllers::start(&cluster.backend, authority, accounts));
-        controllers.follow_bootstrap_credentials(&cluster.backend, &Settings::default());
-        controllers
+        let settings = ControllerSettings {
+            authority: bootstrap.authority_pem().to_owned(),
+            accounts,
+            authorization: Some(Arc::clone(app.authorization())),
+            signing: Some(Arc::new(
+                setup
+                    .signing
+                    .unwrap_or_else(|| Signing::by_one(bootstrap.authority().unwrap(), USUAL_LONGEST)),
+            )),
+            clock: setup.clock,
+            ..ControllerSettings::default()
+        };
+        runtime.block_on(Controllers::start(&cluster.backend, settings))
     });
-    let app = Arc::new(app);
     let server = runtime
         .block_on(Server::bind("127.0.0.1:0".parse().unwrap(), bootstrap.tls.clone(), Arc::clone(&app)))
         .unwrap();

@@ -9,9 +9,12 @@ use crate::Map;
 use crate::resources::fields::{object, object_mut, objects, objects_mut, text};
 use crate::resources::formats::{one_of, quoted};
 
-pub(super) const APPROVED: &str = "Approved";
-pub(super) const DENIED: &str = "Denied";
-pub(super) const FAILED: &str = "Failed";
+/// The condition of a request that somebody approved.
+pub const APPROVED: &str = "Approved";
+/// The condition of a request that somebody refused.
+pub const DENIED: &str = "Denied";
+/// The condition of a request that its signer does not sign.
+pub const FAILED: &str = "Failed";
 
 const FIELD: &str = "status.conditions";
 

@@ -16,7 +16,6 @@ use kinds::resources::core::services::SERVICES;
 use kinds::resources::core::services::{AllocationError, FreePool, allocate};
 use kinds::resources::dra::{self, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES};
 use pki::csr::Csr;
-use pki::pem;
 use policy::field_error::FieldError;
 use portcullis_kinds as kinds;
 use portcullis_pki as pki;
@@ -205,15 +204,5 @@ fn certificate_error(request: &Map) -> Option<String> {
     if text.is_empty() {
         return None;
     }
-    let blocks = pem::blocks(&text);
-    if blocks.is_empty() {
-        return Some("must contain at least one CERTIFICATE PEM block".to_owned());
-    }
-    blocks.iter().find_map(|block| match block.label.as_str() {
-        "CERTIFICATE" => {
-            let single = pem::encode(&block.label, &block.der);
-            pki::cert::not_after(single.as_bytes()).err().map(|error| error.to_string())
-        }
-        label => Some(format!("only CERTIFICATE PEM blocks are allowed, found {label:?}")),
-    })
+    pki::cert::check_certificates(&text).err().map(|error| error.to_string())
 }

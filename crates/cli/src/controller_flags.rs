@@ -1,0 +1,159 @@
+//! The flags of what goes on without being asked for. Names are those of kube-controller-manager.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use portcullis_policy::approval::Signer;
+use portcullis_server::bootstrap::Bootstrap;
+use portcullis_server::controller::selection::Selection;
+use portcullis_server::signing::{Pair, Signing};
+
+use crate::failure::Failure;
+use crate::limit_flags::duration;
+
+/// See the module.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Controllers and certificates")]
+pub struct ControllerFlags {
+    /// Controllers to run, comma separated: names, * for all that are not named, -NAME for one that does not run
+    #[arg(
+        long,
+        value_name = "NAMES",
+        default_value = "*",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    controllers: Vec<String>,
+
+    /// The authority, in PEM, that signs certificates for all signers; without any of these files it is the server's own
+    #[arg(long, value_name = "FILE")]
+    cluster_signing_cert_file: Option<PathBuf>,
+
+    /// The key of --cluster-signing-cert-file
+    #[arg(long, value_name = "FILE")]
+    cluster_signing_key_file: Option<PathBuf>,
+
+    /// The authority that signs for kubernetes.io/kubelet-serving
+    #[arg(long, value_name = "FILE")]
+    cluster_signing_kubelet_serving_cert_file: Option<PathBuf>,
+
+    /// Its key
+    #[arg(long, value_name = "FILE")]
+    cluster_signing_kubelet_serving_key_file: Option<PathBuf>,
+
+    /// The authority that signs for kubernetes.io/kube-apiserver-client-kubelet
+    #[arg(long, value_name = "FILE")]
+    cluster_signing_kubelet_client_cert_file: Option<PathBuf>,
+
+    /// Its key
+    #[arg(long, value_name = "FILE")]
+    cluster_signing_kubelet_client_key_file: Option<PathBuf>,
+
+    /// The authority that signs for kubernetes.io/kube-apiserver-client
+    #[arg(long, value_name = "FILE")]
+    cluster_signing_kube_apiserver_client_cert_file: Option<PathBuf>,
+
+    /// Its key
+    #[arg(long, value_name = "FILE")]
+    cluster_signing_kube_apiserver_client_key_file: Option<PathBuf>,
+
+    /// The authority that signs for kubernetes.io/legacy-unknown
+    #[arg(long, value_name = "FILE")]
+    cluster_signing_legacy_unknown_cert_file: Option<PathBuf>,
+
+    /// Its key
+    #[arg(long, value_name = "FILE")]
+    cluster_signing_legacy_unknown_key_file: Option<PathBuf>,
+
+    /// The longest that a signed certificate is valid; requests may ask for less
+    #[arg(long, value_name = "TIME", default_value = "8760h", value_parser = duration)]
+    cluster_signing_duration: Duration,
+}
+
+impl ControllerFlags {
+    /// Which controllers run.
+    ///
+    /// # Errors
+    /// A name that there is not.
+    pub fn selection(&self) -> Result<Selection, Failure> {
+        Selection::parse(self.controllers.iter().map(String::as_str))
+            .map_err(|error| Failure::input(format_args!("--controllers: {error}")))
+    }
+
+    /// Who signs (CS-71).
+    ///
+    /// # Errors
+    /// Files that cannot be used, or flags that contradict each other.
+    pub fn signing(&self, bootstrap: &Bootstrap) -> Result<Signing, Failure> {
+        let longest = self.cluster_signing_duration;
+        if longest.is_zero() {
+            return Err(Failure::input("--cluster-signing-duration 0s leaves no time: name at least 10m"));
+        }
+        let all = pair("", self.cluster_signing_cert_file.as_ref(), self.cluster_signing_key_file.as_ref())?;
+        let single = [
+            (
+                Signer::KubeletServing,
+                pair(
+                    "kubelet-serving-",
+                    self.cluster_signing_kubelet_serving_cert_file.as_ref(),
+                    self.cluster_signing_kubelet_serving_key_file.as_ref(),
+                )?,
+            ),
+            (
+                Signer::KubeApiserverClientKubelet,
+                pair(
+                    "kubelet-client-",
+                    self.cluster_signing_kubelet_client_cert_file.as_ref(),
+                    self.cluster_signing_kubelet_client_key_file.as_ref(),
+                )?,
+            ),
+            (
+                Signer::KubeApiserverClient,
+                pair(
+                    "kube-apiserver-client-",
+                    self.cluster_signing_kube_apiserver_client_cert_file.as_ref(),
+                    self.cluster_signing_kube_apiserver_client_key_file.as_ref(),
+                )?,
+            ),
+            (
+                Signer::LegacyUnknown,
+                pair(
+                    "legacy-unknown-",
+                    self.cluster_signing_legacy_unknown_cert_file.as_ref(),
+                    self.cluster_signing_legacy_unknown_key_file.as_ref(),
+                )?,
+            ),
+        ];
+        let mut pairs: Vec<(Signer, Pair)> =
+            single.into_iter().filter_map(|(signer, pair)| Some((signer, pair?))).collect();
+        match (all, pairs.pop()) {
+            (Some(_), Some(_)) => Err(Failure::input(
+                "--cluster-signing-cert-file signs for all signers: leave it out, or the files of single signers",
+            )),
+            (Some(pair), None) => Signing::by_one_pair(pair, longest).map_err(Failure::input),
+            (None, Some(last)) => {
+                pairs.push(last);
+                Signing::by_pairs(pairs, longest).map_err(Failure::input)
+            }
+            (None, None) => {
+                let own = bootstrap.authority().map_err(Failure::unreachable)?;
+                Ok(Signing::by_one(own, longest))
+            }
+        }
+    }
+}
+
+fn pair(of: &str, certificate: Option<&PathBuf>, key: Option<&PathBuf>) -> Result<Option<Pair>, Failure> {
+    let missing = match (certificate, key) {
+        (Some(certificate), Some(key)) => {
+            return Ok(Some(Pair { certificate: certificate.clone(), key: key.clone() }));
+        }
+        (None, None) => return Ok(None),
+        (Some(_), None) => "key",
+        (None, Some(_)) => "cert",
+    };
+    Err(Failure::input(format_args!(
+        "--cluster-signing-{of}{missing}-file is missing: name both files, or neither"
+    )))
+}

@@ -1,0 +1,126 @@
+//! Deletes requests that nobody needs any more (CS-90, CS-91).
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use kinds::resources::certificates::{APPROVED, DENIED, FAILED};
+use pki::cert;
+use portcullis_kinds as kinds;
+use portcullis_pki as pki;
+use portcullis_store::Event;
+
+use super::view::{REQUESTS, View, seconds_of};
+use super::{PREFIX, changed};
+use crate::backend::Backend;
+use crate::clock::Clock;
+use crate::cluster::write;
+use crate::controller::delete;
+use crate::controller::runner::{Controller, Next};
+use crate::status::Status;
+
+const HOUR: i64 = 60 * 60;
+/// How long a request stays that was decided.
+const DECIDED: i64 = HOUR;
+/// How long a request stays that waits.
+const WAITING: i64 = 24 * HOUR;
+/// Clocks are set: what is far away is looked at before. Seconds.
+const LONGEST_WAIT: i64 = HOUR;
+
+/// See the module.
+pub(in crate::controller) struct Cleaning {
+    backend: Arc<Backend>,
+    clock: Clock,
+}
+
+impl Cleaning {
+    pub(in crate::controller) fn new(backend: Arc<Backend>, clock: Clock) -> Self {
+        Self { backend, clock }
+    }
+}
+
+impl Controller for Cleaning {
+    const NAME: &'static str = "certificatesigningrequest-cleaner-controller";
+    const LISTED: &'static str = PREFIX;
+    const WATCHED: &'static str = PREFIX;
+
+    fn concerns(&self, event: &Event) -> Option<String> {
+        changed(event)
+    }
+
+    async fn reconcile(&self, name: &str) -> Result<Next, Status> {
+        let Some(stored) = write::find(&self.backend, &REQUESTS, "", name).await? else {
+            return Ok(Next::OnChange);
+        };
+        let Some(end) = end(View(&stored.object)) else { return Ok(Next::OnChange) };
+        let left = end.saturating_sub(seconds_of(self.clock.now()));
+        if left >= 0 {
+            // A little later than early, so that it need not be looked at twice.
+            let wait = left.saturating_add(1).min(LONGEST_WAIT);
+            return Ok(Next::After(Duration::from_secs(u64::try_from(wait).unwrap_or_default())));
+        }
+        // The object that was looked at goes, and no other of its name.
+        if delete(&self.backend, &REQUESTS, &stored).await? {
+            tracing::info!(request = name, "a certificate request was over and is deleted");
+        }
+        Ok(Next::OnChange)
+    }
+}
+
+/// After when a request is to be deleted. Seconds since 1970; nothing if it is to stay.
+fn end(request: View<'_>) -> Option<i64> {
+    let after = |since: Option<i64>, limit| Some(since?.saturating_add(limit));
+    let approved = request.written(APPROVED);
+    let certificate = request.certificate();
+    let ends = [
+        after(request.written(DENIED), DECIDED),
+        after(request.written(FAILED), DECIDED),
+        after(request.created().filter(|_| !request.has_conditions()), WAITING),
+        after(approved, if certificate.is_empty() { WAITING } else { DECIDED }),
+        not_after(&certificate).filter(|_| request.is_approved()),
+    ];
+    ends.into_iter().flatten().min()
+}
+
+/// When the first certificate stops being valid.
+fn not_after(certificate: &[u8]) -> Option<i64> {
+    let end = cert::not_after(certificate).ok()?;
+    (end > SystemTime::UNIX_EPOCH).then(|| seconds_of(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn request(conditions: &Value) -> Value {
+        json!({"metadata": {"creationTimestamp": "1970-01-01T01:00:00Z"}, "status": {"conditions": conditions}})
+    }
+
+    fn ends(object: &Value) -> Option<i64> {
+        end(View(object.as_object().unwrap()))
+    }
+
+    #[test]
+    fn each_state_has_its_limit_cs_90() {
+        let of = |kind: &str| request(&json!([{"type": kind, "lastUpdateTime": "1970-01-01T02:00:00Z"}]));
+        assert_eq!(ends(&request(&json!([]))), Some(25 * HOUR));
+        assert_eq!(ends(&of("Approved")), Some(26 * HOUR));
+        assert_eq!(ends(&of("Denied")), Some(3 * HOUR));
+        assert_eq!(ends(&of("Failed")), Some(3 * HOUR));
+        let mut issued = of("Approved");
+        // No certificate at all, but something: it is no longer waited for.
+        issued["status"]["certificate"] = "eA==".into();
+        assert_eq!(ends(&issued), Some(3 * HOUR));
+    }
+
+    #[test]
+    fn what_has_no_time_and_what_others_judge_stays_cs_91() {
+        assert_eq!(ends(&request(&json!([{"type": "Denied"}]))), None);
+        assert_eq!(
+            ends(&request(&json!([{"type": "Denied", "lastUpdateTime": "0001-01-01T00:00:00Z"}]))),
+            None
+        );
+        let custom = json!([{"type": "Seen", "lastUpdateTime": "1970-01-01T02:00:00Z"}]);
+        assert_eq!(ends(&request(&custom)), None);
+    }
+}
