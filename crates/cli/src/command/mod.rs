@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod approve;
 pub mod bench;
 pub mod bootstrap;
 pub mod can_i;

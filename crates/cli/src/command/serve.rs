@@ -120,7 +120,7 @@ pub struct ServeArgs {
 
 /// Forms of the log.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum LoggingFormat {
+pub(crate) enum LoggingFormat {
     /// One JSON object a line.
     Json,
     /// For people.
@@ -277,7 +277,7 @@ fn tell(seeded: &Seeded, store: &Path) {
     }
 }
 
-fn log(format: LoggingFormat, verbosity: u8) {
+pub(crate) fn log(format: LoggingFormat, verbosity: u8) {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(logging::filter(verbosity)));
     let log = tracing_subscriber::fmt()

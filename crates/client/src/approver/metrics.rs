@@ -61,6 +61,16 @@ impl ApproverMetrics {
         registry.register("node_csr_pending_identities", "Names that wait", self.identities.clone());
     }
 
+    /// The figures as text, as a scraper reads them.
+    pub fn text(&self) -> String {
+        let mut registry = Registry::default();
+        self.register(&mut registry);
+        let mut text = String::new();
+        // Writing into a string does not fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+        text
+    }
+
     /// An evaluation. The signer is one of those that the approver looks at.
     pub(super) fn decided(&self, signer: &str, verdict: &Verdict) {
         let (outcome, reason) = (verdict.outcome.as_str(), verdict.reason.as_str());
