@@ -185,6 +185,39 @@ fn both_kinds_let_the_bootstrapper_in_until_they_are_revoked_nb_157() {
 }
 
 #[test]
+fn a_check_names_every_rule_that_goes_too_far_nb_36() {
+    let served = Served::start(&[]);
+    for create in ["control-plane", "worker", "token"] {
+        done(&served, &format!("{create} create --output {create}.kubeconfig"));
+    }
+    let clean = done(&served, "check");
+    assert_eq!(clean, "holders of bootstrap credentials may ask for certificates and nothing else\n");
+    let account = "openshift-machine-config-operator:node-bootstrapper";
+    served.ok(&format!("create clusterrolebinding a --clusterrole view --serviceaccount {account}"));
+    served
+        .ok("create clusterrolebinding b --clusterrole view --serviceaccount kube-system:node-bootstrapper");
+    served.ok(&format!("create rolebinding c -n default --clusterrole system:kube-dns --group {GROUP}"));
+    served.ok("create role d -n default --verb get --resource configmaps");
+    served.ok(&format!("create rolebinding d -n default --role d --user {USER}"));
+    served.ok("create clusterrolebinding e --clusterrole nowhere --group system:authenticated");
+    served.ok("create clusterrolebinding f --clusterrole \
+         system:certificates.k8s.io:certificatesigningrequests:nodeclient --group system:bootstrappers");
+    let checked = bootstrap(&served, "check --json");
+    assert_eq!(checked.code, Some(1), "{checked:?}");
+    let findings: Vec<Value> = checked.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut by: Vec<&str> = findings.iter().map(|finding| finding["binding"].as_str().unwrap()).collect();
+    by.dedup();
+    assert_eq!(
+        by,
+        ["ClusterRoleBinding a", "ClusterRoleBinding f", "RoleBinding default/c", "RoleBinding default/d"]
+    );
+    assert_eq!(
+        findings.last().unwrap()["rule"],
+        json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]})
+    );
+}
+
+#[test]
 fn one_authority_is_revoked_and_the_other_goes_on() {
     let served = Served::start(&[]);
     done(&served, "control-plane create --output one.kubeconfig");

@@ -1,6 +1,7 @@
 //! `portcullis bootstrap`: what machines show before they have an identity of their own, made and taken away again
 //! (NB-10 to NB-37).
 
+mod check;
 mod cluster;
 mod control_plane;
 mod inventory;
@@ -24,7 +25,7 @@ use crate::failure::Failure;
 /// kubeconfig for kubelets (--bootstrap-kubeconfig). What is revoked is refused with the next request, on open
 /// connections too.
 ///
-/// Exit codes: 0 done; 1 there was nothing to revoke; 2 bad flags or input; 3 the API server cannot be reached or refuses.
+/// Exit codes: 0 done; 1 there was nothing to revoke, or a check has findings; 2 bad flags or input; 3 the API server cannot be reached or refuses.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct BootstrapArgs {
@@ -38,10 +39,12 @@ Examples:
   portcullis bootstrap worker create --output worker.kubeconfig
   portcullis bootstrap token create --ttl 2h --output token.kubeconfig
   portcullis bootstrap list
+  portcullis bootstrap check
   portcullis bootstrap control-plane revoke";
 
 #[derive(Debug, Subcommand)]
 enum Kind {
+    Check(check::CheckArgs),
     ControlPlane(control_plane::ControlPlaneArgs),
     List(ListArgs),
     Token(token::TokenArgs),
@@ -121,6 +124,7 @@ pub fn run(args: &BootstrapArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
     runtime.block_on(async {
         match &args.kind {
+            Kind::Check(args) => check::run(args).await,
             Kind::ControlPlane(args) => control_plane::run(args).await,
             Kind::List(args) => list(args).await,
             Kind::Token(args) => token::run(args).await,
