@@ -1,6 +1,7 @@
 //! The command line of Portcullis: one file per command under `command`.
 
 pub mod answer;
+pub mod approver_flags;
 pub mod audit_flags;
 pub mod authentication_flags;
 pub mod authorization;
