@@ -3,6 +3,7 @@
 mod approver;
 mod audit;
 mod authorization;
+mod bootstrap;
 mod certificates;
 mod credentials;
 mod kinds;
@@ -64,6 +65,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "machine", dictionary: approver::MACHINE, run: approver::machine },
     Target { name: "certificate-pair", dictionary: certificates::PEM, run: credentials::certificate_pair },
     Target { name: "exec-info", dictionary: credentials::EXEC, run: credentials::exec_info },
+    Target { name: "bootstrap-bundle", dictionary: bootstrap::BUNDLE, run: bootstrap::bundle },
     Target { name: "token", dictionary: tokens::TOKEN, run: tokens::token },
     Target { name: "token-key", dictionary: certificates::PEM, run: tokens::token_key },
     Target {

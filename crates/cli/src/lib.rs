@@ -1,11 +1,13 @@
 //! The command line of Portcullis: one file per command under `command`.
 
 pub mod answer;
+pub mod approver_flags;
 pub mod audit_flags;
 pub mod authentication_flags;
 pub mod authorization;
 mod backups;
 pub mod bench;
+pub mod bootstrap_flags;
 pub mod command;
 pub mod controller_flags;
 pub mod engine_flags;
@@ -31,6 +33,7 @@ pub(crate) struct Cli {
 enum Command {
     Approve(Box<command::approve::ApproveArgs>),
     Bench(Box<command::bench::BenchArgs>),
+    Bootstrap(Box<command::bootstrap::BootstrapArgs>),
     CanI(Box<command::can_i::CanIArgs>),
     Completions(command::completions::CompletionsArgs),
     Credential(command::credential::CredentialArgs),
@@ -52,6 +55,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
     let done = match &cli.command {
         Command::Approve(args) => command::approve::run(args),
         Command::Bench(args) => command::bench::run(args),
+        Command::Bootstrap(args) => command::bootstrap::run(args),
         Command::CanI(args) => command::can_i::run(args),
         Command::Completions(args) => command::completions::run(args),
         Command::Credential(args) => command::credential::run(args),

@@ -96,21 +96,76 @@ impl CaBundle {
     pub fn from_pem(text: &[u8]) -> Result<Self, CaBundleError> {
         let mut authorities = Vec::new();
         for (i, block) in pem::blocks(text).into_iter().filter(|b| b.label == "CERTIFICATE").enumerate() {
-            let der = CertificateDer::from(block.der);
-            let facts = Facts::read(&der).map_err(|e| CaBundleError::Certificate(i, e.to_string()))?;
-            let anchor = webpki::anchor_from_trusted_cert(&der)
-                .map_err(|e| CaBundleError::Certificate(i, e.to_string()))?
-                .to_owned();
-            authorities.push(Authority {
-                anchor,
-                validity: facts.validity,
-                is_for_clients: facts.is_for_clients,
-            });
+            let known = KnownAuthority::read(block.der).map_err(|e| CaBundleError::Certificate(i, e))?;
+            authorities.push(known.authority);
         }
+        Self::of(authorities)
+    }
+
+    /// The bundle of authorities that were read one by one.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn from_authorities<'a>(
+        authorities: impl IntoIterator<Item = &'a KnownAuthority>,
+    ) -> Result<Self, CaBundleError> {
+        Self::of(authorities.into_iter().map(|known| known.authority.clone()).collect())
+    }
+
+    fn of(authorities: Vec<Authority>) -> Result<Self, CaBundleError> {
         if authorities.is_empty() {
             return Err(CaBundleError::Empty);
         }
         Ok(Self { authorities })
+    }
+}
+
+/// One certificate authority of a bundle, and what it is known by.
+#[derive(Clone, Debug)]
+pub struct KnownAuthority {
+    authority: Authority,
+    digest: [u8; 32],
+    key_digest: [u8; 32],
+    common_name: String,
+    not_after: SystemTime,
+}
+
+impl KnownAuthority {
+    /// Reads a certificate in DER form.
+    ///
+    /// # Errors
+    /// It is none that could sign others; the text says why.
+    pub fn read(der: Vec<u8>) -> Result<Self, String> {
+        let der = CertificateDer::from(der);
+        let facts = Facts::read(&der).map_err(|e| e.to_string())?;
+        let anchor = webpki::anchor_from_trusted_cert(&der).map_err(|e| e.to_string())?.to_owned();
+        Ok(Self {
+            authority: Authority { anchor, validity: facts.validity, is_for_clients: facts.is_for_clients },
+            digest: crate::sha256(&der),
+            key_digest: crate::sha256(&facts.public_key),
+            common_name: facts.subject.common_name().unwrap_or_default().to_owned(),
+            not_after: facts.validity.not_after.to_system_time(),
+        })
+    }
+
+    /// The SHA-256 hash of the certificate.
+    pub fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
+
+    /// The SHA-256 hash of its public key: the same for every certificate of one signer.
+    pub fn key_digest(&self) -> [u8; 32] {
+        self.key_digest
+    }
+
+    /// Its common name; empty if it has none.
+    pub fn common_name(&self) -> &str {
+        &self.common_name
+    }
+
+    /// When it stops being valid.
+    pub fn not_after(&self) -> SystemTime {
+        self.not_after
     }
 }
 

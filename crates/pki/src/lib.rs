@@ -5,6 +5,7 @@
 //! [`Csr`] is a request whose signature was checked. Only [`tls`] names the TLS library,
 //! only [`jwt`] the one for tokens.
 
+pub mod bootstrap;
 pub mod ca;
 pub mod cert;
 pub mod csr;

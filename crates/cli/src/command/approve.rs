@@ -216,7 +216,8 @@ fn lease(args: &ApproveArgs, connection: &Connection) -> LeaseConfig {
     }
 }
 
-fn read_config(path: &Path) -> Result<Config, String> {
+/// Reads a configuration.
+pub(crate) fn read_config(path: &Path) -> Result<Config, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("cannot read --config {}: {error}", path.display()))?;
     let yaml = |text: &str| serde_saphyr::from_str(text).map_err(|error| error.to_string());

@@ -2,6 +2,7 @@
 
 pub mod approve;
 pub mod bench;
+pub mod bootstrap;
 pub mod can_i;
 pub mod completions;
 pub mod credential;

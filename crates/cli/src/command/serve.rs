@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
+use portcullis_client::approver::ApproverMetrics;
 use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::api::rest::admission::AdmissionPlugins;
 use portcullis_server::audit::Audit;
 use portcullis_server::authz::Authorization;
 use portcullis_server::bootstrap::Bootstrap;
+use portcullis_server::bootstrap_authorities::BootstrapAuthorities;
+use portcullis_server::cluster::approver_access;
 use portcullis_server::cluster::seed::{SeedError, Seeded};
 use portcullis_server::cluster::{Cluster, ClusterError};
 use portcullis_server::config::{RuntimeConfig, ServeConfig};
@@ -28,10 +31,12 @@ use portcullis_store::embedded::Options;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use crate::approver_flags::{self, ApproverFlags, Prepared as Approver, Working};
 use crate::audit_flags::AuditFlags;
 use crate::authentication_flags::{AuthenticationFlags, AuthenticationSettings};
 use crate::authorization::{AuthorizationFlags, Prepared};
 use crate::backups;
+use crate::bootstrap_flags::BootstrapFlags;
 use crate::controller_flags::ControllerFlags;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
@@ -66,10 +71,16 @@ pub struct ServeArgs {
     authorization: AuthorizationFlags,
 
     #[command(flatten)]
+    bootstrap: BootstrapFlags,
+
+    #[command(flatten)]
     audit: AuditFlags,
 
     #[command(flatten)]
     controllers: ControllerFlags,
+
+    #[command(flatten)]
+    approver: ApproverFlags,
 
     #[command(flatten)]
     limits: LimitFlags,
@@ -142,7 +153,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     )
     .map_err(Failure::input)?;
     let selection = args.controllers.selection()?;
-    let metrics = Metrics::default();
+    let approver = args.approver.prepare(args.limits.serving_certificate().is_some())?;
+    let mut metrics = Metrics::default();
+    let approver_metrics = approver_flags::metrics(&approver, &mut metrics);
     let (engine, authorization) = args.authorization.prepare(&args.engine, &metrics.webhooks)?;
     let engine = EngineConfig { default_policy: args.default_policy, masters_first: true, ..engine };
     // A file that lets everybody in says so where everybody can read it (AN-111).
@@ -150,7 +163,8 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let authentication = args.authentication.settings(allows_all)?;
     let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
         .map_err(Failure::unreachable)?;
-    let background = Background { selection, signing: Arc::new(args.controllers.signing(&bootstrap)?) };
+    let signing = Arc::new(args.controllers.signing(&bootstrap)?);
+    let background = Background { approver, approver_metrics, selection, signing };
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
     let certificate = serving_certificate(&args.limits, &config.data_dir, &bootstrap)?;
@@ -170,6 +184,8 @@ struct Decisions {
 
 /// What goes on without being asked for.
 struct Background {
+    approver: Approver,
+    approver_metrics: ApproverMetrics,
     selection: Selection,
     signing: Arc<Signing>,
 }
@@ -185,14 +201,18 @@ async fn serve(
 ) -> Result<ExitCode, Failure> {
     let Decisions { admission, engine, authorization: prepared, metrics } = decisions;
     let store = config.data_dir.join(STORE);
-    let opened = Cluster::open_seeded(Options::file(&store), &engine, &metrics, &args.engine.state).await;
+    let bootstrappers = BootstrapAuthorities::new(args.bootstrap.settings());
+    let options = bootstrappers.follow(Options::file(&store));
+    let opened = Cluster::open_seeded(options, &engine, &metrics, &args.engine.state).await;
     let (cluster, seeded) = opened.map_err(|error| match error {
         ClusterError::Seed(SeedError::File(error)) => Failure::input(error),
         ClusterError::Engine(error) => Failure::input(error),
         error => Failure::unreachable(error),
     })?;
     tell(&seeded, &store);
+    bootstrappers.load(&cluster.backend).await.map_err(Failure::unreachable)?;
     let (authentication, accounts, authorities) = authentication.over(bootstrap, &cluster.backend)?;
+    let authentication = authentication.with_bootstrap_authorities(bootstrappers);
     let authorization = Authorization::new(Arc::clone(&cluster.engine));
     let members = cluster.engine.chain().members();
     let (authorization, reloader) = prepared.begin(authorization, members, &metrics.webhooks)?;
@@ -206,12 +226,22 @@ async fn serve(
     let backups = backups::write_when_told(Arc::clone(&cluster.backend), config.data_dir.join(BACKUPS));
     let backups = tokio::spawn(backups);
     let reloads = tokio::spawn(authorities.follow(Arc::clone(&app)));
+    let selection = match &background.approver {
+        Approver::None => background.selection.without("certificatesigningrequest-approving-controller"),
+        Approver::Kubernetes | Approver::Machine(_) => background.selection,
+    };
+    if let Approver::Machine(_) = &background.approver {
+        let access = approver_access::ensure(&cluster.backend).await;
+        access.map_err(|status| Failure::unreachable(status.message()))?;
+    }
     let settings = ControllerSettings {
+        approves_renewals_only: matches!(background.approver, Approver::Machine(_)),
         authority: bootstrap.authority_pem().to_owned(),
         accounts: Some(accounts),
         authorization: Some(Arc::clone(app.authorization())),
         signing: Some(background.signing),
-        selection: background.selection,
+        selection,
+        bootstrap: args.bootstrap.settings(),
         ..ControllerSettings::default()
     };
     let controllers = Controllers::start(&cluster.backend, settings).await;
@@ -226,6 +256,13 @@ async fn serve(
         .map_err(|error| Failure::unreachable(format_args!("cannot tell the address: {error}")))?;
     let kubeconfig = bootstrap.write_kubeconfig(address.port()).map_err(Failure::unreachable)?;
     tracing::info!(%address, "listening");
+    let approver = match background.approver {
+        Approver::Machine(config) => {
+            let server = bootstrap.url(address.port());
+            Some(Working::start(*config, server, bootstrap, background.approver_metrics).await?)
+        }
+        Approver::Kubernetes | Approver::None => None,
+    };
     // Nobody may be reading; that is no reason not to serve.
     let _ = writeln!(
         std::io::stdout().lock(),
@@ -233,6 +270,7 @@ async fn serve(
         kubeconfig.display()
     );
     server.serve(told_to_stop(&app, args.limits.shutdown_delay_duration)).await;
+    approver.inspect(Working::stop);
     backups.abort();
     reloading.inspect(tokio::task::JoinHandle::abort);
     reloads.abort();

@@ -1,0 +1,286 @@
+//! `portcullis bootstrap check`: what holders of bootstrap credentials may do beyond asking for certificates (NB-36).
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Args;
+use portcullis_client::{Connection, Resource};
+use serde::{Deserialize, Serialize};
+
+use super::{PlaceFlags, ServerFlags, refused};
+use crate::failure::Failure;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+const ROLES: [Resource; 4] = [
+    Resource::new(GROUP, "v1", "clusterroles"),
+    Resource::new(GROUP, "v1", "roles"),
+    Resource::new(GROUP, "v1", "clusterrolebindings"),
+    Resource::new(GROUP, "v1", "rolebindings"),
+];
+/// The groups of those who show a bootstrap token, and what more specific ones begin with.
+const BOOTSTRAPPERS: &str = "system:bootstrappers";
+
+/// What everybody may who is authenticated: the paths of discovery, health and keys.
+const OPEN_PATHS: [&str; 17] = [
+    "/.well-known/openid-configuration",
+    "/.well-known/openid-configuration/",
+    "/api",
+    "/api/*",
+    "/apis",
+    "/apis/*",
+    "/healthz",
+    "/livez",
+    "/openapi",
+    "/openapi/*",
+    "/openid/v1/jwks",
+    "/openid/v1/jwks/",
+    "/readyz",
+    "/version",
+    "/version/",
+    "/openapi/v2",
+    "/openapi/v3",
+];
+/// What each kind of rule may hold and no more: groups, resources, verbs.
+const HARMLESS: [(&[&str], &[&str], &[&str]); 2] = [
+    // NB-36
+    (&["certificates.k8s.io"], &["certificatesigningrequests"], &["create", "get", "list", "watch"]),
+    // Questions about oneself.
+    (
+        &["authentication.k8s.io", "authorization.k8s.io"],
+        &["selfsubjectaccessreviews", "selfsubjectreviews", "selfsubjectrulesreviews"],
+        &["create"],
+    ),
+];
+
+/// Find what RBAC allows holders of bootstrap credentials beyond asking for certificates
+///
+/// Looks at the roles that are bound to the account, to its groups, and to those of bootstrap tokens. Rules that let
+/// everybody discover the API and ask about themselves are no findings. Other authorizers are not looked at.
+///
+/// Exit codes: 0 nothing found; 1 findings; 2 bad flags or input; 3 the API server cannot be reached or refuses.
+#[derive(Args, Debug)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    server: ServerFlags,
+
+    #[command(flatten)]
+    places: PlaceFlags,
+
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct List<T> {
+    items: Vec<T>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    name: String,
+    namespace: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Role {
+    metadata: Metadata,
+    rules: Option<Vec<Rule>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Rule {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_groups: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_names: Option<Vec<String>>,
+    #[serde(rename = "nonResourceURLs", skip_serializing_if = "Option::is_none")]
+    non_resource_urls: Option<Vec<String>>,
+    verbs: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Binding {
+    metadata: Metadata,
+    role_ref: Reference,
+    subjects: Option<Vec<Reference>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Reference {
+    kind: String,
+    name: String,
+    namespace: String,
+}
+
+/// A rule that goes too far.
+#[derive(Clone, Debug, Serialize)]
+struct Finding {
+    /// Whom it reaches.
+    subject: String,
+    binding: String,
+    role: String,
+    rule: Rule,
+}
+
+/// What is there.
+struct Policy {
+    cluster_roles: Vec<Role>,
+    roles: Vec<Role>,
+    /// Those of the whole cluster have no namespace.
+    bindings: Vec<Binding>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// See [`super::run`].
+pub(super) async fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    let connection = args.server.connect().await?;
+    let [cluster_roles, roles, cluster_bindings, bindings] = &ROLES;
+    let mut all: Vec<Binding> = listed(&connection, cluster_bindings).await?;
+    all.extend(listed(&connection, bindings).await?);
+    let policy = Policy {
+        cluster_roles: listed(&connection, cluster_roles).await?,
+        roles: listed(&connection, roles).await?,
+        bindings: all,
+    };
+    let found = policy.findings(&args.places);
+    let mut out = std::io::stdout().lock();
+    for finding in &found {
+        if args.json {
+            serde_json::to_writer(&mut out, finding).map_err(std::io::Error::from)?;
+            out.write_all(b"\n")?;
+            continue;
+        }
+        let rule = serde_json::to_string(&finding.rule).map_err(std::io::Error::from)?;
+        let Finding { subject, binding, role, .. } = finding;
+        writeln!(out, "finding: {subject} by {binding} of {role}: {rule}")?;
+    }
+    if found.is_empty() && !args.json {
+        writeln!(out, "holders of bootstrap credentials may ask for certificates and nothing else")?;
+    }
+    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+async fn listed<T: for<'de> Deserialize<'de>>(
+    connection: &Connection,
+    resource: &Resource,
+) -> Result<Vec<T>, Failure> {
+    let list: Result<List<T>, _> = connection.call(http::Method::GET, &resource.path(), None).await;
+    Ok(list.map_err(refused(format!("list {}", resource.plural)))?.items)
+}
+
+impl Policy {
+    fn findings(&self, places: &PlaceFlags) -> Vec<Finding> {
+        let mut found = Vec::new();
+        for binding in &self.bindings {
+            let subjects = binding.subjects.iter().flatten();
+            let Some(subject) = subjects.filter_map(|subject| reached(subject, places)).next() else {
+                continue;
+            };
+            let rules = self.role(binding).and_then(|role| role.rules.as_ref()).into_iter().flatten();
+            for rule in rules.filter(|rule| goes_too_far(rule)) {
+                let Metadata { name, namespace } = &binding.metadata;
+                found.push(Finding {
+                    subject: subject.clone(),
+                    binding: match namespace.as_str() {
+                        "" => format!("ClusterRoleBinding {name}"),
+                        namespace => format!("RoleBinding {namespace}/{name}"),
+                    },
+                    role: format!("{} {}", binding.role_ref.kind, binding.role_ref.name),
+                    rule: rule.clone(),
+                });
+            }
+        }
+        found
+    }
+
+    /// The role of a binding; nothing for one that is not there, which allows nothing.
+    fn role(&self, binding: &Binding) -> Option<&Role> {
+        let Reference { kind, name, .. } = &binding.role_ref;
+        match kind.as_str() {
+            "ClusterRole" => self.cluster_roles.iter().find(|role| role.metadata.name == *name),
+            _ => self.roles.iter().find(|role| {
+                role.metadata.name == *name && role.metadata.namespace == binding.metadata.namespace
+            }),
+        }
+    }
+}
+
+/// As whom a holder is reached by a subject of a binding, if at all.
+fn reached(subject: &Reference, places: &PlaceFlags) -> Option<String> {
+    let name = subject.name.as_str();
+    let is_reached = match subject.kind.as_str() {
+        "User" => name == places.user() || name.starts_with("system:bootstrap:"),
+        "Group" => {
+            let is_token =
+                name.strip_prefix(BOOTSTRAPPERS).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
+            is_token
+                || name == places.group()
+                || matches!(name, "system:authenticated" | "system:serviceaccounts")
+        }
+        "ServiceAccount" => name == places.account.name && subject.namespace == places.account.namespace,
+        _ => false,
+    };
+    is_reached.then(|| match subject.kind.as_str() {
+        "ServiceAccount" => format!("ServiceAccount {}/{name}", subject.namespace),
+        kind => format!("{kind} {name}"),
+    })
+}
+
+/// Whether a rule allows more than [`HARMLESS`] and [`OPEN_PATHS`] say.
+fn goes_too_far(rule: &Rule) -> bool {
+    let within = |held: &Option<Vec<String>>, all: &[&str]| {
+        held.iter().flatten().all(|one| all.contains(&one.as_str()))
+    };
+    let verbs = Some(rule.verbs.clone());
+    let resources = rule.resources.as_deref().unwrap_or_default();
+    let is_harmless = resources.is_empty()
+        || HARMLESS.iter().any(|(groups, kinds, allowed)| {
+            within(&rule.api_groups, groups) && within(&rule.resources, kinds) && within(&verbs, allowed)
+        });
+    let paths = rule.non_resource_urls.as_deref().unwrap_or_default();
+    let is_open =
+        paths.is_empty() || within(&rule.non_resource_urls, &OPEN_PATHS) && within(&verbs, &["get"]);
+    !(is_harmless && is_open)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_rule_goes_too_far_with_every_word_more_nb_36() {
+        let too_far = |rule| goes_too_far(&serde_json::from_value(rule).unwrap());
+        let rule = |groups: &[&str], resources: &[&str], verbs: &[&str]| json!({"apiGroups": groups, "resources": resources, "verbs": verbs});
+        let (group, csrs) = ("certificates.k8s.io", "certificatesigningrequests");
+        assert!(!too_far(rule(&[group], &[csrs], &["create", "get", "list", "watch"])));
+        assert!(!too_far(rule(&["authorization.k8s.io"], &["selfsubjectaccessreviews"], &["create"])));
+        for (groups, resources, verbs) in [
+            (&[group][..], &[csrs][..], &["create", "delete"][..]),
+            (&[group], &[csrs], &["*"]),
+            (&["*"], &[csrs], &["get"]),
+            (&[group, ""], &[csrs], &["get"]),
+            (&[group], &["*"], &["get"]),
+            (&[group], &["certificatesigningrequests/nodeclient"], &["create"]),
+            (&[group], &["certificatesigningrequests/approval"], &["create"]),
+            (&["authorization.k8s.io"], &["subjectaccessreviews"], &["create"]),
+            (&[""], &["secrets"], &["get"]),
+        ] {
+            assert!(too_far(rule(groups, resources, verbs)), "{groups:?} {resources:?} {verbs:?}");
+        }
+        assert!(!too_far(json!({"nonResourceURLs": ["/version", "/api/*"], "verbs": ["get"]})));
+        assert!(too_far(json!({"nonResourceURLs": ["/version"], "verbs": ["get", "post"]})));
+        assert!(too_far(json!({"nonResourceURLs": ["/metrics"], "verbs": ["get"]})));
+        assert!(too_far(json!({"nonResourceURLs": ["*"], "verbs": ["get"]})));
+    }
+}
