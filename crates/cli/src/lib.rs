@@ -6,6 +6,7 @@ pub mod authentication_flags;
 pub mod authorization;
 mod backups;
 pub mod bench;
+pub mod bootstrap_flags;
 pub mod command;
 pub mod controller_flags;
 pub mod engine_flags;
@@ -30,6 +31,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Bench(Box<command::bench::BenchArgs>),
+    Bootstrap(Box<command::bootstrap::BootstrapArgs>),
     CanI(Box<command::can_i::CanIArgs>),
     Completions(command::completions::CompletionsArgs),
     Credential(command::credential::CredentialArgs),
@@ -50,6 +52,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
     };
     let done = match &cli.command {
         Command::Bench(args) => command::bench::run(args),
+        Command::Bootstrap(args) => command::bootstrap::run(args),
         Command::CanI(args) => command::can_i::run(args),
         Command::Completions(args) => command::completions::run(args),
         Command::Credential(args) => command::credential::run(args),

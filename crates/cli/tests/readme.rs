@@ -54,6 +54,9 @@ fn printed_by(command: &str) -> Vec<String> {
 fn every_example_prints_what_the_page_says() {
     let examples: Vec<Example> =
         pages().iter().flat_map(|page| pages::examples(page, "portcullis")).collect();
+    // Those need a server: `kubectl/bootstrap.rs` types them.
+    let examples: Vec<Example> =
+        examples.into_iter().filter(|example| example.file != "docs/bootstrap.md").collect();
     for page in ["README.md", "docs/node-authorizer.md"] {
         assert!(examples.iter().any(|example| example.file == page), "{page} has examples");
     }

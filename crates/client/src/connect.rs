@@ -129,6 +129,7 @@ struct Live {
     generation: u64,
     fingerprint: [u8; 32],
     server: String,
+    certificate_authority: String,
     namespace: String,
 }
 
@@ -222,6 +223,11 @@ impl Connection {
         self.shared.live.load().server.clone()
     }
 
+    /// The certificates that vouch for the server, in PEM form; empty if those of the system do.
+    pub fn certificate_authority(&self) -> String {
+        self.shared.live.load().certificate_authority.clone()
+    }
+
     /// The namespace for those who name none.
     pub fn namespace(&self) -> String {
         self.shared.live.load().namespace.clone()
@@ -276,8 +282,10 @@ impl Source {
         let fingerprint = fingerprint(&config);
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let namespace = config.default_namespace.clone();
+        let roots = config.root_cert.iter().flatten();
+        let certificate_authority = roots.map(|der| pem::encode("CERTIFICATE", der)).collect();
         let client = kube::Client::try_from(config).map_err(|e| self.refuse(describe(&e)))?;
-        Ok(Live { client, generation, fingerprint, server, namespace })
+        Ok(Live { client, generation, fingerprint, server, certificate_authority, namespace })
     }
 
     fn config(&self) -> Result<Config, ConnectError> {

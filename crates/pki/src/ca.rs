@@ -112,7 +112,11 @@ impl CertificateAuthority {
         Self::with_subject(key, &name::written(&[], None, common_name), now, lifetime)
     }
 
-    fn with_subject(
+    /// As [`Self::with_key`], for an authority of this name, a DER Name.
+    ///
+    /// # Errors
+    /// See [`CaError`].
+    pub(crate) fn with_subject(
         key: KeyPair,
         subject: &[u8],
         now: SystemTime,

@@ -22,6 +22,7 @@ use crate::pem;
 use crate::usage::{ANY as ANY_USAGE, CLIENT_AUTH};
 
 const EXTENDED_KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37");
+const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
 const SUBJECT_KEY_IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.14");
 
 /// A certificate that somebody has shown, and proved to hold the key of, but that nobody has verified. It has no
@@ -95,21 +96,76 @@ impl CaBundle {
     pub fn from_pem(text: &[u8]) -> Result<Self, CaBundleError> {
         let mut authorities = Vec::new();
         for (i, block) in pem::blocks(text).into_iter().filter(|b| b.label == "CERTIFICATE").enumerate() {
-            let der = CertificateDer::from(block.der);
-            let facts = Facts::read(&der).map_err(|e| CaBundleError::Certificate(i, e.to_string()))?;
-            let anchor = webpki::anchor_from_trusted_cert(&der)
-                .map_err(|e| CaBundleError::Certificate(i, e.to_string()))?
-                .to_owned();
-            authorities.push(Authority {
-                anchor,
-                validity: facts.validity,
-                is_for_clients: facts.is_for_clients,
-            });
+            let known = KnownAuthority::read(block.der).map_err(|e| CaBundleError::Certificate(i, e))?;
+            authorities.push(known.authority);
         }
+        Self::of(authorities)
+    }
+
+    /// The bundle of authorities that were read one by one.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn from_authorities<'a>(
+        authorities: impl IntoIterator<Item = &'a KnownAuthority>,
+    ) -> Result<Self, CaBundleError> {
+        Self::of(authorities.into_iter().map(|known| known.authority.clone()).collect())
+    }
+
+    fn of(authorities: Vec<Authority>) -> Result<Self, CaBundleError> {
         if authorities.is_empty() {
             return Err(CaBundleError::Empty);
         }
         Ok(Self { authorities })
+    }
+}
+
+/// One certificate authority of a bundle, and what it is known by.
+#[derive(Clone, Debug)]
+pub struct KnownAuthority {
+    authority: Authority,
+    digest: [u8; 32],
+    key_digest: [u8; 32],
+    common_name: String,
+    not_after: SystemTime,
+}
+
+impl KnownAuthority {
+    /// Reads a certificate in DER form.
+    ///
+    /// # Errors
+    /// It is none that could sign others; the text says why.
+    pub fn read(der: Vec<u8>) -> Result<Self, String> {
+        let der = CertificateDer::from(der);
+        let facts = Facts::read(&der).map_err(|e| e.to_string())?;
+        let anchor = webpki::anchor_from_trusted_cert(&der).map_err(|e| e.to_string())?.to_owned();
+        Ok(Self {
+            authority: Authority { anchor, validity: facts.validity, is_for_clients: facts.is_for_clients },
+            digest: crate::sha256(&der),
+            key_digest: crate::sha256(&facts.public_key),
+            common_name: facts.subject.common_name().unwrap_or_default().to_owned(),
+            not_after: facts.validity.not_after.to_system_time(),
+        })
+    }
+
+    /// The SHA-256 hash of the certificate.
+    pub fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
+
+    /// The SHA-256 hash of its public key: the same for every certificate of one signer.
+    pub fn key_digest(&self) -> [u8; 32] {
+        self.key_digest
+    }
+
+    /// Its common name; empty if it has none.
+    pub fn common_name(&self) -> &str {
+        &self.common_name
+    }
+
+    /// When it stops being valid.
+    pub fn not_after(&self) -> SystemTime {
+        self.not_after
     }
 }
 
@@ -263,6 +319,8 @@ pub(crate) struct Facts {
     pub(crate) public_key: Vec<u8>,
     /// What the certificate calls its key, if it does.
     pub(crate) key_identifier: Option<Vec<u8>>,
+    /// The extension of alternative names, if there is one.
+    pub(crate) alternative_names: Option<Vec<u8>>,
     is_for_clients: bool,
 }
 
@@ -282,6 +340,7 @@ impl Facts {
         let public_key = fields.required()?.raw.to_vec();
         let mut is_for_clients = true;
         let mut key_identifier = None;
+        let mut alternative_names = None;
         while let Some(field) = fields.optional()? {
             if field.tag() != tagged(3) {
                 continue;
@@ -293,6 +352,7 @@ impl Facts {
                         let usages = value.decode::<ExtendedKeyUsage>()?;
                         is_for_clients = usages.0.iter().any(|u| *u == CLIENT_AUTH || *u == ANY_USAGE);
                     }
+                    SUBJECT_ALT_NAME => alternative_names = Some(value.raw.to_vec()),
                     SUBJECT_KEY_IDENTIFIER => key_identifier = Some(value.contents().to_vec()),
                     _ => {}
                 }
@@ -305,6 +365,7 @@ impl Facts {
             subject_der: subject.raw.to_vec(),
             public_key,
             key_identifier,
+            alternative_names,
             is_for_clients,
         })
     }

@@ -5,6 +5,7 @@
 //! [`Csr`] is a request whose signature was checked. Only [`tls`] names the TLS library,
 //! only [`jwt`] the one for tokens.
 
+pub mod bootstrap;
 pub mod ca;
 pub mod cert;
 pub mod csr;
@@ -16,6 +17,7 @@ pub mod name;
 pub mod pair;
 pub mod pem;
 pub mod request;
+pub mod shown;
 mod signature;
 pub mod tls;
 mod uri;

@@ -60,6 +60,14 @@ impl Body {
         }
     }
 
+    /// The same body, which comes to its end when this does, if it comes piece by piece.
+    pub(crate) fn until(self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+        match self {
+            Self::Stream(pieces) => Self::Stream(Box::pin(Until { pieces, end: Some(Box::pin(end)) })),
+            other => other,
+        }
+    }
+
     /// A body whose pieces are made one after the other, each from the state that the one before left behind. Nothing
     /// is made ahead of a client that does not read.
     pub(crate) fn unfold<S, F, Step>(state: S, mut next: F) -> Self
@@ -151,6 +159,33 @@ where
 
     fn is_end_stream(&self) -> bool {
         self.step.is_none()
+    }
+}
+
+struct Until {
+    pieces: Pieces,
+    /// Nothing once it has come.
+    end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl HttpBody for Until {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        // First of all: a piece that is there already must not go out any more.
+        if self.end.as_mut().is_none_or(|end| end.as_mut().poll(cx).is_ready()) {
+            self.end = None;
+            return Poll::Ready(None);
+        }
+        self.pieces.as_mut().poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.end.is_none() || self.pieces.is_end_stream()
     }
 }
 

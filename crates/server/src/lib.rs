@@ -11,6 +11,7 @@ pub mod authz;
 pub mod backend;
 pub mod body;
 pub mod bootstrap;
+pub mod bootstrap_authorities;
 pub mod clock;
 pub mod cluster;
 pub mod config;

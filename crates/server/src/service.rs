@@ -381,6 +381,7 @@ async fn respond(
             return (route, *answer, is_stranger);
         }
     };
+    let revocation = caller.revocation().filter(|_| is_watch(route));
     let permit = match app.authorization.admit(&caller, &info, target, &app.metrics, trail).await {
         Ok(permit) => permit,
         Err(refusal) => return (route, *refusal, is_stranger),
@@ -395,6 +396,9 @@ async fn respond(
             answer
         })
     };
+    if let Some(revocation) = revocation {
+        answer = answer.map(|body| body.until(revocation));
+    }
     if let Some(warning) = warning {
         answer.headers_mut().append(WARNING, warning);
     }

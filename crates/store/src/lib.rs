@@ -123,6 +123,16 @@ pub trait Observer: Send + Sync {
     fn committed(&self, events: &[Event]);
 }
 
+/// What is under a key, as a commit finds it.
+pub type Current<'a> = &'a dyn Fn(&str) -> Option<Arc<Entry>>;
+
+/// Asked for every commit that finds what it expects, before it is carried out: what else is to be written with it, all
+/// or nothing. Must be quick: all writers wait for it.
+pub trait Amender: Send + Sync {
+    /// The further writes. They must name no key that the commit names, and find what they expect.
+    fn amend(&self, writes: &[Write], current: Current<'_>) -> Vec<Write>;
+}
+
 /// Tells which part of its collection an entry belongs to, if to any: of the pods, those of one node. Watches of one part
 /// are then told of that part alone, which counts where thousands of them watch a collection, each a part of its own.
 /// Must depend on the entry alone and be quick: all writers wait for it.

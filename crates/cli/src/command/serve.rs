@@ -14,6 +14,7 @@ use portcullis_server::api::rest::admission::AdmissionPlugins;
 use portcullis_server::audit::Audit;
 use portcullis_server::authz::Authorization;
 use portcullis_server::bootstrap::Bootstrap;
+use portcullis_server::bootstrap_authorities::BootstrapAuthorities;
 use portcullis_server::cluster::seed::{SeedError, Seeded};
 use portcullis_server::cluster::{Cluster, ClusterError};
 use portcullis_server::config::{RuntimeConfig, ServeConfig};
@@ -32,6 +33,7 @@ use crate::audit_flags::AuditFlags;
 use crate::authentication_flags::{AuthenticationFlags, AuthenticationSettings};
 use crate::authorization::{AuthorizationFlags, Prepared};
 use crate::backups;
+use crate::bootstrap_flags::BootstrapFlags;
 use crate::controller_flags::ControllerFlags;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
@@ -64,6 +66,9 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     authorization: AuthorizationFlags,
+
+    #[command(flatten)]
+    bootstrap: BootstrapFlags,
 
     #[command(flatten)]
     audit: AuditFlags,
@@ -185,14 +190,18 @@ async fn serve(
 ) -> Result<ExitCode, Failure> {
     let Decisions { admission, engine, authorization: prepared, metrics } = decisions;
     let store = config.data_dir.join(STORE);
-    let opened = Cluster::open_seeded(Options::file(&store), &engine, &metrics, &args.engine.state).await;
+    let bootstrappers = BootstrapAuthorities::new(args.bootstrap.settings());
+    let options = bootstrappers.follow(Options::file(&store));
+    let opened = Cluster::open_seeded(options, &engine, &metrics, &args.engine.state).await;
     let (cluster, seeded) = opened.map_err(|error| match error {
         ClusterError::Seed(SeedError::File(error)) => Failure::input(error),
         ClusterError::Engine(error) => Failure::input(error),
         error => Failure::unreachable(error),
     })?;
     tell(&seeded, &store);
+    bootstrappers.load(&cluster.backend).await.map_err(Failure::unreachable)?;
     let (authentication, accounts, authorities) = authentication.over(bootstrap, &cluster.backend)?;
+    let authentication = authentication.with_bootstrap_authorities(bootstrappers);
     let authorization = Authorization::new(Arc::clone(&cluster.engine));
     let members = cluster.engine.chain().members();
     let (authorization, reloader) = prepared.begin(authorization, members, &metrics.webhooks)?;
@@ -212,6 +221,7 @@ async fn serve(
         authorization: Some(Arc::clone(app.authorization())),
         signing: Some(background.signing),
         selection: background.selection,
+        bootstrap: args.bootstrap.settings(),
         ..ControllerSettings::default()
     };
     let controllers = Controllers::start(&cluster.backend, settings).await;

@@ -9,8 +9,10 @@
     reason = "a test that cannot be set up must stop"
 )]
 
+mod bootstrap;
 mod changes;
 mod confinement;
+mod csr;
 mod old_manifests;
 mod reading;
 mod support;

@@ -11,6 +11,7 @@ use portcullis_pki as pki;
 use portcullis_policy as policy;
 
 use super::{CREDENTIAL_ID, join_authenticated};
+use crate::bootstrap_authorities::BootstrapAuthorities;
 
 /// How long a certificate that failed is not looked at again on the same connection: checking a long chain is work
 /// that a client could ask for with every request.
@@ -20,7 +21,21 @@ const REMEMBER_FAILURE: Duration = Duration::from_secs(1);
 pub struct Peer {
     certificate: Option<UnverifiedCertificate>,
     as_client: ArcSwapOption<Known>,
+    as_bootstrapper: ArcSwapOption<Known>,
     as_front_proxy: ArcSwapOption<Known>,
+}
+
+/// A certificate that is no bootstrap credential.
+#[derive(Debug, thiserror::Error)]
+pub enum BootstrapError {
+    /// It does not verify.
+    #[error("not a bootstrap credential: {0}")]
+    Certificate(#[from] VerifyError),
+    /// It names somebody else.
+    #[error(
+        "the certificate is of an authority of bootstrap credentials, but names somebody for whom that does not vouch"
+    )]
+    Identity,
 }
 
 /// The outcome of a verification, good as long as the bundle is the same.
@@ -51,7 +66,12 @@ impl Known {
 impl Peer {
     /// A peer that showed this certificate, or none.
     pub fn new(certificate: Option<UnverifiedCertificate>) -> Self {
-        Self { certificate, as_client: ArcSwapOption::empty(), as_front_proxy: ArcSwapOption::empty() }
+        Self {
+            certificate,
+            as_client: ArcSwapOption::empty(),
+            as_bootstrapper: ArcSwapOption::empty(),
+            as_front_proxy: ArcSwapOption::empty(),
+        }
     }
 
     /// Whether there is a certificate, good or not.
@@ -70,6 +90,26 @@ impl Peer {
     ) -> Result<Option<Arc<User>>, VerifyError> {
         let Some(certificate) = &self.certificate else { return Ok(None) };
         Ok(verified(certificate, &self.as_client, bundle, now)?.user.clone())
+    }
+
+    /// The user that a bootstrap credential names (NB-15, NB-16); nothing without a certificate, or if there is no
+    /// authority of such credentials.
+    ///
+    /// # Errors
+    /// The certificate is of none of their authorities, or names somebody for whom they do not vouch.
+    pub(super) fn bootstrapper(
+        &self,
+        authorities: &BootstrapAuthorities,
+        now: SystemTime,
+    ) -> Result<Option<Arc<User>>, BootstrapError> {
+        let (Some(certificate), Some(bundle)) = (&self.certificate, authorities.trusted()) else {
+            return Ok(None);
+        };
+        let accepted = verified(certificate, &self.as_bootstrapper, &bundle, now)?;
+        match accepted.verified.identity() {
+            Some(identity) if authorities.settings().vouches_for(identity) => Ok(accepted.user.clone()),
+            _ => Err(BootstrapError::Identity),
+        }
     }
 
     /// The common name of a front proxy (AN-30), empty if it has none; nothing without a certificate.

@@ -26,17 +26,19 @@ use policy::User;
 use policy::rules::aggregate;
 use portcullis_pki as pki;
 use portcullis_policy as policy;
+use tokio::sync::watch;
 
 use self::anonymous::Anonymous;
 use self::bootstrap_token::BootstrapTokens;
 use self::request_header::{FrontProxyError, RequestHeader};
 use self::service_account::ServiceAccounts;
 use self::tokens::Tokens;
+use crate::bootstrap_authorities::BootstrapAuthorities;
 use crate::impersonation::Impersonated;
 use crate::token_file::TokenFile;
 
 pub(crate) use self::bearer::spare_space;
-pub use self::certificate::Peer;
+pub use self::certificate::{BootstrapError, Peer};
 pub use self::tokens::TokenError;
 
 /// The user of requests without credentials (AN-110).
@@ -54,11 +56,13 @@ pub struct Caller {
     original: Option<Arc<User>>,
     /// What the client is to be told about its credential.
     warning: Option<&'static str>,
+    /// Told when the credential may have been revoked; nothing where that is asked for each request alone.
+    revocation: Option<watch::Receiver<()>>,
 }
 
 impl Caller {
     fn of(user: Arc<User>) -> Self {
-        Self { user, original: None, warning: None }
+        Self { user, original: None, warning: None, revocation: None }
     }
 
     /// As whom the request goes on.
@@ -76,10 +80,17 @@ impl Caller {
         self.warning
     }
 
+    /// Ends when the credential may have been revoked: what is still being answered then must end as well (NB-20).
+    pub(crate) fn revocation(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let mut revocation = self.revocation.clone()?;
+        // When nobody can tell any more the server is gone.
+        Some(async move { drop(revocation.changed().await) })
+    }
+
     /// The same caller, who goes on as somebody else (AN-152).
     pub(crate) fn acting_as(self, other: Impersonated) -> Self {
         let original = self.original.unwrap_or(self.user);
-        Self { user: other.into_user(), original: Some(original), warning: self.warning }
+        Self { user: other.into_user(), original: Some(original), ..self }
     }
 }
 
@@ -107,6 +118,9 @@ impl std::error::Error for Unauthorized {}
 /// Why one credential is not accepted.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
+    /// A certificate that is no bootstrap credential.
+    #[error(transparent)]
+    Bootstrap(#[from] BootstrapError),
     /// A certificate that does not verify.
     #[error(transparent)]
     Certificate(#[from] VerifyError),
@@ -121,6 +135,7 @@ enum Failure {
 /// Finds out who asks.
 pub struct Authentication {
     anonymous: Anonymous,
+    bootstrap: Option<Arc<BootstrapAuthorities>>,
     clients: ArcSwap<CaBundle>,
     front_proxy: Option<RequestHeader>,
     tokens: Tokens,
@@ -143,6 +158,7 @@ impl Authentication {
     pub fn new(clients: CaBundle, anonymous: bool) -> Self {
         Self {
             anonymous: if anonymous { Anonymous::Everywhere } else { Anonymous::Nowhere },
+            bootstrap: None,
             clients: ArcSwap::from_pointee(clients),
             front_proxy: None,
             tokens: Tokens::default(),
@@ -169,6 +185,13 @@ impl Authentication {
     #[must_use]
     pub fn with_bootstrap_tokens(mut self, tokens: BootstrapTokens) -> Self {
         self.tokens.bootstrap = Some(tokens);
+        self
+    }
+
+    /// The same, and who shows a certificate of an authority of bootstrap credentials (NB-16).
+    #[must_use]
+    pub fn with_bootstrap_authorities(mut self, authorities: Arc<BootstrapAuthorities>) -> Self {
+        self.bootstrap = Some(authorities);
         self
     }
 
@@ -227,7 +250,18 @@ impl Authentication {
         match peer.client(&self.clients.load(), now) {
             Ok(Some(user)) => return Ok(Caller::of(user)),
             Ok(None) => {}
-            Err(error) => failures.push(error.into()),
+            Err(error) => {
+                failures.push(error.into());
+                if let Some(authorities) = &self.bootstrap {
+                    // Before they are asked: no change after that is missed.
+                    let revocation = Some(authorities.changes());
+                    match peer.bootstrapper(authorities, now) {
+                        Ok(Some(user)) => return Ok(Caller { revocation, ..Caller::of(user) }),
+                        Ok(None) => {}
+                        Err(error) => failures.push(error.into()),
+                    }
+                }
+            }
         }
         if let Some(token) = bearer::token(headers) {
             match self.tokens.vouch(token, &self.tokens.api_audiences, now).await {

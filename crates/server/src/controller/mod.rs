@@ -6,6 +6,8 @@
 
 mod account_tokens;
 pub(crate) mod aggregation;
+mod bootstrap_account;
+mod bootstrap_bundles;
 mod certificates;
 mod namespaces;
 mod queue;
@@ -22,6 +24,8 @@ use portcullis_kinds as kinds;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
+use self::bootstrap_account::BootstrapAccount;
+use self::bootstrap_bundles::BootstrapBundles;
 use self::selection::Selection;
 use crate::api::rest::delete::{Step, step};
 use crate::api::rest::options::DeleteOptions;
@@ -29,6 +33,7 @@ use crate::api::rest::storage::Stored;
 use crate::authn::service_account::ServiceAccounts;
 use crate::authz::Authorization;
 use crate::backend::Backend;
+use crate::bootstrap_authorities::Settings;
 use crate::clock::Clock;
 use crate::cluster::write;
 use crate::signing::Signing;
@@ -53,6 +58,8 @@ pub struct ControllerSettings {
     pub signing: Option<Arc<Signing>>,
     /// What time it is for certificate requests.
     pub clock: Clock,
+    /// Where bootstrap credentials are.
+    pub bootstrap: Settings,
     /// Which of them run (`--controllers`).
     pub selection: Selection,
 }
@@ -60,7 +67,8 @@ pub struct ControllerSettings {
 impl Controllers {
     /// Starts those that are selected, and returns when what every namespace has was looked at once.
     pub async fn start(backend: &Arc<Backend>, settings: ControllerSettings) -> Self {
-        let ControllerSettings { authority, accounts, authorization, signing, clock, selection } = settings;
+        let ControllerSettings { authority, accounts, authorization, signing, clock, bootstrap, selection } =
+            settings;
         let mut controllers = Self { tasks: JoinSet::new(), stopping: watch::Sender::new(false) };
         let backend = || Arc::clone(backend);
         let mut spawn = Spawn { controllers: &mut controllers, backend: backend(), selection: &selection };
@@ -74,6 +82,8 @@ impl Controllers {
         if let Some(issuer) = accounts {
             spawn.one(account_tokens::AccountTokens::new(backend(), issuer, authority));
         }
+        spawn.one(BootstrapBundles::new(backend(), &bootstrap));
+        spawn.one(BootstrapAccount::new(backend(), bootstrap.account));
         if let Some(authorization) = authorization {
             spawn.one(certificates::Approving::new(backend(), authorization, clock.clone()));
         }

@@ -3,7 +3,9 @@
 use std::fmt;
 
 /// The controllers that there are, each with the short name that it had before.
-const KNOWN: [(&str, &str); 9] = [
+const KNOWN: [(&str, &str); 11] = [
+    ("bootstrap-account-controller", "bootstrap-account"),
+    ("bootstrap-bundle-controller", "bootstrap-bundle"),
     ("certificatesigningrequest-approving-controller", "csrapproving"),
     ("certificatesigningrequest-cleaner-controller", "csrcleaner"),
     ("certificatesigningrequest-signing-controller", "csrsigning"),

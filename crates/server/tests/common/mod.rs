@@ -40,6 +40,7 @@ use portcullis_server::authn::service_account::{Issuer, ServiceAccounts};
 use portcullis_server::authz::{Authorization, Engine, Outcome, Verdict};
 use portcullis_server::backend::Backend;
 use portcullis_server::bootstrap::Bootstrap;
+use portcullis_server::bootstrap_authorities::{BootstrapAuthorities, Settings};
 use portcullis_server::clock::Clock;
 use portcullis_server::cluster::Cluster;
 use portcullis_server::config::{Limits, RuntimeConfig};
@@ -151,6 +152,10 @@ pub struct Setup {
     pub keeps_objects: bool,
     /// Keep objects, in memory, and decide over them as `serve` does, with all controllers.
     pub is_cluster: bool,
+    /// Keep the objects of a cluster in this file.
+    pub store: Option<PathBuf>,
+    /// Sign tokens with this key, in PEM, instead of one of our own.
+    pub signing_key: Option<Vec<u8>>,
     /// Static tokens.
     pub tokens: Option<&'static str>,
     /// Further ways in, or other ones.
@@ -175,6 +180,8 @@ impl Default for Setup {
             state: None,
             keeps_objects: false,
             is_cluster: false,
+            store: None,
+            signing_key: None,
             tokens: None,
             authentication: None,
             audit: None,
@@ -242,21 +249,30 @@ pub fn start_with(setup: Setup) -> Started {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let metrics = Metrics::default();
-    let cluster = setup
-        .is_cluster
-        .then(|| runtime.block_on(Cluster::open(Options::memory(), &engine_config(), &metrics)).unwrap());
+    let authorities = BootstrapAuthorities::new(Settings::default());
+    let cluster = setup.is_cluster.then(|| {
+        let options = authorities.follow(setup.store.map_or_else(Options::memory, Options::file));
+        let cluster = runtime.block_on(Cluster::open(options, &engine_config(), &metrics)).unwrap();
+        runtime.block_on(authorities.load(&cluster.backend)).unwrap();
+        cluster
+    });
     let authorization = match &cluster {
         Some(cluster) => Authorization::new(Arc::clone(&cluster.engine)),
         None => authorization,
     };
     let accounts = cluster.as_ref().map(|cluster| {
-        let signing = SigningKey::new(&bootstrap.service_account_key().unwrap()).unwrap();
+        let key = match &setup.signing_key {
+            Some(text) => KeyPair::from_pem(text).unwrap(),
+            None => bootstrap.service_account_key().unwrap(),
+        };
+        let signing = SigningKey::new(&key).unwrap();
         Arc::new(ServiceAccounts::new(Arc::clone(&cluster.backend), signing, vec![], Issuer::default()))
     });
     let authentication = match (&cluster, &accounts) {
         (Some(cluster), Some(accounts)) => authentication
             .with_service_accounts(Arc::clone(accounts))
-            .with_bootstrap_tokens(BootstrapTokens::new(Arc::clone(&cluster.backend))),
+            .with_bootstrap_tokens(BootstrapTokens::new(Arc::clone(&cluster.backend)))
+            .with_bootstrap_authorities(authorities),
         _ => authentication,
     };
     let authentication = match setup.authentication {

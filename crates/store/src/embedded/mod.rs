@@ -87,6 +87,7 @@ impl Embedded {
             feed: Arc::clone(&feed),
             history: options.history,
             observers: options.observers,
+            amender: options.amender,
             part_of: options.part_of,
             grown,
         };

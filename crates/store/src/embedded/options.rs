@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Embedded;
-use crate::{Observer, PartOf, StoreError};
+use crate::{Amender, Observer, PartOf, StoreError};
 
 /// How much of the past is kept, in memory. What exceeds any of the limits is forgotten, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,7 @@ pub struct Options {
     pub(super) path: Option<PathBuf>,
     pub(super) history: History,
     pub(super) observers: Vec<Arc<dyn Observer>>,
+    pub(super) amender: Option<Arc<dyn Amender>>,
     pub(super) part_of: Option<PartOf>,
     #[cfg(test)]
     pub(super) faults: super::disk::Faults,
@@ -61,6 +62,13 @@ impl Options {
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
+        self
+    }
+
+    /// Who says what is to be written with a commit.
+    #[must_use]
+    pub fn amender(mut self, amender: Arc<dyn Amender>) -> Self {
+        self.amender = Some(amender);
         self
     }
 

@@ -11,7 +11,7 @@ use portcullis_testkit::scratch::Scratch;
 
 use super::disk::{Faults, Step};
 use super::*;
-use crate::{Event, Expect, Observer, Value, Watch};
+use crate::{Amender, Current, Event, Expect, Observer, Revision, StoreError, Value, Watch};
 
 fn put(key: &str, value: &str) -> Write {
     let value = Value { bytes: Bytes::copy_from_slice(value.as_bytes()), revision_at: None };
@@ -227,6 +227,44 @@ async fn observers_are_told_of_each_commit_in_order_before_its_writer_is() {
         assert_eq!(*notes.revisions.lock().unwrap(), (2..=401).collect::<Vec<u64>>());
         assert_eq!(notes.seen.load(Ordering::SeqCst), 400, "what changes nothing is no event");
     }
+}
+
+/// Notes each removal below `/watched` under a key of its own.
+struct Undertaker;
+
+impl Amender for Undertaker {
+    fn amend(&self, writes: &[Write], current: Current<'_>) -> Vec<Write> {
+        let removed = |write: &&Write| write.key.starts_with("/watched") && write.value.is_none();
+        let lost = writes.iter().filter(removed).filter(|write| current(&write.key).is_some());
+        lost.map(|write| put(&format!("/grave{}", write.key), "gone")).collect()
+    }
+}
+
+#[tokio::test]
+async fn what_an_amender_adds_is_written_with_the_commit_or_not_at_all() {
+    let notes = Arc::new(Notes::default());
+    let options = Options::memory().observer(notes.clone()).amender(Arc::new(Undertaker));
+    let store = options.open().unwrap();
+    store.commit(vec![put("/watched/a", "1"), put("/other", "1")]).await.unwrap();
+    let read = async |key: &str| store.get(key).await.unwrap();
+    assert!(read("/grave/watched/a").await.is_none());
+    // What conflicts is not amended, and adds nothing.
+    let stale = Write { expect: Expect::Modified(Revision(1)), ..remove("/watched/a") };
+    assert!(matches!(store.commit(vec![stale]).await, Err(StoreError::Conflict { .. })));
+    // What was not there was not lost.
+    store.commit(vec![remove("/watched/b"), remove("/other")]).await.unwrap();
+    assert!(read("/grave/watched/b").await.is_none());
+    let before = store.revision();
+    let done = store.commit(vec![remove("/watched/a")]).await.unwrap();
+    assert_eq!(done.entries.len(), 1, "the writer is told of its own writes");
+    let grave = read("/grave/watched/a").await.unwrap();
+    assert_eq!((done.revision, grave.modified), (Revision(before.0 + 1), done.revision), "one commit");
+    assert_eq!(notes.revisions.lock().unwrap().last(), Some(&done.revision.0));
+    // A commit that cannot have both has neither: the grave is taken in it already.
+    store.commit(vec![put("/watched/a", "2")]).await.unwrap();
+    let twice = vec![remove("/watched/a"), put("/grave/watched/a", "mine")];
+    assert!(matches!(store.commit(twice).await, Err(StoreError::Refused(_))));
+    assert!(read("/watched/a").await.is_some());
 }
 
 struct Stumbles;

@@ -13,7 +13,7 @@ use super::disk::Disk;
 use super::memory::Memory;
 use super::options::History;
 use crate::watch::{Commit, Feed, Topic};
-use crate::{Committed, Entry, Event, Expect, Observer, PartOf, Revision, StoreError, Value, Write};
+use crate::{Amender, Committed, Entry, Event, Expect, Observer, PartOf, Revision, StoreError, Value, Write};
 
 /// The most commits that share a flush. All of them wait for the last.
 const MOST_COMMITS: usize = 1_024;
@@ -47,6 +47,7 @@ pub(super) struct Writer {
     pub(super) feed: Arc<Feed>,
     pub(super) history: History,
     pub(super) observers: Vec<Arc<dyn Observer>>,
+    pub(super) amender: Option<Arc<dyn Amender>>,
     pub(super) part_of: Option<PartOf>,
     pub(super) grown: Sender<Vec<Arc<Topic>>>,
 }
@@ -84,7 +85,9 @@ impl Writer {
         while let Some(job) = next {
             bytes += job.bytes();
             match job {
-                Job::Commit { writes, reply } => commits.push((reply, batch.admit(writes, &self.memory))),
+                Job::Commit { writes, reply } => {
+                    commits.push((reply, batch.admit(writes, &self.memory, self.amender.as_deref())))
+                }
                 Job::Compact { before, reply } => compactions.push((before, reply)),
             }
             let full = commits.len() >= MOST_COMMITS || bytes >= MOST_BYTES;
@@ -164,19 +167,24 @@ impl Batch {
     }
 
     /// Takes a commit in, if it finds what it expects.
-    fn admit(&mut self, writes: Vec<Write>, memory: &Memory) -> Result<Committed, StoreError> {
+    fn admit(
+        &mut self,
+        mut writes: Vec<Write>,
+        memory: &Memory,
+        amender: Option<&dyn Amender>,
+    ) -> Result<Committed, StoreError> {
         well_formed(&writes)?;
-        let mut found = Vec::with_capacity(writes.len());
-        for write in &writes {
-            let current = self.current(&write.key, memory);
-            if !meets(write.expect, current.as_deref()) {
-                return Err(StoreError::Conflict { key: write.key.clone(), current });
-            }
-            found.push(current);
+        let mut found = self.found(&writes, memory)?;
+        let asked = writes.len();
+        let further = amender.map(|amender| amender.amend(&writes, &|key| self.current(key, memory)));
+        if let Some(further) = further.filter(|further| !further.is_empty()) {
+            writes.extend(further);
+            well_formed(&writes)?;
+            found = self.found(&writes, memory)?;
         }
         let changed = |(write, found): (&Write, &Option<_>)| write.value.is_some() || found.is_some();
         if !writes.iter().zip(&found).any(changed) {
-            let entries = writes.iter().map(|_| None).collect();
+            let entries = writes.iter().take(asked).map(|_| None).collect();
             return Ok(Committed { revision: self.revision, entries });
         }
         let revision = Revision(self.revision.0 + 1);
@@ -197,7 +205,22 @@ impl Batch {
             }
         }
         self.commits.push(Arc::new(Commit::new(revision, events, self.part_of)));
+        // Who asked is not told of what was written with it.
+        entries.truncate(asked);
         Ok(Committed { revision, entries })
+    }
+
+    /// What is under the key of each write.
+    fn found(&self, writes: &[Write], memory: &Memory) -> Result<Vec<Option<Arc<Entry>>>, StoreError> {
+        let mut found = Vec::with_capacity(writes.len());
+        for write in writes {
+            let current = self.current(&write.key, memory);
+            if !meets(write.expect, current.as_deref()) {
+                return Err(StoreError::Conflict { key: write.key.clone(), current });
+            }
+            found.push(current);
+        }
+        Ok(found)
     }
 }
 

@@ -58,6 +58,9 @@ pub(crate) struct Reference {
 }
 
 /// The claims of a token that is kept in a secret (AN-75).
+///
+/// DIVERGES: we write a `jti`, and read none. Without it a signature with an RSA key says the same for every secret of one
+/// name: the token of a secret that was deleted to revoke it would be good again with the next secret of that name (NB-33).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Legacy {
     pub(crate) iss: String,
@@ -69,6 +72,8 @@ pub(crate) struct Legacy {
     pub(crate) account: String,
     #[serde(rename = "kubernetes.io/serviceaccount/service-account.uid")]
     pub(crate) uid: String,
+    #[serde(skip_deserializing)]
+    pub(crate) jti: String,
     pub(crate) sub: String,
 }
 

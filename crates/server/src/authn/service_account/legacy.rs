@@ -82,7 +82,7 @@ impl ServiceAccounts {
     /// The token of an account that is kept in a secret (AN-75).
     ///
     /// # Errors
-    /// It cannot be signed.
+    /// It cannot be signed, or the system has no randomness.
     pub(crate) fn legacy_token(
         &self,
         namespace: &str,
@@ -96,6 +96,7 @@ impl ServiceAccounts {
             secret: secret.to_owned(),
             account: account.to_owned(),
             uid: uid.to_owned(),
+            jti: meta::new_uid()?,
             sub: user(namespace, account, uid).name,
         };
         self.signing.sign(&claims).map_err(Status::internal)

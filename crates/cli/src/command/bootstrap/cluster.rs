@@ -1,0 +1,173 @@
+//! The objects that bootstrap credentials need in a cluster, made where they are missing.
+
+use portcullis_client::{CallError, Connection, Resource};
+use serde_json::{Value, json};
+
+use super::refused;
+use crate::bootstrap_flags::Place;
+use crate::failure::Failure;
+
+/// The ClusterRole that lets machines ask for certificates and does nothing else (NB-36). Of the default policy.
+const ROLE: &str = "system:node-bootstrapper";
+/// The binding of that role to the account.
+const ACCOUNT_BINDING: &str = "portcullis:node-bootstrapper";
+/// The binding of that role to the group of tokens.
+const TOKEN_BINDING: &str = "portcullis:bootstrap-tokens";
+/// How often a write is tried that others get in the way of.
+const ATTEMPTS: usize = 10;
+
+/// ConfigMaps of a namespace.
+pub(super) fn config_maps(namespace: &str) -> Resource {
+    Resource::new("", "v1", "configmaps").within(namespace)
+}
+
+/// Secrets of a namespace.
+pub(super) fn secrets(namespace: &str) -> Resource {
+    Resource::new("", "v1", "secrets").within(namespace)
+}
+
+/// Service accounts of a namespace.
+pub(super) fn service_accounts(namespace: &str) -> Resource {
+    Resource::new("", "v1", "serviceaccounts").within(namespace)
+}
+
+const NAMESPACES: Resource = Resource::new("", "v1", "namespaces");
+const BINDINGS: Resource = Resource::new("rbac.authorization.k8s.io", "v1", "clusterrolebindings");
+
+/// The namespace as an object.
+pub(super) fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+/// What lets the account ask for certificates, as an object.
+pub(super) fn account_binding(account: &Place) -> Value {
+    let subject = json!({"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace});
+    binding(ACCOUNT_BINDING, &subject)
+}
+
+/// What lets holders of tokens in this group ask for certificates, as an object.
+pub(super) fn token_binding(group: &str) -> Value {
+    binding(TOKEN_BINDING, &json!({"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": group}))
+}
+
+fn binding(name: &str, subject: &Value) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE},
+        "subjects": [subject],
+    })
+}
+
+/// Makes the namespace if it is not there.
+///
+/// # Errors
+/// The API server cannot be reached or refuses.
+pub(super) async fn ensure_namespace(connection: &Connection, name: &str) -> Result<(), Failure> {
+    // Reading is asked for first: who may do that need not be one who may make namespaces.
+    match connection.get::<Value>(&NAMESPACES, name).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_not_found() => {
+            made(connection.create::<Value>(&NAMESPACES, &namespace(name)).await)
+                .map_err(refused(format!("make the namespace {name}")))
+        }
+        Err(error) => Err(refused(format!("read the namespace {name}"))(error)),
+    }
+}
+
+/// Binds the role to the subject of this binding; others that it names stay.
+///
+/// # Errors
+/// The API server cannot be reached or refuses, or the binding is to another role.
+pub(super) async fn ensure_binding(connection: &Connection, wanted: &Value) -> Result<(), Failure> {
+    let name = text(wanted, &["metadata", "name"]);
+    let failed = || refused(format!("bind the role {ROLE} (ClusterRoleBinding {name})"));
+    for _ in 0..ATTEMPTS {
+        let mut found: Value = match connection.get(&BINDINGS, name).await {
+            Ok(found) => found,
+            Err(error) if error.is_not_found() => match connection.create::<Value>(&BINDINGS, wanted).await {
+                Err(error) if error.is_already_exists() => continue,
+                answer => return answer.map(drop).map_err(failed()),
+            },
+            Err(error) => return Err(failed()(error)),
+        };
+        if found.get("roleRef") != wanted.get("roleRef") {
+            return Err(Failure::input(format_args!(
+                "ClusterRoleBinding {name} binds another role than {ROLE}: delete it, or give it another name"
+            )));
+        }
+        let subject = wanted.get("subjects").and_then(|all| all.get(0)).cloned().unwrap_or_default();
+        let fields = found.as_object_mut();
+        let subjects = fields.map(|fields| fields.entry("subjects").or_insert_with(|| json!([])));
+        let Some(subjects) = subjects.and_then(Value::as_array_mut) else {
+            return Err(Failure::unreachable(format_args!("ClusterRoleBinding {name} cannot be read")));
+        };
+        if subjects.contains(&subject) {
+            return Ok(());
+        }
+        subjects.push(subject);
+        match connection.replace::<Value>(&BINDINGS.object(name), &found).await {
+            Err(error) if error.is_conflict() => {}
+            answer => return answer.map(drop).map_err(failed()),
+        }
+    }
+    Err(Failure::unreachable(format_args!("ClusterRoleBinding {name} went on changing")))
+}
+
+/// What was to be made is there, whoever made it.
+///
+/// # Errors
+/// Any other.
+pub(super) fn made(answer: Result<Value, CallError>) -> Result<(), CallError> {
+    match answer {
+        Err(error) if error.is_already_exists() => Ok(()),
+        answer => answer.map(drop),
+    }
+}
+
+/// The object if it is there.
+///
+/// # Errors
+/// Any but that it is not.
+pub(super) async fn find(
+    connection: &Connection,
+    resource: &Resource,
+    name: &str,
+) -> Result<Option<Value>, CallError> {
+    match connection.get(resource, name).await {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Deletes the object that was read, and no other of its name. False: it is not there.
+///
+/// # Errors
+/// The API server cannot be reached or refuses.
+pub(super) async fn delete(
+    connection: &Connection,
+    resource: &Resource,
+    object: &Value,
+) -> Result<bool, CallError> {
+    let name = text(object, &["metadata", "name"]);
+    let body = json!({"apiVersion": "v1", "kind": "DeleteOptions",
+        "preconditions": {"uid": text(object, &["metadata", "uid"])}});
+    let body = Some(("application/json", body.to_string().into_bytes()));
+    match connection.call::<Value>(http::Method::DELETE, &resource.object(name), body).await {
+        Err(error) if error.is_not_found() || error.is_conflict() => Ok(false),
+        answer => answer.map(|_| true),
+    }
+}
+
+/// The text in a field of an object, by the names that lead to it; empty if there is none.
+pub(super) fn text<'o>(object: &'o Value, path: &[&str]) -> &'o str {
+    let found = path.iter().try_fold(object, |value, name| value.get(name));
+    found.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether the object is being deleted.
+pub(super) fn is_going(object: &Value) -> bool {
+    !text(object, &["metadata", "deletionTimestamp"]).is_empty()
+}

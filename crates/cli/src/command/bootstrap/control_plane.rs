@@ -1,0 +1,285 @@
+//! `portcullis bootstrap control-plane`: client certificates for machines that come before any service account
+//! (NB-10 to NB-25).
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use clap::{Args, Subcommand};
+use portcullis_client::Connection;
+use portcullis_pki::{bootstrap, pem};
+use portcullis_server::bootstrap_authorities::{BUNDLE_KEY, Inventory, LIST_NAME, LIST_NAMESPACE};
+use serde_json::{Value, json};
+
+use super::cluster::{self, config_maps, ensure_binding, ensure_namespace, find, text};
+use super::inventory::{FormFlags, Row, print, time};
+use super::output::{Endpoint, Holder, OutputFlags, Pending, kubeconfig};
+use super::{PlaceFlags, ServerFlags, refused};
+use crate::bootstrap_flags::Place;
+use crate::failure::Failure;
+
+/// What a list calls this kind.
+const KIND: &str = "control-plane";
+/// How often a write is tried that others get in the way of.
+const ATTEMPTS: usize = 10;
+
+/// A client certificate, valid for ten years, of a signer that signs nothing else and whose key is thrown away
+#[derive(Args, Debug)]
+pub(crate) struct ControlPlaneArgs {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Create(CreateArgs),
+    List(ListArgs),
+    Revoke(RevokeArgs),
+}
+
+/// Make a credential: its authority goes into the ConfigMap, beside others that are there; the credential into a kubeconfig
+///
+/// The signer's key is kept nowhere. With --offline nobody is asked: what a cluster needs to trust the credential goes
+/// into a manifest for kubectl apply.
+#[derive(Args, Debug)]
+struct CreateArgs {
+    #[command(flatten)]
+    output: OutputFlags,
+
+    #[command(flatten)]
+    server: ServerFlags,
+
+    #[command(flatten)]
+    places: PlaceFlags,
+
+    /// Ask no API server
+    #[arg(long, requires = "manifest", requires = "server", requires = "certificate_authority")]
+    offline: bool,
+
+    /// With --offline: where the manifest goes, with the ConfigMap and what it needs
+    #[arg(long, value_name = "FILE", requires = "offline")]
+    manifest: Option<PathBuf>,
+}
+
+/// List the authorities of such credentials: those that the ConfigMaps hold, and those that were revoked
+#[derive(Args, Debug)]
+struct ListArgs {
+    #[command(flatten)]
+    server: ServerFlags,
+
+    #[command(flatten)]
+    places: PlaceFlags,
+
+    #[command(flatten)]
+    form: FormFlags,
+}
+
+/// Revoke credentials: all of them, by deleting the ConfigMaps, or those of one authority
+#[derive(Args, Debug)]
+struct RevokeArgs {
+    #[command(flatten)]
+    server: ServerFlags,
+
+    #[command(flatten)]
+    places: PlaceFlags,
+
+    /// The SHA-256 digest of the authority's certificate, as `list` prints it; all authorities if not given
+    #[arg(long, value_name = "DIGEST")]
+    sha256: Option<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// See [`super::run`].
+pub(super) async fn run(args: &ControlPlaneArgs) -> Result<ExitCode, Failure> {
+    match &args.verb {
+        Verb::Create(args) if args.offline => create_offline(args),
+        Verb::Create(args) => create(args).await,
+        Verb::List(args) => {
+            let connection = args.server.connect().await?;
+            print(&rows(&connection, &args.places).await?, &args.form)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Revoke(args) => revoke(args).await,
+    }
+}
+
+/// A new credential, and the kubeconfig that holds it.
+fn sign(places: &PlaceFlags, endpoint: &Endpoint) -> Result<(String, String), Failure> {
+    let credential = bootstrap::sign_once(&places.user(), &[places.group()], SystemTime::now())
+        .map_err(|error| Failure::unreachable(format_args!("cannot make a certificate: {error}")))?;
+    let holder = Holder::Certificate { certificate: &credential.certificate_pem, key: &credential.key_pem };
+    let text = kubeconfig(endpoint, &holder);
+    Ok((credential.authority_pem, text))
+}
+
+/// The ConfigMap that new authorities go to.
+fn home(places: &PlaceFlags) -> Result<&Place, Failure> {
+    places.config_maps.first().ok_or_else(|| Failure::input("--ca-configmap names no ConfigMap"))
+}
+
+fn config_map(place: &Place, bundle: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": place.name, "namespace": place.namespace}, "data": {BUNDLE_KEY: bundle}})
+}
+
+fn create_offline(args: &CreateArgs) -> Result<ExitCode, Failure> {
+    let place = home(&args.places)?;
+    let manifest = args.manifest.as_deref().ok_or_else(|| Failure::input("--offline needs --manifest"))?;
+    if args.output.output.as_deref() == Some(manifest) {
+        return Err(Failure::input("--output and --manifest name the same file"));
+    }
+    let endpoint = args.output.server("", "")?;
+    let manifest = Pending::file(manifest, args.output.overwrite)?;
+    let output = args.output.begin()?;
+    let (authority, kubeconfig) = sign(&args.places, &endpoint)?;
+    let account = &args.places.account;
+    let mut items = vec![cluster::namespace(&place.namespace)];
+    if account.namespace != place.namespace {
+        items.push(cluster::namespace(&account.namespace));
+    }
+    items.extend([cluster::account_binding(account), config_map(place, &authority)]);
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    let list = serde_json::to_string_pretty(&list).map_err(std::io::Error::from)?;
+    manifest.finish(&(list + "\n"))?;
+    output.finish(&kubeconfig)?;
+    say(args, &authority, "once the manifest is applied");
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn create(args: &CreateArgs) -> Result<ExitCode, Failure> {
+    let connection = args.server.connect().await?;
+    let place = home(&args.places)?;
+    let endpoint = args.output.server(&connection.server(), &connection.certificate_authority())?;
+    let output = args.output.begin()?;
+    ensure_namespace(&connection, &place.namespace).await?;
+    ensure_binding(&connection, &cluster::account_binding(&args.places.account)).await?;
+    let (authority, kubeconfig) = sign(&args.places, &endpoint)?;
+    publish(&connection, place, &authority).await?;
+    output.finish(&kubeconfig)?;
+    say(args, &authority, "from now on");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what was made, where nothing else is printed.
+fn say(args: &CreateArgs, authority: &str, since: &str) {
+    let der = pem::first(authority.as_bytes()).map(|block| block.der).unwrap_or_default();
+    eprintln!(
+        "{} is let in {since}, by the authority with SHA-256 digest {}",
+        args.places.user(),
+        super::inventory::sha256(&der)
+    );
+}
+
+/// Puts an authority into the ConfigMap (NB-13), beside those that are there.
+async fn publish(connection: &Connection, place: &Place, authority: &str) -> Result<(), Failure> {
+    let resource = config_maps(&place.namespace);
+    let failed = || refused(format!("write the ConfigMap {place}"));
+    for _ in 0..ATTEMPTS {
+        let found = find(connection, &resource, &place.name).await.map_err(failed())?;
+        let answer = match found {
+            None => connection.create::<Value>(&resource, &config_map(place, authority)).await,
+            Some(found) => {
+                let bundle = text(&found, &["data", BUNDLE_KEY]).trim_end();
+                let bundle =
+                    if bundle.is_empty() { authority.to_owned() } else { format!("{bundle}\n{authority}") };
+                // Only of the version that was read: nobody's change is lost.
+                let patch = json!({"metadata": {"resourceVersion": text(&found, &["metadata", "resourceVersion"])},
+                    "data": {BUNDLE_KEY: bundle}});
+                connection.merge::<Value>(&resource.object(&place.name), &patch).await
+            }
+        };
+        match answer {
+            Err(error) if error.is_conflict() || error.is_already_exists() || error.is_not_found() => {}
+            answer => return answer.map(drop).map_err(failed()),
+        }
+    }
+    Err(Failure::unreachable(format_args!("the ConfigMap {place} went on changing")))
+}
+
+/// The ConfigMaps that are there, and where.
+async fn found(connection: &Connection, places: &PlaceFlags) -> Result<Vec<(Place, Value)>, Failure> {
+    let mut all = Vec::new();
+    for place in &places.config_maps {
+        let found = find(connection, &config_maps(&place.namespace), &place.name).await;
+        let found = found.map_err(refused(format!("read the ConfigMap {place}")))?;
+        all.extend(found.map(|found| (place.clone(), found)));
+    }
+    Ok(all)
+}
+
+/// The authorities, as a list has them.
+///
+/// # Errors
+/// See [`super::run`].
+pub(super) async fn rows(connection: &Connection, places: &PlaceFlags) -> Result<Vec<Row>, Failure> {
+    let all: Vec<(String, Value)> =
+        found(connection, places).await?.into_iter().map(|(place, map)| (place.to_string(), map)).collect();
+    let list = find(connection, &config_maps(LIST_NAMESPACE), LIST_NAME).await;
+    let list = list.map_err(refused("read the list of revoked authorities"))?;
+    let maps = all.iter().filter_map(|(place, map)| Some((place.as_str(), map.as_object()?)));
+    let inventory = Inventory::read(maps, list.as_ref().and_then(Value::as_object));
+    for (place, fault) in &inventory.faults {
+        eprintln!("warning: {place}: {fault}");
+    }
+    let row = |listed: &portcullis_server::bootstrap_authorities::Listed| Row {
+        kind: KIND,
+        subject: listed.common_name.clone(),
+        sha256: listed.sha256.clone(),
+        not_after: listed.not_after.map_or_else(|| "unknown".to_owned(), time),
+        revoked: listed.is_revoked,
+        note: listed.held_by.join(","),
+    };
+    Ok(inventory.authorities.iter().map(row).collect())
+}
+
+async fn revoke(args: &RevokeArgs) -> Result<ExitCode, Failure> {
+    let connection = args.server.connect().await?;
+    let digest = args.sha256.as_deref().map(digest).transpose()?;
+    let mut is_done = false;
+    for (place, map) in found(&connection, &args.places).await? {
+        let failed = || refused(format!("revoke what the ConfigMap {place} holds"));
+        let resource = config_maps(&place.namespace);
+        let Some(digest) = &digest else {
+            is_done |= cluster::delete(&connection, &resource, &map).await.map_err(failed())?;
+            continue;
+        };
+        let bundle = text(&map, &["data", BUNDLE_KEY]);
+        let blocks = pem::blocks(bundle.as_bytes());
+        let (gone, kept): (Vec<_>, Vec<_>) =
+            blocks.iter().partition(|block| super::inventory::sha256(&block.der) == *digest);
+        if gone.is_empty() {
+            continue;
+        }
+        let kept: String = kept.iter().map(|block| pem::encode(&block.label, &block.der)).collect();
+        let patch = json!({"metadata": {"resourceVersion": text(&map, &["metadata", "resourceVersion"])},
+            "data": {BUNDLE_KEY: kept}});
+        connection.merge::<Value>(&resource.object(&place.name), &patch).await.map_err(failed())?;
+        is_done = true;
+    }
+    if !is_done {
+        eprintln!("there is nothing to revoke: no ConfigMap holds it");
+        return Ok(ExitCode::from(1));
+    }
+    println_done("revoked: the control-plane credentials of what was taken away are refused")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a line on standard output.
+///
+/// # Errors
+/// Nobody takes it.
+pub(super) fn println_done(text: &str) -> Result<(), Failure> {
+    use std::io::Write as _;
+    Ok(writeln!(std::io::stdout().lock(), "{text}")?)
+}
+
+/// A digest as lists print it, out of one as lists or openssl print it.
+fn digest(text: &str) -> Result<String, Failure> {
+    let digits: String = text.chars().filter(|c| *c != ':').collect::<String>().to_ascii_lowercase();
+    if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(Failure::input(format_args!("--sha256 {text:?}: 64 hexadecimal digits are expected")));
+    }
+    Ok(digits)
+}

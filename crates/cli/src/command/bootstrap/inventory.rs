@@ -1,0 +1,80 @@
+//! The credentials that there are, for people and for programs (NB-37). No token is in it.
+
+use std::io::Write as _;
+use std::time::SystemTime;
+
+use clap::Args;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// How a list is printed.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct FormFlags {
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// One credential.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Row {
+    /// `control-plane`, `worker` or `token`.
+    pub(super) kind: &'static str,
+    /// Who its holder is, or the name of the authority that vouches for them.
+    pub(super) subject: String,
+    /// Of the authority's certificate, or of the token.
+    pub(super) sha256: String,
+    /// RFC 3339; `never` for what has no end, `unknown` where that is no longer known.
+    pub(super) not_after: String,
+    pub(super) revoked: bool,
+    /// Where it is kept, or a word on its state.
+    pub(super) note: String,
+}
+
+/// A time as it is printed here.
+pub(super) fn time(at: SystemTime) -> String {
+    let printed = Timestamp::try_from(at).and_then(|at| at.round(jiff::Unit::Second));
+    printed.map_or_else(|_| "unknown".to_owned(), |at| at.to_string())
+}
+
+/// The SHA-256 digest of some bytes, in hexadecimal.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    portcullis_pki::sha256(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Prints credentials.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(super) fn print(rows: &[Row], form: &FormFlags) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    if form.json {
+        for row in rows {
+            serde_json::to_writer(&mut out, row).map_err(std::io::Error::from)?;
+            out.write_all(b"\n")?;
+        }
+        return Ok(());
+    }
+    let words = |row: &Row| {
+        let revoked = if row.revoked { "yes" } else { "no" };
+        let cells = [row.kind, &row.subject, &row.sha256, &row.not_after, revoked, &row.note];
+        // What others have written must not move the cursor.
+        cells.map(|cell| cell.chars().map(|c| if c.is_control() { '?' } else { c }).collect::<String>())
+    };
+    let heads = ["KIND", "SUBJECT", "SHA256", "NOT-AFTER", "REVOKED", "NOTE"].map(str::to_owned);
+    let lines: Vec<[String; 6]> = std::iter::once(heads).chain(rows.iter().map(words)).collect();
+    let mut widths = [0; 6];
+    for line in &lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    for line in &lines {
+        let padded = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        writeln!(out, "{}", padded.collect::<Vec<_>>().join("   ").trim_end())?;
+    }
+    Ok(())
+}

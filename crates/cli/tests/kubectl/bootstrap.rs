@@ -1,0 +1,306 @@
+//! `portcullis bootstrap` against a server, and the commands of `docs/bootstrap.md`, typed one after the other.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use portcullis_pki::cert::KnownAuthority;
+use portcullis_pki::{KeyPair, pem, sha256};
+use portcullis_testkit::pages::{self, Example};
+use portcullis_testkit::recorded::repository;
+use portcullis_testkit::webhook::{Reply, WebhookService};
+use serde_json::{Value, json};
+
+use crate::support::{Done, Served};
+
+const USER: &str = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper";
+const GROUP: &str = "system:serviceaccounts:openshift-machine-config-operator";
+
+/// Runs `portcullis bootstrap` with these words, in this folder, by this kubeconfig.
+fn typed(folder: &Path, kubeconfig: &Path, words: &str) -> Done {
+    let output = Command::new(env!("CARGO_BIN_EXE_portcullis"))
+        .arg("bootstrap")
+        .args(words.split(' '))
+        .current_dir(folder)
+        .env("KUBECONFIG", kubeconfig)
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Done { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+fn bootstrap(served: &Served, words: &str) -> Done {
+    typed(served.scratch.path(), &served.data().join("admin.kubeconfig"), words)
+}
+
+fn done(served: &Served, words: &str) -> String {
+    let done = bootstrap(served, words);
+    assert_eq!(done.code, Some(0), "{words}: {done:?}");
+    done.out
+}
+
+/// Who the holder of a kubeconfig is: name and groups, or what kubectl complains of.
+fn who(served: &Served, kubeconfig: &str) -> Result<(String, Vec<String>), String> {
+    let done = served.kubectl(&format!("--kubeconfig {kubeconfig} auth whoami -o json"));
+    if done.code != Some(0) {
+        return Err(done.err);
+    }
+    let review: Value = serde_json::from_str(&done.out).unwrap();
+    let user = &review["status"]["userInfo"];
+    let groups = user["groups"].as_array().unwrap().iter().map(|group| group.as_str().unwrap().to_owned());
+    Ok((user["username"].as_str().unwrap().to_owned(), groups.collect()))
+}
+
+fn listed(served: &Served) -> Vec<Value> {
+    done(served, "list --json").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn the_page_on_bootstrap_credentials_shows_what_happens() {
+    let served = Served::start(&[]);
+    let page = repository().join("docs/bootstrap.md");
+    let mut examples = pages::examples(&page, "kubectl");
+    examples.extend(pages::examples(&page, "portcullis"));
+    examples.sort_by_key(|example| example.line);
+    assert!(examples.len() > 12);
+    let program = Path::new(env!("CARGO_BIN_EXE_portcullis")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    fs::copy(served.data().join("ca.crt"), served.scratch.path().join("ca.crt")).unwrap();
+    for Example { file, line, command, expected } in examples {
+        let out = Command::new("bash")
+            .args(["-c", &format!("{{ {command}\n}} 2>&1")])
+            .current_dir(served.scratch.path())
+            .env("KUBECONFIG", served.data().join("admin.kubeconfig"))
+            .env("HOME", served.scratch.path())
+            .env("PATH", &path)
+            .output()
+            .unwrap();
+        let printed: Vec<String> =
+            String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect();
+        assert!(
+            pages::fits(&expected, &printed),
+            "{file}:{line}: {command}\nsays:\n{}\nprints:\n{}",
+            expected.join("\n"),
+            printed.join("\n")
+        );
+    }
+}
+
+/// Every file below a folder.
+fn files(folder: &Path, found: &mut Vec<Vec<u8>>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files(&path, found) } else { found.push(fs::read(&path).unwrap()) }
+    }
+}
+
+/// The public keys of all private keys in a text, also of those in base64.
+fn keys(text: &[u8], found: &mut Vec<[u8; 32]>) {
+    for block in pem::blocks(text).iter().filter(|block| block.label.ends_with("PRIVATE KEY")) {
+        let key = KeyPair::from_pem(pem::encode(&block.label, &block.der).as_bytes()).unwrap();
+        found.push(sha256(key.public_der()));
+    }
+    for word in text.split(|byte| !byte.is_ascii_alphanumeric() && !b"+/=".contains(byte)) {
+        if word.len() > 100
+            && let Ok(inner) = STANDARD.decode(word)
+        {
+            keys(&inner, found);
+        }
+    }
+}
+
+#[test]
+fn the_key_of_the_signer_is_in_no_object_and_in_no_file_nb_12() {
+    let served = Served::start(&[]);
+    done(&served, "control-plane create --output cp.kubeconfig");
+    let map = served.json("get configmap -n openshift-config kubelet-bootstrap-kubeconfig");
+    let bundle = map["data"]["ca-bundle.crt"].as_str().unwrap();
+    let known = |pem: &str| KnownAuthority::read(pem::first(pem.as_bytes()).unwrap().der).unwrap();
+    let signer = known(bundle).key_digest();
+    // The credential holds the client's key, which is how we know that keys are found at all.
+    let kubeconfig = fs::read_to_string(served.scratch.path().join("cp.kubeconfig")).unwrap();
+    let field = |name: &str| {
+        let line = kubeconfig.lines().find_map(|line| line.trim().strip_prefix(name)).unwrap();
+        String::from_utf8(STANDARD.decode(line.trim_start_matches(": ")).unwrap()).unwrap()
+    };
+    let client = known(&field("client-certificate-data")).key_digest();
+    let (mut texts, mut found) = (Vec::new(), Vec::new());
+    files(served.scratch.path(), &mut texts);
+    texts.push(served.ok("get configmaps,secrets -A -o yaml").into_bytes());
+    texts.iter().for_each(|text| keys(text, &mut found));
+    assert!(found.contains(&client) && found.len() > 3, "keys are found");
+    assert!(!found.contains(&signer));
+    let objects = fs::read(served.data().join("objects.redb")).unwrap();
+    assert!(!objects.windows(11).any(|window| window == b"PRIVATE KEY"));
+}
+
+#[test]
+fn both_kinds_let_the_bootstrapper_in_until_they_are_revoked_nb_157() {
+    let served = Served::start(&[]);
+    let authenticated = "system:authenticated".to_owned();
+    done(&served, "control-plane create --output cp.kubeconfig");
+    done(&served, "worker create --output worker.kubeconfig");
+    done(&served, "token create --output token.kubeconfig --ttl 1h");
+    for file in ["cp.kubeconfig", "worker.kubeconfig", "token.kubeconfig"] {
+        let mode = fs::metadata(served.scratch.path().join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file} (NB-18)");
+        assert_eq!(served.ok(&format!("--kubeconfig {file} get csr")), "", "{file}");
+        for refused in ["get secrets -A", "get nodes", "get pods -A", "delete csr x", "get configmaps -A"] {
+            let error = served.fails(&format!("--kubeconfig {file} {refused}"));
+            assert!(error.contains("Forbidden"), "{file} {refused}: {error} (NB-36)");
+        }
+    }
+    assert_eq!(who(&served, "cp.kubeconfig"), Ok((USER.into(), vec![GROUP.into(), authenticated.clone()])));
+    let accounts = "system:serviceaccounts".to_owned();
+    assert_eq!(
+        who(&served, "worker.kubeconfig"),
+        Ok((USER.into(), vec![accounts, GROUP.into(), authenticated]))
+    );
+    let rows = listed(&served);
+    let kinds: Vec<&str> = rows.iter().map(|row| row["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["control-plane", "worker", "token"]);
+    assert!(rows.iter().all(|row| row["revoked"] == false && row["sha256"].as_str().unwrap().len() == 64));
+    let id = rows[2]["subject"].as_str().unwrap().strip_prefix("system:bootstrap:").unwrap().to_owned();
+
+    done(&served, "control-plane revoke");
+    assert!(who(&served, "cp.kubeconfig").unwrap_err().contains("Unauthorized"));
+    done(&served, "worker revoke --output new.kubeconfig");
+    assert!(who(&served, "worker.kubeconfig").unwrap_err().contains("Unauthorized"));
+    assert_eq!(who(&served, "new.kubeconfig").unwrap().0, USER);
+    done(&served, &format!("token revoke {id}"));
+    assert!(who(&served, "token.kubeconfig").unwrap_err().contains("Unauthorized"));
+    for nothing in ["control-plane revoke".to_owned(), format!("token revoke {id}")] {
+        let again = bootstrap(&served, &nothing);
+        assert_eq!((again.code, again.out.as_str()), (Some(1), ""), "{nothing}: {again:?}");
+    }
+    let rows = listed(&served);
+    assert_eq!(rows.len(), 2);
+    assert_eq!((&rows[0]["revoked"], &rows[1]["revoked"]), (&json!(true), &json!(false)));
+    assert!(rows[0]["notAfter"].as_str().unwrap().starts_with("20"));
+}
+
+#[test]
+fn one_authority_is_revoked_and_the_other_goes_on() {
+    let served = Served::start(&[]);
+    done(&served, "control-plane create --output one.kubeconfig");
+    let one = listed(&served)[0]["sha256"].as_str().unwrap().to_owned();
+    done(&served, "control-plane create --output two.kubeconfig");
+    assert_eq!(listed(&served).len(), 2);
+    // As openssl writes it.
+    let pairs: Vec<String> =
+        one.as_bytes().chunks(2).map(|pair| String::from_utf8_lossy(pair).to_uppercase()).collect();
+    done(&served, &format!("control-plane revoke --sha256 {}", pairs.join(":")));
+    assert!(who(&served, "one.kubeconfig").is_err());
+    assert_eq!(who(&served, "two.kubeconfig").unwrap().0, USER);
+    assert_eq!(bootstrap(&served, &format!("control-plane revoke --sha256 {one}")).code, Some(1));
+}
+
+#[test]
+fn a_credential_made_without_a_server_counts_once_its_manifest_is_applied() {
+    let served = Served::start(&[]);
+    let made = typed(
+        served.scratch.path(),
+        Path::new("/nowhere"),
+        &format!(
+            "control-plane create --offline --server {} --certificate-authority data/ca.crt --output cp.kubeconfig \
+             --manifest manifest.json",
+            served.url
+        ),
+    );
+    assert_eq!((made.code, made.out.as_str()), (Some(0), ""), "{made:?}");
+    assert!(who(&served, "cp.kubeconfig").is_err());
+    let manifest = fs::read_to_string(served.scratch.path().join("manifest.json")).unwrap();
+    assert!(!manifest.contains("PRIVATE"));
+    served.ok("apply -f manifest.json");
+    assert_eq!(who(&served, "cp.kubeconfig").unwrap().0, USER);
+    served.ok("--kubeconfig cp.kubeconfig get csr");
+}
+
+#[test]
+fn a_command_that_cannot_be_carried_out_leaves_nothing_behind() {
+    let served = Served::start(&[]);
+    fs::write(served.scratch.path().join("mine"), "precious").unwrap();
+    let refused = bootstrap(&served, "control-plane create --output mine");
+    assert_eq!((refused.code, refused.out.as_str()), (Some(2), ""));
+    assert!(refused.err.contains("mine is there already"), "{}", refused.err);
+    assert_eq!(fs::read_to_string(served.scratch.path().join("mine")).unwrap(), "precious");
+    served.fails("get namespace openshift-config");
+    for (words, says, code) in [
+        ("control-plane create --output /no/such/folder/x", "cannot write", 3),
+        ("control-plane create --output x --server http://plain", "must begin with https://", 2),
+        ("control-plane create --output x --certificate-authority mine", "--certificate-authority mine", 2),
+        ("control-plane create --output x --kubeconfig mine", "mine", 2),
+        ("control-plane revoke --sha256 abc", "64 hexadecimal digits", 2),
+        ("token create --output x --groups system:masters", "system:bootstrappers:", 2),
+        ("token create --output x --usages everything", "everything", 2),
+        ("token create --output x --ttl soon", "soon", 2),
+        ("token revoke ABCDEF", "six small letters", 2),
+        ("worker create --output x --account somewhere", "NAMESPACE/NAME", 2),
+    ] {
+        let refused = bootstrap(&served, words);
+        assert_eq!((refused.code, refused.out.as_str()), (Some(code), ""), "{words}: {refused:?}");
+        assert!(refused.err.contains(says), "{words}: {}", refused.err);
+    }
+    assert!(!served.scratch.path().join("x").exists());
+    served.fails("get namespace openshift-config");
+    // Nobody listens there.
+    let kubeconfig = fs::read_to_string(served.data().join("admin.kubeconfig")).unwrap();
+    let nobody = kubeconfig.replace(served.url.trim_start_matches("https://"), "127.0.0.1:1");
+    fs::write(served.scratch.path().join("nobody"), nobody).unwrap();
+    let unreachable = bootstrap(&served, "worker create --output x --kubeconfig nobody");
+    assert_eq!(unreachable.code, Some(3), "{unreachable:?}");
+    assert!(!served.scratch.path().join("x").exists());
+}
+
+#[test]
+fn no_kubeconfig_is_ever_written_with_an_empty_token_or_with_the_one_that_was_revoked_nb_35() {
+    let scratch = portcullis_testkit::scratch::Scratch::new();
+    let old = STANDARD.encode("old-token");
+    let is_deleted = Arc::new(AtomicBool::new(false));
+    let deleted = Arc::clone(&is_deleted);
+    // An API server whose controllers fill in no token after the first one.
+    let service = WebhookService::start(scratch.path(), move |asked, _| {
+        let secret = |uid: &str, token: Option<&str>| {
+            json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+                "metadata": {"name": "node-bootstrapper-token", "uid": uid,
+                    "annotations": {"kubernetes.io/service-account.name": "node-bootstrapper"}},
+                "data": {"token": token}})
+        };
+        let answer = match asked.line.split(' ').next() {
+            Some("DELETE") => {
+                deleted.store(true, Ordering::SeqCst);
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})
+            }
+            Some("GET") if asked.line.contains("/secrets/") => match deleted.load(Ordering::SeqCst) {
+                true => secret("two", None),
+                false => secret("one", Some(&old)),
+            },
+            _ => json!({"kind": "Thing", "metadata": {"name": "thing"}}),
+        };
+        Reply::Body(200, "application/json", answer.to_string())
+    });
+    let authority = STANDARD.encode(fs::read(service.file("ca.pem")).unwrap());
+    let kubeconfig = scratch.write(
+        "kubeconfig",
+        format!(
+            "clusters: [{{name: c, cluster: {{server: 'https://{}', certificate-authority-data: {authority}}}}}]\n\
+             users: [{{name: u, user: {{token: t}}}}]\ncontexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n\
+             current-context: x\n",
+            service.address()
+        ),
+    );
+    let revoked =
+        typed(scratch.path(), &kubeconfig, "worker revoke --output worker.kubeconfig --timeout 300ms");
+    assert_eq!(revoked.code, Some(3), "{revoked:?}");
+    assert!(revoked.err.contains("BootstrapTokenPending"), "{}", revoked.err);
+    assert!(revoked.out.starts_with("revoked: "), "{}", revoked.out);
+    assert!(is_deleted.load(Ordering::SeqCst));
+    assert!(!scratch.path().join("worker.kubeconfig").exists());
+    let listed = typed(scratch.path(), &kubeconfig, "worker list");
+    assert!(listed.out.contains("BootstrapTokenPending"), "{listed:?}");
+}

@@ -1,0 +1,95 @@
+//! Keeps the token of the account that bootstraps nodes: when its secret is deleted, which revokes the token (NB-33),
+//! there is a new, empty one at once, and the controller of account tokens fills in another token (NB-34).
+//!
+//! Only for an account that is marked with [`KEEP_TOKEN`]: of itself this makes nothing.
+
+use std::sync::Arc;
+
+use kinds::Map;
+use kinds::resources::core::secrets::{ACCOUNT_ANNOTATION, ACCOUNT_TOKEN, SECRETS};
+use kinds::resources::core::service_accounts::SERVICE_ACCOUNTS;
+use portcullis_kinds as kinds;
+use portcullis_store::Event;
+use serde_json::{Value, json};
+
+use super::runner::{Controller, Next};
+use super::service_accounts::is_in_use;
+use crate::api::rest::{meta, storage};
+use crate::backend::Backend;
+use crate::bootstrap_authorities::KEEP_TOKEN;
+use crate::cluster::write;
+use crate::status::Status;
+
+/// See the module.
+pub(super) struct BootstrapAccount {
+    backend: Arc<Backend>,
+    namespace: String,
+    name: String,
+    /// The keys of the account and of the secret.
+    account: Box<str>,
+    secret: Box<str>,
+    secret_name: String,
+}
+
+impl BootstrapAccount {
+    /// For the account of this namespace and name.
+    pub(super) fn new(backend: Arc<Backend>, (namespace, name): (String, String)) -> Self {
+        let secret_name = format!("{name}-token");
+        Self {
+            backend,
+            account: storage::key(&SERVICE_ACCOUNTS, &namespace, &name),
+            secret: storage::key(&SECRETS, &namespace, &secret_name),
+            namespace,
+            name,
+            secret_name,
+        }
+    }
+
+    fn empty_secret(&self) -> Map {
+        let mut secret = Map::new();
+        meta::set(&mut secret, "name", self.secret_name.as_str());
+        meta::set(&mut secret, "annotations", json!({ ACCOUNT_ANNOTATION: self.name }));
+        secret.insert("type".to_owned(), ACCOUNT_TOKEN.into());
+        secret
+    }
+}
+
+impl Controller for BootstrapAccount {
+    const NAME: &'static str = "bootstrap-account-controller";
+    const LISTED: &'static str = "/core/serviceaccounts/";
+    const WATCHED: &'static str = "/core/";
+
+    fn concerns(&self, event: &Event) -> Option<String> {
+        let is_gone = event.entry.is_none() && *event.key() == *self.secret;
+        let is_account = event.entry.is_some() && *event.key() == *self.account;
+        (is_gone || is_account).then(String::new)
+    }
+
+    async fn reconcile(&self, _item: &str) -> Result<Next, Status> {
+        let Some(account) =
+            write::find(&self.backend, &SERVICE_ACCOUNTS, &self.namespace, &self.name).await?
+        else {
+            return Ok(Next::OnChange);
+        };
+        let annotations = meta::of(&account.object).get("annotations");
+        let is_marked =
+            annotations.and_then(|all| all.get(KEEP_TOKEN)).and_then(Value::as_str) == Some("true");
+        if !is_marked
+            || meta::is_terminating(&account.object)
+            || !is_in_use(&self.backend, &self.namespace).await?
+            || write::find(&self.backend, &SECRETS, &self.namespace, &self.secret_name).await?.is_some()
+        {
+            return Ok(Next::OnChange);
+        }
+        let secret = write::create(&SECRETS, &self.namespace, self.empty_secret())?;
+        // If somebody else was faster, there is one.
+        if write::commit(&self.backend, vec![secret]).await? {
+            tracing::info!(
+                namespace = self.namespace,
+                secret = self.secret_name,
+                "a new bootstrap token is being made"
+            );
+        }
+        Ok(Next::OnChange)
+    }
+}

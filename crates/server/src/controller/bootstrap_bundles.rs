@@ -1,0 +1,104 @@
+//! Says in events what of the authorities of bootstrap credentials is not trusted, and why (NB-16, NB-25): where those look
+//! who wrote the ConfigMap.
+
+use std::sync::Arc;
+
+use kinds::Map;
+use kinds::resources::core::config_maps::CONFIG_MAPS;
+use kinds::resources::core::events::CORE_EVENTS;
+use kinds::time::Instant;
+use portcullis_kinds as kinds;
+use portcullis_pki as pki;
+use portcullis_store::Event;
+use serde_json::{Value, json};
+
+use super::runner::{Controller, Next};
+use super::service_accounts::is_in_use;
+use crate::api::rest::{meta, now, storage};
+use crate::backend::Backend;
+use crate::bootstrap_authorities::{ACKNOWLEDGE, Inventory, LIST_NAME, LIST_NAMESPACE, Settings};
+use crate::cluster::write;
+use crate::status::Status;
+
+/// See the module.
+pub(super) struct BootstrapBundles {
+    backend: Arc<Backend>,
+    /// The keys of the ConfigMaps.
+    sources: Vec<Box<str>>,
+}
+
+impl BootstrapBundles {
+    /// For the ConfigMaps of these settings.
+    pub(super) fn new(backend: Arc<Backend>, settings: &Settings) -> Self {
+        let places = settings.config_maps.iter();
+        let sources = places.map(|(namespace, name)| storage::key(&CONFIG_MAPS, namespace, name));
+        Self { backend, sources: sources.collect() }
+    }
+}
+
+impl Controller for BootstrapBundles {
+    const NAME: &'static str = "bootstrap-bundle-controller";
+    const LISTED: &'static str = "/core/configmaps/";
+    const WATCHED: &'static str = Self::LISTED;
+
+    fn concerns(&self, event: &Event) -> Option<String> {
+        let key = &event.entry.as_ref()?.key;
+        self.sources.contains(key).then(|| key.clone().into())
+    }
+
+    async fn reconcile(&self, key: &str) -> Result<Next, Status> {
+        let (namespace, name) = storage::place(&CONFIG_MAPS, key);
+        let Some(found) = write::find(&self.backend, &CONFIG_MAPS, namespace, name).await? else {
+            return Ok(Next::OnChange);
+        };
+        if !is_in_use(&self.backend, namespace).await? {
+            return Ok(Next::OnChange);
+        }
+        let list = write::find(&self.backend, &CONFIG_MAPS, LIST_NAMESPACE, LIST_NAME).await?;
+        let inventory = Inventory::read([(name, &found.object)], list.as_ref().map(|list| &list.object));
+        let passed_over = inventory.faults.iter().map(|(_, fault)| ("AuthorityPassedOver", fault.clone()));
+        let revoked = inventory.authorities.iter().filter(|one| one.is_revoked && !one.held_by.is_empty());
+        let revoked = revoked.map(|one| {
+            let text = format!(
+                "the authority with SHA-256 digest {} was revoked and stays so; annotation {ACKNOWLEDGE} with its digest \
+                 would let it in again",
+                one.sha256
+            );
+            ("AuthorityRevoked", text)
+        });
+        for (reason, message) in passed_over.chain(revoked) {
+            let event = event(&found.object, namespace, reason, &message);
+            // The same is said once: there is an event of that name then.
+            let made = write::create(&CORE_EVENTS, namespace, event)?;
+            write::commit(&self.backend, vec![made]).await?;
+        }
+        Ok(Next::OnChange)
+    }
+}
+
+/// What is said about a ConfigMap. Its name follows from what it says.
+fn event(about: &Map, namespace: &str, reason: &str, message: &str) -> Map {
+    let (name, uid) = (meta::text(about, "name"), meta::text(about, "uid"));
+    let hash = pki::sha256(format!("{uid} {reason} {message}").as_bytes());
+    let suffix: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let at = Instant::of_seconds(now()).to_string();
+    let mut event = Map::new();
+    meta::set(&mut event, "name", format!("{name}.{suffix}"));
+    let fields = [
+        (
+            "involvedObject",
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace, "name": name, "uid": uid,
+                "resourceVersion": meta::text(about, "resourceVersion")}),
+        ),
+        ("reason", Value::from(reason)),
+        ("message", Value::from(message)),
+        ("type", Value::from("Warning")),
+        ("source", json!({"component": "portcullis"})),
+        ("reportingComponent", Value::from("portcullis")),
+        ("firstTimestamp", Value::from(at.as_str())),
+        ("lastTimestamp", Value::from(at)),
+        ("count", Value::from(1)),
+    ];
+    event.extend(fields.map(|(field, value)| (field.to_owned(), value)));
+    event
+}
