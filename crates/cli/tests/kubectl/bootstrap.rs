@@ -11,8 +11,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use portcullis_pki::cert::KnownAuthority;
 use portcullis_pki::{KeyPair, pem, sha256};
-use portcullis_testkit::pages::{self, Example};
-use portcullis_testkit::recorded::repository;
 use portcullis_testkit::webhook::{Reply, WebhookService};
 use serde_json::{Value, json};
 
@@ -63,32 +61,8 @@ fn listed(served: &Served) -> Vec<Value> {
 #[test]
 fn the_page_on_bootstrap_credentials_shows_what_happens() {
     let served = Served::start(&[]);
-    let page = repository().join("docs/bootstrap.md");
-    let mut examples = pages::examples(&page, "kubectl");
-    examples.extend(pages::examples(&page, "portcullis"));
-    examples.sort_by_key(|example| example.line);
-    assert!(examples.len() > 12);
-    let program = Path::new(env!("CARGO_BIN_EXE_portcullis")).parent().unwrap();
-    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     fs::copy(served.data().join("ca.crt"), served.scratch.path().join("ca.crt")).unwrap();
-    for Example { file, line, command, expected } in examples {
-        let out = Command::new("bash")
-            .args(["-c", &format!("{{ {command}\n}} 2>&1")])
-            .current_dir(served.scratch.path())
-            .env("KUBECONFIG", served.data().join("admin.kubeconfig"))
-            .env("HOME", served.scratch.path())
-            .env("PATH", &path)
-            .output()
-            .unwrap();
-        let printed: Vec<String> =
-            String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect();
-        assert!(
-            pages::fits(&expected, &printed),
-            "{file}:{line}: {command}\nsays:\n{}\nprints:\n{}",
-            expected.join("\n"),
-            printed.join("\n")
-        );
-    }
+    served.types("docs/bootstrap.md", &["kubectl", "portcullis"], served.scratch.path(), "");
 }
 
 /// Every file below a folder.
