@@ -5,9 +5,11 @@
 //! issued.
 
 pub mod agent;
+pub mod error;
 pub mod exec;
 pub mod files;
 pub mod kubeconfig;
 pub mod manager;
 pub mod request;
+mod serving;
 pub mod store;

@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use clap::{ArgAction, Args};
 use portcullis_client::SystemClock;
-use portcullis_client::node_certificate::agent::{Agent, CredentialError, Observer, Progress, Settings};
+use portcullis_client::node_certificate::agent::{Agent, Observer, Progress, Settings};
+use portcullis_client::node_certificate::error::CredentialError;
 use portcullis_client::node_certificate::exec;
 use portcullis_client::node_certificate::files::LockError;
 use portcullis_pki::Pair;
@@ -63,6 +64,10 @@ pub struct CredentialArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     wait: u32,
 
+    /// Also keep a serving certificate for the addresses that the Node bears. Somebody has to approve it
+    #[arg(long, conflicts_with = "once")]
+    rotate_server_certificates: bool,
+
     /// How long certificates are asked for, at least 600 [default: what the signer gives]. Seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i32).range(600..))]
     expiration_seconds: Option<i32>,
@@ -114,6 +119,13 @@ pub fn run(args: &CredentialArgs) -> Result<ExitCode, Failure> {
         if args.once || !args.rotate {
             until_told(agent.once(wait)).await?;
             return Ok(());
+        }
+        if args.rotate_server_certificates {
+            let (client, serving) = tokio::select! {
+                ended = agent.run(told()) => (ended, Ok(())),
+                ended = agent.serve(told()) => (Ok(()), ended),
+            };
+            return client.and(serving).map_err(failure);
         }
         agent.run(told()).await.map_err(failure)
     })?;

@@ -3,11 +3,14 @@
 use std::collections::HashSet;
 use std::fs;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use portcullis_client::Clock as _;
-use portcullis_client::node_certificate::agent::{Agent, CredentialError, Observer, Progress, Settings};
+use portcullis_client::node_certificate::agent::{Agent, Observer, Progress, Settings};
+use portcullis_client::node_certificate::error::CredentialError;
+use serde_json::json;
 
 use crate::common::clock::MovedClock;
 use crate::support::*;
@@ -32,66 +35,28 @@ pub(crate) fn agent(cluster: &Cluster, clock: &MovedClock, observer: Observer) -
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stopped_after_each_step_it_goes_on_with_the_same_key_and_request() {
-    let cluster = Cluster::start();
-    let signer = Signer::start(&cluster);
-    let clock = MovedClock::at(SystemTime::now());
-    let mut seen = HashSet::new();
-    let mut keys = HashSet::new();
-    for step in 0.. {
-        let at = Arc::new(Mutex::new((0, String::new())));
-        let counted = at.clone();
-        let observer: Observer = Arc::new(move |progress| {
-            let mut at = counted.lock().unwrap();
-            let name = format!("{progress:?}").split(['{', ' ']).next().unwrap().to_owned();
-            *at = (at.0 + 1, name);
-            if at.0 > step { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        let done = agent(&cluster, &clock, observer).once(Duration::from_secs(60)).await;
-        let current = cluster.path("pki/kubelet-client-current.pem");
-        for file in [cluster.path("pki/kubelet-client.key.tmp"), current] {
-            if file.exists() {
-                keys.insert(tool("openssl", &["pkey", "-in", file.to_str().unwrap(), "-pubout"]));
-            }
-        }
-        match done {
-            Err(CredentialError::Stopped) => seen.insert(at.lock().unwrap().1.clone()),
-            Ok(_) => break,
-            Err(error) => panic!("{step}: {error}"),
-        };
-        // What is left behind is what was there after fewer steps, and is begun with again from there.
-        if step > 0 && !cluster.path("pki/kubelet-client-current.pem").exists() {
-            assert_eq!(keys.len(), 1, "the key is the same");
-        }
-    }
-    for step in ["KeyReady", "Requested", "Received"] {
-        assert!(seen.contains(step), "{step}: {seen:?}");
-    }
-    assert_eq!(keys.len(), 1);
-    assert_eq!(cluster.requests().len(), 1);
-    openssl_accepts(&cluster, &cluster.path("pki/kubelet-client-current.pem"));
-    drop(signer);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stopped_while_it_puts_the_certificate_in_its_place_it_loses_nothing() {
-    for step in ["Written", "Switched", "KubeconfigWritten", "KeyForgotten"] {
+async fn stopped_at_any_step_it_goes_on_with_the_same_key_and_the_same_request() {
+    for step in
+        ["KeyReady", "Requested", "Received", "Written", "Switched", "KubeconfigWritten", "KeyForgotten"]
+    {
         let cluster = Cluster::start();
         let _signer = Signer::start(&cluster);
         let clock = MovedClock::at(SystemTime::now());
         let observer: Observer = Arc::new(move |progress| {
-            if format!("{progress:?}").starts_with(step) {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
+            let is_now = format!("{progress:?}").starts_with(step);
+            if is_now { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         let stopped = agent(&cluster, &clock, observer).once(Duration::from_secs(60)).await;
         assert!(matches!(stopped, Err(CredentialError::Stopped)), "{step}: {stopped:?}");
+        let (pending, current) =
+            (cluster.path("pki/kubelet-client.key.tmp"), cluster.path("pki/kubelet-client-current.pem"));
+        let key = |file: &Path| tool("openssl", &["pkey", "-in", file.to_str().unwrap(), "-pubout"]);
+        let first = key(if pending.exists() { &pending } else { &current });
         agent(&cluster, &clock, silent()).once(Duration::from_secs(60)).await.unwrap();
+        assert_eq!(key(&current), first, "{step}");
         assert_eq!(cluster.requests().len(), 1, "{step}");
-        assert!(!cluster.path("pki/kubelet-client.key.tmp").exists(), "{step}");
-        openssl_accepts(&cluster, &cluster.path("pki/kubelet-client-current.pem"));
+        assert!(!pending.exists(), "{step}");
+        openssl_accepts(&cluster, &current);
         let kubeconfig = cluster.path("node.kubeconfig");
         tool("kubectl", &["--kubeconfig", kubeconfig.to_str().unwrap(), "auth", "whoami"]);
     }
@@ -208,4 +173,60 @@ async fn cs_137_a_certificate_inside_the_kubeconfig_is_good_for_asking_for_anoth
     openssl_accepts(&cluster, &cluster.path("pki/kubelet-client-current.pem"));
     let config = tool("kubectl", &["--kubeconfig", file, "config", "view", "-o", "json"]);
     assert!(config.contains("kubelet-client-current.pem") && !config.contains("client-key-data"), "{config}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cs_103_a_serving_certificate_follows_the_addresses_of_the_node() {
+    let cluster = Cluster::start();
+    let clock = MovedClock::at(SystemTime::now());
+    let moved = clock.clone();
+    let signer = Signer::at(&cluster, move || moved.now());
+    agent(&cluster, &clock, silent()).once(Duration::from_secs(60)).await.unwrap();
+    drop(signer);
+    let serving = agent(&cluster, &clock, silent());
+    let running = tokio::spawn(async move { serving.serve(std::future::pending()).await });
+    let requests = || {
+        let all = cluster.requests();
+        all.into_iter()
+            .filter(|request| request["spec"]["signerName"] == "kubernetes.io/kubelet-serving")
+            .collect::<Vec<_>>()
+    };
+    // Without a Node, there is nothing to ask for.
+    assert!(!clock.advance_until(30, || !requests().is_empty()).await);
+    let mut admin = cluster.admin();
+    admin.must(201, "POST", "/api/v1/nodes", Some(&json!({"metadata": {"name": "node-1"}})));
+    let mut address = |ip: &str| {
+        let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": ip}, {"type": "Hostname", "address": "node-1"}]}});
+        let mut node = admin.must(200, "GET", "/api/v1/nodes/node-1", None);
+        node["status"] = status["status"].clone();
+        admin.must(200, "PUT", "/api/v1/nodes/node-1/status", Some(&node));
+    };
+    address("10.0.0.1");
+    assert!(clock.advance_until(60, || requests().len() == 1).await);
+    let request = requests().remove(0);
+    assert_eq!(request["spec"]["username"], "system:node:node-1");
+    assert_eq!(request["spec"]["usages"], json!(["digital signature", "server auth"]));
+    // Other addresses before anybody has approved: another request.
+    address("10.0.0.2");
+    assert!(clock.advance_until(120, || requests().len() == 2).await);
+    let moved = clock.clone();
+    let _signer = Signer::at(&cluster, move || moved.now());
+    let current = cluster.path("pki/kubelet-server-current.pem");
+    let file = current.to_str().unwrap();
+    let is_for = |ip: &str| {
+        current.exists()
+            && tool("openssl", &["x509", "-in", file, "-noout", "-checkip", ip]).contains("does match")
+    };
+    assert!(clock.advance_until(60, || is_for("10.0.0.2")).await);
+    let authority = cluster.path("data/ca.crt");
+    tool("openssl", &["verify", "-purpose", "sslserver", "-CAfile", authority.to_str().unwrap(), file]);
+    assert!(tool("openssl", &["x509", "-in", file, "-noout", "-checkhost", "node-1"]).contains("does match"));
+    let key = tool("openssl", &["pkey", "-in", file, "-pubout"]);
+    assert_eq!(key, tool("openssl", &["x509", "-in", file, "-noout", "-pubkey"]));
+    // And other ones when there is a certificate.
+    address("10.0.0.3");
+    assert!(clock.advance_until(200, || is_for("10.0.0.3")).await);
+    assert_ne!(key, tool("openssl", &["pkey", "-in", file, "-pubout"]));
+    assert_eq!(mode(&fs::canonicalize(&current).unwrap()), 0o600);
+    running.abort();
 }

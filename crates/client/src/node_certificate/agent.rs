@@ -17,21 +17,22 @@ use std::time::{Duration, SystemTime};
 
 use portcullis_pki::{KeyPair, Pair, Request};
 
-use super::files::{FileError, LockError, failed, remove};
-use super::kubeconfig::{self, Standing, WriteError};
-use super::manager::{self, Manager, Step, WAIT, Why};
-use super::request::{self, Answer, IssuedError, NodeNameError, REQUESTS, Stored};
-use super::store::{CLIENT, Store, StoreError};
+use super::error::CredentialError;
+use super::files::{LockError, failed, remove};
+use super::kubeconfig::{self, Standing};
+use super::manager::{Manager, Step, WAIT};
+use super::request::{self, Answer, IssuedError, Purpose, REQUESTS, Stored};
+use super::store::{Store, StoreError};
 use crate::call::CallError;
 use crate::clock::Clock;
-use crate::connect::{ConnectError, Connection, Credential};
+use crate::connect::{Connection, Credential};
 use crate::random::fraction;
 use crate::watched::{Event, Selection, Watched};
 
 /// How often people are told that they are waited for.
 const REMIND: Duration = Duration::from_secs(30);
 /// The longest sleep: dates jump when clocks are set, and machines sleep.
-const NAP: Duration = Duration::from_secs(60);
+pub(super) const NAP: Duration = Duration::from_secs(60);
 /// How long a renewal may take before the certificate that there is is used once more.
 const RENEWAL: Duration = Duration::from_secs(5);
 
@@ -84,7 +85,7 @@ pub enum Progress<'a> {
     Received,
     /// The pair is on disk.
     Written,
-    /// The pair is the current one.
+    /// The pair is the current one of its purpose.
     Switched,
     /// The kubeconfig leads to it.
     KubeconfigWritten {
@@ -105,126 +106,21 @@ pub enum Progress<'a> {
 /// Who is told, and can say that it is enough.
 pub type Observer = Arc<dyn Fn(&Progress<'_>) -> ControlFlow<()> + Send + Sync>;
 
-/// No certificate.
-#[derive(Debug, thiserror::Error)]
-pub enum CredentialError {
-    /// A file.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The lock.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// The store.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The node's name.
-    #[error(transparent)]
-    NodeName(#[from] NodeNameError),
-    /// How to connect.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// The kubeconfig.
-    #[error(transparent)]
-    Kubeconfig(#[from] WriteError),
-    /// The server.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// A credential that everybody can read (NB-18).
-    #[error("{} can be read or written by everybody: chmod 0600 it, and replace the credential in it", .0.display())]
-    Exposed(PathBuf),
-    /// There is nothing to ask with.
-    #[error(
-        "no --bootstrap-kubeconfig: without one there is nothing that says where to ask for a certificate for {}",
-        .0.display()
-    )]
-    NoBootstrap(PathBuf),
-    /// A request of our name that is not ours (CS-133).
-    #[error("the request {name} is there and is not ours: {why}; find out who made it, and delete it")]
-    Foreign {
-        /// Its name.
-        name: String,
-        /// What is different.
-        why: String,
-    },
-    /// Somebody said no (CS-104).
-    #[error("the request {name} is {how}: {why}; delete it to ask again")]
-    Refused {
-        /// Its name.
-        name: String,
-        /// `Denied` or `Failed`.
-        how: String,
-        /// Why.
-        why: String,
-    },
-    /// The request is gone (CS-104).
-    #[error("the request {0} was deleted while it was waited for")]
-    Gone(String),
-    /// The certificate is of no use.
-    #[error(
-        "the certificate that was issued for the request {name} is of no use: {why}; delete the request to ask again"
-    )]
-    Useless {
-        /// The name of the request.
-        name: String,
-        /// Why.
-        why: IssuedError,
-    },
-    /// Nobody has answered.
-    #[error(
-        "the request {name} is still waiting for {} after {} s; it stays, and the next start goes on waiting",
-        if *is_approved { "the signer" } else { "approval" }, waited.as_secs()
-    )]
-    Pending {
-        /// Its name.
-        name: String,
-        /// Whether only the signature is missing.
-        is_approved: bool,
-        /// For how long it was waited.
-        waited: Duration,
-    },
-    /// There is no reason to go on (CS-139).
-    #[error("{}", match .0 {
-        Why::Expired => "the certificate has expired, and the server issues no other",
-        Why::Missing => "there has been no certificate for five minutes, although the server answers",
-    })]
-    Ended(Why),
-    /// The observer has said so.
-    #[error("stopped")]
-    Stopped,
-}
-
-impl CredentialError {
-    /// Whether the server answered (CS-107).
-    fn is_server_well(&self) -> bool {
-        match self {
-            Self::Call(error) => manager::is_server_well(error),
-            Self::Foreign { .. }
-            | Self::Refused { .. }
-            | Self::Gone(_)
-            | Self::Useless { .. }
-            | Self::Pending { .. } => true,
-            _ => false,
-        }
-    }
-
-    /// Whether trying again can help without anybody doing anything on this machine.
-    fn may_pass(&self) -> bool {
-        match self {
-            Self::Call(CallError::Unreachable { .. }) | Self::Gone(_) => true,
-            Self::Call(error) => error.code().is_some_and(|code| code >= 500 || code == 429),
-            Self::Useless { why, .. } => *why == IssuedError::Expired,
-            _ => false,
-        }
-    }
-}
-
 /// Gets a node's client certificate, and keeps it fresh.
 pub struct Agent {
-    settings: Settings,
-    template: Request,
-    store: Store,
-    clock: Arc<dyn Clock>,
-    observer: Observer,
+    pub(super) settings: Settings,
+    /// What the client certificate says.
+    pub(super) template: Request,
+    pub(super) store: Store,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) observer: Observer,
+}
+
+/// One certificate to ask for.
+pub(super) struct Wanted<'a> {
+    pub(super) purpose: Purpose,
+    pub(super) template: &'a Request,
+    pub(super) store: &'a Store,
 }
 
 /// Where the pair that is in use comes from.
@@ -245,7 +141,7 @@ impl Agent {
         observer: Observer,
     ) -> Result<Self, CredentialError> {
         let template = request::template(&settings.node_name)?;
-        let store = Store::open(&settings.cert_dir, CLIENT)?;
+        let store = Store::open(&settings.cert_dir, Purpose::Client.prefix())?;
         Ok(Self { settings, template, store, clock, observer })
     }
 
@@ -379,7 +275,7 @@ impl Agent {
         }
     }
 
-    fn tell(&self, progress: &Progress<'_>) -> Result<(), CredentialError> {
+    pub(super) fn tell(&self, progress: &Progress<'_>) -> Result<(), CredentialError> {
         match (self.observer)(progress) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(CredentialError::Stopped),
@@ -452,35 +348,12 @@ impl Agent {
         CredentialError::NoBootstrap(self.store.dir().to_owned())
     }
 
-    /// Asks for one certificate and puts it in its place (CS-104).
+    /// Asks for a client certificate and puts it in its place.
     async fn attempt(&self, wait: Duration) -> Result<Pair, CredentialError> {
-        // Whatever would keep the certificate from its place is found before anybody is asked for it.
-        self.store.check_links()?;
-        let connection = self.connect().await?;
-        let key = self.store.pending_key()?;
-        self.tell(&Progress::KeyReady)?;
-        let usages = request::usages(&key);
-        let name = request::name(key.public_der(), &self.template, usages);
-        let stored = self.request(&connection, &name, &key, usages).await?;
-        let certificates = self.wait_for(&connection, stored, wait).await?;
-        let pair = match request::issued(&certificates, &key, &self.template, self.clock.now()) {
-            Ok(pair) => pair,
-            Err(why) => {
-                if why == IssuedError::Expired {
-                    // No request for this key will ever bring another one (CS-133).
-                    self.store.forget_pending_key()?;
-                }
-                return Err(CredentialError::Useless { name, why });
-            }
-        };
-        self.tell(&Progress::Received)?;
-        let path = self.store.write(&pair, self.clock.now())?;
-        self.tell(&Progress::Written)?;
-        self.store.switch_to(&path)?;
-        self.tell(&Progress::Switched)?;
+        let wanted = Wanted { purpose: Purpose::Client, template: &self.template, store: &self.store };
+        let pair = self.obtain(&wanted, wait).await?;
         self.keep_kubeconfig()?;
-        self.store.forget_pending_key()?;
-        self.tell(&Progress::KeyForgotten)?;
+        self.forget_key(&wanted)?;
         if let Some(path) = self.settings.bootstrap_kubeconfig.as_ref().filter(|_| !self.settings.rebootstrap)
         {
             remove(path)?;
@@ -488,10 +361,44 @@ impl Agent {
         Ok(pair)
     }
 
+    pub(super) fn forget_key(&self, wanted: &Wanted<'_>) -> Result<(), CredentialError> {
+        wanted.store.forget_pending_key()?;
+        self.tell(&Progress::KeyForgotten)
+    }
+
+    /// Asks for one certificate and makes it the current one of its store (CS-104). Its key is still a pending one.
+    pub(super) async fn obtain(&self, wanted: &Wanted<'_>, wait: Duration) -> Result<Pair, CredentialError> {
+        let Wanted { purpose, template, store } = *wanted;
+        // Whatever would keep the certificate from its place is found before anybody is asked for it.
+        store.check_links()?;
+        let connection = self.connect().await?;
+        let key = store.pending_key()?;
+        self.tell(&Progress::KeyReady)?;
+        let name = request::name(key.public_der(), template, purpose.usages(&key));
+        let stored = self.request(&connection, &name, &key, wanted).await?;
+        let certificates = self.wait_for(&connection, stored, wait).await?;
+        let pair = match request::issued(&certificates, &key, template, self.clock.now()) {
+            Ok(pair) => pair,
+            Err(why) => {
+                if why == IssuedError::Expired {
+                    // No request for this key will ever bring another one (CS-133).
+                    store.forget_pending_key()?;
+                }
+                return Err(CredentialError::Useless { name, why });
+            }
+        };
+        self.tell(&Progress::Received)?;
+        let path = store.write(&pair, self.clock.now())?;
+        self.tell(&Progress::Written)?;
+        store.switch_to(&path)?;
+        self.tell(&Progress::Switched)?;
+        Ok(pair)
+    }
+
     /// Connects with the certificate that there is (CS-136), else with the bootstrap credential (NB-42).
     ///
     /// DIVERGES: a bootstrap kubeconfig that everybody can read is refused (NB-18).
-    async fn connect(&self) -> Result<Connection, CredentialError> {
+    pub(super) async fn connect(&self) -> Result<Connection, CredentialError> {
         if let Some(pair) = self.current()? {
             let credential = Credential::Certificate {
                 certificate: pair.certificates_pem().into_bytes(),
@@ -516,19 +423,19 @@ impl Agent {
         connection: &Connection,
         name: &str,
         key: &KeyPair,
-        usages: &[&str],
+        wanted: &Wanted<'_>,
     ) -> Result<Stored, CredentialError> {
-        let pem = self
-            .template
-            .to_pem(key)
-            .map_err(|e| StoreError::Key { path: self.store.pending_key_path(), why: e.to_string() })?;
-        let object = request::object(name, &pem, usages, self.settings.expiration_seconds);
+        let Wanted { purpose, template, store } = *wanted;
+        let unusable = |why: String| StoreError::Key { path: store.pending_key_path(), why };
+        let pem = template.to_pem(key).map_err(|e| unusable(e.to_string()))?;
+        let seconds = self.settings.expiration_seconds;
+        let object = request::object(name, purpose.signer(), &pem, purpose.usages(key), seconds);
         let (stored, was_there) = match connection.create::<Stored>(&REQUESTS, &object).await {
             Ok(created) => (created, false),
             Err(error) if error.is_already_exists() => {
                 let found: Stored = connection.get(&REQUESTS, name).await?;
                 let foreign = |why| CredentialError::Foreign { name: name.to_owned(), why };
-                found.check(&self.template, key).map_err(foreign)?;
+                found.check(purpose.signer(), template, key).map_err(foreign)?;
                 (found, true)
             }
             Err(error) => return Err(error.into()),

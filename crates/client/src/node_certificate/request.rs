@@ -1,5 +1,6 @@
-//! The request for a node's client certificate, and what may come of it (CS-104, CS-131 to CS-133).
+//! The requests for a node's certificates, and what may come of them (CS-104, CS-131 to CS-133, CS-140).
 
+use std::net::IpAddr;
 use std::time::SystemTime;
 
 use base64::Engine as _;
@@ -12,8 +13,44 @@ use crate::call::Resource;
 
 /// Where requests lie.
 pub const REQUESTS: Resource = Resource::new("certificates.k8s.io", "v1", "certificatesigningrequests");
-/// Who signs a kubelet's client certificates.
-pub const SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+
+/// What a node's certificate is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To be known to the API server.
+    Client,
+    /// To be known to those who connect to the kubelet (CS-140).
+    Serving,
+}
+
+impl Purpose {
+    /// Who signs it.
+    pub fn signer(self) -> &'static str {
+        match self {
+            Self::Client => "kubernetes.io/kube-apiserver-client-kubelet",
+            Self::Serving => "kubernetes.io/kubelet-serving",
+        }
+    }
+
+    /// What its files begin with (CS-110).
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::Client => "kubelet-client",
+            Self::Serving => "kubelet-server",
+        }
+    }
+
+    /// What it may be used for, with a key (CS-100, CS-131).
+    pub fn usages(self, key: &KeyPair) -> &'static [&'static str] {
+        match (self, key.is_rsa()) {
+            (Self::Client, false) => &["digital signature", "client auth"],
+            (Self::Client, true) => &["key encipherment", "digital signature", "client auth"],
+            (Self::Serving, false) => &["digital signature", "server auth"],
+            (Self::Serving, true) => &["key encipherment", "digital signature", "server auth"],
+        }
+    }
+}
+
 /// The longest name of a node. Bytes.
 const MAX_NAME: usize = 253;
 
@@ -47,13 +84,38 @@ pub fn template(node_name: &str) -> Result<Request, NodeNameError> {
     })
 }
 
-/// What the certificate may be used for (CS-131).
-pub fn usages(key: &KeyPair) -> &'static [&'static str] {
-    if key.is_rsa() {
-        &["key encipherment", "digital signature", "client auth"]
-    } else {
-        &["digital signature", "client auth"]
+/// One of the addresses that a Node bears.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct Address {
+    /// Such as `InternalIP`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The address.
+    pub address: String,
+}
+
+/// What a node's serving certificate says (CS-140). Nothing while the node has no IP address.
+///
+/// # Errors
+/// The name is none of a node.
+pub fn serving_template(node_name: &str, addresses: &[Address]) -> Result<Option<Request>, NodeNameError> {
+    let mut request = template(node_name)?;
+    for Address { kind, address } in addresses {
+        let ip = address.parse::<IpAddr>().ok();
+        match (kind.as_str(), ip) {
+            ("Hostname" | "InternalIP" | "ExternalIP", Some(ip)) => request.ip_addresses.push(ip),
+            ("Hostname" | "InternalDNS" | "ExternalDNS", _) if !address.is_empty() => {
+                request.dns_names.push(address.clone());
+            }
+            _ => {}
+        }
     }
+    request.dns_names.sort();
+    request.dns_names.dedup();
+    request.ip_addresses.sort();
+    request.ip_addresses.dedup();
+    Ok(Some(request).filter(|request| !request.ip_addresses.is_empty()))
 }
 
 /// The name of a request, which follows from what it is for (CS-132).
@@ -67,14 +129,23 @@ pub fn name(public_key_der: &[u8], template: &Request, usages: &[&str]) -> Strin
     write(template.common_name.as_bytes());
     template.organizations.iter().for_each(|organization| write(organization.as_bytes()));
     usages.iter().for_each(|usage| write(usage.as_bytes()));
+    // Beyond CS-132, and nothing for client certificates: a request for other addresses is another request.
+    template.dns_names.iter().for_each(|name| write(name.as_bytes()));
+    template.ip_addresses.iter().for_each(|ip| write(ip.to_string().as_bytes()));
     format!("node-csr-{}", URL_SAFE_NO_PAD.encode(sha512_256(text.as_bytes())))
 }
 
 /// The object to create.
-pub fn object(name: &str, pem: &str, usages: &[&str], expiration_seconds: Option<i32>) -> Value {
+pub fn object(
+    name: &str,
+    signer: &str,
+    pem: &str,
+    usages: &[&str],
+    expiration_seconds: Option<i32>,
+) -> Value {
     let mut spec = json!({
         "request": STANDARD.encode(pem),
-        "signerName": SIGNER,
+        "signerName": signer,
         "usages": usages,
     });
     if let (Some(seconds), Some(spec)) = (expiration_seconds, spec.as_object_mut()) {
@@ -172,8 +243,8 @@ impl Stored {
     ///
     /// # Errors
     /// Says what is different.
-    pub fn check(&self, template: &Request, key: &KeyPair) -> Result<(), String> {
-        if self.spec.signer_name != SIGNER {
+    pub fn check(&self, signer: &str, template: &Request, key: &KeyPair) -> Result<(), String> {
+        if self.spec.signer_name != signer {
             return Err(format!("it is for the signer {:?}", self.spec.signer_name));
         }
         let pem = STANDARD.decode(&self.spec.request).map_err(|_| "it holds no request".to_owned())?;
@@ -184,7 +255,12 @@ impl Stored {
         let subject = request.subject();
         let is_same = subject.common_name().is_ok_and(|name| name == template.common_name)
             && subject.organizations().is_ok_and(|o| o == template.organizations);
-        if is_same { Ok(()) } else { Err("it is for another subject".to_owned()) }
+        if !is_same {
+            return Err("it is for another subject".to_owned());
+        }
+        let names = request.names();
+        let has_same_names = names.dns == template.dns_names && names.ip == template.ip_addresses;
+        if has_same_names { Ok(()) } else { Err("it is for other names or addresses".to_owned()) }
     }
 }
 
@@ -242,6 +318,37 @@ mod tests {
         let of = |name_of_node: &str| name(b"key", &template(name_of_node).unwrap(), &usages);
         assert_eq!(of("a"), "node-csr-LW0LVgSwdautjTGAdsQsOa5R7qh0S_OcteJFLCr3UlQ");
         assert_ne!(of("a"), of("b"));
+    }
+
+    #[test]
+    fn cs_140_a_serving_certificate_is_for_the_addresses_of_the_node() {
+        let of = |addresses: &[(&str, &str)]| {
+            let read =
+                |(kind, address): &(&str, &str)| Address { kind: (*kind).into(), address: (*address).into() };
+            serving_template("a", &addresses.iter().map(read).collect::<Vec<_>>()).unwrap()
+        };
+        let all = of(&[
+            ("Hostname", "host"),
+            ("InternalDNS", "in.example"),
+            ("ExternalDNS", "host"),
+            ("InternalIP", "10.0.0.2"),
+            ("ExternalIP", "10.0.0.1"),
+            ("InternalIP", "fd00::1"),
+            ("ExternalIP", "10.0.0.2"),
+            ("InternalIP", "none"),
+            ("Other", "10.0.0.9"),
+        ])
+        .unwrap();
+        assert_eq!(all.dns_names, ["host", "in.example"]);
+        let ips: Vec<IpAddr> = ["10.0.0.1", "10.0.0.2", "fd00::1"].map(|ip| ip.parse().unwrap()).to_vec();
+        assert_eq!(all.ip_addresses, ips);
+        assert_eq!(
+            (all.common_name.as_str(), all.organizations.as_slice()),
+            ("system:node:a", &["system:nodes".to_owned()][..])
+        );
+        assert_eq!(of(&[("Hostname", "10.0.0.1")]).unwrap().ip_addresses.len(), 1);
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[("Hostname", "host"), ("InternalDNS", "in.example")]), None);
     }
 
     #[test]

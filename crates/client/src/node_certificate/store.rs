@@ -15,9 +15,6 @@ use portcullis_pki::{KeyPair, Pair};
 
 use super::files::{FileError, Lock, LockError, failed, make_dir, read, read_private, remove, write_private};
 
-/// The prefix of a kubelet's client certificates.
-pub const CLIENT: &str = "kubelet-client";
-
 /// A store that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
