@@ -85,15 +85,31 @@ impl World {
             ..Request::default()
         };
         let pem = request.to_pem(&KeyPair::generate().unwrap()).unwrap();
-        let object = json!({
-            "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
-            "spec": {
-                "request": base64::engine::general_purpose::STANDARD.encode(pem),
-                "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
-                "usages": ["digital signature", "client auth"],
-            },
-        });
-        client.must(201, "POST", REQUESTS, Some(&object));
+        let (signer, usages) =
+            ("kubernetes.io/kube-apiserver-client-kubelet", ["digital signature", "client auth"]);
+        client.must(201, "POST", REQUESTS, Some(&object(name, &pem, signer, &usages)));
+    }
+
+    /// Asks for a serving certificate, as the node.
+    fn ask_serving(&self, name: &str, node: &str, addresses: &[&str]) {
+        let mut client = self.admin().header(&format!("Impersonate-User: system:node:{node}"));
+        for group in ["system:nodes", "system:authenticated"] {
+            client = client.header(&format!("Impersonate-Group: {group}"));
+        }
+        let request = Request {
+            common_name: format!("system:node:{node}"),
+            organizations: vec!["system:nodes".to_owned()],
+            dns_names: vec![node.to_owned()],
+            ip_addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+        };
+        let pem = request.to_pem(&KeyPair::generate().unwrap()).unwrap();
+        let usages = ["digital signature", "server auth"];
+        client.must(
+            201,
+            "POST",
+            REQUESTS,
+            Some(&object(name, &pem, "kubernetes.io/kubelet-serving", &usages)),
+        );
     }
 
     fn request(&self, name: &str) -> Value {
@@ -163,6 +179,17 @@ impl World {
             thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+fn object(name: &str, pem: &str, signer: &str, usages: &[&str]) -> Value {
+    json!({
+        "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
+        "spec": {
+            "request": base64::engine::general_purpose::STANDARD.encode(pem),
+            "signerName": signer,
+            "usages": usages,
+        },
+    })
 }
 
 fn now() -> String {
@@ -329,6 +356,78 @@ fn of_two_one_works_and_the_other_takes_over_nb_57() {
     // What was decided before stays as it was, and is not told again.
     assert_eq!(world.approvals("first"), ["NodeCSRApprove"]);
     assert_eq!(world.events("first"), ["ClientApproved"]);
+}
+
+/// A kubeconfig of the service account of `deploy/approve`, with nothing but what the manifests grant.
+fn as_deployed(world: &World) -> PathBuf {
+    let admin = world.data().join("admin.kubeconfig");
+    let manifest = portcullis_testkit::recorded::repository().join("deploy/approve/rbac.yaml");
+    let mut kubectl = Command::new("kubectl");
+    kubectl.arg("--kubeconfig").arg(&admin).args(["create", "-f"]).arg(manifest);
+    let made = kubectl.output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let user = "    as: system:serviceaccount:portcullis:portcullis-approver\n    as-groups: \
+        [system:serviceaccounts, 'system:serviceaccounts:portcullis', system:authenticated]\n";
+    let text = std::fs::read_to_string(&admin).unwrap();
+    let mut lines = String::new();
+    for line in text.lines() {
+        lines.push_str(line);
+        lines.push('\n');
+        if line.trim() == "user:" {
+            lines.push_str(user);
+        }
+    }
+    world.scratch.write("deployed.kubeconfig", lines)
+}
+
+#[test]
+fn the_manifests_grant_what_it_needs_and_nothing_is_refused_nb_141() {
+    let world = World::new();
+    world.create_machine("worker-0");
+    let kubeconfig = as_deployed(&world);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    command.arg("approve").arg("--kubeconfig").arg(&kubeconfig);
+    command.arg("--management-kubeconfig").arg(world.machines.kubeconfig(&world.scratch));
+    command.arg("--leader-elect-resource-namespace=portcullis").env("RUST_LOG", "info");
+    let log = File::create(world.scratch.path().join("approve.log")).unwrap();
+    let approver = Running(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
+    world.ask("csr", "worker-0", &["system:nodes"]);
+    world.until("it is approved", || world.approvals("csr") == ["NodeCSRApprove"]);
+    world.until("an event tells it", || world.events("csr") == ["ClientApproved"]);
+    world.until("it is annotated", || world.decision("csr").is_some());
+    approver.stop();
+    // Giving the lease away is a write as well.
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/portcullis/leases/portcullis-approver";
+    let lease = world.admin().must(200, "GET", lease, None);
+    assert_eq!(lease["spec"]["holderIdentity"].as_str().unwrap_or_default(), "");
+    let refused: Vec<String> =
+        world.log().lines().filter(|line| line.contains("forbidden")).map(str::to_owned).collect();
+    assert_eq!(refused, Vec::<String>::new());
+}
+
+#[test]
+fn a_serving_certificate_is_approved_when_the_machine_has_its_names_nb_115_nb_116() {
+    let world = World::new();
+    let approver = world.start(&["--leader-elect=false"]);
+    let machine = |addresses: Value| {
+        json!({
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+            "metadata": {"name": "machine-0", "namespace": "machines", "uid": "u", "creationTimestamp": now()},
+            "status": {"nodeRef": {"kind": "Node", "name": "worker-0"}, "addresses": addresses},
+        })
+    };
+    world.machines.add(machine(json!([])));
+    world.ask_serving("mine", "worker-0", &["10.0.0.10"]);
+    world.until("it waits", || {
+        world.decision("mine") == Some(("MachineAddressesPending".into(), "NB-117".into()))
+    });
+    let addresses = json!([{"type": "InternalDNS", "address": "worker-0"}, {"type": "InternalIP", "address": "10.0.0.10"}]);
+    world.machines.add(machine(addresses));
+    world.until("it is approved", || world.approvals("mine") == ["NodeCSRApprove"]);
+    world.ask_serving("stolen", "worker-0", &["10.0.0.10", "10.0.0.11"]);
+    world.until("it is not", || world.decision("stolen") == Some(("SANNotOwned".into(), "NB-117".into())));
+    assert!(world.approvals("stolen").is_empty());
+    approver.stop();
 }
 
 #[test]
