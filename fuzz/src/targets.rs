@@ -1,9 +1,11 @@
 //! The readers of outside input and what each promises whatever it is given: a new reader is one more row.
 
+mod approver;
 mod audit;
 mod authorization;
 mod bootstrap;
 mod certificates;
+mod credentials;
 mod kinds;
 mod objects;
 mod patches;
@@ -59,6 +61,10 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "csr-der", dictionary: certificates::DER, run: certificates::csr_der },
     Target { name: "certificate-pem", dictionary: certificates::PEM, run: certificates::certificate_pem },
     Target { name: "certificate-der", dictionary: certificates::DER, run: certificates::certificate_der },
+    Target { name: "approver-config", dictionary: approver::CONFIG, run: approver::config },
+    Target { name: "machine", dictionary: approver::MACHINE, run: approver::machine },
+    Target { name: "certificate-pair", dictionary: certificates::PEM, run: credentials::certificate_pair },
+    Target { name: "exec-info", dictionary: credentials::EXEC, run: credentials::exec_info },
     Target { name: "bootstrap-bundle", dictionary: bootstrap::BUNDLE, run: bootstrap::bundle },
     Target { name: "token", dictionary: tokens::TOKEN, run: tokens::token },
     Target { name: "token-key", dictionary: certificates::PEM, run: tokens::token_key },

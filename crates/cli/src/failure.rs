@@ -17,6 +17,11 @@ impl Failure {
         Self { code: 2, message: message.to_string() }
     }
 
+    /// Somebody who may decide so has said no: exit code 1.
+    pub fn refused(message: impl fmt::Display) -> Self {
+        Self { code: 1, message: message.to_string() }
+    }
+
     /// Something that is needed cannot be reached: exit code 3.
     pub fn unreachable(message: impl fmt::Display) -> Self {
         Self { code: 3, message: message.to_string() }

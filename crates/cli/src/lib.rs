@@ -1,6 +1,7 @@
 //! The command line of Portcullis: one file per command under `command`.
 
 pub mod answer;
+pub mod approver_flags;
 pub mod audit_flags;
 pub mod authentication_flags;
 pub mod authorization;
@@ -30,10 +31,12 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Approve(Box<command::approve::ApproveArgs>),
     Bench(Box<command::bench::BenchArgs>),
     Bootstrap(Box<command::bootstrap::BootstrapArgs>),
     CanI(Box<command::can_i::CanIArgs>),
     Completions(command::completions::CompletionsArgs),
+    Credential(command::credential::CredentialArgs),
     Review(Box<command::review::ReviewArgs>),
     Serve(Box<command::serve::ServeArgs>),
 }
@@ -50,10 +53,12 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         }
     };
     let done = match &cli.command {
+        Command::Approve(args) => command::approve::run(args),
         Command::Bench(args) => command::bench::run(args),
         Command::Bootstrap(args) => command::bootstrap::run(args),
         Command::CanI(args) => command::can_i::run(args),
         Command::Completions(args) => command::completions::run(args),
+        Command::Credential(args) => command::credential::run(args),
         Command::Review(args) => command::review::run(args),
         Command::Serve(args) => command::serve::run(args),
     };

@@ -2,7 +2,8 @@
 //! from parts.
 //!
 //! A connection can be made again from where it came: that is how a certificate that has been renewed comes into use.
-//! Proxies named by environment variables are not used.
+//!
+//! DIVERGES: proxies that environment variables name are not used, and a cluster with a `proxy-url` is refused.
 
 use std::ffi::OsString;
 use std::fs;
@@ -82,10 +83,31 @@ pub enum Credential {
     Token(String),
 }
 
+impl Credential {
+    fn auth_info(&self) -> AuthInfo {
+        let mut user = AuthInfo::default();
+        match self {
+            Self::Anonymous => {}
+            Self::Certificate { certificate, key } => {
+                user.client_certificate_data = Some(STANDARD.encode(certificate));
+                user.client_key_data = Some(STANDARD.encode(key).into());
+            }
+            Self::Token(token) => user.token = Some(token.clone().into()),
+        }
+        user
+    }
+}
+
 /// Where a connection comes from, and comes from again.
 #[derive(Clone)]
 enum Source {
-    Kubeconfig { paths: Vec<PathBuf>, must_exist: bool, context: Option<String> },
+    Kubeconfig {
+        paths: Vec<PathBuf>,
+        must_exist: bool,
+        context: Option<String>,
+        /// Who we are, whatever the file says about that.
+        credential: Option<Credential>,
+    },
     InCluster,
     Parts(Parts),
 }
@@ -125,7 +147,8 @@ impl Connection {
         let (paths, looked) = usual_places(std::env::var_os("KUBECONFIG"), std::env::home_dir());
         if paths.iter().any(|path| path.exists()) {
             let context = context.map(str::to_owned);
-            return Self::from_source(Source::Kubeconfig { paths, must_exist: false, context }).await;
+            let source = Source::Kubeconfig { paths, must_exist: false, context, credential: None };
+            return Self::from_source(source).await;
         }
         if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
             return Err(ConnectError::Nowhere { looked });
@@ -138,9 +161,17 @@ impl Connection {
     /// # Errors
     /// A file that is not there or does not say how to connect.
     pub async fn from_kubeconfig(path: &Path, context: Option<&str>) -> Result<Self, ConnectError> {
-        let paths = vec![path.to_owned()];
-        Self::from_source(Source::Kubeconfig { paths, must_exist: true, context: context.map(str::to_owned) })
-            .await
+        let (paths, context) = (vec![path.to_owned()], context.map(str::to_owned));
+        Self::from_source(Source::Kubeconfig { paths, must_exist: true, context, credential: None }).await
+    }
+
+    /// Connects to the server of a kubeconfig file, as somebody else than the file says.
+    ///
+    /// # Errors
+    /// A file that is not there or does not say where to connect, or a credential that cannot be read.
+    pub async fn to_server_of(path: &Path, credential: Credential) -> Result<Self, ConnectError> {
+        let (paths, credential) = (vec![path.to_owned()], Some(credential));
+        Self::from_source(Source::Kubeconfig { paths, must_exist: true, context: None, credential }).await
     }
 
     /// Connects by the files that a pod is given. The token is read again as it is renewed.
@@ -259,23 +290,20 @@ impl Source {
 
     fn config(&self) -> Result<Config, ConnectError> {
         match self {
-            Self::Kubeconfig { paths, must_exist, context } => {
+            Self::Kubeconfig { paths, must_exist, context, credential } => {
                 let kubeconfig = read(paths, *must_exist)?;
-                self.of_kubeconfig(kubeconfig, context.as_deref())
+                let mut config = self.of_kubeconfig(kubeconfig, context.as_deref())?;
+                if let Some(credential) = credential {
+                    config.auth_info = credential.auth_info();
+                }
+                Ok(config)
             }
             Self::InCluster => Config::incluster().map_err(|e| self.refuse(describe(&e))),
             Self::Parts(parts) => {
                 let url = parts.server.parse().map_err(|e| self.refuse(format!("not a URL: {e}")))?;
                 let mut config = Config::new(url);
                 config.root_cert = Some(certificates(&parts.certificate_authority));
-                match &parts.credential {
-                    Credential::Anonymous => {}
-                    Credential::Certificate { certificate, key } => {
-                        config.auth_info.client_certificate_data = Some(STANDARD.encode(certificate));
-                        config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
-                    }
-                    Credential::Token(token) => config.auth_info.token = Some(token.clone().into()),
-                }
+                config.auth_info = parts.credential.auth_info();
                 Ok(config)
             }
         }

@@ -3,10 +3,12 @@
 //! It asks and tells. What may be is decided by `portcullis_policy`, what is proved by `portcullis_pki`. No type of the
 //! Kubernetes client is part of what others see: they hold a [`Connection`], and objects as types of their own.
 
+pub mod approver;
 pub mod call;
 pub mod clock;
 pub mod connect;
 pub mod lease;
+pub mod node_certificate;
 mod random;
 pub mod watched;
 

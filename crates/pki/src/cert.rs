@@ -22,6 +22,7 @@ use crate::pem;
 use crate::usage::{ANY as ANY_USAGE, CLIENT_AUTH};
 
 const EXTENDED_KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37");
+const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
 const SUBJECT_KEY_IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.14");
 
 /// A certificate that somebody has shown, and proved to hold the key of, but that nobody has verified. It has no
@@ -318,6 +319,8 @@ pub(crate) struct Facts {
     pub(crate) public_key: Vec<u8>,
     /// What the certificate calls its key, if it does.
     pub(crate) key_identifier: Option<Vec<u8>>,
+    /// The extension of alternative names, if there is one.
+    pub(crate) alternative_names: Option<Vec<u8>>,
     is_for_clients: bool,
 }
 
@@ -337,6 +340,7 @@ impl Facts {
         let public_key = fields.required()?.raw.to_vec();
         let mut is_for_clients = true;
         let mut key_identifier = None;
+        let mut alternative_names = None;
         while let Some(field) = fields.optional()? {
             if field.tag() != tagged(3) {
                 continue;
@@ -348,6 +352,7 @@ impl Facts {
                         let usages = value.decode::<ExtendedKeyUsage>()?;
                         is_for_clients = usages.0.iter().any(|u| *u == CLIENT_AUTH || *u == ANY_USAGE);
                     }
+                    SUBJECT_ALT_NAME => alternative_names = Some(value.raw.to_vec()),
                     SUBJECT_KEY_IDENTIFIER => key_identifier = Some(value.contents().to_vec()),
                     _ => {}
                 }
@@ -360,6 +365,7 @@ impl Facts {
             subject_der: subject.raw.to_vec(),
             public_key,
             key_identifier,
+            alternative_names,
             is_for_clients,
         })
     }

@@ -13,7 +13,8 @@ use crate::signature::PublicKey;
 pub use crate::signature::{Hash, KeyKind, SignatureKind};
 use crate::uri::is_uri;
 
-/// The largest request that is looked at. Bytes of PEM. A request for a certificate with a hundred names and an RSA key of
+/// The largest request that is looked at. Bytes of PEM. DIVERGES: Kubernetes looks at whatever fits into a body, with any
+/// number of names, and checks RSA keys of any length; here names end at [`MAX_NAMES`] and keys at 16,384 bits. A request for a certificate with a hundred names and an RSA key of
 /// 8192 bits has about a sixth of that.
 pub const MAX_PEM_BYTES: usize = 64 * 1024;
 /// The most subject alternative names that a request may hold.
@@ -116,6 +117,8 @@ pub struct Names {
     pub ip: Vec<IpAddr>,
     /// URIs.
     pub uri: Vec<String>,
+    /// How many names of other kinds there are.
+    pub others: usize,
 }
 
 /// The common name of a request in PEM form, without checking its signature (NR-99, NR-100).
@@ -282,7 +285,7 @@ fn extension_request(attribute: &Element<'_>) -> Option<Vec<u8>> {
 }
 
 impl Names {
-    fn read(&mut self, extension: &[u8]) -> Result<(), CsrError> {
+    pub(crate) fn read(&mut self, extension: &[u8]) -> Result<(), CsrError> {
         let outer = Elements::of(extension)?.required()?;
         let mut names = outer.children(Tag::Sequence)?;
         let mut count = 0;
@@ -291,7 +294,10 @@ impl Names {
             if count > MAX_NAMES {
                 return Err(CsrError::TooManyNames);
             }
-            let Tag::ContextSpecific { number, constructed: false } = name.tag() else { continue };
+            let Tag::ContextSpecific { number, constructed: false } = name.tag() else {
+                self.others += 1;
+                continue;
+            };
             match number.value() {
                 1 => self.email.push(ascii(name.contents())?),
                 2 => self.dns.push(ascii(name.contents())?),
@@ -303,7 +309,7 @@ impl Names {
                     self.uri.push(uri);
                 }
                 7 => self.ip.push(address(name.contents())?),
-                _ => {}
+                _ => self.others += 1,
             }
         }
         Ok(())

@@ -122,7 +122,8 @@ impl KeyPair {
         &self.private
     }
 
-    pub(crate) fn is_rsa(&self) -> bool {
+    /// Whether it is an RSA key.
+    pub fn is_rsa(&self) -> bool {
         matches!(self.inner, Inner::Rsa(_))
     }
 

@@ -14,25 +14,37 @@ mod issue;
 pub mod jwt;
 pub mod key;
 pub mod name;
+pub mod pair;
 pub mod pem;
+pub mod request;
+pub mod shown;
 mod signature;
 pub mod tls;
 mod uri;
 pub mod usage;
 
-use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::digest::{SHA256, SHA512_256, digest};
 
 pub use ca::CertificateAuthority;
 pub use cert::{CaBundle, Identity, UnverifiedCertificate};
 pub use csr::Csr;
 pub use key::KeyPair;
 pub use name::Subject;
+pub use pair::Pair;
+pub use request::Request;
 pub use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 /// The SHA-256 hash of some bytes.
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.iter_mut().zip(digest(&SHA256, bytes).as_ref()).for_each(|(to, from)| *to = *from);
+    hash
+}
+
+/// The SHA-512/256 hash of some bytes.
+pub fn sha512_256(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.iter_mut().zip(digest(&SHA512_256, bytes).as_ref()).for_each(|(to, from)| *to = *from);
     hash
 }
 

@@ -30,6 +30,7 @@ pub mod review;
 pub mod rules;
 pub mod selector;
 pub mod target;
+pub mod time;
 
 pub use decision::{Authorizer, Decision, Reason};
 pub use features::FeatureGates;

@@ -178,9 +178,42 @@ impl Bootstrap {
         authority(&self.dir, SystemTime::now())
     }
 
+    /// A certificate for a client inside of this process, and its key, in PEM. They are in no file, and last as long as the
+    /// authority.
+    ///
+    /// # Errors
+    /// The authority's files have been changed since the start.
+    pub fn issue_client(&self, common_name: &str) -> Result<(String, String), BootstrapError> {
+        let template = Template {
+            common_name: common_name.to_owned(),
+            organizations: Vec::new(),
+            dns_names: Vec::new(),
+            ip_addresses: Vec::new(),
+            usage: Usage::Client,
+            lifetime: CA_LIFETIME,
+        };
+        let key = KeyPair::generate()?;
+        let certificate = self
+            .authority()?
+            .issue(&template, &key, SystemTime::now())
+            .map_err(|source| BootstrapError::Authority { path: self.dir.join("ca.crt"), source })?;
+        Ok((pem::encode("CERTIFICATE", &certificate), key.to_pem()))
+    }
+
     /// The certificate of the authority that vouches for the server, as PEM.
     pub fn authority_pem(&self) -> &str {
         &self.authority_pem
+    }
+
+    /// Where this machine reaches a server on this port.
+    pub fn url(&self, port: u16) -> String {
+        match self.bind_address {
+            ip if ip.is_unspecified() || ip == IpAddr::V4(Ipv4Addr::LOCALHOST) => {
+                format!("https://127.0.0.1:{port}")
+            }
+            IpAddr::V4(ip) => format!("https://{ip}:{port}"),
+            IpAddr::V6(ip) => format!("https://[{ip}]:{port}"),
+        }
     }
 
     /// Writes `admin.kubeconfig` for a server on this port, and says where it is.
@@ -188,17 +221,13 @@ impl Bootstrap {
     /// # Errors
     /// The file cannot be written.
     pub fn write_kubeconfig(&self, port: u16) -> Result<PathBuf, BootstrapError> {
-        let host = match self.bind_address {
-            ip if ip.is_unspecified() || ip == IpAddr::V4(Ipv4Addr::LOCALHOST) => "127.0.0.1".to_owned(),
-            IpAddr::V4(ip) => ip.to_string(),
-            IpAddr::V6(ip) => format!("[{ip}]"),
-        };
+        let server = self.url(port);
         let authority = STANDARD.encode(&self.authority_pem);
         let certificate = STANDARD.encode(&self.admin_certificate);
         let key = STANDARD.encode(&self.admin_key);
         let text = format!(
             "apiVersion: v1\nkind: Config\nclusters:\n- name: portcullis\n  cluster:\n    server: \
-             https://{host}:{port}\n    certificate-authority-data: {authority}\nusers:\n- name: \
+             {server}\n    certificate-authority-data: {authority}\nusers:\n- name: \
              kubernetes-admin\n  user:\n    client-certificate-data: {certificate}\n    client-key-data: \
              {key}\ncontexts:\n- name: kubernetes-admin@portcullis\n  context:\n    cluster: portcullis\n    \
              user: kubernetes-admin\ncurrent-context: kubernetes-admin@portcullis\n"

@@ -298,6 +298,11 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// Where figures of others are added, before they are served.
+    pub fn registry_mut(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
     /// Counts an answered request.
     pub(crate) fn answered(&self, route: Route, method: &Method, code: StatusCode, elapsed: Duration) {
         if code == StatusCode::CREATED

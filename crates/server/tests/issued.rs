@@ -279,8 +279,10 @@ fn describe(pem: &[u8], case: &Value, authority: &Certificate, approved: Option<
     let tbs = certificate.tbs_certificate();
     let request = case["csr"].as_str().unwrap();
     // Whatever follows the first block is not asked for.
-    let first = &request[..request.find("-----END CERTIFICATE REQUEST-----").unwrap() + 33];
-    let request = CertReq::from_pem(&first[first.find("-----BEGIN").unwrap()..]).unwrap();
+    let (first, _) = request.split_once("-----END").unwrap();
+    let (_, first) = first.split_once("-----BEGIN").unwrap();
+    let first = format!("-----BEGIN{first}-----END CERTIFICATE REQUEST-----\n");
+    let request = CertReq::from_pem(first).unwrap();
     let subject: Vec<Value> = tbs
         .subject()
         .iter_rdn()

@@ -57,12 +57,12 @@ static BUNDLE: LazyLock<CaBundle> =
 static INTERMEDIATE: LazyLock<Vec<u8>> = LazyLock::new(|| corpus("certificate-der/mid.der"));
 
 /// Subject and key of every request in the corpus.
-static REQUESTS: LazyLock<BTreeSet<(Vec<u8>, Vec<u8>)>> = LazyLock::new(|| {
+static REQUESTS: LazyLock<BTreeSet<(String, Vec<u8>)>> = LazyLock::new(|| {
     let names = ["admin", "node", "plain", "rsa", "serving"];
     let requests = names.map(|name| {
         let text = pem::encode("CERTIFICATE REQUEST", &corpus(&format!("csr-der/{name}.der")));
         let csr = Csr::from_pem(text.as_bytes()).expect("a request of openssl");
-        (csr.subject_der().to_vec(), csr.public_key_der().to_vec())
+        (format!("{:?}", csr.subject()), csr.public_key_der().to_vec())
     });
     BTreeSet::from(requests)
 });
@@ -83,7 +83,7 @@ pub(super) fn csr_pem(input: &[u8]) -> bool {
     assert_eq!(unchecked.subject().common_name().ok(), name.as_deref().ok());
     let Ok(csr) = unchecked.check() else { return false };
     assert_eq!(csr.subject().common_name().ok(), name.as_deref().ok());
-    let found = (csr.subject_der().to_vec(), csr.public_key_der().to_vec());
+    let found = (format!("{:?}", csr.subject()), csr.public_key_der().to_vec());
     assert!(REQUESTS.contains(&found), "what the key has not signed is not taken");
     true
 }

@@ -1,8 +1,10 @@
 //! The commands, one file each.
 
+pub mod approve;
 pub mod bench;
 pub mod bootstrap;
 pub mod can_i;
 pub mod completions;
+pub mod credential;
 pub mod review;
 pub mod serve;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
+use portcullis_client::approver::ApproverMetrics;
 use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::api::rest::admission::AdmissionPlugins;
@@ -15,6 +16,7 @@ use portcullis_server::audit::Audit;
 use portcullis_server::authz::Authorization;
 use portcullis_server::bootstrap::Bootstrap;
 use portcullis_server::bootstrap_authorities::BootstrapAuthorities;
+use portcullis_server::cluster::approver_access;
 use portcullis_server::cluster::seed::{SeedError, Seeded};
 use portcullis_server::cluster::{Cluster, ClusterError};
 use portcullis_server::config::{RuntimeConfig, ServeConfig};
@@ -29,6 +31,7 @@ use portcullis_store::embedded::Options;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use crate::approver_flags::{self, ApproverFlags, Prepared as Approver, Working};
 use crate::audit_flags::AuditFlags;
 use crate::authentication_flags::{AuthenticationFlags, AuthenticationSettings};
 use crate::authorization::{AuthorizationFlags, Prepared};
@@ -77,6 +80,9 @@ pub struct ServeArgs {
     controllers: ControllerFlags,
 
     #[command(flatten)]
+    approver: ApproverFlags,
+
+    #[command(flatten)]
     limits: LimitFlags,
 
     /// Where objects, keys, certificates and admin.kubeconfig are kept
@@ -120,7 +126,7 @@ pub struct ServeArgs {
 
 /// Forms of the log.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum LoggingFormat {
+pub(crate) enum LoggingFormat {
     /// One JSON object a line.
     Json,
     /// For people.
@@ -147,7 +153,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     )
     .map_err(Failure::input)?;
     let selection = args.controllers.selection()?;
-    let metrics = Metrics::default();
+    let approver = args.approver.prepare(args.limits.serving_certificate().is_some())?;
+    let mut metrics = Metrics::default();
+    let approver_metrics = approver_flags::metrics(&approver, &mut metrics);
     let (engine, authorization) = args.authorization.prepare(&args.engine, &metrics.webhooks)?;
     let engine = EngineConfig { default_policy: args.default_policy, masters_first: true, ..engine };
     // A file that lets everybody in says so where everybody can read it (AN-111).
@@ -155,7 +163,8 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let authentication = args.authentication.settings(allows_all)?;
     let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
         .map_err(Failure::unreachable)?;
-    let background = Background { selection, signing: Arc::new(args.controllers.signing(&bootstrap)?) };
+    let signing = Arc::new(args.controllers.signing(&bootstrap)?);
+    let background = Background { approver, approver_metrics, selection, signing };
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
     let certificate = serving_certificate(&args.limits, &config.data_dir, &bootstrap)?;
@@ -175,6 +184,8 @@ struct Decisions {
 
 /// What goes on without being asked for.
 struct Background {
+    approver: Approver,
+    approver_metrics: ApproverMetrics,
     selection: Selection,
     signing: Arc<Signing>,
 }
@@ -215,12 +226,21 @@ async fn serve(
     let backups = backups::write_when_told(Arc::clone(&cluster.backend), config.data_dir.join(BACKUPS));
     let backups = tokio::spawn(backups);
     let reloads = tokio::spawn(authorities.follow(Arc::clone(&app)));
+    let selection = match &background.approver {
+        Approver::None => background.selection.without("certificatesigningrequest-approving-controller"),
+        Approver::Kubernetes | Approver::Machine(_) => background.selection,
+    };
+    if let Approver::Machine(_) = &background.approver {
+        let access = approver_access::ensure(&cluster.backend).await;
+        access.map_err(|status| Failure::unreachable(status.message()))?;
+    }
     let settings = ControllerSettings {
+        approves_renewals_only: matches!(background.approver, Approver::Machine(_)),
         authority: bootstrap.authority_pem().to_owned(),
         accounts: Some(accounts),
         authorization: Some(Arc::clone(app.authorization())),
         signing: Some(background.signing),
-        selection: background.selection,
+        selection,
         bootstrap: args.bootstrap.settings(),
         ..ControllerSettings::default()
     };
@@ -236,6 +256,13 @@ async fn serve(
         .map_err(|error| Failure::unreachable(format_args!("cannot tell the address: {error}")))?;
     let kubeconfig = bootstrap.write_kubeconfig(address.port()).map_err(Failure::unreachable)?;
     tracing::info!(%address, "listening");
+    let approver = match background.approver {
+        Approver::Machine(config) => {
+            let server = bootstrap.url(address.port());
+            Some(Working::start(*config, server, bootstrap, background.approver_metrics).await?)
+        }
+        Approver::Kubernetes | Approver::None => None,
+    };
     // Nobody may be reading; that is no reason not to serve.
     let _ = writeln!(
         std::io::stdout().lock(),
@@ -243,6 +270,7 @@ async fn serve(
         kubeconfig.display()
     );
     server.serve(told_to_stop(&app, args.limits.shutdown_delay_duration)).await;
+    approver.inspect(Working::stop);
     backups.abort();
     reloading.inspect(tokio::task::JoinHandle::abort);
     reloads.abort();
@@ -277,7 +305,7 @@ fn tell(seeded: &Seeded, store: &Path) {
     }
 }
 
-fn log(format: LoggingFormat, verbosity: u8) {
+pub(crate) fn log(format: LoggingFormat, verbosity: u8) {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(logging::filter(verbosity)));
     let log = tracing_subscriber::fmt()

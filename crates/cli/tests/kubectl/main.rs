@@ -12,6 +12,7 @@
 mod bootstrap;
 mod changes;
 mod confinement;
+mod csr;
 mod old_manifests;
 mod reading;
 mod support;

@@ -72,7 +72,8 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-fn is_subdomain(text: &str) -> bool {
+/// Whether the text is a DNS-1123 subdomain; its length is not looked at.
+pub(crate) fn is_subdomain(text: &str) -> bool {
     let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     text.split('.').all(|label| {
         let bytes = label.as_bytes();

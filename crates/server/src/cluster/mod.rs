@@ -3,6 +3,7 @@
 //! The engine learns of every write before the writer is told that it is done: who sees an answer sees what follows
 //! from it. What it cannot take in is logged and counted, and grants nothing.
 
+pub mod approver_access;
 pub mod default_policy;
 mod follow;
 pub mod seed;

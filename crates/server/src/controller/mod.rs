@@ -54,6 +54,9 @@ pub struct ControllerSettings {
     pub accounts: Option<Arc<ServiceAccounts>>,
     /// Says who may have which certificate without being asked.
     pub authorization: Option<Arc<Authorization>>,
+    /// Whether only nodes that renew their own certificate are approved without being asked: somebody else sees to the
+    /// others (NB-130).
+    pub approves_renewals_only: bool,
     /// Signs certificates.
     pub signing: Option<Arc<Signing>>,
     /// What time it is for certificate requests.
@@ -67,8 +70,17 @@ pub struct ControllerSettings {
 impl Controllers {
     /// Starts those that are selected, and returns when what every namespace has was looked at once.
     pub async fn start(backend: &Arc<Backend>, settings: ControllerSettings) -> Self {
-        let ControllerSettings { authority, accounts, authorization, signing, clock, bootstrap, selection } =
-            settings;
+        let ControllerSettings {
+            authority,
+            accounts,
+            authorization,
+            signing,
+            clock,
+            bootstrap,
+            selection,
+            ..
+        } = settings;
+        let approves_renewals_only = settings.approves_renewals_only;
         let mut controllers = Self { tasks: JoinSet::new(), stopping: watch::Sender::new(false) };
         let backend = || Arc::clone(backend);
         let mut spawn = Spawn { controllers: &mut controllers, backend: backend(), selection: &selection };
@@ -85,7 +97,12 @@ impl Controllers {
         spawn.one(BootstrapBundles::new(backend(), &bootstrap));
         spawn.one(BootstrapAccount::new(backend(), bootstrap.account));
         if let Some(authorization) = authorization {
-            spawn.one(certificates::Approving::new(backend(), authorization, clock.clone()));
+            spawn.one(certificates::Approving::new(
+                backend(),
+                authorization,
+                clock.clone(),
+                approves_renewals_only,
+            ));
         }
         if let Some(signing) = signing {
             spawn.one(certificates::Signing::new(backend(), Arc::clone(&signing), clock.clone()));

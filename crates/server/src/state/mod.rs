@@ -75,21 +75,23 @@ pub fn load(paths: &[PathBuf], threads: NonZeroUsize, sink: &mut Sink<'_>) -> Re
 
 /// One object of a file, of whatever kind.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Document<'t> {
-    pub(crate) api_version: &'t str,
-    pub(crate) kind: &'t str,
+pub struct Document<'t> {
+    /// Its `apiVersion`.
+    pub api_version: &'t str,
+    /// Its `kind`.
+    pub kind: &'t str,
     /// The object itself, in JSON.
-    pub(crate) json: &'t str,
+    pub json: &'t str,
 }
 
 /// What is wrong with an object: the field, and why.
-pub(crate) type Fault = (String, String);
+pub type Fault = (String, String);
 
 /// Hands out every object of the files that the paths mean, in order, and tells how many files there were.
 ///
 /// # Errors
 /// As [`load`], and what `take` says of an object.
-pub(crate) fn documents(
+pub fn documents(
     paths: &[PathBuf],
     take: &mut dyn FnMut(Document<'_>) -> Result<(), Fault>,
 ) -> Result<usize, StateError> {

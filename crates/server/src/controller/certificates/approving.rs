@@ -23,6 +23,7 @@ pub(in crate::controller) struct Approving {
     authorization: Arc<Authorization>,
     backend: Arc<Backend>,
     clock: Clock,
+    only_for_itself: bool,
 }
 
 impl Approving {
@@ -30,8 +31,9 @@ impl Approving {
         backend: Arc<Backend>,
         authorization: Arc<Authorization>,
         clock: Clock,
+        only_for_itself: bool,
     ) -> Self {
-        Self { authorization, backend, clock }
+        Self { authorization, backend, clock, only_for_itself }
     }
 }
 
@@ -60,6 +62,9 @@ impl Controller for Approving {
         let requester = request.requester();
         let mut is_recognized = false;
         for recognizer in Recognizer::of(request.signer(), &requester.name, &asked) {
+            if self.only_for_itself && recognizer == Recognizer::NodeClient {
+                continue;
+            }
             is_recognized = true;
             let answer = self.authorization.ask(&recognizer.question(&requester)).await;
             if answer.verdict != Verdict::Allow {

@@ -30,11 +30,21 @@ const LONGEST_WAIT: i64 = HOUR;
 pub(in crate::controller) struct Cleaning {
     backend: Arc<Backend>,
     clock: Clock,
+    /// Seconds since 1970.
+    started: i64,
 }
 
 impl Cleaning {
     pub(in crate::controller) fn new(backend: Arc<Backend>, clock: Clock) -> Self {
-        Self { backend, clock }
+        let started = seconds_of(clock.now());
+        Self { backend, clock, started }
+    }
+
+    /// When all requests were last to be looked at: at the start, and every hour after that. What was made since then
+    /// stays until the next time, whatever times it bears: those who write conditions may give any (CS-33).
+    fn last_round(&self, now: i64) -> i64 {
+        let since = now.saturating_sub(self.started).max(0);
+        self.started.saturating_add(since - since.rem_euclid(HOUR))
     }
 }
 
@@ -51,8 +61,13 @@ impl Controller for Cleaning {
         let Some(stored) = write::find(&self.backend, &REQUESTS, "", name).await? else {
             return Ok(Next::OnChange);
         };
-        let Some(end) = end(View(&stored.object)) else { return Ok(Next::OnChange) };
-        let left = end.saturating_sub(seconds_of(self.clock.now()));
+        let request = View(&stored.object);
+        let Some(end) = end(request) else { return Ok(Next::OnChange) };
+        let now = seconds_of(self.clock.now());
+        let last_round = self.last_round(now);
+        let is_new = request.created().is_none_or(|created| created >= last_round);
+        let end = if is_new { end.max(last_round.saturating_add(HOUR)) } else { end };
+        let left = end.saturating_sub(now);
         if left >= 0 {
             // A little later than early, so that it need not be looked at twice.
             let wait = left.saturating_add(1).min(LONGEST_WAIT);

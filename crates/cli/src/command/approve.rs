@@ -1,0 +1,288 @@
+//! `portcullis approve`: the machine approver, on a cluster or on files.
+
+mod files;
+mod health;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use clap::{ArgAction, Args, ValueEnum};
+use portcullis_client::approver::{Approver, ApproverMetrics, ApproverOptions, Tell};
+use portcullis_client::lease::LeaseConfig;
+use portcullis_client::{Connection, SystemClock};
+use portcullis_policy::approval::machine::{Config, MachineKind, Request, Verdict};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::command::serve::{LoggingFormat, log};
+use crate::failure::Failure;
+use crate::limit_flags::duration;
+
+/// How often the configuration is looked at for changes.
+const CONFIG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Approve certificate requests of kubelets that stand for a Machine
+///
+/// Watches the CertificateSigningRequests of an API server and approves the first client certificate of a node for which
+/// a Machine was just created, and serving certificates for the names and addresses of the node's Machine. Each decision
+/// has a reason and a rule: in the request's annotation portcullis.dev/decision, in an Event, in the log and in metrics.
+///
+/// With --csr and --state nothing is connected to: the checks of one request are printed in their order, over objects in
+/// files, and the decision.
+///
+/// Exit codes: 0 told to stop, or with --csr: it would be approved; 1 with --csr: it would not; 2 bad flags or input;
+/// 3 the API server cannot be connected to.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct ApproveArgs {
+    /// The kubeconfig of the API server with the requests and the Nodes [default: as kubectl, or the pod's own]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+
+    /// The kubeconfig of the API server with the Machines [default: the same server]
+    #[arg(long, value_name = "FILE")]
+    management_kubeconfig: Option<PathBuf>,
+
+    /// How to decide, a YAML document; looked at again as it changes [default: machine.openshift.io, 2h after creation]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Say what would be done on standard output and write nothing, no lease either
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Work only while holding a Lease, so that several may run
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value = "true",
+        default_missing_value = "true", require_equals = true
+    )]
+    leader_elect: bool,
+
+    /// How long the others wait for a leader that they do not hear of
+    #[arg(long, value_name = "TIME", default_value = "137s", value_parser = duration)]
+    leader_elect_lease_duration: Duration,
+
+    /// How long a leader tries to renew before it stops
+    #[arg(long, value_name = "TIME", default_value = "107s", value_parser = duration)]
+    leader_elect_renew_deadline: Duration,
+
+    /// How long between two tries
+    #[arg(long, value_name = "TIME", default_value = "26s", value_parser = duration)]
+    leader_elect_retry_period: Duration,
+
+    /// The name of the Lease
+    #[arg(long, value_name = "NAME", default_value = "portcullis-approver")]
+    leader_elect_resource_name: String,
+
+    /// The namespace of the Lease [default: that of the kubeconfig or the pod]
+    #[arg(long, value_name = "NAMESPACE")]
+    leader_elect_resource_namespace: Option<String>,
+
+    /// Where /healthz, /readyz and /metrics are answered, over HTTP [default: nowhere]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics_bind_address: Option<SocketAddr>,
+
+    /// A file with one CertificateSigningRequest: print its checks and the decision
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context", "management_kubeconfig", "dry_run"])]
+    csr: Option<PathBuf>,
+
+    /// Files with Machines, Nodes, ConfigMaps and other requests, as kubectl get prints them. Repeatable
+    #[arg(long, value_name = "FILE|DIR", requires = "csr")]
+    state: Vec<PathBuf>,
+
+    /// The time of the decision, such as 2026-01-02T03:04:05Z [default: now]
+    #[arg(long, value_name = "TIME", requires = "csr")]
+    now: Option<String>,
+
+    /// The form of what is printed with --csr
+    #[arg(short, long, value_name = "FORM", default_value = "table", requires = "csr")]
+    output: Output,
+
+    /// The form of the log
+    #[arg(long, value_enum, default_value = "text")]
+    logging_format: LoggingFormat,
+
+    /// How much is logged
+    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
+    verbosity: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people.
+    Table,
+    /// One JSON object.
+    Json,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  portcullis approve --kubeconfig admin.kubeconfig --dry-run
+  portcullis approve --config approver.yaml --metrics-bind-address 127.0.0.1:9191
+  portcullis approve --csr csr.yaml --state cluster/ --now 2026-01-02T03:05:00Z";
+
+/// Runs the command.
+///
+/// # Errors
+/// Flags or files that cannot be used, or an API server that cannot be connected to.
+pub fn run(args: &ApproveArgs) -> Result<ExitCode, Failure> {
+    let config = match &args.config {
+        Some(path) => read_config(path).map_err(Failure::input)?,
+        None => Config::default(),
+    };
+    if let Some(csr) = &args.csr {
+        return files::run(csr, &args.state, args.now.as_deref(), args.output == Output::Json, &config);
+    }
+    log(args.logging_format, args.verbosity);
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
+    runtime.block_on(work(args, config))
+}
+
+async fn work(args: &ApproveArgs, config: Config) -> Result<ExitCode, Failure> {
+    let workload = Connection::infer(args.kubeconfig.as_deref(), args.context.as_deref())
+        .await
+        .map_err(Failure::input)?;
+    let management = match &args.management_kubeconfig {
+        Some(path) => {
+            check_cluster(&config)?;
+            Connection::from_kubeconfig(path, None).await.map_err(Failure::input)?
+        }
+        None => workload.clone(),
+    };
+    let lease = lease(args, &workload);
+    lease.check().map_err(Failure::input)?;
+    let metrics = ApproverMetrics::default();
+    let tell: Tell = Arc::new(tell);
+    let approver = Approver::new(ApproverOptions {
+        management,
+        metrics: metrics.clone(),
+        is_dry_run: args.dry_run,
+        tell: args.dry_run.then_some(tell),
+        clock: Arc::new(SystemClock::new()),
+        ..ApproverOptions::new(workload.clone(), config)
+    });
+    tracing::info!(server = workload.server(), dry_run = args.dry_run, "approving certificate requests");
+    let health = match args.metrics_bind_address {
+        Some(address) => Some(health::serve(address, approver.clone(), metrics).await?),
+        None => None,
+    };
+    let reloading = args
+        .config
+        .clone()
+        .map(|path| tokio::spawn(follow(path, approver.clone(), args.management_kubeconfig.is_some())));
+    let refreshing = tokio::spawn(refresh(workload));
+    if args.leader_elect && !args.dry_run {
+        approver.run_elected(lease, told()).await.map_err(Failure::input)?;
+    } else {
+        approver.run(told()).await;
+    }
+    refreshing.abort();
+    reloading.inspect(tokio::task::JoinHandle::abort);
+    health.inspect(tokio::task::JoinHandle::abort);
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// NB-122: Machines on a server of their own may be those of many clusters.
+fn check_cluster(config: &Config) -> Result<(), Failure> {
+    let is_shared = config.machine_apis.iter().any(|api| api.group == MachineKind::ClusterV1Beta1.group());
+    if is_shared && config.cluster_name.is_none() {
+        return Err(Failure::input(
+            "--management-kubeconfig with cluster.x-k8s.io in machineAPIs needs clusterName in --config: Machines of \
+             another cluster must never match",
+        ));
+    }
+    Ok(())
+}
+
+fn lease(args: &ApproveArgs, connection: &Connection) -> LeaseConfig {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    LeaseConfig {
+        namespace: args.leader_elect_resource_namespace.clone().unwrap_or_else(|| connection.namespace()),
+        name: args.leader_elect_resource_name.clone(),
+        identity: format!("{host}_{}_{started:x}", std::process::id()),
+        lease_duration: args.leader_elect_lease_duration,
+        renew_deadline: args.leader_elect_renew_deadline,
+        retry_period: args.leader_elect_retry_period,
+        release_on_exit: true,
+    }
+}
+
+/// Reads a configuration.
+pub(crate) fn read_config(path: &Path) -> Result<Config, String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read --config {}: {error}", path.display()))?;
+    let yaml = |text: &str| serde_saphyr::from_str(text).map_err(|error| error.to_string());
+    Config::parse(&text, yaml).map_err(|error| format!("--config {}: {error}", path.display()))
+}
+
+/// Takes up the configuration as it changes. What cannot be used is told, and the last good one stays (NB-140).
+async fn follow(path: PathBuf, approver: Approver, is_managed_elsewhere: bool) {
+    let mut before = tokio::fs::read(&path).await.unwrap_or_default();
+    loop {
+        tokio::time::sleep(CONFIG_INTERVAL).await;
+        let Ok(now) = tokio::fs::read(&path).await else { continue };
+        if now == before {
+            continue;
+        }
+        before = now;
+        let read = read_config(&path).and_then(|config| match is_managed_elsewhere {
+            true => check_cluster(&config).map(|()| config).map_err(|failure| failure.to_string()),
+            false => Ok(config),
+        });
+        match read {
+            Ok(config) => {
+                approver.reconfigure(config);
+                tracing::info!("the configuration was read again");
+            }
+            Err(why) => tracing::warn!(why, "ConfigInvalid: the last good configuration stays"),
+        }
+    }
+}
+
+/// Takes up a kubeconfig whose certificate or token was renewed.
+async fn refresh(connection: Connection) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        match connection.refresh().await {
+            Ok(true) => tracing::info!("connecting anew with what the kubeconfig says now"),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "the kubeconfig cannot be used; the last connection stays"),
+        }
+    }
+}
+
+/// A decision of a dry run, on standard output.
+fn tell(request: &Request, verdict: &Verdict) {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    // Who reads it may have gone; the log goes on.
+    let _ = writeln!(
+        out,
+        "{} would {}: {} ({}) {}",
+        request.name, verdict.outcome, verdict.reason, verdict.rule, verdict.detail
+    );
+    let _ = out.flush();
+}
+
+/// Ends when the process is told to.
+async fn told() {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        // Without handlers, signals end the process at once; what is half done is done again by the next.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

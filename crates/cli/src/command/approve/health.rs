@@ -1,0 +1,83 @@
+//! `/healthz`, `/readyz` and `/metrics` of a program that serves nothing else: GET over HTTP/1.1, one request to a
+//! connection.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use portcullis_client::approver::{Approver, ApproverMetrics};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use crate::failure::Failure;
+
+/// How long a scraper may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest request that is read. Bytes.
+const LONGEST: usize = 8 * 1024;
+
+/// Listens until the task is ended.
+///
+/// # Errors
+/// The address cannot be had.
+pub(super) async fn serve(
+    address: SocketAddr,
+    approver: Approver,
+    metrics: ApproverMetrics,
+) -> Result<JoinHandle<()>, Failure> {
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        Failure::unreachable(format_args!("cannot listen at --metrics-bind-address {address}: {error}"))
+    })?;
+    let bound = listener.local_addr().unwrap_or(address);
+    tracing::info!(address = %bound, "answering /healthz, /readyz and /metrics");
+    Ok(tokio::spawn(async move {
+        loop {
+            let Ok((stream, _)) = listener.accept().await else {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            let (approver, metrics) = (approver.clone(), metrics.clone());
+            tokio::spawn(async move {
+                let _ = tokio::time::timeout(PATIENCE, answer(stream, &approver, &metrics)).await;
+            });
+        }
+    }))
+}
+
+async fn answer(
+    mut stream: TcpStream,
+    approver: &Approver,
+    metrics: &ApproverMetrics,
+) -> std::io::Result<()> {
+    let mut read = Vec::new();
+    while !read.windows(4).any(|end| end == b"\r\n\r\n") {
+        let mut piece = [0; 1024];
+        let count = stream.read(&mut piece).await?;
+        if count == 0 || read.len() > LONGEST {
+            return Ok(());
+        }
+        read.extend(piece.iter().take(count));
+    }
+    let text = String::from_utf8_lossy(&read);
+    let mut words = text.split_ascii_whitespace();
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = target.split('?').next().unwrap_or_default();
+    let (status, body) = match (method, path) {
+        ("GET", "/healthz" | "/livez") => ("200 OK", "ok".to_owned()),
+        ("GET", "/readyz") if approver.is_ready() => ("200 OK", "ok".to_owned()),
+        // One that waits for the lease is as it should be; this says which one works.
+        ("GET", "/readyz") => {
+            ("503 Service Unavailable", "waiting for the lease or for the first lists".to_owned())
+        }
+        ("GET", "/metrics") => ("200 OK", metrics.text()),
+        ("GET", _) => ("404 Not Found", "not found".to_owned()),
+        _ => ("405 Method Not Allowed", "only GET".to_owned()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: text/plain; version=0.0.4\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    stream.shutdown().await
+}

@@ -1,0 +1,219 @@
+//! `portcullis credential`: a node's client certificate, asked for and kept fresh as a kubelet does it.
+
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use clap::{ArgAction, Args};
+use portcullis_client::SystemClock;
+use portcullis_client::node_certificate::agent::{Agent, Observer, Progress, Settings};
+use portcullis_client::node_certificate::error::CredentialError;
+use portcullis_client::node_certificate::exec;
+use portcullis_client::node_certificate::files::LockError;
+use portcullis_pki::Pair;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::failure::Failure;
+
+/// Get a node's client certificate, and keep it fresh
+///
+/// Uses the certificate in the directory if there is one that is valid. Otherwise makes a key, which never leaves the
+/// machine, asks for a certificate with the bootstrap kubeconfig, waits until somebody approves, and writes
+/// kubelet-client-current.pem and a kubeconfig that leads to it: the files of a kubelet, under its names. Then stays, and
+/// replaces the certificate at 70 to 90 percent of its life.
+///
+/// With --once, and as a credential plugin of kubectl and other clients (KUBERNETES_EXEC_INFO is set), it ends as soon as
+/// there is a certificate. Stopped at any moment, the next start goes on where this one was.
+///
+/// Exit codes: 0 there is a certificate, or told to stop; 1 refused; 2 bad flags or files; 3 the server cannot be
+/// reached, nobody has approved in time, or another process is at it.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct CredentialArgs {
+    /// The kubeconfig to ask for the first certificate with. Readable for its owner only
+    #[arg(long, value_name = "FILE")]
+    bootstrap_kubeconfig: Option<PathBuf>,
+
+    /// The kubeconfig to write
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The directory of keys and certificates
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/kubelet/pki")]
+    cert_dir: PathBuf,
+
+    /// The name of the node [default: the host's name in lower case]
+    #[arg(long, visible_alias = "hostname-override", value_name = "NAME")]
+    node_name: Option<String>,
+
+    /// Stay, and replace the certificate before it expires
+    #[arg(
+        long, visible_alias = "rotate-certificates", value_name = "BOOL", action = ArgAction::Set,
+        num_args = 0..=1, default_value = "true", default_missing_value = "true", require_equals = true
+    )]
+    rotate: bool,
+
+    /// End as soon as there is a certificate; renew one that is due
+    #[arg(long)]
+    once: bool,
+
+    /// How long to wait for a first certificate with --once, --rotate=false and as a plugin. Seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    wait: u32,
+
+    /// Also keep a serving certificate for the addresses that the Node bears. Somebody has to approve it
+    #[arg(long, conflicts_with = "once")]
+    rotate_server_certificates: bool,
+
+    /// How long certificates are asked for, at least 600 [default: what the signer gives]. Seconds
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i32).range(600..))]
+    expiration_seconds: Option<i32>,
+
+    /// Keep the bootstrap kubeconfig, to ask anew should the certificate ever expire; false removes it once there is a
+    /// certificate
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value = "true",
+        default_missing_value = "true", require_equals = true
+    )]
+    rebootstrap: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  portcullis credential --bootstrap-kubeconfig /etc/kubernetes/bootstrap-kubelet.conf --kubeconfig /etc/kubernetes/kubelet.conf
+  portcullis credential --bootstrap-kubeconfig bootstrap.kubeconfig --kubeconfig node.kubeconfig --cert-dir pki --node-name node-1 --once";
+
+/// Runs the command.
+///
+/// # Errors
+/// There is no certificate.
+pub fn run(args: &CredentialArgs) -> Result<ExitCode, Failure> {
+    let plugin = match std::env::var(exec::VARIABLE) {
+        Ok(info) if !info.is_empty() => Some(exec::version(&info).map_err(Failure::input)?),
+        Ok(_) | Err(std::env::VarError::NotPresent) => None,
+        Err(error) => return Err(Failure::input(format_args!("{}: {error}", exec::VARIABLE))),
+    };
+    let node_name = match &args.node_name {
+        Some(name) => name.clone(),
+        None => rustix::system::uname().nodename().to_string_lossy().trim().to_lowercase(),
+    };
+    let settings = Settings {
+        bootstrap_kubeconfig: args.bootstrap_kubeconfig.clone(),
+        kubeconfig: args.kubeconfig.clone(),
+        cert_dir: args.cert_dir.clone(),
+        node_name: node_name.clone(),
+        expiration_seconds: args.expiration_seconds,
+        rebootstrap: args.rebootstrap,
+    };
+    let agent = Agent::new(settings, Arc::new(SystemClock::new()), narrator(node_name)).map_err(failure)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let wait = Duration::from_secs(args.wait.into());
+    runtime.block_on(async {
+        if let Some(version) = plugin {
+            let pair = until_told(agent.once(wait)).await?;
+            return print(version, &pair);
+        }
+        if args.once || !args.rotate {
+            until_told(agent.once(wait)).await?;
+            return Ok(());
+        }
+        if args.rotate_server_certificates {
+            let (client, serving) = tokio::select! {
+                ended = agent.run(told()) => (ended, Ok(())),
+                ended = agent.serve(told()) => (Ok(()), ended),
+            };
+            return client.and(serving).map_err(failure);
+        }
+        agent.run(told()).await.map_err(failure)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(version: exec::Version, pair: &Pair) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", exec::credential(version, pair))?;
+    Ok(out.flush()?)
+}
+
+/// Ends when the process is told to.
+async fn told() {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        // Without handlers, signals end the process at once, which nothing here minds.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+async fn until_told(work: impl Future<Output = Result<Pair, CredentialError>>) -> Result<Pair, Failure> {
+    tokio::select! {
+        done = work => done.map_err(failure),
+        () = told() => Err(Failure::unreachable("told to stop; the next start goes on where this one was")),
+    }
+}
+
+fn failure(error: CredentialError) -> Failure {
+    match error {
+        CredentialError::Refused { .. }
+        | CredentialError::Foreign { .. }
+        | CredentialError::Useless { .. }
+        | CredentialError::Ended(_) => Failure::refused(error),
+        CredentialError::Call(ref call) if call.code().is_some_and(|code| code < 500) => {
+            Failure::refused(format_args!("the server does not let us ask for a certificate: {error}"))
+        }
+        CredentialError::Call(_)
+        | CredentialError::Gone(_)
+        | CredentialError::Lock(LockError::Held { .. })
+        | CredentialError::Pending { .. }
+        | CredentialError::Stopped => Failure::unreachable(error),
+        _ => Failure::input(error),
+    }
+}
+
+/// Tells people, on standard error, what is waited for.
+fn narrator(node_name: String) -> Observer {
+    Arc::new(move |progress| {
+        if let Some(line) = line(progress, &node_name) {
+            // Whether anybody listens makes no difference.
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+fn line(progress: &Progress<'_>, node_name: &str) -> Option<String> {
+    Some(match progress {
+        Progress::Requested { name, was_there: true } => format!("found the request {name} again"),
+        Progress::Requested { name, was_there: false } => format!("asked for a certificate: {name}"),
+        Progress::Waiting { name, since, is_approved: false } => format!(
+            "waiting for approval of {name}, {node_name}, since {} s; approve with: kubectl certificate approve {name}",
+            since.as_secs()
+        ),
+        Progress::Waiting { name, since, is_approved: true } => {
+            format!("waiting for the signature of {name}, {node_name}, since {} s", since.as_secs())
+        }
+        Progress::Trouble { why, retry_in } if retry_in.is_zero() => (*why).to_owned(),
+        Progress::Trouble { why, retry_in } => {
+            format!("{why}; trying again in {} s", retry_in.as_secs().max(1))
+        }
+        Progress::KubeconfigWritten { path } => format!("wrote {}", path.display()),
+        Progress::Switched => format!("there is a new certificate for {node_name}"),
+        Progress::Resting { not_after, until } => format!(
+            "the certificate is valid for {} s, and will be replaced in {} s",
+            seconds_to(*not_after),
+            seconds_to(*until)
+        ),
+        Progress::KeyReady | Progress::Received | Progress::Written | Progress::KeyForgotten => return None,
+    })
+}
+
+fn seconds_to(date: SystemTime) -> u64 {
+    date.duration_since(SystemTime::now()).unwrap_or_default().as_secs()
+}

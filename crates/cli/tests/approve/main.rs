@@ -1,0 +1,384 @@
+//! `portcullis approve` against a running `portcullis serve`, with Machines on a server of their own.
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up must stop at once and say where"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod files;
+mod machines;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use common::{Served, dice};
+use machines::Machines;
+use portcullis_pki::key::KeyPair;
+use portcullis_pki::request::Request;
+use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::scratch::Scratch;
+use serde_json::{Value, json};
+
+const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+const NAMESPACE: &str = "openshift-machine-config-operator";
+
+/// A cluster whose server and Machines run, with a bootstrap user that may ask for certificates.
+struct World {
+    scratch: Scratch,
+    served: Option<Served>,
+    address: SocketAddr,
+    machines: Machines,
+}
+
+impl World {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        let mut served = Served::spawn(Served::command(&scratch.path().join("data")));
+        let address = served.address();
+        let world = Self { scratch, served: Some(served), address, machines: Machines::serve() };
+        let rules = json!([{"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"],
+            "verbs": ["create", "get", "list", "watch"]}]);
+        let rbac = "/apis/rbac.authorization.k8s.io/v1";
+        let kind = |kind: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": "bootstrap"}});
+        let mut role = kind("ClusterRole");
+        role["rules"] = rules;
+        world.admin().must(201, "POST", &format!("{rbac}/clusterroles"), Some(&role));
+        let mut binding = kind("ClusterRoleBinding");
+        binding["roleRef"] =
+            json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "bootstrap"});
+        binding["subjects"] =
+            json!([{"kind": "ServiceAccount", "name": "node-bootstrapper", "namespace": NAMESPACE}]);
+        world.admin().must(201, "POST", &format!("{rbac}/clusterrolebindings"), Some(&binding));
+        world
+    }
+
+    fn data(&self) -> PathBuf {
+        self.scratch.path().join("data")
+    }
+
+    fn admin(&self) -> Client {
+        Client::new(self.address, &Identity::admin(&self.data()))
+    }
+
+    /// Asks for the first client certificate of a node, with a new key.
+    fn ask(&self, name: &str, node: &str, organizations: &[&str]) {
+        let user = format!("system:serviceaccount:{NAMESPACE}:node-bootstrapper");
+        let mut client = self.admin().header(&format!("Impersonate-User: {user}"));
+        for group in [
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{NAMESPACE}"),
+            "system:authenticated".to_owned(),
+        ] {
+            client = client.header(&format!("Impersonate-Group: {group}"));
+        }
+        let request = Request {
+            common_name: format!("system:node:{node}"),
+            organizations: organizations.iter().map(|text| (*text).to_owned()).collect(),
+            ..Request::default()
+        };
+        let pem = request.to_pem(&KeyPair::generate().unwrap()).unwrap();
+        let object = json!({
+            "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
+            "spec": {
+                "request": base64::engine::general_purpose::STANDARD.encode(pem),
+                "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
+                "usages": ["digital signature", "client auth"],
+            },
+        });
+        client.must(201, "POST", REQUESTS, Some(&object));
+    }
+
+    fn request(&self, name: &str) -> Value {
+        self.admin().must(200, "GET", &format!("{REQUESTS}/{name}"), None)
+    }
+
+    /// The reasons of all Approved conditions of a request.
+    fn approvals(&self, name: &str) -> Vec<String> {
+        let object = self.request(name);
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let approved = conditions.iter().filter(|condition| condition["type"] == "Approved");
+        approved.map(|condition| condition["reason"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Reason and rule in the annotation.
+    fn decision(&self, name: &str) -> Option<(String, String)> {
+        let object = self.request(name);
+        let text = object["metadata"]["annotations"]["portcullis.dev/decision"].as_str()?;
+        let decision: Value = serde_json::from_str(text).unwrap();
+        Some((decision["reason"].as_str()?.to_owned(), decision["rule"].as_str()?.to_owned()))
+    }
+
+    /// The reasons of the events on a request.
+    fn events(&self, name: &str) -> Vec<String> {
+        let list = self.admin().must(200, "GET", "/api/v1/namespaces/default/events", None);
+        let events = list["items"].as_array().unwrap();
+        let own = events.iter().filter(|event| event["involvedObject"]["name"] == name);
+        own.map(|event| event["reason"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// A Machine that is created now.
+    fn create_machine(&self, node: &str) {
+        self.machines.add(json!({
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+            "metadata": {"name": format!("machine-{node}"), "namespace": "machines", "uid": format!("uid-{node}"),
+                "creationTimestamp": now()},
+            "status": {"addresses": [{"type": "InternalDNS", "address": node}]},
+        }));
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+        command.arg("approve").arg("--kubeconfig").arg(self.data().join("admin.kubeconfig"));
+        command.arg("--management-kubeconfig").arg(self.machines.kubeconfig(&self.scratch));
+        command.env("RUST_LOG", "info");
+        command
+    }
+
+    fn start(&self, arguments: &[&str]) -> Running {
+        let mut command = self.command();
+        let log =
+            File::options().append(true).create(true).open(self.scratch.path().join("approve.log")).unwrap();
+        Running(command.args(arguments).stdout(Stdio::piped()).stderr(log).spawn().unwrap())
+    }
+
+    /// What the approvers said.
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.scratch.path().join("approve.log")).unwrap_or_default()
+    }
+
+    /// Waits until something is so.
+    #[track_caller]
+    fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < Duration::from_secs(100), "{what}: never so\n{}", self.log());
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// An approver that runs; killed when it is dropped.
+struct Running(Child);
+
+impl Running {
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// Tells it to stop, and waits.
+    fn stop(mut self) {
+        assert!(Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().unwrap().success());
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What an approver answers about itself.
+fn probe(port: u16, path: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn a_node_gets_its_certificate_as_soon_as_its_machine_is_there_and_everybody_is_told_why_nb_61() {
+    let world = World::new();
+    world.ask("early", "worker-0", &["system:nodes"]);
+    let port = free_port();
+    let approver = world.start(&["--metrics-bind-address", &format!("127.0.0.1:{port}")]);
+    // Filed while nobody looked: seen all the same (NB-54).
+    world.until("it waits", || world.decision("early") == Some(("MachineNotFound".into(), "NB-89".into())));
+    assert!(world.approvals("early").is_empty());
+    assert_eq!(world.events("early"), ["MachineNotFound"]);
+
+    world.create_machine("worker-0");
+    world.until("it is approved", || !world.approvals("early").is_empty());
+    assert_eq!(world.approvals("early"), ["NodeCSRApprove"]);
+    world.until("it is told", || world.decision("early") == Some(("ClientApproved".into(), "NB-96".into())));
+    world.until("an event tells it", || world.events("early").contains(&"ClientApproved".to_owned()));
+    world.until("it is signed", || !world.request("early")["status"]["certificate"].is_null());
+
+    world.ask("forged", "worker-0", &["system:nodes", "system:masters"]);
+    world.until("it is held", || {
+        world.decision("forged") == Some(("NotKubeletClient".into(), "NB-83".into()))
+    });
+    // Another key for the same name.
+    world.ask("second", "worker-0", &["system:nodes"]);
+    world.until("it is barred", || {
+        world.decision("second") == Some(("IdentityAlreadyGranted".into(), "NB-94".into()))
+    });
+    assert!(world.approvals("forged").is_empty() && world.approvals("second").is_empty());
+
+    // The counts follow what they count after a moment.
+    let expected = [
+        "node_csr_decisions_total{signer=\"kubernetes.io/kube-apiserver-client-kubelet\",outcome=\"approve\",reason=\"ClientApproved\"} 1",
+        "mapi_max_pending_csr 101",
+        "node_csr_decision_seconds_count 1",
+    ];
+    world.until("all is counted", || {
+        let (code, metrics) = probe(port, "/metrics").unwrap();
+        code == 200 && expected.iter().all(|line| metrics.contains(line))
+    });
+    assert_eq!(probe(port, "/healthz").unwrap().0, 200);
+    let log = world.log();
+    assert!(log.contains("reason=ClientApproved") && log.contains("NB-96"), "{log}");
+    approver.stop();
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_done_and_writes_nothing_nb_142() {
+    let world = World::new();
+    world.create_machine("worker-0");
+    world.ask("csr", "worker-0", &["system:nodes"]);
+    let before = world.request("csr");
+    let mut approver = world.start(&["--dry-run"]);
+    let mut line = String::new();
+    BufReader::new(approver.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("csr would approve: ClientApproved (NB-96) Machine "), "{line}");
+    approver.stop();
+    assert_eq!(world.request("csr"), before);
+    assert!(world.events("csr").is_empty());
+    let leases = world.admin().must(200, "GET", "/apis/coordination.k8s.io/v1/leases", None);
+    let names: Vec<_> =
+        leases["items"].as_array().unwrap().iter().map(|l| l["metadata"]["name"].clone()).collect();
+    assert!(!names.contains(&json!("portcullis-approver")), "{names:?}");
+}
+
+#[test]
+fn killed_at_any_moment_it_approves_one_key_once_and_no_other_nb_62() {
+    let world = World::new();
+    for round in 0..6 {
+        let node = format!("worker-{round}");
+        let names = [format!("a-{round}"), format!("b-{round}"), format!("c-{round}")];
+        names.iter().for_each(|name| world.ask(name, &node, &["system:nodes"]));
+        world.create_machine(&node);
+        for attempt in 0..4 {
+            let approver = world.start(&["--leader-elect=false"]);
+            thread::sleep(Duration::from_millis(dice(round * 10 + attempt) % 400));
+            approver.kill();
+        }
+        let approver = world.start(&["--leader-elect=false"]);
+        let approvals = || names.iter().map(|name| world.approvals(name).len()).collect::<Vec<_>>();
+        world.until("one is approved", || approvals().iter().sum::<usize>() > 0);
+        let is_decided = |name: &String| world.decision(name).is_some() || !world.approvals(name).is_empty();
+        world.until("all are decided", || names.iter().all(is_decided));
+        approver.kill();
+        let mut approvals = approvals();
+        approvals.sort_unstable();
+        assert_eq!(approvals, [0, 0, 1], "{}", world.log());
+    }
+}
+
+#[test]
+fn of_two_one_works_and_the_other_takes_over_nb_57() {
+    let world = World::new();
+    let times = [
+        "--leader-elect-lease-duration=3s",
+        "--leader-elect-renew-deadline=2s",
+        "--leader-elect-retry-period=500ms",
+        "--leader-elect-resource-namespace=kube-system",
+    ];
+    let ports = [free_port(), free_port()];
+    let start = |port: u16| {
+        let address = format!("--metrics-bind-address=127.0.0.1:{port}");
+        let arguments: Vec<&str> = times.iter().copied().chain([address.as_str()]).collect();
+        world.start(&arguments)
+    };
+    let mut running: Vec<Running> = ports.iter().map(|port| start(*port)).collect();
+    let is_ready = |port: u16| probe(port, "/readyz").is_some_and(|(code, _)| code == 200);
+    world.until("one leads", || ports.iter().any(|port| is_ready(*port)));
+    let leader = usize::from(is_ready(ports[1]));
+    assert!(!is_ready(ports[1 - leader]), "only one leads");
+
+    world.create_machine("worker-0");
+    world.ask("first", "worker-0", &["system:nodes"]);
+    world.until("it is approved", || world.approvals("first") == ["NodeCSRApprove"]);
+    world.until("it is told", || !world.events("first").is_empty());
+
+    running.remove(leader).kill();
+    world.until("the other leads", || is_ready(ports[1 - leader]));
+    world.create_machine("worker-1");
+    world.ask("next", "worker-1", &["system:nodes"]);
+    world.until("it is approved", || world.approvals("next") == ["NodeCSRApprove"]);
+    // What was decided before stays as it was, and is not told again.
+    assert_eq!(world.approvals("first"), ["NodeCSRApprove"]);
+    assert_eq!(world.events("first"), ["ClientApproved"]);
+}
+
+#[test]
+fn it_survives_a_server_that_goes_and_comes_back() {
+    let mut world = World::new();
+    let approver = world.start(&["--leader-elect=false"]);
+    world.create_machine("worker-0");
+    world.ask("before", "worker-0", &["system:nodes"]);
+    world.until("it is approved", || !world.approvals("before").is_empty());
+    world.served.take().unwrap().kill();
+    let mut served = Served::spawn(Served::command_at(&world.data(), world.address.port()));
+    world.address = served.address();
+    world.served = Some(served);
+    world.create_machine("worker-1");
+    world.ask("after", "worker-1", &["system:nodes"]);
+    world.until("it is approved", || !world.approvals("after").is_empty());
+    approver.stop();
+}
+
+#[test]
+fn flags_that_cannot_be_used_end_with_2() {
+    let scratch = Scratch::new();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+        let output = command
+            .arg("approve")
+            .args(arguments)
+            .env("HOME", scratch.path())
+            .env_remove("KUBECONFIG")
+            .output()
+            .unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let unknown = path(&scratch.write("unknown.yaml", "machineWindows: 2h"));
+    let (code, error) = run(&["--config", &unknown]);
+    assert!(code == 2 && error.contains("unknown field") && error.contains(&unknown), "{error}");
+    let (code, error) = run(&["--config", "/nonexistent.yaml"]);
+    assert!(code == 2 && error.contains("/nonexistent.yaml"), "{error}");
+    let (code, error) = run(&["--kubeconfig", "/nonexistent"]);
+    assert!(code == 2 && error.contains("/nonexistent"), "{error}");
+    let (code, error) = run(&[]);
+    assert!(code == 2 && error.contains("--kubeconfig"), "{error}");
+    // Machines of many clusters need the name of ours (NB-122).
+    let machines = Machines::serve().kubeconfig(&scratch);
+    let shared = path(&scratch.write("shared.yaml", "machineAPIs: [cluster.x-k8s.io]"));
+    let machines = path(&machines);
+    let (code, error) =
+        run(&["--kubeconfig", &machines, "--management-kubeconfig", &machines, "--config", &shared]);
+    assert!(code == 2 && error.contains("clusterName"), "{error}");
+    let (code, error) = run(&["--kubeconfig", &machines, "--leader-elect-renew-deadline", "200s"]);
+    assert!(code == 2 && error.contains("lease duration"), "{error}");
+}

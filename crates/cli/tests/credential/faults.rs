@@ -1,0 +1,58 @@
+//! Killed at any moment, and on a disk that is full: nothing is lost, and nothing is asked for twice.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::common::dice;
+use crate::support::*;
+
+#[test]
+fn killed_fifty_times_it_ends_with_one_request_and_one_certificate() {
+    let cluster = Cluster::start();
+    let _signer = Signer::start(&cluster);
+    let mut killed = 0;
+    for round in 0..50 {
+        let mut command = cluster.credential(&["--once", "--wait", "60"]);
+        let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_micros(dice(round) % 60_000));
+        killed += u32::from(process.try_wait().unwrap().is_none());
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+    assert!(killed > 5, "it was killed {killed} times only");
+    cluster.once().must(0, &[]);
+    assert_eq!(cluster.requests().len(), 1);
+    let current = cluster.path("pki/kubelet-client-current.pem");
+    openssl_accepts(&cluster, &current);
+    assert!(!cluster.path("pki/kubelet-client.key.tmp").exists());
+    let texts: Vec<String> = cluster.pairs().iter().map(|pair| fs::read_to_string(pair).unwrap()).collect();
+    assert!(texts.iter().all(|text| *text == texts[0]), "the same pair, however often it was written");
+}
+
+#[test]
+fn on_a_full_disk_it_says_so_and_goes_on_once_there_is_room() {
+    let cluster = Cluster::start();
+    let _signer = Signer::start(&cluster);
+    // Without the signal, a write beyond the limit fails as one to a full disk does. Not even the key fits.
+    let full = "trap '' XFSZ; ulimit -f 0;";
+    cluster.run(full, &["--once"]).must(2, &["kubelet-client.key.tmp", "make room"]);
+    assert_eq!(cluster.requests().len(), 0, "nothing is asked for that could not be kept");
+    assert_eq!(
+        fs::read_dir(cluster.path("pki"))
+            .unwrap()
+            .filter(|entry| { entry.as_ref().unwrap().file_name() != "kubelet-client.lock" })
+            .count(),
+        0
+    );
+    // The key fits (512 bytes), the certificate does not.
+    let small = "trap '' XFSZ; ulimit -f 1;";
+    for _ in 0..2 {
+        cluster.run(small, &["--once"]).must(2, &["kubelet-client-", ".pem", "make room"]);
+        assert_eq!(cluster.pairs().len(), 0);
+        assert!(!cluster.path("pki/kubelet-client-current.pem").exists());
+    }
+    cluster.once().must(0, &[]);
+    assert_eq!((cluster.requests().len(), cluster.pairs().len()), (1, 1));
+    openssl_accepts(&cluster, &cluster.path("pki/kubelet-client-current.pem"));
+}

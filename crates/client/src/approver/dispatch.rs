@@ -1,0 +1,389 @@
+//! Which request is looked at when: at once when it comes or its Machine changes, later when something is missing, one at
+//! a time of each name, and so many together (NB-53 to NB-56, NB-63).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use portcullis_policy::approval::machine::{
+    AddressKind, Grant, Intake, Limits, Machine, Outcome, Reason, Request, Tripped, Verdict, intake,
+};
+use tokio::sync::mpsc;
+use tokio::task::{Id, JoinSet};
+
+use super::evaluate::{Looked, look};
+use super::follow::{self, Change, NO_POOLS, News};
+use super::{Shared, facts};
+use crate::lease::Leadership;
+use crate::random::fraction;
+
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+/// The longest wait for what comes soon, and for everything else (NB-63).
+const SOON: Duration = Duration::from_secs(15);
+const LATE: Duration = Duration::from_secs(60);
+/// For how long a count of the requests is good enough while they keep changing.
+const COUNT_AGE: Duration = Duration::from_millis(250);
+/// How often a limit that is exceeded is told (NB-72).
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+/// A request that is followed.
+struct Pending {
+    request: Request,
+    /// Where it stands in the queue; nothing when only a change can help.
+    due: Option<Duration>,
+    tries: u32,
+    is_running: bool,
+    /// It changed while it was looked at.
+    again: bool,
+}
+
+struct Dispatch {
+    shared: Arc<Shared>,
+    leadership: Option<Leadership>,
+    requests: HashMap<String, Pending>,
+    /// When which request is looked at, by the clock that runs.
+    queue: BTreeSet<(Duration, String)>,
+    machines: HashMap<usize, BTreeMap<(String, String), Machine>>,
+    nodes: HashSet<String>,
+    /// What was there before a list began and has not been named by it yet.
+    unseen: HashMap<Kind, HashSet<(String, String)>>,
+    /// Whose first list is awaited.
+    awaited: HashSet<Kind>,
+    running: JoinSet<Looked>,
+    /// The request of each task, and the name of the node that it has locked (NB-56).
+    locked: HashMap<Id, (String, String)>,
+    limits: Arc<Limits>,
+    counted_at: Option<Duration>,
+    is_dirty: bool,
+    told_at: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Request,
+    Machine(usize),
+    Node,
+}
+
+/// Works until it is dropped.
+pub(super) async fn work(shared: Arc<Shared>, leadership: Option<Leadership>) {
+    let (sender, mut news) = mpsc::channel(256);
+    let _following = follow::all(&shared, &sender);
+    let groups = shared.config.load().machine_apis.len();
+    let mut dispatch = Dispatch {
+        awaited: [Kind::Request, Kind::Node].into_iter().chain((0..groups).map(Kind::Machine)).collect(),
+        shared,
+        leadership,
+        requests: HashMap::new(),
+        queue: BTreeSet::new(),
+        machines: HashMap::new(),
+        nodes: HashSet::new(),
+        unseen: HashMap::new(),
+        running: JoinSet::new(),
+        locked: HashMap::new(),
+        limits: Arc::default(),
+        counted_at: None,
+        is_dirty: true,
+        told_at: None,
+    };
+    loop {
+        let wait = dispatch.start_due();
+        let clock = Arc::clone(&dispatch.shared.clock);
+        tokio::select! {
+            Some(told) = news.recv() => dispatch.take(told),
+            Some(done) = dispatch.running.join_next_with_id() => match done {
+                Ok((id, looked)) => dispatch.finish(id, looked),
+                Err(error) => dispatch.finish(error.id(), Looked::Failed(error.to_string())),
+            },
+            () = clock.sleep(wait) => {}
+        }
+    }
+}
+
+impl Dispatch {
+    fn take(&mut self, news: News) {
+        self.is_dirty = true;
+        match news {
+            News::Request(change) => self.take_request(change),
+            News::Machine(place, change) => self.take_machine(place, change),
+            News::Node(change) => match change {
+                Change::Restarted => {
+                    let seen = self.nodes.iter().map(|name| (String::new(), name.clone())).collect();
+                    self.unseen.insert(Kind::Node, seen);
+                }
+                Change::There(name) => {
+                    self.see(Kind::Node, "", &name);
+                    self.nodes.insert(name);
+                }
+                Change::Gone(name) => {
+                    self.nodes.remove(&name);
+                }
+                Change::Known => {
+                    for (_, name) in self.known(Kind::Node) {
+                        self.nodes.remove(&name);
+                    }
+                }
+            },
+        }
+    }
+
+    fn take_request(&mut self, change: Change<Box<Request>>) {
+        match change {
+            Change::Restarted => {
+                let seen = self.requests.keys().map(|name| (String::new(), name.clone())).collect();
+                self.unseen.insert(Kind::Request, seen);
+            }
+            Change::There(request) => {
+                self.see(Kind::Request, "", &request.name);
+                if let Some(grant) = Grant::of(&request) {
+                    self.shared.remember(grant);
+                }
+                match self.requests.get_mut(&request.name) {
+                    // The annotation that was written is no news.
+                    Some(known) if known.request == *request => return,
+                    Some(known) => known.request = *request.clone(),
+                    None => {
+                        let pending = Pending {
+                            request: *request.clone(),
+                            due: None,
+                            tries: 0,
+                            is_running: false,
+                            again: false,
+                        };
+                        self.requests.insert(request.name.clone(), pending);
+                    }
+                }
+                self.hurry(&request.name);
+            }
+            Change::Gone(request) => self.drop_request(&request.name),
+            Change::Known => {
+                for (_, name) in self.known(Kind::Request) {
+                    self.drop_request(&name);
+                }
+            }
+        }
+    }
+
+    fn drop_request(&mut self, name: &str) {
+        if let Some(gone) = self.requests.remove(name) {
+            self.shared.forget(&gone.request.uid);
+            if let Some(due) = gone.due {
+                self.queue.remove(&(due, name.to_owned()));
+            }
+        }
+    }
+
+    /// Looks at a request as soon as it can be, if it is to be looked at at all.
+    fn hurry(&mut self, name: &str) {
+        let now = self.shared.clock.running();
+        let Some(pending) = self.requests.get_mut(name) else { return };
+        pending.tries = 0;
+        pending.again = pending.is_running;
+        let is_taken = matches!(intake(&pending.request, &self.shared.config.load()), Intake::Evaluate(_));
+        let due = (is_taken && !pending.is_running).then_some(now);
+        self.schedule(name, due);
+    }
+
+    fn schedule(&mut self, name: &str, due: Option<Duration>) {
+        let Some(pending) = self.requests.get_mut(name) else { return };
+        if let Some(before) = std::mem::replace(&mut pending.due, due) {
+            self.queue.remove(&(before, name.to_owned()));
+        }
+        if let Some(due) = due {
+            self.queue.insert((due, name.to_owned()));
+        }
+    }
+
+    fn take_machine(&mut self, place: usize, change: Change<Box<Machine>>) {
+        let kind = Kind::Machine(place);
+        match change {
+            Change::Restarted => {
+                let seen = self.machines.get(&place).map(|m| m.keys().cloned().collect()).unwrap_or_default();
+                self.unseen.insert(kind, seen);
+            }
+            Change::There(machine) => {
+                self.see(kind, &machine.namespace, &machine.name);
+                self.wake(&machine);
+                let key = (machine.namespace.clone(), machine.name.clone());
+                self.machines.entry(place).or_default().insert(key, *machine);
+            }
+            Change::Gone(machine) => {
+                self.wake(&machine);
+                self.machines.entry(place).or_default().remove(&(machine.namespace, machine.name));
+            }
+            Change::Known => {
+                for key in self.known(kind) {
+                    self.machines.entry(place).or_default().remove(&key);
+                }
+            }
+        }
+    }
+
+    /// NB-53: the requests of a Machine are looked at as soon as it changes.
+    fn wake(&mut self, machine: &Machine) {
+        let dns = machine.addresses.iter().filter(|address| address.kind == AddressKind::InternalDns);
+        let names: HashSet<String> = dns
+            .map(|address| address.value.trim_end_matches('.').to_ascii_lowercase())
+            .chain(machine.node_ref.clone())
+            .collect();
+        let is_its = |pending: &Pending| pending.request.node_name().is_some_and(|name| names.contains(name));
+        let woken: Vec<String> =
+            self.requests.values().filter(|p| is_its(p)).map(|p| p.request.name.clone()).collect();
+        woken.iter().for_each(|name| self.hurry(name));
+    }
+
+    fn see(&mut self, kind: Kind, namespace: &str, name: &str) {
+        if let Some(unseen) = self.unseen.get_mut(&kind) {
+            unseen.remove(&(namespace.to_owned(), name.to_owned()));
+        }
+    }
+
+    /// A list is complete: what it did not name is gone.
+    fn known(&mut self, kind: Kind) -> HashSet<(String, String)> {
+        self.awaited.remove(&kind);
+        self.unseen.remove(&kind).unwrap_or_default()
+    }
+
+    /// Starts what is due, and says how long nothing else will be.
+    fn start_due(&mut self) -> Duration {
+        if !self.awaited.is_empty() {
+            return LATE;
+        }
+        self.shared.is_ready.store(true, Ordering::Release);
+        let now = self.shared.clock.running();
+        self.count(now);
+        let most = self.shared.config.load().max_concurrent;
+        let mut locked: HashSet<String> = self.locked.values().map(|(_, lock)| lock.clone()).collect();
+        let mut starting = Vec::new();
+        // While the count is old, it is taken again soon.
+        let mut wait = if self.is_dirty { COUNT_AGE } else { LATE };
+        for (due, name) in &self.queue {
+            if *due > now {
+                wait = wait.min(*due - now);
+                break;
+            }
+            if self.running.len().saturating_add(starting.len()) >= most {
+                break;
+            }
+            let Some(pending) = self.requests.get(name) else { continue };
+            let lock = pending.request.common_name();
+            // What is locked is looked at when the one that holds the lock is done.
+            if locked.insert(lock.to_owned()) {
+                starting.push((name.clone(), lock.to_owned()));
+            }
+        }
+        for (name, lock) in starting {
+            self.start(name, lock);
+        }
+        wait
+    }
+
+    fn start(&mut self, name: String, lock: String) {
+        self.schedule(&name, None);
+        let Some(pending) = self.requests.get_mut(&name) else { return };
+        pending.is_running = true;
+        let (shared, limits) = (Arc::clone(&self.shared), Arc::clone(&self.limits));
+        let (leadership, csr) = (self.leadership.clone(), name.clone());
+        let task = self.running.spawn(async move { look(&shared, &csr, &limits, leadership.as_ref()).await });
+        self.locked.insert(task.id(), (name, lock));
+    }
+
+    /// NB-76: counts the requests again when something changed.
+    fn count(&mut self, now: Duration) {
+        let is_fresh = self.counted_at.is_some_and(|at| now.saturating_sub(at) < COUNT_AGE);
+        if !self.is_dirty || is_fresh {
+            return;
+        }
+        (self.is_dirty, self.counted_at) = (false, Some(now));
+        let machines: Vec<Machine> = self.machines.values().flat_map(|of| of.values().cloned()).collect();
+        let config = self.shared.config.load_full();
+        self.limits = Arc::new(Limits::of(
+            self.requests.values().map(|pending| &pending.request),
+            &machines,
+            NO_POOLS,
+            self.nodes.iter().map(String::as_str),
+            &config,
+            facts::instant(self.shared.clock.now()),
+        ));
+        self.shared.metrics.waiting(&self.limits);
+        let is_told = self.told_at.is_some_and(|at| now.saturating_sub(at) < TELL_EVERY);
+        if self.limits.tripped() != Tripped::No && !is_told {
+            self.told_at = Some(now);
+            let (waiting, most) = (self.limits.recently_pending(), self.limits.max_pending());
+            tracing::warn!(waiting, most, "too many certificate requests wait; some or all are held");
+        }
+    }
+
+    fn finish(&mut self, task: Id, looked: Looked) {
+        let now = self.shared.clock.running();
+        let Some((name, _)) = self.locked.remove(&task) else { return };
+        // It may be deleted by now.
+        let Some(pending) = self.requests.get_mut(&name) else { return };
+        pending.is_running = false;
+        let again = std::mem::take(&mut pending.again);
+        let wait = match &looked {
+            Looked::Over => None,
+            Looked::Failed(why) => {
+                tracing::warn!(csr = name, why, "cannot decide on a certificate request; will try again");
+                Some(backoff(pending.tries, LATE, fraction()))
+            }
+            Looked::Decided(verdict) => {
+                if verdict.outcome == Outcome::Retry {
+                    self.shared.metrics.retried(verdict);
+                }
+                wait_after(verdict, pending.tries, fraction())
+            }
+        };
+        pending.tries = pending.tries.saturating_add(1);
+        if again {
+            self.hurry(&name);
+        } else {
+            self.schedule(&name, wait.map(|wait| now + wait));
+        }
+    }
+}
+
+/// When a request is looked at again by itself (NB-63).
+fn wait_after(verdict: &Verdict, tries: u32, chance: f64) -> Option<Duration> {
+    match (verdict.outcome, verdict.reason) {
+        (Outcome::Retry, reason) if reason.comes_soon() => Some(backoff(tries, SOON, chance)),
+        (Outcome::Retry, _) => Some(backoff(tries, LATE, chance)),
+        // What holds these is another object, whose going nobody tells.
+        (
+            Outcome::Hold,
+            Reason::PendingLimit
+            | Reason::Superseded
+            | Reason::NodeAlreadyExists
+            | Reason::MachineHasNode
+            | Reason::AmbiguousMachine
+            | Reason::IdentityAlreadyGranted
+            | Reason::ClientApprovalDisabled
+            | Reason::WrongRequesterGroups,
+        ) => Some(backoff(u32::MAX, LATE, chance)),
+        _ => None,
+    }
+}
+
+/// One second, doubled each time up to the longest, give or take a tenth.
+fn backoff(tries: u32, longest: Duration, chance: f64) -> Duration {
+    let full = FIRST_DELAY.saturating_mul(1 << tries.min(10)).min(longest);
+    full.mul_f64(0.9 + chance / 5.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_to_their_cap_and_are_spread_by_a_tenth_nb_63() {
+        let seconds = |tries, longest| backoff(tries, longest, 0.5).as_secs_f64().round();
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5, 6, 40].map(|tries| seconds(tries, LATE)),
+            [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+        );
+        assert_eq!([3, 4, 5, u32::MAX].map(|tries| seconds(tries, SOON)), [8.0, 15.0, 15.0, 15.0]);
+        assert_eq!(backoff(0, LATE, 0.0), Duration::from_millis(900));
+        assert_eq!(backoff(0, LATE, 1.0), Duration::from_millis(1100));
+    }
+}

@@ -1,0 +1,243 @@
+//! One request: reads what the rules need, decides, and writes what was decided.
+
+use portcullis_policy::approval::machine::{
+    CheckResult, Cluster, Current, Evaluation, Grant, HostSubnet, Intake, Leaf, Limits, Network, Node,
+    Outcome, Reason, Request, SignerPath, Verdict, dial_target, evaluate, intake,
+};
+use serde_json::Value;
+
+use super::lookup::{self, Machines, REQUESTS};
+use super::{Shared, facts, kubelet, report};
+use crate::call::Resource;
+use crate::lease::Leadership;
+
+/// How often a request is read again because somebody changed it while it was decided.
+const CONFLICTS: u32 = 5;
+
+/// What came of looking at a request.
+#[derive(Debug)]
+pub(super) enum Looked {
+    /// It is gone, decided or none of our business.
+    Over,
+    /// This was decided.
+    Decided(Verdict),
+    /// It could not be read or written, and why.
+    Failed(String),
+}
+
+/// What the cluster said of one request.
+struct Found {
+    machines: Result<Machines, String>,
+    node: Result<Option<Node>, String>,
+    has_bootstrap_ca: bool,
+    current: Result<Leaf, String>,
+    network: Net,
+}
+
+enum Net {
+    Other,
+    Sdn(Option<HostSubnet>),
+    Unknown(String),
+}
+
+/// Looks at a request, under the lock of its name.
+pub(super) async fn look(
+    shared: &Shared,
+    name: &str,
+    limits: &Limits,
+    leadership: Option<&Leadership>,
+) -> Looked {
+    for _ in 0..CONFLICTS {
+        let object: Value = match shared.workload.get(&REQUESTS, name).await {
+            Ok(object) => object,
+            Err(error) if error.is_not_found() => return Looked::Over,
+            Err(error) => return Looked::Failed(error.to_string()),
+        };
+        let request = match Request::from_json(&object.to_string(), facts::pkcs10) {
+            Ok(request) => request,
+            Err(error) => return Looked::Failed(error.to_string()),
+        };
+        let config = shared.config.load_full();
+        let path = match intake(&request, &config) {
+            Intake::Evaluate(path) => path,
+            Intake::Ignored(why) => {
+                tracing::debug!(csr = name, why = why.as_str(), "the request is passed over");
+                return Looked::Over;
+            }
+        };
+        let verdict = decide(shared, &request, path, limits).await.verdict;
+        let is_new = shared.is_news(&request, report::decision(&verdict), report::last_decision(&object));
+        let writes = matches!(verdict.outcome, Outcome::Approve | Outcome::Deny);
+        if !shared.is_dry_run && writes {
+            // NB-57: only the leader writes.
+            if leadership.is_some_and(|leadership| !leadership.holds()) {
+                return Looked::Failed("the lease is lost".to_owned());
+            }
+            if verdict.outcome == Outcome::Deny && !shared.may_deny() {
+                return Looked::Failed("many requests were denied just now".to_owned());
+            }
+            match report::write_condition(&shared.workload, &object, &request, &verdict).await {
+                Ok(()) => remember(shared, &request, &verdict),
+                // NB-62: all checks again, on what is there now.
+                Err(error) if error.is_conflict() => continue,
+                Err(error) if error.is_not_found() => return Looked::Over,
+                Err(error) => return Looked::Failed(error.to_string()),
+            }
+        }
+        let now = facts::instant(shared.clock.now());
+        shared.metrics.decided(&request.signer_name, &verdict);
+        if writes {
+            shared.metrics.took(request.created.map(|time| facts::since(time, now)).unwrap_or_default());
+        }
+        if is_new {
+            log(shared, &request, &verdict);
+            if !shared.is_dry_run {
+                report::tell(&shared.workload, &request, &verdict, now).await;
+            }
+        }
+        return Looked::Decided(verdict);
+    }
+    Looked::Failed("the request changes faster than it can be decided".to_owned())
+}
+
+/// Decides without any reading as far as that goes: what fails by the request alone costs the server nothing.
+async fn decide(shared: &Shared, request: &Request, path: SignerPath, limits: &Limits) -> Evaluation {
+    let mut found = Found {
+        machines: Err("not read".to_owned()),
+        node: Err("not read".to_owned()),
+        has_bootstrap_ca: true,
+        current: Err("not dialled".to_owned()),
+        network: Net::Other,
+    };
+    let by_itself = evaluate_with(shared, request, path, limits, &found);
+    let fails_by_itself = by_itself.checks.iter().any(|check| {
+        !matches!(check.rule, "NB-88" | "NB-89" | "NB-90" | "NB-91" | "NB-92" | "NB-93" | "NB-94")
+            && !check.is_alternative
+            && matches!(check.result, CheckResult::Failed(_))
+    });
+    let Some(node) = request.node_name().filter(|_| !fails_by_itself) else { return by_itself };
+    let config = shared.config.load_full();
+    (found.machines, found.node) = tokio::join!(
+        async { lookup::machines(&shared.management, &config).await.map_err(|error| error.to_string()) },
+        lookup::node(&shared.workload, node),
+    );
+    found.has_bootstrap_ca = match path {
+        SignerPath::Client => lookup::has_bootstrap_ca(&shared.workload, &config).await,
+        SignerPath::Serving => false,
+    };
+    let evaluation = evaluate_with(shared, request, path, limits, &found);
+    let needs_certificate = path == SignerPath::Serving && evaluation.verdict.outcome == Outcome::Retry;
+    if !needs_certificate {
+        return evaluation;
+    }
+    // Only when the Machine does not speak for the names: the kubelet is asked for what it shows now.
+    found.current = current(shared, request, limits, &found).await;
+    if found.current.is_ok() {
+        found.network = network(shared, node).await;
+    }
+    evaluate_with(shared, request, path, limits, &found)
+}
+
+fn evaluate_with(
+    shared: &Shared,
+    request: &Request,
+    path: SignerPath,
+    limits: &Limits,
+    found: &Found,
+) -> Evaluation {
+    let config = shared.config.load_full();
+    let memory = shared.memory();
+    with_cluster(shared, limits, &memory, found, |cluster| evaluate(request, path, cluster, &config))
+}
+
+fn with_cluster<T>(
+    shared: &Shared,
+    limits: &Limits,
+    grants: &portcullis_policy::approval::machine::Grants,
+    found: &Found,
+    ask: impl FnOnce(&Cluster<'_>) -> T,
+) -> T {
+    let none = Vec::new();
+    ask(&Cluster {
+        now: facts::instant(shared.clock.now()),
+        machines: found.machines.as_ref().map(|found| &*found.machines).map_err(String::as_str),
+        pools: found.machines.as_ref().map_or(&none, |found| &found.pools),
+        node: found.node.as_ref().map(Option::as_ref).map_err(String::as_str),
+        has_bootstrap_ca: found.has_bootstrap_ca,
+        current: match &found.current {
+            Ok(leaf) => Current::Verified(leaf),
+            Err(why) => Current::Unavailable(why),
+        },
+        network: match &found.network {
+            Net::Other => Network::Other,
+            Net::Sdn(subnet) => Network::OpenShiftSdn(subnet.as_ref()),
+            Net::Unknown(why) => Network::Unknown(why),
+        },
+        limits,
+        grants,
+        api_server_names: &shared.api_server_names,
+    })
+}
+
+/// The certificate with which the node's kubelet answers (NB-110, NB-111).
+async fn current(shared: &Shared, request: &Request, limits: &Limits, found: &Found) -> Result<Leaf, String> {
+    let config = shared.config.load_full();
+    let authority = lookup::kubelet_ca(&shared.workload, &config).await?;
+    let grants = shared.memory();
+    let target =
+        with_cluster(shared, limits, &grants, found, |cluster| dial_target(request, cluster, &config))?;
+    kubelet::current(target, &authority).await
+}
+
+/// The network of the cluster, and the node's egress addresses (NB-119).
+async fn network(shared: &Shared, node: &str) -> Net {
+    let networks = Resource::new("config.openshift.io", "v1", "networks");
+    let kind = match shared.workload.get::<Value>(&networks, "cluster").await {
+        Ok(network) => network.pointer("/status/networkType").and_then(Value::as_str).map(str::to_owned),
+        Err(error) if error.is_not_found() => None,
+        Err(error) => return Net::Unknown(error.to_string()),
+    };
+    if kind.as_deref() != Some("OpenShiftSDN") {
+        return Net::Other;
+    }
+    let subnets = Resource::new("network.openshift.io", "v1", "hostsubnets");
+    match shared.workload.get::<Value>(&subnets, node).await {
+        Ok(subnet) => {
+            let texts = |name: &str| {
+                let list = subnet.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+                list.into_iter().filter_map(|text| text.as_str().map(str::to_owned)).collect::<Vec<_>>()
+            };
+            Net::Sdn(Some(HostSubnet {
+                egress_ips: texts("egressIPs").iter().filter_map(|text| text.parse().ok()).collect(),
+                egress_cidrs: texts("egressCIDRs").iter().filter_map(|text| text.parse().ok()).collect(),
+            }))
+        }
+        Err(error) if error.is_not_found() => Net::Sdn(None),
+        Err(error) => Net::Unknown(error.to_string()),
+    }
+}
+
+/// NB-94: remembered at once, before the watch brings it back.
+fn remember(shared: &Shared, request: &Request, verdict: &Verdict) {
+    if verdict.reason != Reason::ClientApproved {
+        return;
+    }
+    if let Ok(content) = &request.content {
+        shared.remember(Grant {
+            uid: request.uid.clone(),
+            common_name: content.common_name.clone(),
+            key_hash: content.key_hash,
+            at: Some(facts::instant(shared.clock.now())),
+        });
+    }
+}
+
+fn log(shared: &Shared, request: &Request, verdict: &Verdict) {
+    let (csr, user, name) = (&request.name, &request.username, request.common_name());
+    let (outcome, reason, rule, detail) = (verdict.outcome, verdict.reason, verdict.rule, &verdict.detail);
+    let dry_run = shared.is_dry_run;
+    tracing::info!(csr, user, name, %outcome, %reason, rule, detail, dry_run, "decided on a certificate request");
+    if let Some(tell) = &shared.tell {
+        tell(request, verdict);
+    }
+}

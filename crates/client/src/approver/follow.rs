@@ -1,0 +1,140 @@
+//! What the approver follows: the requests, the Machines and the names of Nodes.
+//!
+//! What is followed says when to look again and how many may wait. What a request is decided by is read anew (NB-55).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use portcullis_policy::approval::machine::{Machine, MachineApi, MachinePool, Request};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinSet;
+
+use super::lookup::{NODES, REQUESTS, machine_kind, machines_of};
+use super::{Shared, facts};
+use crate::watched::{Event, Selection, Watched};
+
+/// How long until a group of Machines that the server does not have is asked for again.
+const ABSENT: Duration = Duration::from_secs(30);
+
+/// News.
+#[derive(Debug)]
+pub(super) enum News {
+    /// Of requests.
+    Request(Change<Box<Request>>),
+    /// Of Machines of the group with this place in the configuration.
+    Machine(usize, Change<Box<Machine>>),
+    /// Of Nodes.
+    Node(Change<String>),
+}
+
+/// What happened.
+#[derive(Debug)]
+pub(super) enum Change<T> {
+    /// A list begins.
+    Restarted,
+    /// It is there.
+    There(T),
+    /// It is gone.
+    Gone(T),
+    /// The list is complete, or there is none to be had.
+    Known,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Name {
+    name: String,
+}
+
+/// Follows everything, in tasks that end with the set.
+pub(super) fn all(shared: &Arc<Shared>, news: &Sender<News>) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    let (requests, nodes) = (news.clone(), news.clone());
+    let watched = Watched::<Value>::new(&shared.workload, REQUESTS, Selection::default());
+    tasks.spawn(follow(watched, requests, News::Request, |object| {
+        Request::from_json(&object.to_string(), facts::pkcs10).map(Box::new).map_err(|e| e.to_string())
+    }));
+    let watched = Watched::<Named>::new(&shared.workload, NODES, Selection::default());
+    tasks.spawn(follow(watched, nodes, News::Node, |node| Ok(node.metadata.name)));
+    for (place, api) in shared.config.load().machine_apis.iter().enumerate() {
+        tasks.spawn(follow_machines(Arc::clone(shared), place, api.clone(), news.clone()));
+    }
+    tasks
+}
+
+/// Follows the Machines of a group, which may come to the server later (NB-120).
+async fn follow_machines(shared: Arc<Shared>, place: usize, api: MachineApi, news: Sender<News>) {
+    let kind = loop {
+        match machine_kind(&shared.management, &api).await {
+            Ok(Some(kind)) => break kind,
+            Ok(None) => tracing::debug!(group = api.group, "the server has no such Machines"),
+            Err(error) => tracing::warn!(group = api.group, %error, "cannot ask for Machines"),
+        }
+        if news.send(News::Machine(place, Change::Known)).await.is_err() {
+            return;
+        }
+        shared.clock.sleep(ABSENT).await;
+    };
+    let namespace = shared.config.load().machine_namespace.clone();
+    let machines = machines_of(kind, namespace.as_deref());
+    let watched = Watched::<Value>::new(&shared.management, machines, Selection::default());
+    follow(
+        watched,
+        news,
+        move |change| News::Machine(place, change),
+        move |object| {
+            Machine::from_json(kind, &object.to_string()).map(Box::new).map_err(|error| error.to_string())
+        },
+    )
+    .await;
+}
+
+async fn follow<T, U>(
+    mut watched: Watched<T>,
+    news: Sender<News>,
+    of: impl Fn(Change<U>) -> News,
+    read: impl Fn(T) -> Result<U, String>,
+) where
+    T: serde::de::DeserializeOwned,
+{
+    loop {
+        let change = match watched.next().await {
+            Event::Restarted => Change::Restarted,
+            Event::Listed(object) | Event::Applied(object) => match read(object) {
+                Ok(object) => Change::There(object),
+                Err(why) => {
+                    tracing::warn!(?watched, why, "an object cannot be read");
+                    continue;
+                }
+            },
+            Event::Deleted(object) => match read(object) {
+                Ok(object) => Change::Gone(object),
+                Err(_) => continue,
+            },
+            Event::Synced => Change::Known,
+            Event::Unreadable { name, why, .. } => {
+                tracing::warn!(?watched, name, why, "an object cannot be read");
+                continue;
+            }
+            Event::Failed { why, retry_in } => {
+                tracing::warn!(?watched, why, ?retry_in, "cannot watch; will try again");
+                // Decisions read for themselves: they need not wait for what only counts.
+                Change::Known
+            }
+        };
+        if news.send(of(change)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A pool says nothing here: its members are counted as Nodes.
+pub(super) const NO_POOLS: &[MachinePool] = &[];

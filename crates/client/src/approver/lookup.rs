@@ -1,0 +1,160 @@
+//! What the rules need to know of the cluster, read past every cache (NB-55).
+
+use portcullis_policy::approval::machine::{
+    Config, ConfigMapKey, Machine, MachineApi, MachineKind, MachinePool, Node,
+};
+use serde_json::Value;
+
+use crate::call::{CallError, Resource};
+use crate::connect::Connection;
+
+/// CertificateSigningRequests.
+pub(super) const REQUESTS: Resource =
+    Resource::new("certificates.k8s.io", "v1", "certificatesigningrequests");
+/// Nodes.
+pub(super) const NODES: Resource = Resource::new("", "v1", "nodes");
+
+/// Where the authority of bootstrap certificates is published when the configuration names no namespace (NB-14).
+const BOOTSTRAP_CA_NAMESPACES: [&str; 2] = ["openshift-config", "openshift-config-managed"];
+
+/// The Machines, and the pools of machines.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Machines {
+    pub(super) machines: Vec<Machine>,
+    pub(super) pools: Vec<MachinePool>,
+}
+
+/// The API of a group of Machines that this server has, in the version that is configured or that it prefers; nothing
+/// when it has none that is known (NB-120).
+pub(super) async fn machine_kind(
+    connection: &Connection,
+    api: &MachineApi,
+) -> Result<Option<MachineKind>, CallError> {
+    let path = format!("/apis/{}", api.group);
+    let group: Value = match connection.call(http::Method::GET, &path, None).await {
+        Ok(group) => group,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let served: Vec<&str> = group
+        .pointer("/versions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|version| version.pointer("/version").and_then(Value::as_str))
+        .collect();
+    let preferred = group.pointer("/preferredVersion/version").and_then(Value::as_str);
+    let known = |version: &str| MachineKind::of(&format!("{}/{version}", api.group));
+    Ok(match &api.version {
+        Some(version) => served.contains(&version.as_str()).then(|| known(version)).flatten(),
+        None => preferred.into_iter().chain(served).find_map(known),
+    })
+}
+
+/// Where Machines of an API are.
+pub(super) fn machines_of(kind: MachineKind, namespace: Option<&str>) -> Resource {
+    within(Resource::new(kind.group(), kind.version(), "machines"), namespace)
+}
+
+fn within(resource: Resource, namespace: Option<&str>) -> Resource {
+    match namespace {
+        Some(namespace) => resource.within(namespace),
+        None => resource,
+    }
+}
+
+/// All Machines of the configured APIs. One that cannot be read is told and skipped.
+pub(super) async fn machines(connection: &Connection, config: &Config) -> Result<Machines, CallError> {
+    let namespace = config.machine_namespace.as_deref();
+    let mut found = Machines::default();
+    for api in &config.machine_apis {
+        let Some(kind) = machine_kind(connection, api).await? else { continue };
+        let machine = |text: &str| Machine::from_json(kind, text).map_err(|error| error.to_string());
+        found.machines.extend(list(connection, &machines_of(kind, namespace), machine).await?);
+        if kind != MachineKind::OpenShiftV1Beta1 {
+            let pools = within(Resource::new(kind.group(), kind.version(), "machinepools"), namespace);
+            let pool = |text: &str| MachinePool::from_json(text).map_err(|error| error.to_string());
+            found.pools.extend(list(connection, &pools, pool).await?);
+        }
+    }
+    Ok(found)
+}
+
+/// The objects of a kind; none where the server does not know the kind.
+async fn list<T>(
+    connection: &Connection,
+    resource: &Resource,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, CallError> {
+    let list: Value = match connection.call(http::Method::GET, &resource.path(), None).await {
+        Ok(list) => list,
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let items = list.pointer("/items").and_then(Value::as_array).into_iter().flatten();
+    Ok(items
+        .filter_map(|item| match read(&item.to_string()) {
+            Ok(object) => Some(object),
+            Err(why) => {
+                let name = item.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+                tracing::warn!(kind = %resource.plural, name, why, "an object cannot be read and counts as absent");
+                None
+            }
+        })
+        .collect())
+}
+
+/// A Node; nothing when there is none.
+pub(super) async fn node(connection: &Connection, name: &str) -> Result<Option<Node>, String> {
+    match connection.get::<Value>(&NODES, name).await {
+        Ok(object) => Node::from_json(&object.to_string()).map(Some).map_err(|error| error.to_string()),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The value of a key of a ConfigMap; nothing when either is absent.
+async fn value(
+    connection: &Connection,
+    namespace: &str,
+    at: &ConfigMapKey,
+) -> Result<Option<String>, CallError> {
+    let maps = Resource::new("", "v1", "configmaps").within(namespace);
+    match connection.get::<Value>(&maps, &at.name).await {
+        Ok(map) => {
+            let data = map.get("data").and_then(|data| data.get(&at.key)).and_then(Value::as_str);
+            Ok(data.map(str::to_owned))
+        }
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the authority of bootstrap certificates is published (NB-14, NB-86). What cannot be read is not.
+pub(super) async fn has_bootstrap_ca(connection: &Connection, config: &Config) -> bool {
+    let own: Vec<&str> = config.bootstrap_ca.namespace.iter().map(String::as_str).collect();
+    let namespaces = if own.is_empty() { BOOTSTRAP_CA_NAMESPACES.to_vec() } else { own };
+    for namespace in namespaces {
+        match value(connection, namespace, &config.bootstrap_ca).await {
+            Ok(Some(bundle)) if !bundle.trim().is_empty() => return true,
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(namespace, %error, "cannot read the authority of bootstrap certificates")
+            }
+        }
+    }
+    false
+}
+
+/// The authority of kubelets' serving certificates, in PEM form (NB-58).
+pub(super) async fn kubelet_ca(connection: &Connection, config: &Config) -> Result<String, String> {
+    let at = &config.kubelet_ca;
+    let namespace = at.namespace.as_deref().unwrap_or_default();
+    match value(connection, namespace, at).await {
+        Ok(Some(bundle)) => Ok(bundle),
+        Ok(None) => {
+            Err(format!("KubeletCAUnavailable: there is no {} in ConfigMap {namespace}/{}", at.key, at.name))
+        }
+        Err(error) => Err(format!("KubeletCAUnavailable: {error}")),
+    }
+}

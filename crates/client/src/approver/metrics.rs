@@ -1,0 +1,98 @@
+//! What is counted (NB-61, NB-76, NB-77).
+
+use std::time::Duration;
+
+use portcullis_policy::approval::machine::{Limits, Verdict};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Seconds from the creation of a request to its decision: from one second, doubled, to over an hour.
+const DECISION_SECONDS: [f64; 13] =
+    [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
+
+/// The approver's figures. Clones are the same figures.
+#[derive(Clone, Debug)]
+pub struct ApproverMetrics {
+    decisions: Family<DecisionLabels, Counter>,
+    retries: Family<ReasonLabels, Counter>,
+    seconds: Histogram,
+    current: Gauge,
+    max: Gauge,
+    identities: Gauge,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DecisionLabels {
+    signer: String,
+    outcome: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+impl Default for ApproverMetrics {
+    fn default() -> Self {
+        Self {
+            decisions: Family::default(),
+            retries: Family::default(),
+            seconds: Histogram::new(DECISION_SECONDS),
+            current: Gauge::default(),
+            max: Gauge::default(),
+            identities: Gauge::default(),
+        }
+    }
+}
+
+impl ApproverMetrics {
+    /// Puts the figures into a registry, under the names that they are known by.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register("node_csr_decisions", "Evaluations of requests by outcome", self.decisions.clone());
+        registry.register("node_csr_retries", "Evaluations that are repeated", self.retries.clone());
+        registry.register("node_csr_decision_seconds", "From creation to decision", self.seconds.clone());
+        registry.register("mapi_current_pending_csr", "Requests that wait", self.current.clone());
+        registry.register("mapi_max_pending_csr", "Requests that may wait", self.max.clone());
+        registry.register("node_csr_pending_identities", "Names that wait", self.identities.clone());
+    }
+
+    /// The figures as text, as a scraper reads them.
+    pub fn text(&self) -> String {
+        let mut registry = Registry::default();
+        self.register(&mut registry);
+        let mut text = String::new();
+        // Writing into a string does not fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+        text
+    }
+
+    /// An evaluation. The signer is one of those that the approver looks at.
+    pub(super) fn decided(&self, signer: &str, verdict: &Verdict) {
+        let (outcome, reason) = (verdict.outcome.as_str(), verdict.reason.as_str());
+        let labels = DecisionLabels { signer: signer.to_owned(), outcome, reason };
+        self.decisions.get_or_create(&labels).inc();
+    }
+
+    /// A request was decided so long after its creation.
+    pub(super) fn took(&self, time: Duration) {
+        self.seconds.observe(time.as_secs_f64());
+    }
+
+    /// A request is looked at again.
+    pub(super) fn retried(&self, verdict: &Verdict) {
+        self.retries.get_or_create(&ReasonLabels { reason: verdict.reason.as_str() }).inc();
+    }
+
+    /// How many requests wait, and may.
+    pub(super) fn waiting(&self, limits: &Limits) {
+        let set = |gauge: &Gauge, count: usize| gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        set(&self.current, limits.recently_pending());
+        set(&self.max, limits.max_pending());
+        set(&self.identities, limits.pending_identities());
+    }
+}

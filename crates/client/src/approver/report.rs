@@ -1,0 +1,115 @@
+//! How a decision reaches people and the API server (NB-60 to NB-64).
+
+use portcullis_policy::approval::machine::{APPROVED_REASON, Outcome, Request, Verdict};
+use portcullis_policy::time::Instant;
+use serde_json::{Value, json};
+
+use super::lookup::REQUESTS;
+use crate::call::{CallError, Resource};
+use crate::connect::Connection;
+
+/// The annotation that says what was decided last.
+const DECISION: &str = "portcullis.dev/decision";
+const COMPONENT: &str = "portcullis-approver";
+
+/// Puts the condition into the object that was decided on, as it was read: if anybody has changed it since, nothing is
+/// written (NB-62). A condition that is there already stays as it is (NB-64).
+pub(super) async fn write_condition(
+    connection: &Connection,
+    object: &Value,
+    request: &Request,
+    verdict: &Verdict,
+) -> Result<(), CallError> {
+    let (kind, reason) = match verdict.outcome {
+        Outcome::Approve => ("Approved", APPROVED_REASON),
+        Outcome::Deny => ("Denied", verdict.reason.as_str()),
+        Outcome::Hold | Outcome::Retry => return Ok(()),
+    };
+    let id = decision_id();
+    let message = match verdict.outcome {
+        Outcome::Approve => format!("Portcullis decision {id}: {} ({})", verdict.reason, verdict.rule),
+        _ => format!("Portcullis decision {id}: {} ({}): {}", verdict.reason, verdict.rule, verdict.detail),
+    };
+    let condition = json!({"type": kind, "status": "True", "reason": reason, "message": message});
+    let mut object = object.clone();
+    let status = object.as_object_mut().map(|object| object.entry("status").or_insert_with(|| json!({})));
+    let Some(Value::Object(status)) = status else { return Ok(()) };
+    match status.entry("conditions").or_insert_with(|| json!([])) {
+        Value::Array(conditions) => conditions.push(condition),
+        other => *other = json!([condition]),
+    }
+    let path = format!("{}/approval", REQUESTS.object(&request.name));
+    connection.replace::<Value>(&path, &object).await.map(|_| ())
+}
+
+/// What the annotation of an object says was decided last: outcome, reason, detail and rule.
+pub(super) fn last_decision(object: &Value) -> Option<[String; 4]> {
+    let text = object.get("metadata")?.get("annotations")?.get(DECISION)?.as_str()?;
+    let decision: Value = serde_json::from_str(text).ok()?;
+    let field = |name: &str| decision.get(name).and_then(Value::as_str).map(str::to_owned);
+    Some([field("outcome")?, field("reason")?, field("detail")?, field("rule")?])
+}
+
+/// The decision as the annotation has it.
+pub(super) fn decision(verdict: &Verdict) -> [String; 4] {
+    [verdict.outcome.to_string(), verdict.reason.to_string(), verdict.detail.clone(), verdict.rule.to_owned()]
+}
+
+/// Writes the annotation and the event (NB-61). Failing to is told in the log and changes nothing.
+pub(super) async fn tell(connection: &Connection, request: &Request, verdict: &Verdict, now: Instant) {
+    let decision = json!({
+        "outcome": verdict.outcome.as_str(),
+        "reason": verdict.reason.as_str(),
+        "detail": verdict.detail,
+        "rule": verdict.rule,
+        "at": now.to_string(),
+    });
+    let patch = json!({"metadata": {"uid": request.uid, "annotations": {DECISION: decision.to_string()}}});
+    if let Err(error) = connection.merge::<Value>(&REQUESTS.object(&request.name), &patch).await
+        && !error.is_not_found()
+    {
+        tracing::warn!(csr = request.name, %error, "cannot write the decision into the request");
+    }
+    let events = Resource::new("", "v1", "events").within("default");
+    if let Err(error) = connection.create::<Value>(&events, &event(request, verdict, now)).await {
+        tracing::warn!(csr = request.name, %error, "cannot write an event");
+    }
+}
+
+fn event(request: &Request, verdict: &Verdict, now: Instant) -> Value {
+    let (action, kind) = match verdict.outcome {
+        Outcome::Approve => ("Approved", "Normal"),
+        Outcome::Deny => ("Denied", "Warning"),
+        Outcome::Hold => ("Held", "Warning"),
+        Outcome::Retry => ("Waiting", "Normal"),
+    };
+    let mut message = format!("{action} by {}: {}", verdict.rule, verdict.detail);
+    // Longer messages are refused.
+    let end = (0..=1000).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
+    message.truncate(end);
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": format!("{}.{}", request.name, decision_id()), "namespace": "default"},
+        "involvedObject": {
+            "apiVersion": "certificates.k8s.io/v1",
+            "kind": "CertificateSigningRequest",
+            "name": request.name,
+            "uid": request.uid,
+        },
+        "reason": verdict.reason.as_str(),
+        "message": message,
+        "type": kind,
+        "count": 1,
+        "firstTimestamp": now.to_string(),
+        "lastTimestamp": now.to_string(),
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": COMPONENT,
+    })
+}
+
+/// A name for one decision, by which the log, the event and the condition find each other.
+fn decision_id() -> String {
+    format!("{:016x}", getrandom::u64().unwrap_or_default())
+}

@@ -1,0 +1,113 @@
+//! What a credential plugin reads and prints: `ExecCredential` of `client.authentication.k8s.io`.
+
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use portcullis_pki::Pair;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The environment variable in which a client says what it understands.
+pub const VARIABLE: &str = "KUBERNETES_EXEC_INFO";
+/// The most of it that is read. Bytes.
+const MAX_BYTES: usize = 1024 * 1024;
+const GROUP: &str = "client.authentication.k8s.io";
+
+/// A version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// `v1`
+    V1,
+    /// `v1beta1`
+    V1Beta1,
+}
+
+/// Information that a client gave and that cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{VARIABLE}: {0}")]
+pub struct ExecInfoError(String);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Info {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+}
+
+/// The version that a client asks for.
+///
+/// # Errors
+/// It is no `ExecCredential`, or of a version that is not supported.
+pub fn version(info: &str) -> Result<Version, ExecInfoError> {
+    let refuse = |why: String| Err(ExecInfoError(why));
+    if info.len() > MAX_BYTES {
+        return refuse(format!("it is larger than {MAX_BYTES} bytes"));
+    }
+    let read: Info = match serde_json::from_str(info) {
+        Ok(read) => read,
+        Err(error) => return refuse(format!("it is not an ExecCredential in JSON: {error}")),
+    };
+    if read.kind != "ExecCredential" {
+        return refuse(format!("its kind is {:?}, not ExecCredential", read.kind));
+    }
+    match read.api_version.split_once('/') {
+        Some((GROUP, "v1")) => Ok(Version::V1),
+        Some((GROUP, "v1beta1")) => Ok(Version::V1Beta1),
+        _ => refuse(format!(
+            "version {:?} is not supported: write apiVersion: {GROUP}/v1 into the exec section of the kubeconfig",
+            read.api_version
+        )),
+    }
+}
+
+/// What the plugin prints: the pair, and when to ask again.
+pub fn credential(version: Version, pair: &Pair) -> Value {
+    let version = match version {
+        Version::V1 => "v1",
+        Version::V1Beta1 => "v1beta1",
+    };
+    json!({
+        "apiVersion": format!("{GROUP}/{version}"),
+        "kind": "ExecCredential",
+        "status": {
+            "clientCertificateData": pair.certificates_pem(),
+            "clientKeyData": pair.key().to_pem(),
+            "expirationTimestamp": seconds(pair.not_after()),
+        },
+    })
+}
+
+/// A date as Kubernetes writes it.
+fn seconds(date: SystemTime) -> String {
+    Timestamp::try_from(date).unwrap_or_default().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_are_understood_and_nothing_else_is() {
+        let info = |version: &str| {
+            format!(r#"{{"apiVersion":"{version}","kind":"ExecCredential","spec":{{"interactive":true}}}}"#)
+        };
+        assert_eq!(version(&info("client.authentication.k8s.io/v1")), Ok(Version::V1));
+        assert_eq!(version(&info("client.authentication.k8s.io/v1beta1")), Ok(Version::V1Beta1));
+        let bad = [
+            "".to_owned(),
+            "null".to_owned(),
+            "[]".to_owned(),
+            "{}".to_owned(),
+            r#"{"kind":"ExecCredential"}"#.to_owned(),
+            info("client.authentication.k8s.io/v1alpha1"),
+            info("v1"),
+            info("v1").replace("ExecCredential", "Pod"),
+        ];
+        for bad in bad {
+            let error = version(&bad).unwrap_err().to_string();
+            assert!(error.starts_with("KUBERNETES_EXEC_INFO: "), "{error}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A node's serving certificate: for the addresses that its Node bears, asked for with its client certificate, and anew
+//! whenever the addresses change (NB-47, CS-103, CS-140). Somebody has to approve it: nobody does so by default.
+
+use std::time::Duration;
+
+use portcullis_pki::Request;
+use serde::Deserialize;
+
+use super::agent::{Agent, NAP, Progress, Wanted};
+use super::error::CredentialError;
+use super::manager::{Manager, Step, WAIT};
+use super::request::{self, Address, Purpose};
+use super::store::Store;
+use crate::call::Resource;
+use crate::random::fraction;
+
+const NODES: Resource = Resource::new("", "v1", "nodes");
+
+/// What of a Node matters here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Node {
+    status: NodeStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeStatus {
+    addresses: Vec<Address>,
+}
+
+impl Agent {
+    /// Keeps a serving certificate for the node's addresses until `stop` ends. Waits for the client certificate, which
+    /// somebody else has to see to.
+    ///
+    /// # Errors
+    /// Files that cannot be used at the start.
+    pub async fn serve(&self, stop: impl Future<Output = ()>) -> Result<(), CredentialError> {
+        let store = Store::open(&self.settings.cert_dir, Purpose::Serving.prefix())?;
+        let _lock = store.lock()?;
+        store.check_links()?;
+        tokio::select! {
+            done = self.keep_serving(&store) => done,
+            () = stop => Ok(()),
+        }
+    }
+
+    async fn keep_serving(&self, store: &Store) -> Result<(), CredentialError> {
+        let mut template = self.next_template(None).await?;
+        let mut manager = self.manager(store, &template)?;
+        loop {
+            let now = self.clock.now();
+            match manager.step(now) {
+                Step::Wait(until) => {
+                    let nap = until.duration_since(now).unwrap_or_default().min(NAP);
+                    self.clock.sleep(nap).await;
+                    if let Ok(Some(changed)) = self.fetch_template().await
+                        && changed != template
+                    {
+                        template = changed;
+                        manager = self.change(store, &template)?;
+                    }
+                }
+                // The process goes on without a serving certificate: CS-139 is about the client's.
+                Step::Request | Step::End(_) => {
+                    let wanted = Wanted { purpose: Purpose::Serving, template: &template, store };
+                    let changed = tokio::select! {
+                        attempt = self.obtain(&wanted, WAIT) => {
+                            self.note(attempt, &wanted, &mut manager)?;
+                            None
+                        }
+                        changed = self.next_template(Some(&template)) => Some(changed?),
+                    };
+                    if let Some(changed) = changed {
+                        template = changed;
+                        manager = self.change(store, &template)?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes note of what has come of an attempt.
+    fn note(
+        &self,
+        attempt: Result<portcullis_pki::Pair, CredentialError>,
+        wanted: &Wanted<'_>,
+        manager: &mut Manager,
+    ) -> Result<(), CredentialError> {
+        let now = self.clock.now();
+        match attempt {
+            Ok(pair) => {
+                self.forget_key(wanted)?;
+                manager.succeeded(&pair, wanted.template, now, fraction());
+                Ok(())
+            }
+            Err(CredentialError::Stopped) => Err(CredentialError::Stopped),
+            Err(error) => {
+                // Never a reason to end (CS-139).
+                manager.failed(false, now, fraction());
+                let retry_in = match manager.step(now) {
+                    Step::Wait(until) => until.duration_since(now).unwrap_or_default(),
+                    Step::Request | Step::End(_) => Duration::ZERO,
+                };
+                self.tell(&Progress::Trouble { why: &error.to_string(), retry_in })
+            }
+        }
+    }
+
+    fn manager(&self, store: &Store, template: &Request) -> Result<Manager, CredentialError> {
+        let current = store.current()?;
+        if let Some(pair) = &current {
+            store.forget_answered_key(pair)?;
+        }
+        Ok(Manager::begin(current.as_ref(), template, self.clock.now(), fraction()))
+    }
+
+    /// The node has other addresses. A request for the old ones is given up, and its key with it, unless the certificate
+    /// that there is will do (CS-103).
+    fn change(&self, store: &Store, template: &Request) -> Result<Manager, CredentialError> {
+        store.forget_pending_key()?;
+        self.manager(store, template)
+    }
+
+    /// Waits until the node has addresses, and others than those of a template.
+    async fn next_template(&self, old: Option<&Request>) -> Result<Request, CredentialError> {
+        loop {
+            if old.is_some() {
+                self.clock.sleep(NAP).await;
+            }
+            // Why it cannot be read, if it cannot, is told where the client certificate is seen to.
+            if let Ok(Some(template)) = self.fetch_template().await
+                && old != Some(&template)
+            {
+                return Ok(template);
+            }
+            if old.is_none() {
+                self.clock.sleep(Duration::from_secs(10)).await;
+            }
+        }
+    }
+
+    /// What the serving certificate would have to say now. Nothing while the node is not there or has no address.
+    async fn fetch_template(&self) -> Result<Option<Request>, CredentialError> {
+        if self.current()?.is_none() {
+            return Ok(None);
+        }
+        let connection = self.connect().await?;
+        let node: Node = match connection.get(&NODES, &self.settings.node_name).await {
+            Ok(node) => node,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(request::serving_template(&self.settings.node_name, &node.status.addresses)?)
+    }
+}

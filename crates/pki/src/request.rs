@@ -1,0 +1,85 @@
+//! Certificate requests (PKCS#10) of our own: for a key that we hold, signed with it.
+
+use std::net::IpAddr;
+
+use crate::csr::Names;
+use crate::der::{SEQUENCE, SET, element, element_of, oid};
+use crate::issue;
+use crate::key::{KeyError, KeyPair};
+use crate::{name, pem};
+use x509_cert::der::Encode;
+use x509_cert::der::asn1::ObjectIdentifier;
+
+const EXTENSION_REQUEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.14");
+const BIT_STRING: u8 = 0x03;
+/// The version, 0.
+const VERSION: [u8; 3] = [0x02, 0x01, 0x00];
+/// The tag of the attributes.
+const ATTRIBUTES: u8 = 0xa0;
+
+/// What a certificate is asked to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The common name.
+    pub common_name: String,
+    /// The organizations, each a name part of its own, in this order.
+    pub organizations: Vec<String>,
+    /// DNS names.
+    pub dns_names: Vec<String>,
+    /// IP addresses.
+    pub ip_addresses: Vec<IpAddr>,
+}
+
+impl Request {
+    /// The request in PEM form, for a key and signed with it.
+    ///
+    /// # Errors
+    /// Signing fails.
+    pub fn to_pem(&self, key: &KeyPair) -> Result<String, KeyError> {
+        let subject = name::written(&self.organizations, None, &self.common_name);
+        let info = element_of(
+            SEQUENCE,
+            &[&VERSION, &subject, key.public_der(), &element(ATTRIBUTES, &self.attributes(&subject))],
+        );
+        let algorithm = key.signature_algorithm().to_der().map_err(|_| KeyError::Sign)?;
+        let signature = element_of(BIT_STRING, &[&[0], &key.sign(&info)?]);
+        let request = element_of(SEQUENCE, &[&info, &algorithm, &signature]);
+        Ok(pem::encode("CERTIFICATE REQUEST", &request))
+    }
+
+    fn attributes(&self, subject: &[u8]) -> Vec<u8> {
+        let names = Names { dns: self.dns_names.clone(), ip: self.ip_addresses.clone(), ..Names::default() };
+        let Some(extension) = issue::subject_alt_names(&names, subject) else { return Vec::new() };
+        let extensions = element(SEQUENCE, &extension);
+        element_of(SEQUENCE, &[&oid(EXTENSION_REQUEST), &element(SET, &extensions)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Csr;
+
+    #[test]
+    fn a_request_says_what_it_was_made_of() {
+        let key = KeyPair::generate().unwrap();
+        let bare = Request {
+            common_name: "system:node:é*".into(),
+            organizations: vec!["system:nodes".into(), "b".into()],
+            ..Request::default()
+        };
+        let named = Request {
+            dns_names: vec!["a.example".into()],
+            ip_addresses: vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()],
+            ..bare.clone()
+        };
+        for request in [bare, named] {
+            let read = Csr::from_pem(request.to_pem(&key).unwrap().as_bytes()).unwrap();
+            assert_eq!(read.subject().common_name().unwrap(), request.common_name);
+            assert_eq!(read.subject().organizations().unwrap(), request.organizations);
+            assert_eq!((&read.names().dns, &read.names().ip), (&request.dns_names, &request.ip_addresses));
+            assert_eq!(read.public_key_der(), key.public_der());
+            assert!(!read.has_trailing_data());
+        }
+    }
+}

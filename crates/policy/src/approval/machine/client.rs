@@ -1,0 +1,246 @@
+//! The client path: the first certificate of a node (NB-80 to NB-99).
+
+use std::collections::BTreeSet;
+
+use super::check::{
+    Approval, Check, CheckResult, Failure, Last, Question, Step, content, forbidden_extension, has_usages,
+    newest, same_set, well_formed, within_identity, within_limit,
+};
+use super::intake::is_bootstrap_user;
+use super::names::is_node_name;
+use super::own_machine::Match;
+use super::reason::Reason;
+use crate::identity::{NODE_USER_PREFIX, NODES_GROUP};
+use crate::time::Instant;
+
+const STEPS: &[Step] = &[
+    Step { rule: "NB-80", what: "not too many requests wait", run: within_limit },
+    Step { rule: "NB-75", what: "no newer request for the same name waits", run: newest },
+    Step { rule: "NB-74", what: "not too many requests for this name wait", run: within_identity },
+    Step { rule: "NB-81", what: "approval of client certificates is enabled", run: enabled },
+    Step { rule: "NB-82", what: "one PKCS#10 request with a sound key", run: well_formed },
+    Step { rule: "NB-83", what: "what a kubelet asks for", run: of_a_kubelet },
+    Step { rule: "NB-84", what: "not a renewal", run: not_a_renewal },
+    Step { rule: "NB-85", what: "asked for by the bootstrap user", run: by_the_bootstrap_user },
+    Step { rule: "NB-86", what: "the bootstrap user's groups", run: with_its_groups },
+    Step { rule: "NB-87", what: "a name that a node can have", run: named },
+    Step { rule: "NB-88", what: "the Node does not exist", run: unregistered },
+    Step { rule: "NB-89", what: "a Machine has the name", run: has_machine },
+    Step { rule: "NB-90", what: "only one Machine has the name", run: unambiguous },
+    Step { rule: "NB-91", what: "the Machine has no node", run: unlinked },
+    Step { rule: "NB-92", what: "the Machine is neither deleted nor failed", run: live },
+    Step { rule: "NB-93", what: "asked for when the Machine was created", run: in_time },
+    Step { rule: "NB-94", what: "no other key has the identity", run: ungranted },
+    Step { rule: "NB-95", what: "attestation", run: |_| CheckResult::NotRequired("not configured") },
+];
+
+/// Carries out the checks. When all pass, NB-96 approves.
+pub(super) fn evaluate(question: &Question<'_>) -> (Vec<Check>, Last) {
+    let checks = STEPS.iter().map(|step| step.carry_out(question)).collect();
+    let detail = question.machine.as_ref().map(Match::describe).unwrap_or_default();
+    (checks, Ok(Approval { rule: "NB-96", reason: Reason::ClientApproved, detail }))
+}
+
+/// NB-81.
+fn enabled(question: &Question<'_>) -> CheckResult {
+    if question.config.client_approval_disabled {
+        let detail = "nodeClientCert.disabled is true".to_owned();
+        return CheckResult::Failed(Failure::of(Reason::ClientApprovalDisabled, detail));
+    }
+    CheckResult::Passed(String::new())
+}
+
+/// NB-83.
+fn of_a_kubelet(question: &Question<'_>) -> CheckResult {
+    let content = match content(question) {
+        Ok(content) => content,
+        Err(result) => return result,
+    };
+    let wrong = if content.organizations != [NODES_GROUP] {
+        format!("the organization is {:?}, not {NODES_GROUP} alone", content.organizations)
+    } else if !(content.dns.is_empty() && content.email.is_empty()) {
+        "it asks for DNS names or e-mail addresses".to_owned()
+    } else if !(content.ip.is_empty() && content.uri.is_empty() && content.other_names == 0) {
+        "it asks for IP addresses, URIs or other names".to_owned()
+    } else if !content.common_name.starts_with(NODE_USER_PREFIX) {
+        format!("the common name {:?} does not begin with {NODE_USER_PREFIX}", content.common_name)
+    } else if !has_usages(question.request, "client auth") {
+        format!("the usages are {:?}", question.request.usages)
+    } else if let Some(extension) = forbidden_extension(content, None) {
+        format!("it asks for {extension}")
+    } else {
+        return CheckResult::Passed(String::new());
+    };
+    CheckResult::Failed(Failure::of(Reason::NotKubeletClient, wrong))
+}
+
+/// NB-84.
+fn not_a_renewal(question: &Question<'_>) -> CheckResult {
+    let content = match content(question) {
+        Ok(content) => content,
+        Err(result) => return result,
+    };
+    if question.request.username == content.common_name {
+        let detail = format!("{} asks for its own next certificate", content.common_name);
+        return CheckResult::Failed(Failure::of(Reason::ClientRenewal, detail));
+    }
+    CheckResult::Passed(String::new())
+}
+
+/// NB-85.
+fn by_the_bootstrap_user(question: &Question<'_>) -> CheckResult {
+    let user = &question.request.username;
+    if !is_bootstrap_user(user, question.config) {
+        let detail = format!("{user:?} may not bootstrap nodes");
+        return CheckResult::Failed(Failure::of(Reason::WrongRequester, detail));
+    }
+    CheckResult::Passed(user.clone())
+}
+
+/// NB-86: the groups of the service account's token, or of the bootstrap certificate while its authority is there.
+fn with_its_groups(question: &Question<'_>) -> CheckResult {
+    let groups = &question.request.groups;
+    let own = question.config.bootstrap_users.iter().find(|u| u.to_string() == question.request.username);
+    let Some(user) = own else { return CheckResult::NotEvaluated("it is not by the bootstrap user") };
+    let of_namespace = format!("system:serviceaccounts:{}", user.namespace);
+    let have = || groups.iter().map(String::as_str);
+    if same_set(have(), [&*of_namespace, "system:serviceaccounts", "system:authenticated"]) {
+        return CheckResult::Passed("with a token".to_owned());
+    }
+    let is_by_certificate = same_set(have(), [&*of_namespace, "system:authenticated"]);
+    if is_by_certificate && question.cluster.has_bootstrap_ca {
+        return CheckResult::Passed("with the bootstrap certificate".to_owned());
+    }
+    let detail = if is_by_certificate {
+        "the groups are those of the bootstrap certificate, whose authority is not published".to_owned()
+    } else {
+        format!("the groups are {:?}", groups.iter().collect::<BTreeSet<_>>())
+    };
+    CheckResult::Failed(Failure::of(Reason::WrongRequesterGroups, detail))
+}
+
+/// NB-87.
+fn named(question: &Question<'_>) -> CheckResult {
+    let content = match content(question) {
+        Ok(content) => content,
+        Err(result) => return result,
+    };
+    match content.common_name.strip_prefix(NODE_USER_PREFIX) {
+        None => CheckResult::NotEvaluated("the common name is no node's"),
+        Some(name) if is_node_name(name) => CheckResult::Passed(name.to_owned()),
+        Some(name) => {
+            let detail = format!("{name:?} is not a lower-case DNS subdomain of at most 253 bytes");
+            CheckResult::Failed(Failure::of(Reason::BadNodeName, detail))
+        }
+    }
+}
+
+/// NB-88.
+fn unregistered(question: &Question<'_>) -> CheckResult {
+    match question.cluster.node {
+        Ok(None) => CheckResult::Passed(String::new()),
+        Ok(Some(node)) => {
+            let detail =
+                format!("there is a Node {:?}; its kubelet renews with its own certificate", node.name);
+            CheckResult::Failed(Failure::of(Reason::NodeAlreadyExists, detail))
+        }
+        Err(why) => CheckResult::Failed(Failure::of(Reason::NodeLookupFailed, why.to_owned())),
+    }
+}
+
+/// NB-89.
+fn has_machine(question: &Question<'_>) -> CheckResult {
+    match &question.machine {
+        Ok(machine) => CheckResult::Passed(machine.describe()),
+        Err(failure) if failure.reason == Reason::AmbiguousMachine => CheckResult::Passed(String::new()),
+        Err(failure) if failure.reason == Reason::NotEvaluated => {
+            CheckResult::NotEvaluated("the request names no node")
+        }
+        Err(failure) => CheckResult::Failed(failure.clone()),
+    }
+}
+
+/// NB-90.
+fn unambiguous(question: &Question<'_>) -> CheckResult {
+    match &question.machine {
+        Ok(_) => CheckResult::Passed(String::new()),
+        Err(failure) if failure.reason == Reason::AmbiguousMachine => CheckResult::Failed(failure.clone()),
+        Err(_) => NO_MACHINE,
+    }
+}
+
+const NO_MACHINE: CheckResult = CheckResult::NotEvaluated("there is not one Machine to look at");
+
+/// NB-91.
+fn unlinked(question: &Question<'_>) -> CheckResult {
+    let Ok(matched) = &question.machine else { return NO_MACHINE };
+    for machine in matched.machines() {
+        if let Some(node) = &machine.node_ref {
+            let detail = format!("Machine {machine} already is node {node:?}");
+            return CheckResult::Failed(Failure::of(Reason::MachineHasNode, detail));
+        }
+    }
+    CheckResult::Passed(String::new())
+}
+
+/// NB-92.
+fn live(question: &Question<'_>) -> CheckResult {
+    let Ok(matched) = &question.machine else { return NO_MACHINE };
+    for machine in matched.machines() {
+        let wrong = match (machine.is_deleting, machine.has_failed()) {
+            (true, _) => "is being deleted",
+            (false, true) => "has failed",
+            (false, false) => continue,
+        };
+        let detail = format!("Machine {machine} {wrong}");
+        return CheckResult::Failed(Failure::of(Reason::MachineNotLive, detail));
+    }
+    CheckResult::Passed(String::new())
+}
+
+/// NB-93: strictly after the Machine's creation less the skew, and strictly before its creation and the window. Both
+/// times are the API server's.
+fn in_time(question: &Question<'_>) -> CheckResult {
+    let Ok(matched) = &question.machine else { return NO_MACHINE };
+    let config = question.config;
+    let failed = |detail| CheckResult::Failed(Failure::of(Reason::OutsideMachineWindow, detail));
+    let Some(asked) = question.request.created else {
+        return failed("the request has no time of creation".to_owned());
+    };
+    for machine in matched.machines() {
+        let Some(created) = machine.created else {
+            return failed(format!("Machine {machine} has no time of creation"));
+        };
+        let after = nanoseconds(asked) - nanoseconds(created);
+        let detail = || format!("asked for at {asked}, Machine {machine} was created at {created}");
+        if after <= -config.machine_clock_skew || after >= config.window_of(machine) {
+            return failed(detail());
+        }
+    }
+    CheckResult::Passed(String::new())
+}
+
+fn nanoseconds(time: Instant) -> i128 {
+    i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds)
+}
+
+/// NB-94.
+fn ungranted(question: &Question<'_>) -> CheckResult {
+    let Ok(matched) = &question.machine else { return NO_MACHINE };
+    let content = match content(question) {
+        Ok(content) => content,
+        Err(result) => return result,
+    };
+    let cluster = question.cluster;
+    let Some(created) = matched.machines().filter_map(|machine| machine.created).min() else {
+        return NO_MACHINE;
+    };
+    match cluster.grants.barring(&content.common_name, &content.key_hash, created, cluster.now) {
+        None => CheckResult::Passed(String::new()),
+        Some(grant) => {
+            let at = grant.at.map_or_else(|| "an unknown time".to_owned(), |at| at.to_string());
+            let detail = format!("another key was approved for {} at {at}", grant.common_name);
+            CheckResult::Failed(Failure::of(Reason::IdentityAlreadyGranted, detail))
+        }
+    }
+}

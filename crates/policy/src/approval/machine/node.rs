@@ -1,0 +1,78 @@
+//! A Node as the approver sees it: that it is there, and where its kubelet listens.
+
+use serde::Deserialize;
+
+use super::object::{ObjectError, OwnedMeta};
+use crate::json;
+use crate::objects::decode::{List, or_default};
+use crate::objects::strict;
+
+/// A Node. What stands in its status the kubelet itself wrote: it says where to ask, and grants nothing (NB-118).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// The name.
+    pub name: String,
+    /// The addresses of type `InternalIP`, as written, in order.
+    pub internal_ips: Vec<String>,
+    /// The port of the kubelet; 0 when there is none.
+    pub kubelet_port: u16,
+}
+
+impl Node {
+    /// Reads a Node.
+    ///
+    /// # Errors
+    /// Not a JSON object, or a field that is read has a value of another type.
+    pub fn from_json(text: &str) -> Result<Self, ObjectError> {
+        json::check(text).map_err(|error| ObjectError(error.to_string()))?;
+        let view: View = strict::from_str(text).map_err(|error| ObjectError(error.to_string()))?;
+        let internal = |address: AddressView| (address.kind == "InternalIP").then_some(address.address);
+        let port = view.status.daemon_endpoints.kubelet_endpoint.port;
+        Ok(Self {
+            name: view.metadata.name,
+            internal_ips: view.status.addresses.0.into_iter().filter_map(internal).collect(),
+            kubelet_port: u16::try_from(port).unwrap_or(0),
+        })
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct View {
+    #[serde(deserialize_with = "or_default")]
+    metadata: OwnedMeta,
+    #[serde(deserialize_with = "or_default")]
+    status: Status,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    addresses: List<AddressView>,
+    #[serde(deserialize_with = "or_default")]
+    daemon_endpoints: DaemonEndpoints,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AddressView {
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    kind: String,
+    #[serde(deserialize_with = "or_default")]
+    address: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct DaemonEndpoints {
+    #[serde(deserialize_with = "or_default")]
+    kubelet_endpoint: Endpoint,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Endpoint {
+    // Written with a capital letter, unlike every other field.
+    #[serde(rename = "Port", deserialize_with = "or_default")]
+    port: i64,
+}

@@ -1,0 +1,429 @@
+//! Machine objects of both API families, read into one shape (NB-120, NB-123, NB-124).
+//!
+//! Only the fields that some rule reads are looked at; all others are passed over.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use crate::json;
+use crate::objects::decode::{List, Present, StringMap, or_default};
+use crate::objects::strict;
+use crate::time::Instant;
+
+/// The longest provider id that counts (NB-123). Bytes.
+const MAX_PROVIDER_ID: usize = 512;
+
+/// Which API a Machine comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MachineKind {
+    /// `machine.openshift.io/v1beta1`.
+    OpenShiftV1Beta1,
+    /// `cluster.x-k8s.io/v1beta1`.
+    ClusterV1Beta1,
+    /// `cluster.x-k8s.io/v1beta2`.
+    ClusterV1Beta2,
+}
+
+impl MachineKind {
+    /// Every API that is known.
+    pub const ALL: [Self; 3] = [Self::OpenShiftV1Beta1, Self::ClusterV1Beta1, Self::ClusterV1Beta2];
+
+    /// The API of an `apiVersion`; nothing when it is no API of Machines that is known.
+    pub fn of(api_version: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.api_version() == api_version)
+    }
+
+    /// The API group.
+    pub fn group(self) -> &'static str {
+        match self {
+            Self::OpenShiftV1Beta1 => "machine.openshift.io",
+            Self::ClusterV1Beta1 | Self::ClusterV1Beta2 => "cluster.x-k8s.io",
+        }
+    }
+
+    /// The version in its group.
+    pub fn version(self) -> &'static str {
+        match self {
+            Self::OpenShiftV1Beta1 | Self::ClusterV1Beta1 => "v1beta1",
+            Self::ClusterV1Beta2 => "v1beta2",
+        }
+    }
+
+    /// Group and version.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::OpenShiftV1Beta1 => "machine.openshift.io/v1beta1",
+            Self::ClusterV1Beta1 => "cluster.x-k8s.io/v1beta1",
+            Self::ClusterV1Beta2 => "cluster.x-k8s.io/v1beta2",
+        }
+    }
+}
+
+/// A Machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The API that it was read from.
+    pub kind: MachineKind,
+    /// The name.
+    pub name: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The unique id.
+    pub uid: String,
+    /// The labels.
+    pub labels: Vec<(String, String)>,
+    /// When it was created; without that it never matches (NB-126).
+    pub created: Option<Instant>,
+    /// Whether it is being deleted.
+    pub is_deleting: bool,
+    /// The cluster that it belongs to; empty where the API knows one cluster only.
+    pub cluster_name: String,
+    /// What the provider calls it; nothing when empty or longer than 512 bytes.
+    pub provider_id: Option<String>,
+    /// The node that it became.
+    pub node_ref: Option<String>,
+    /// The addresses, in order.
+    pub addresses: Vec<Address>,
+    /// The phase, as written.
+    pub phase: String,
+    /// Whether what it boots from is there.
+    pub is_bootstrapped: bool,
+    /// Whether the infrastructure is there.
+    pub has_infrastructure: bool,
+    /// Whether it works as a node.
+    pub is_ready: bool,
+}
+
+/// An address of a Machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// What kind of address.
+    pub kind: AddressKind,
+    /// The address, as written.
+    pub value: String,
+}
+
+/// The kind of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressKind {
+    /// A DNS name inside.
+    InternalDns,
+    /// A DNS name outside.
+    ExternalDns,
+    /// A host name.
+    Hostname,
+    /// An IP address inside.
+    InternalIp,
+    /// An IP address outside.
+    ExternalIp,
+    /// A kind that no rule reads.
+    Other,
+}
+
+/// A pool of machines without Machine objects of their own (NB-127).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MachinePool {
+    /// The name.
+    pub name: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The cluster that it belongs to.
+    pub cluster_name: String,
+    /// Whether it is being deleted.
+    pub is_deleting: bool,
+    /// The nodes that its members became.
+    pub node_refs: Vec<String>,
+    /// What the provider calls its members.
+    pub provider_ids: Vec<String>,
+}
+
+/// An object that says something about machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Member {
+    /// A Machine.
+    Machine(Box<Machine>),
+    /// A pool of machines.
+    Pool(MachinePool),
+}
+
+/// An object that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ObjectError(pub(super) String);
+
+impl Machine {
+    /// Reads a Machine of this API.
+    ///
+    /// # Errors
+    /// Not a JSON object, or a field that is read has a value of another type.
+    pub fn from_json(kind: MachineKind, text: &str) -> Result<Self, ObjectError> {
+        let view: View = decode(text)?;
+        Ok(view.into_machine(kind))
+    }
+
+    /// The values of the addresses of these kinds.
+    pub(super) fn values<'a>(&'a self, kinds: &'static [AddressKind]) -> impl Iterator<Item = &'a str> {
+        self.addresses.iter().filter(|address| kinds.contains(&address.kind)).map(|address| &*address.value)
+    }
+
+    /// Whether it failed for good (NB-92).
+    pub fn has_failed(&self) -> bool {
+        self.phase == "Failed"
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.kind.api_version(), self.namespace, self.name)
+    }
+}
+
+impl MachinePool {
+    /// Reads a MachinePool of `cluster.x-k8s.io`.
+    ///
+    /// # Errors
+    /// Not a JSON object, or a field that is read has a value of another type.
+    pub fn from_json(text: &str) -> Result<Self, ObjectError> {
+        let view: View = decode(text)?;
+        let node = |reference: NodeRef| (!reference.name.is_empty()).then_some(reference.name);
+        Ok(Self {
+            name: view.metadata.name,
+            namespace: view.metadata.namespace,
+            cluster_name: view.spec.cluster_name,
+            is_deleting: view.metadata.deletion_timestamp.is_some(),
+            node_refs: view.status.node_refs.0.into_iter().filter_map(node).collect(),
+            provider_ids: view.spec.provider_id_list.0,
+        })
+    }
+}
+
+/// Reads an object by its `apiVersion` and `kind`; nothing when it says nothing about machines.
+///
+/// # Errors
+/// Not a JSON object, or a field that is read has a value of another type.
+pub fn read(text: &str) -> Result<Option<Member>, ObjectError> {
+    let meta = json::type_meta(text).map_err(|error| ObjectError(error.to_string()))?;
+    let Some(kind) = meta.api_version.as_deref().and_then(MachineKind::of) else { return Ok(None) };
+    Ok(match meta.kind.as_deref() {
+        Some("Machine") => Some(Member::Machine(Box::new(Machine::from_json(kind, text)?))),
+        Some("MachinePool") if kind != MachineKind::OpenShiftV1Beta1 => {
+            Some(Member::Pool(MachinePool::from_json(text)?))
+        }
+        _ => None,
+    })
+}
+
+fn decode<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, ObjectError> {
+    json::check(text).map_err(|error| ObjectError(error.to_string()))?;
+    strict::from_str(text).map_err(|error| ObjectError(error.to_string()))
+}
+
+/// The metadata that the approver reads.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct OwnedMeta {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) name: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) namespace: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) uid: String,
+    #[serde(deserialize_with = "labels")]
+    pub(super) labels: Vec<(String, String)>,
+    #[serde(deserialize_with = "or_default")]
+    creation_timestamp: String,
+    pub(super) deletion_timestamp: Option<Present>,
+}
+
+impl OwnedMeta {
+    /// When the object was created; nothing when that is missing, unreadable, or the time that Go calls zero.
+    pub(super) fn created(&self) -> Option<Instant> {
+        Instant::parse(&self.creation_timestamp).ok().filter(|time| *time != Instant::ZERO)
+    }
+}
+
+fn labels<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, String)>, D::Error> {
+    let map = StringMap::deserialize(deserializer)?;
+    Ok(map.0.into_iter().map(|(key, value)| (key.0.into_owned(), value.0.into_owned())).collect())
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct View {
+    #[serde(deserialize_with = "or_default")]
+    metadata: OwnedMeta,
+    #[serde(deserialize_with = "or_default")]
+    spec: Spec,
+    #[serde(deserialize_with = "or_default")]
+    status: Status,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    #[serde(deserialize_with = "or_default")]
+    cluster_name: String,
+    #[serde(rename = "providerID", deserialize_with = "or_default")]
+    provider_id: String,
+    #[serde(rename = "providerIDList")]
+    provider_id_list: List<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    node_ref: Option<NodeRef>,
+    node_refs: List<NodeRef>,
+    addresses: List<AddressView>,
+    #[serde(deserialize_with = "or_default")]
+    phase: String,
+    conditions: List<ConditionView>,
+    #[serde(deserialize_with = "or_default")]
+    bootstrap_ready: bool,
+    #[serde(deserialize_with = "or_default")]
+    infrastructure_ready: bool,
+    #[serde(deserialize_with = "or_default")]
+    initialization: Initialization,
+    /// Conditions of the new style, in objects of v1beta1.
+    #[serde(deserialize_with = "or_default")]
+    v1beta2: Conditions,
+    #[serde(deserialize_with = "or_default")]
+    deprecated: Deprecated,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeRef {
+    #[serde(deserialize_with = "or_default")]
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AddressView {
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    kind: String,
+    #[serde(deserialize_with = "or_default")]
+    address: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ConditionView {
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    kind: String,
+    #[serde(deserialize_with = "or_default")]
+    status: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Initialization {
+    #[serde(deserialize_with = "or_default")]
+    bootstrap_data_secret_created: bool,
+    #[serde(deserialize_with = "or_default")]
+    infrastructure_provisioned: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Conditions {
+    conditions: List<ConditionView>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Deprecated {
+    /// Conditions of the old style, in objects of v1beta2.
+    #[serde(deserialize_with = "or_default")]
+    v1beta1: Conditions,
+}
+
+impl View {
+    fn into_machine(self, kind: MachineKind) -> Machine {
+        let Self { metadata, spec, status } = self;
+        let is_cluster_api = kind != MachineKind::OpenShiftV1Beta1;
+        let provider_id = Some(spec.provider_id).filter(|id| !id.is_empty() && id.len() <= MAX_PROVIDER_ID);
+        let (is_bootstrapped, has_infrastructure) = match kind {
+            MachineKind::OpenShiftV1Beta1 => (true, matches!(&*status.phase, "Provisioned" | "Running")),
+            MachineKind::ClusterV1Beta1 => (
+                status
+                    .condition(kind, "BootstrapReady", "BootstrapConfigReady")
+                    .unwrap_or(status.bootstrap_ready),
+                status
+                    .condition(kind, "InfrastructureReady", "InfrastructureReady")
+                    .unwrap_or(status.infrastructure_ready),
+            ),
+            MachineKind::ClusterV1Beta2 => (
+                status
+                    .condition(kind, "BootstrapReady", "BootstrapConfigReady")
+                    .unwrap_or(status.initialization.bootstrap_data_secret_created),
+                status
+                    .condition(kind, "InfrastructureReady", "InfrastructureReady")
+                    .unwrap_or(status.initialization.infrastructure_provisioned),
+            ),
+        };
+        let works = match kind {
+            MachineKind::OpenShiftV1Beta1 => status.phase == "Running",
+            MachineKind::ClusterV1Beta1 | MachineKind::ClusterV1Beta2 => {
+                let node = status.condition(kind, "NodeHealthy", "NodeReady");
+                provider_id.is_some()
+                    && (node == Some(true) || status.condition(kind, "Ready", "Ready") == Some(true))
+            }
+        };
+        // In v1beta2 a reference without a name is none; elsewhere it is one, to a node that cannot be.
+        let node_ref = status.node_ref.map(|reference| reference.name);
+        let node_ref = node_ref.filter(|name| kind != MachineKind::ClusterV1Beta2 || !name.is_empty());
+        Machine {
+            kind,
+            created: metadata.created(),
+            is_deleting: metadata.deletion_timestamp.is_some(),
+            name: metadata.name,
+            namespace: metadata.namespace,
+            uid: metadata.uid,
+            labels: metadata.labels,
+            cluster_name: if is_cluster_api { spec.cluster_name } else { String::new() },
+            provider_id,
+            is_ready: works && node_ref.is_some(),
+            node_ref,
+            addresses: status.addresses.0.into_iter().map(AddressView::into_address).collect(),
+            phase: status.phase,
+            is_bootstrapped,
+            has_infrastructure,
+        }
+    }
+}
+
+impl Status {
+    /// Whether a condition is true, by its name in the old and the new style; nothing when it is in neither. The style
+    /// that is native to the API wins (NB-124).
+    fn condition(&self, kind: MachineKind, old: &str, new: &str) -> Option<bool> {
+        let find = |conditions: &List<ConditionView>, name: &str| {
+            conditions
+                .iter()
+                .find(|condition| condition.kind == name)
+                .map(|condition| condition.status == "True")
+        };
+        match kind {
+            MachineKind::ClusterV1Beta2 => {
+                find(&self.conditions, new).or_else(|| find(&self.deprecated.v1beta1.conditions, old))
+            }
+            _ => find(&self.conditions, old).or_else(|| find(&self.v1beta2.conditions, new)),
+        }
+    }
+}
+
+impl AddressView {
+    fn into_address(self) -> Address {
+        let kind = match &*self.kind {
+            "InternalDNS" => AddressKind::InternalDns,
+            "ExternalDNS" => AddressKind::ExternalDns,
+            "Hostname" => AddressKind::Hostname,
+            "InternalIP" => AddressKind::InternalIp,
+            "ExternalIP" => AddressKind::ExternalIp,
+            _ => AddressKind::Other,
+        };
+        Address { kind, value: self.address }
+    }
+}

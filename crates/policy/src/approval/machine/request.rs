@@ -1,0 +1,228 @@
+//! A CertificateSigningRequest as the approver sees it.
+
+use std::net::IpAddr;
+
+use base64::Engine as _;
+use serde::Deserialize;
+
+use super::object::{ObjectError, OwnedMeta};
+use crate::identity::NODE_USER_PREFIX;
+use crate::json;
+use crate::objects::decode::{List, or_default};
+use crate::objects::strict;
+use crate::time::Instant;
+
+/// The reason in the condition of what this approver approved. Kept from the approver that clusters knew before.
+pub const APPROVED_REASON: &str = "NodeCSRApprove";
+
+/// A CertificateSigningRequest: what its object says, and what the request inside says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The object's name.
+    pub name: String,
+    /// The object's unique id.
+    pub uid: String,
+    /// When the API server created it; nothing when that cannot be read.
+    pub created: Option<Instant>,
+    /// Who shall sign.
+    pub signer_name: String,
+    /// Who asks, as the API server authenticated it.
+    pub username: String,
+    /// The groups of who asks.
+    pub groups: Vec<String>,
+    /// The usages that are asked for.
+    pub usages: Vec<String>,
+    /// The conditions.
+    pub conditions: Vec<Condition>,
+    /// Whether the certificate was issued.
+    pub has_certificate: bool,
+    /// What the PKCS#10 request says, or why it could not be read.
+    pub content: Result<Pkcs10, String>,
+}
+
+/// A condition of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// `Approved`, `Denied` or `Failed`.
+    pub kind: String,
+    /// A word that says why.
+    pub reason: String,
+    /// When it came about; nothing when that cannot be read.
+    pub since: Option<Instant>,
+}
+
+/// What a PKCS#10 request says. There is one only where the signature was verified with the key inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pkcs10 {
+    /// The common name; empty when there is none.
+    pub common_name: String,
+    /// The organizations, in order.
+    pub organizations: Vec<String>,
+    /// DNS names asked for.
+    pub dns: Vec<String>,
+    /// E-mail addresses asked for.
+    pub email: Vec<String>,
+    /// IP addresses asked for.
+    pub ip: Vec<IpAddr>,
+    /// URIs asked for.
+    pub uri: Vec<String>,
+    /// How many alternative names of other kinds are asked for.
+    pub other_names: usize,
+    /// The extensions that are asked for.
+    pub extensions: Vec<Extension>,
+    /// The key.
+    pub key: Key,
+    /// A hash of the public key, by which two keys are told apart.
+    pub key_hash: [u8; 32],
+    /// Whether the request is signed over a SHA-1 hash.
+    pub is_sha1: bool,
+    /// Whether anything but white space follows the first PEM block.
+    pub has_trailing_data: bool,
+}
+
+/// A requested extension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extension {
+    /// The object identifier, dotted.
+    pub oid: String,
+    /// For basic constraints: whether they ask for an authority, or cannot be read. False for all others.
+    pub is_ca: bool,
+}
+
+/// The kind of a public key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// RSA.
+    Rsa {
+        /// The size of the modulus.
+        bits: usize,
+    },
+    /// ECDSA on P-256.
+    P256,
+    /// ECDSA on P-384.
+    P384,
+    /// ECDSA on P-521.
+    P521,
+    /// Ed25519.
+    Ed25519,
+    /// Any other.
+    Other,
+}
+
+impl Key {
+    /// Whether the approver takes the key (NB-82).
+    pub fn is_sound(self) -> bool {
+        match self {
+            Self::Rsa { bits } => bits >= 2048,
+            Self::P256 | Self::P384 | Self::P521 | Self::Ed25519 => true,
+            Self::Other => false,
+        }
+    }
+}
+
+impl Request {
+    /// Reads a CertificateSigningRequest. The caller brings the reader of PKCS#10 in PEM, which must verify the
+    /// signature.
+    ///
+    /// # Errors
+    /// Not a JSON object, or a field that is read has a value of another type. A request inside that cannot be read is
+    /// no error: such an object is told apart by [`Request::content`].
+    pub fn from_json(
+        text: &str,
+        pkcs10: impl FnOnce(&[u8]) -> Result<Pkcs10, String>,
+    ) -> Result<Self, ObjectError> {
+        json::check(text).map_err(|error| ObjectError(error.to_string()))?;
+        let view: View = strict::from_str(text).map_err(|error| ObjectError(error.to_string()))?;
+        let content = base64::engine::general_purpose::STANDARD
+            .decode(&view.spec.request)
+            .map_err(|_| "spec.request is not base64".to_owned())
+            .and_then(|bytes| pkcs10(&bytes));
+        Ok(Self {
+            created: view.metadata.created(),
+            name: view.metadata.name,
+            uid: view.metadata.uid,
+            signer_name: view.spec.signer_name,
+            username: view.spec.username,
+            groups: view.spec.groups.0,
+            usages: view.spec.usages.0,
+            conditions: view.status.conditions.0.into_iter().map(ConditionView::into_condition).collect(),
+            has_certificate: !view.status.certificate.is_empty(),
+            content,
+        })
+    }
+
+    /// Whether nobody has decided it and nothing was issued (NB-52).
+    pub fn is_pending(&self) -> bool {
+        let is_decision =
+            |condition: &Condition| matches!(&*condition.kind, "Approved" | "Denied" | "Failed");
+        !self.has_certificate && !self.conditions.iter().any(is_decision)
+    }
+
+    /// The condition that approves it.
+    pub fn approval(&self) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.kind == "Approved")
+    }
+
+    /// The common name that is asked for; empty when the request cannot be read.
+    pub fn common_name(&self) -> &str {
+        self.content.as_ref().map_or("", |content| &content.common_name)
+    }
+
+    /// The name of the node that the certificate would be for; nothing when it would be for no node.
+    pub fn node_name(&self) -> Option<&str> {
+        self.common_name().strip_prefix(NODE_USER_PREFIX).filter(|name| !name.is_empty())
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct View {
+    #[serde(deserialize_with = "or_default")]
+    metadata: OwnedMeta,
+    #[serde(deserialize_with = "or_default")]
+    spec: Spec,
+    #[serde(deserialize_with = "or_default")]
+    status: Status,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    #[serde(deserialize_with = "or_default")]
+    request: String,
+    #[serde(deserialize_with = "or_default")]
+    signer_name: String,
+    #[serde(deserialize_with = "or_default")]
+    username: String,
+    groups: List<String>,
+    usages: List<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    conditions: List<ConditionView>,
+    #[serde(deserialize_with = "or_default")]
+    certificate: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ConditionView {
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    kind: String,
+    #[serde(deserialize_with = "or_default")]
+    reason: String,
+    #[serde(deserialize_with = "or_default")]
+    last_transition_time: String,
+    #[serde(deserialize_with = "or_default")]
+    last_update_time: String,
+}
+
+impl ConditionView {
+    fn into_condition(self) -> Condition {
+        let time = |text: &str| Instant::parse(text).ok();
+        let since = time(&self.last_transition_time).or_else(|| time(&self.last_update_time));
+        Condition { kind: self.kind, reason: self.reason, since }
+    }
+}
