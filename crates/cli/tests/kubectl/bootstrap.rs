@@ -44,7 +44,9 @@ fn done(served: &Served, words: &str) -> String {
 
 /// Who the holder of a kubeconfig is: name and groups, or what kubectl complains of.
 fn who(served: &Served, kubeconfig: &str) -> Result<(String, Vec<String>), String> {
-    let done = served.kubectl(&format!("--kubeconfig {kubeconfig} auth whoami -o json"));
+    // The port may be another one by now.
+    let done =
+        served.kubectl(&format!("--kubeconfig {kubeconfig} --server {} auth whoami -o json", served.url));
     if done.code != Some(0) {
         return Err(done.err);
     }
@@ -156,6 +158,41 @@ fn both_kinds_let_the_bootstrapper_in_until_they_are_revoked_nb_157() {
     assert_eq!(rows.len(), 2);
     assert_eq!((&rows[0]["revoked"], &rows[1]["revoked"]), (&json!(true), &json!(false)));
     assert!(rows[0]["notAfter"].as_str().unwrap().starts_with("20"));
+}
+
+#[test]
+fn whenever_the_server_dies_what_is_gone_is_revoked_nb_21_nb_157() {
+    let mut served = Served::start(&[]);
+    let map = "configmap -n openshift-config kubelet-bootstrap-kubeconfig";
+    for round in 0..8 {
+        let file = format!("{round}.kubeconfig");
+        done(&served, &format!("control-plane create --output {file}"));
+        assert_eq!(who(&served, &file).unwrap().0, USER);
+        let saved = served.ok(&format!("get {map} -o yaml"));
+        let kubeconfig = served.data().join("admin.kubeconfig");
+        let mut deleting = Command::new("kubectl")
+            .args(["delete", "--wait=false"])
+            .args(map.split(' '))
+            .env("KUBECONFIG", kubeconfig)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // Before, while and after it is done.
+        std::thread::sleep(std::time::Duration::from_millis(30 * round));
+        served = served.crash(&[]);
+        let _ = deleting.kill();
+        deleting.wait().unwrap();
+        if served.kubectl(&format!("get {map}")).code == Some(0) {
+            assert_eq!(who(&served, &file).unwrap().0, USER, "round {round}");
+            done(&served, "control-plane revoke");
+            served = served.crash(&[]);
+        }
+        assert!(who(&served, &file).unwrap_err().contains("Unauthorized"), "round {round}");
+        served.ok_with("create -f -", &saved);
+        assert!(who(&served, &file).unwrap_err().contains("Unauthorized"), "round {round}: put back");
+        served.ok(&format!("delete {map}"));
+    }
 }
 
 #[test]

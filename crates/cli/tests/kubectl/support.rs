@@ -58,6 +58,16 @@ impl Served {
         self
     }
 
+    /// Kills the server, which has no time to finish anything, and starts it again over the same directory.
+    pub(crate) fn crash(mut self, flags: &[&str]) -> Self {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        let (process, url) = spawn(&self.scratch, flags);
+        self.process = process;
+        self.url = url;
+        self
+    }
+
     fn terminate(&mut self) {
         let id = self.process.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
