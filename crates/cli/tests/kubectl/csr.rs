@@ -1,17 +1,8 @@
 //! Certificate requests through kubectl.
 
-use std::process::Command;
-
 use crate::support::Served;
 
 impl Served {
-    fn openssl(&self, words: &str) -> String {
-        let out =
-            Command::new("openssl").args(words.split(' ')).current_dir(self.scratch.path()).output().unwrap();
-        assert!(out.status.success(), "openssl {words}: {}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8(out.stdout).unwrap()
-    }
-
     /// Files a request, in the words of openssl and of the API.
     fn file(&self, name: &str, subject: &str, signer: &str, usages: &[&str], flags: &str) {
         self.openssl("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key");

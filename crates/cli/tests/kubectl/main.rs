@@ -9,6 +9,7 @@
     reason = "a test that cannot be set up must stop"
 )]
 
+mod attacks;
 mod bootstrap;
 mod changes;
 mod confinement;

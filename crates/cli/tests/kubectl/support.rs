@@ -74,6 +74,14 @@ impl Served {
         assert_eq!(self.process.wait().unwrap().code(), Some(0));
     }
 
+    /// Runs `openssl` in the scratch folder. The words are separated by single spaces.
+    pub(crate) fn openssl(&self, words: &str) -> String {
+        let out =
+            Command::new("openssl").args(words.split(' ')).current_dir(self.scratch.path()).output().unwrap();
+        assert!(out.status.success(), "openssl {words}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    }
+
     /// Types the commands of these programs on a page one after the other, in a folder: what the page shows is what happens.
     /// `first` is typed before each.
     pub(crate) fn types(&self, page: &str, programs: &[&str], folder: &Path, first: &str) {
