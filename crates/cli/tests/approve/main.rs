@@ -431,7 +431,7 @@ fn a_serving_certificate_is_approved_when_the_machine_has_its_names_nb_115_nb_11
 }
 
 #[test]
-fn machines_of_all_apis_count_where_the_nodes_are_nb_120_nb_159() {
+fn machines_of_both_api_families_count_where_the_nodes_are_nb_120() {
     let world = World::new();
     let config =
         world.scratch.write("approver.yaml", "machineAPIs: [machine.openshift.io, cluster.x-k8s.io]\n");
@@ -440,11 +440,7 @@ fn machines_of_all_apis_count_where_the_nodes_are_nb_120_nb_159() {
     command.arg("--leader-elect=false").arg("--config").arg(config).env("RUST_LOG", "info");
     let log = File::create(world.scratch.path().join("approve.log")).unwrap();
     let approver = Running(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
-    for (number, api) in
-        ["machine.openshift.io/v1beta1", "cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2"]
-            .iter()
-            .enumerate()
-    {
+    for (number, api) in ["machine.openshift.io/v1beta1", "cluster.x-k8s.io/v1beta2"].iter().enumerate() {
         let (node, csr) = (format!("worker-{number}"), format!("csr-{number}"));
         let path = format!("/apis/{api}/namespaces/default/machines");
         let mut machine =
