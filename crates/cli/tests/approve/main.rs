@@ -459,6 +459,27 @@ fn machines_of_both_api_families_count_where_the_nodes_are_nb_120() {
 }
 
 #[test]
+fn a_changed_configuration_counts_for_what_is_held_and_a_broken_one_does_not_nb_140_nb_60() {
+    let world = World::new();
+    let config = world.scratch.write("approver.yaml", "{}");
+    let approver = world.start(&["--leader-elect=false", "--config", config.to_str().unwrap()]);
+    world.ask("forged", "worker-0", &["system:nodes", "system:masters"]);
+    let denials = || {
+        let object = world.request("forged");
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().map(|c| format!("{} {}", c["type"], c["reason"])).collect::<Vec<_>>()
+    };
+    world.until("it is held", || world.decision("forged").is_some());
+    assert!(denials().is_empty());
+    world.scratch.write("approver.yaml", "denyMode: always");
+    world.until("it is told", || world.log().contains("ConfigInvalid"));
+    assert!(denials().is_empty());
+    world.scratch.write("approver.yaml", "denyMode: strict");
+    world.until("it is denied", || denials() == [r#""Denied" "NotKubeletClient""#]);
+    approver.stop();
+}
+
+#[test]
 fn it_survives_a_server_that_goes_and_comes_back() {
     let mut world = World::new();
     let approver = world.start(&["--leader-elect=false"]);

@@ -91,14 +91,18 @@ pub(super) async fn work(shared: Arc<Shared>, leadership: Option<Leadership>) {
     };
     loop {
         let wait = dispatch.start_due();
-        let clock = Arc::clone(&dispatch.shared.clock);
+        let shared = Arc::clone(&dispatch.shared);
         tokio::select! {
             Some(told) = news.recv() => dispatch.take(told),
             Some(done) = dispatch.running.join_next_with_id() => match done {
                 Ok((id, looked)) => dispatch.finish(id, looked),
                 Err(error) => dispatch.finish(error.id(), Looked::Failed(error.to_string())),
             },
-            () = clock.sleep(wait) => {}
+            () = shared.reconfigured.notified() => {
+                dispatch.is_dirty = true;
+                dispatch.hurry_all(|_| true);
+            }
+            () = shared.clock.sleep(wait) => {}
         }
     }
 }
