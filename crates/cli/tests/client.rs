@@ -59,6 +59,9 @@ async fn a_kubeconfig_leads_to_the_server_and_one_that_does_not_says_why() {
         ("users: [{name: a, user: {token: [sesame, sesame]}}]\n", "not a kubeconfig"),
         ("users:\n- name: a\n  user:\n    token: sesame\n   bad: sesame\n", "not a kubeconfig"),
         ("{", "not a kubeconfig"),
+        ("users: sesame\n", "not a kubeconfig"),
+        ("users: [{name: a, user: sesame}]\n", "not a kubeconfig"),
+        ("users: [{name: a, user: {exec: {provideClusterInfo: sesame}}}]\n", "not a kubeconfig"),
         ("current-context: a\ncontexts: [{name: a, context: {cluster: b, user: c}}]\n", "\"b\""),
         (
             "current-context: a\ncontexts: [{name: a, context: {cluster: b, user: c}}]\nclusters: [{name: b, cluster: {}}]\n",

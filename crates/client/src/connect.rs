@@ -401,7 +401,7 @@ pub(crate) fn read(paths: &[PathBuf], must_exist: bool) -> Result<Kubeconfig, Co
         read_file(path)?;
         let refuse = |why: String| ConnectError::Kubeconfig { origin: path.display().to_string(), why };
         let next = Kubeconfig::read_from(path)
-            .map_err(|e| refuse(format!("not a kubeconfig: {}", first_line(&describe(&e)))))?;
+            .map_err(|e| refuse(format!("not a kubeconfig{}", place(&describe(&e)))))?;
         merged = merged.merge(next).map_err(|e| refuse(describe(&e)))?;
     }
     Ok(merged)
@@ -411,8 +411,17 @@ fn read_file(path: &Path) -> Result<Vec<u8>, ConnectError> {
     fs::read(path).map_err(|e| ConnectError::File { path: path.to_owned(), why: e.to_string() })
 }
 
-fn first_line(text: &str) -> &str {
-    text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default()
+/// Where a reader of YAML says that it stopped. What it says of that place may be a secret.
+fn place(said: &str) -> String {
+    let number_after = |word: &str| -> Option<u64> {
+        let (_, rest) = said.split_once(word)?;
+        let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    };
+    match (number_after("line "), number_after("column ")) {
+        (Some(line), Some(column)) => format!(": it cannot be read from line {line} column {column} on"),
+        _ => ": it is not of the form of one".to_owned(),
+    }
 }
 
 /// The certificates of a PEM text.

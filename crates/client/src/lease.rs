@@ -9,7 +9,7 @@ mod election;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -90,19 +90,33 @@ pub enum Led<T> {
 #[derive(Clone)]
 pub struct Leadership {
     clock: Arc<dyn Clock>,
-    /// Until when by the clock, in milliseconds that it has been running.
-    until: Arc<AtomicU64>,
+    until: Arc<Until>,
+}
+
+/// Until when a lease is ours. Milliseconds; whichever comes first.
+#[derive(Default)]
+struct Until {
+    /// That the clock has been running.
+    running: AtomicU64,
+    /// Since 1970. The other one stands still while the machine sleeps.
+    date: AtomicU64,
 }
 
 impl Leadership {
     /// Whether nobody else can hold the lease yet. The work of one who has lost it is stopped; this is for the moments
     /// before that, and for machines that have been asleep.
     pub fn holds(&self) -> bool {
-        millis(self.clock.running()) < self.until.load(Ordering::Acquire)
+        millis(self.clock.running()) < self.until.running.load(Ordering::Acquire)
+            && millis(since_epoch(self.clock.now())) < self.until.date.load(Ordering::Acquire)
     }
 
-    fn hold_until(&self, until: Duration) {
-        self.until.store(millis(until), Ordering::Release);
+    fn hold_until(&self, running: Duration, date: SystemTime) {
+        self.until.running.store(millis(running), Ordering::Release);
+        self.until.date.store(millis(since_epoch(date)), Ordering::Release);
+    }
+
+    fn give_up(&self) {
+        self.hold_until(Duration::ZERO, SystemTime::UNIX_EPOCH);
     }
 }
 
@@ -110,6 +124,10 @@ impl std::fmt::Debug for Leadership {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Leadership").field("holds", &self.holds()).finish_non_exhaustive()
     }
+}
+
+fn since_epoch(date: SystemTime) -> Duration {
+    date.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 fn millis(time: Duration) -> u64 {
@@ -205,7 +223,7 @@ impl Contender {
                 }
                 lost = self.keep() => {
                     if lost.is_some() {
-                        self.leadership.hold_until(Duration::ZERO);
+                        self.leadership.give_up();
                         return lost;
                     }
                 }
@@ -254,7 +272,7 @@ impl Contender {
     async fn attempt(&mut self) -> Result<bool, CallError> {
         let resource = self.resource();
         // From before asking: what the server wrote down cannot be older.
-        let asked_at = self.clock.running();
+        let (asked_at, asked_on) = (self.clock.running(), self.clock.now());
         let found = match self.connection.get::<Value>(&resource, &self.config.name).await {
             Ok(found) => Some(found),
             Err(error) if error.is_not_found() => None,
@@ -280,7 +298,8 @@ impl Contender {
         match written {
             Ok(lease) => {
                 self.election.written(&lease, asked_at, self.clock.running());
-                self.leadership.hold_until(asked_at + self.config.lease_duration);
+                let lasts = self.config.lease_duration;
+                self.leadership.hold_until(asked_at + lasts, asked_on + lasts);
                 Ok(true)
             }
             // Somebody else was faster. Whether that cost us the lease is seen when it is read again.
@@ -291,7 +310,7 @@ impl Contender {
 
     /// Gives the lease away, if it is ours and that is wanted.
     async fn release(&mut self) {
-        self.leadership.hold_until(Duration::ZERO);
+        self.leadership.give_up();
         if !self.config.release_on_exit {
             return;
         }
@@ -327,4 +346,49 @@ fn with_spec(mut lease: Value, spec: Value) -> Value {
         }
     }
     lease
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Sleep;
+    use std::sync::Mutex;
+
+    /// What the clock shows: for how long it has been running, and the date.
+    struct Shown(Mutex<(Duration, SystemTime)>);
+
+    impl Clock for Shown {
+        fn now(&self) -> SystemTime {
+            self.0.lock().unwrap().1
+        }
+
+        fn running(&self) -> Duration {
+            self.0.lock().unwrap().0
+        }
+
+        fn sleep(&self, _: Duration) -> Sleep<'_> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[test]
+    fn who_has_been_asleep_or_is_late_does_not_hold_the_lease() {
+        let (second, date) = (Duration::from_secs(1), SystemTime::now());
+        let clock = Arc::new(Shown(Mutex::new((second, date))));
+        let leadership = Leadership { clock: clock.clone(), until: Arc::default() };
+        assert!(!leadership.holds(), "not before it is ours");
+        leadership.hold_until(second * 16, date + second * 15);
+        for (running, on, holds) in [
+            (second * 15, date + second * 14, true),
+            (second * 16, date + second * 14, false),
+            (second * 2, date + second * 3600, false),
+            (second * 16, date - second * 3600, false),
+        ] {
+            *clock.0.lock().unwrap() = (running, on);
+            assert_eq!(leadership.holds(), holds, "{running:?}");
+        }
+        *clock.0.lock().unwrap() = (second, date);
+        leadership.give_up();
+        assert!(!leadership.holds());
+    }
 }

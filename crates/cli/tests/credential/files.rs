@@ -94,11 +94,11 @@ fn links_that_others_have_put_there_lead_nowhere() {
     assert_eq!(cluster.requests().len(), 0);
     // Where the kubeconfig is written, and where the next pairs will be.
     symlink(&victim, cluster.path("node.kubeconfig.new")).unwrap();
+    symlink(&victim, pki.join("kubelet-client.pem.new")).unwrap();
     let now: i64 = tool("date", &["+%s"]).trim().parse().unwrap();
     for second in 0..30 {
         let date = tool("date", &["-u", "-d", &format!("@{}", now + second), "+%Y-%m-%d-%H-%M-%S"]);
         let pair = format!("kubelet-client-{}.pem", date.trim());
-        symlink(&victim, pki.join(format!("{pair}.new"))).unwrap();
         symlink(&victim, pki.join(pair)).unwrap();
     }
     let _signer = Signer::start(&cluster);

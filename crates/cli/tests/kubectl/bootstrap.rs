@@ -11,8 +11,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use portcullis_pki::cert::KnownAuthority;
 use portcullis_pki::{KeyPair, pem, sha256};
-use portcullis_testkit::pages::{self, Example};
-use portcullis_testkit::recorded::repository;
 use portcullis_testkit::webhook::{Reply, WebhookService};
 use serde_json::{Value, json};
 
@@ -46,7 +44,9 @@ fn done(served: &Served, words: &str) -> String {
 
 /// Who the holder of a kubeconfig is: name and groups, or what kubectl complains of.
 fn who(served: &Served, kubeconfig: &str) -> Result<(String, Vec<String>), String> {
-    let done = served.kubectl(&format!("--kubeconfig {kubeconfig} auth whoami -o json"));
+    // The port may be another one by now.
+    let done =
+        served.kubectl(&format!("--kubeconfig {kubeconfig} --server {} auth whoami -o json", served.url));
     if done.code != Some(0) {
         return Err(done.err);
     }
@@ -63,32 +63,8 @@ fn listed(served: &Served) -> Vec<Value> {
 #[test]
 fn the_page_on_bootstrap_credentials_shows_what_happens() {
     let served = Served::start(&[]);
-    let page = repository().join("docs/bootstrap.md");
-    let mut examples = pages::examples(&page, "kubectl");
-    examples.extend(pages::examples(&page, "portcullis"));
-    examples.sort_by_key(|example| example.line);
-    assert!(examples.len() > 12);
-    let program = Path::new(env!("CARGO_BIN_EXE_portcullis")).parent().unwrap();
-    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     fs::copy(served.data().join("ca.crt"), served.scratch.path().join("ca.crt")).unwrap();
-    for Example { file, line, command, expected } in examples {
-        let out = Command::new("bash")
-            .args(["-c", &format!("{{ {command}\n}} 2>&1")])
-            .current_dir(served.scratch.path())
-            .env("KUBECONFIG", served.data().join("admin.kubeconfig"))
-            .env("HOME", served.scratch.path())
-            .env("PATH", &path)
-            .output()
-            .unwrap();
-        let printed: Vec<String> =
-            String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect();
-        assert!(
-            pages::fits(&expected, &printed),
-            "{file}:{line}: {command}\nsays:\n{}\nprints:\n{}",
-            expected.join("\n"),
-            printed.join("\n")
-        );
-    }
+    served.types("docs/bootstrap.md", &["kubectl", "portcullis"], served.scratch.path(), "");
 }
 
 /// Every file below a folder.
@@ -182,6 +158,41 @@ fn both_kinds_let_the_bootstrapper_in_until_they_are_revoked_nb_157() {
     assert_eq!(rows.len(), 2);
     assert_eq!((&rows[0]["revoked"], &rows[1]["revoked"]), (&json!(true), &json!(false)));
     assert!(rows[0]["notAfter"].as_str().unwrap().starts_with("20"));
+}
+
+#[test]
+fn whenever_the_server_dies_what_is_gone_is_revoked_nb_21_nb_157() {
+    let mut served = Served::start(&[]);
+    let map = "configmap -n openshift-config kubelet-bootstrap-kubeconfig";
+    for round in 0..8 {
+        let file = format!("{round}.kubeconfig");
+        done(&served, &format!("control-plane create --output {file}"));
+        assert_eq!(who(&served, &file).unwrap().0, USER);
+        let saved = served.ok(&format!("get {map} -o yaml"));
+        let kubeconfig = served.data().join("admin.kubeconfig");
+        let mut deleting = Command::new("kubectl")
+            .args(["delete", "--wait=false"])
+            .args(map.split(' '))
+            .env("KUBECONFIG", kubeconfig)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // Before, while and after it is done.
+        std::thread::sleep(std::time::Duration::from_millis(30 * round));
+        served = served.crash(&[]);
+        let _ = deleting.kill();
+        deleting.wait().unwrap();
+        if served.kubectl(&format!("get {map}")).code == Some(0) {
+            assert_eq!(who(&served, &file).unwrap().0, USER, "round {round}");
+            done(&served, "control-plane revoke");
+            served = served.crash(&[]);
+        }
+        assert!(who(&served, &file).unwrap_err().contains("Unauthorized"), "round {round}");
+        served.ok_with("create -f -", &saved);
+        assert!(who(&served, &file).unwrap_err().contains("Unauthorized"), "round {round}: put back");
+        served.ok(&format!("delete {map}"));
+    }
 }
 
 #[test]

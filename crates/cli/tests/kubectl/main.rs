@@ -13,6 +13,7 @@ mod bootstrap;
 mod changes;
 mod confinement;
 mod csr;
+mod identity;
 mod old_manifests;
 mod reading;
 mod support;

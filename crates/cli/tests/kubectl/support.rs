@@ -1,9 +1,10 @@
 //! A started server and the kubectl on PATH.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use portcullis_testkit::pages::{self, Example};
 use portcullis_testkit::recorded::repository;
 use portcullis_testkit::scratch::Scratch;
 use serde_json::Value;
@@ -57,10 +58,50 @@ impl Served {
         self
     }
 
+    /// Kills the server, which has no time to finish anything, and starts it again over the same directory.
+    pub(crate) fn crash(mut self, flags: &[&str]) -> Self {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        let (process, url) = spawn(&self.scratch, flags);
+        self.process = process;
+        self.url = url;
+        self
+    }
+
     fn terminate(&mut self) {
         let id = self.process.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
         assert_eq!(self.process.wait().unwrap().code(), Some(0));
+    }
+
+    /// Types the commands of these programs on a page one after the other, in a folder: what the page shows is what happens.
+    /// `first` is typed before each.
+    pub(crate) fn types(&self, page: &str, programs: &[&str], folder: &Path, first: &str) {
+        let page = repository().join(page);
+        let mut examples: Vec<Example> =
+            programs.iter().flat_map(|program| pages::examples(&page, program)).collect();
+        examples.sort_by_key(|example| example.line);
+        assert!(examples.len() > 12);
+        let program = Path::new(env!("CARGO_BIN_EXE_portcullis")).parent().unwrap();
+        let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+        for Example { file, line, command, expected } in examples {
+            let out = Command::new("bash")
+                .args(["-c", &format!("{first}\n{{ {command}\n}} 2>&1")])
+                .current_dir(folder)
+                .env("KUBECONFIG", self.data().join("admin.kubeconfig"))
+                .env("HOME", self.scratch.path())
+                .env("PATH", &path)
+                .output()
+                .unwrap();
+            let printed: Vec<String> =
+                String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect();
+            assert!(
+                pages::fits(&expected, &printed),
+                "{file}:{line}: {command}\nsays:\n{}\nprints:\n{}",
+                expected.join("\n"),
+                printed.join("\n")
+            );
+        }
     }
 
     /// Runs `kubectl` with the words of a shell's line.

@@ -50,27 +50,26 @@ pub(super) fn make_dir(dir: &Path) -> Result<(), FileError> {
 
 /// Writes a file in the place of what was there, for its owner alone. A link there is replaced, not followed.
 pub(super) fn write_private(path: &Path, text: &[u8]) -> Result<(), FileError> {
-    let temporary = temporary(path);
+    write_private_by(path, &path.with_added_extension("new"), text)
+}
+
+/// The same by way of a file beside it, which a process that was killed may have left there. One process writes at a time.
+pub(super) fn write_private_by(path: &Path, temporary: &Path, text: &[u8]) -> Result<(), FileError> {
     let attempt = || {
-        remove_if_there(&temporary)?;
+        remove_if_there(temporary)?;
         // Whatever the umask is: not more than this, and then exactly this.
-        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temporary)?;
+        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(temporary)?;
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
         file.write_all(text)?;
         file.sync_all()?;
-        fs::rename(&temporary, path)?;
+        fs::rename(temporary, path)?;
         sync_dir(path)
     };
     attempt().map_err(|source| {
         // It holds a secret, and nobody will look for it. Failing to remove it changes nothing about the failure.
-        let _ = fs::remove_file(&temporary);
+        let _ = fs::remove_file(temporary);
         FileError { verb: "write", path: path.to_owned(), source }
     })
-}
-
-/// The name of a file that is being written. One process writes at a time.
-fn temporary(path: &Path) -> PathBuf {
-    path.with_added_extension("new")
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {

@@ -13,7 +13,9 @@ use jiff::Timestamp;
 use portcullis_pki::pair::PairError;
 use portcullis_pki::{KeyPair, Pair};
 
-use super::files::{FileError, Lock, LockError, failed, make_dir, read, read_private, remove, write_private};
+use super::files::{
+    FileError, Lock, LockError, failed, make_dir, read, read_private, remove, write_private, write_private_by,
+};
 
 /// A store that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -178,7 +180,9 @@ impl Store {
         let date = Timestamp::try_from(now).unwrap_or_default().strftime("%Y-%m-%d-%H-%M-%S").to_string();
         let path = self.dir.join(format!("{}-{date}.pem", self.prefix));
         let text = format!("{}{}", new.certificates_pem(), new.key().to_pem());
-        write_private(&path, text.as_bytes())?;
+        // Always the same name beside it: keys that were half written do not gather.
+        let temporary = self.dir.join(format!("{}.pem.new", self.prefix));
+        write_private_by(&path, &temporary, text.as_bytes())?;
         let back = read(&path)?.unwrap_or_default();
         pair(&path, &back, &back)?;
         Ok(path)
