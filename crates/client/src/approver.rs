@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use portcullis_policy::approval::machine::{Config, Grant, Grants, Request, Verdict};
+use tokio::sync::Notify;
 
 use crate::clock::{Clock, SystemClock};
 use crate::connect::Connection;
@@ -95,6 +96,8 @@ struct Shared {
     /// When requests were denied, by the clock that runs.
     denials: Mutex<VecDeque<Duration>>,
     is_ready: AtomicBool,
+    /// Told when it decides by another configuration.
+    reconfigured: Notify,
 }
 
 impl std::fmt::Debug for Approver {
@@ -121,13 +124,16 @@ impl Approver {
                 told: Mutex::default(),
                 denials: Mutex::default(),
                 is_ready: AtomicBool::new(false),
+                reconfigured: Notify::new(),
             }),
         }
     }
 
-    /// Decides by another configuration from now on. Which Machines are watched stays as it was.
+    /// Decides by another configuration from now on, also on what was held. Which Machines are watched stays as it was:
+    /// all that are configured are read for each decision.
     pub fn reconfigure(&self, config: Config) {
         self.shared.config.store(Arc::new(config));
+        self.shared.reconfigured.notify_one();
     }
 
     /// Whether it has seen what there is, and decides.

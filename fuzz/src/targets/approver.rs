@@ -1,8 +1,8 @@
 //! What the machine approver reads: its configuration, and Machines that others write.
 
 use portcullis_policy::approval::machine::{
-    Cluster, Config, Current, Grants, Key, Limits, Member, Network, Outcome, Pkcs10, Request, SignerPath,
-    evaluate, read,
+    Cluster, Config, Current, Grants, Key, Limits, Member, Network, Node, Outcome, Pkcs10, Request,
+    SignerPath, evaluate, read,
 };
 use portcullis_policy::time::Instant;
 
@@ -86,6 +86,8 @@ pub(super) fn config(input: &[u8]) -> bool {
 /// No damage to a Machine has a node approved that it does not name, or that it does not wait for.
 pub(super) fn machine(input: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(input) else { return false };
+    // Whatever the object is, reading it as another kind stops nothing.
+    let _ = (Node::from_json(text), Request::from_json(text, |_| Err("not looked at".to_owned())));
     let Ok(Some(member)) = read(text) else { return false };
     let (machines, pools) = match member {
         Member::Machine(machine) => (vec![*machine], vec![]),

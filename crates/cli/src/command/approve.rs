@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::limit_flags::duration;
 
 /// How often the configuration is looked at for changes.
-const CONFIG_INTERVAL: Duration = Duration::from_secs(10);
+const CONFIG_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Approve certificate requests of kubelets that stand for a Machine
 ///

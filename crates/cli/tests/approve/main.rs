@@ -431,6 +431,55 @@ fn a_serving_certificate_is_approved_when_the_machine_has_its_names_nb_115_nb_11
 }
 
 #[test]
+fn machines_of_both_api_families_count_where_the_nodes_are_nb_120() {
+    let world = World::new();
+    let config =
+        world.scratch.write("approver.yaml", "machineAPIs: [machine.openshift.io, cluster.x-k8s.io]\n");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    command.arg("approve").arg("--kubeconfig").arg(world.data().join("admin.kubeconfig"));
+    command.arg("--leader-elect=false").arg("--config").arg(config).env("RUST_LOG", "info");
+    let log = File::create(world.scratch.path().join("approve.log")).unwrap();
+    let approver = Running(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
+    for (number, api) in ["machine.openshift.io/v1beta1", "cluster.x-k8s.io/v1beta2"].iter().enumerate() {
+        let (node, csr) = (format!("worker-{number}"), format!("csr-{number}"));
+        let path = format!("/apis/{api}/namespaces/default/machines");
+        let mut machine =
+            json!({"apiVersion": api, "kind": "Machine", "metadata": {"name": node}, "spec": {}});
+        if *api != "machine.openshift.io/v1beta1" {
+            machine["spec"] = json!({"clusterName": "mine", "bootstrap": {}, "infrastructureRef": {}});
+        }
+        let mut created = world.admin().must(201, "POST", &path, Some(&machine));
+        world.ask(&csr, &node, &["system:nodes"]);
+        world.until("it waits", || world.decision(&csr) == Some(("MachineNotFound".into(), "NB-89".into())));
+        created["status"] = json!({"addresses": [{"type": "InternalDNS", "address": node}]});
+        world.admin().must(200, "PUT", &format!("{path}/{node}/status"), Some(&created));
+        world.until("it is approved", || world.approvals(&csr) == ["NodeCSRApprove"]);
+    }
+    approver.stop();
+}
+
+#[test]
+fn a_changed_configuration_counts_for_what_is_held_and_a_broken_one_does_not_nb_140_nb_60() {
+    let world = World::new();
+    let config = world.scratch.write("approver.yaml", "{}");
+    let approver = world.start(&["--leader-elect=false", "--config", config.to_str().unwrap()]);
+    world.ask("forged", "worker-0", &["system:nodes", "system:masters"]);
+    let denials = || {
+        let object = world.request("forged");
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().map(|c| format!("{} {}", c["type"], c["reason"])).collect::<Vec<_>>()
+    };
+    world.until("it is held", || world.decision("forged").is_some());
+    assert!(denials().is_empty());
+    world.scratch.write("approver.yaml", "denyMode: always");
+    world.until("it is told", || world.log().contains("ConfigInvalid"));
+    assert!(denials().is_empty());
+    world.scratch.write("approver.yaml", "denyMode: strict");
+    world.until("it is denied", || denials() == [r#""Denied" "NotKubeletClient""#]);
+    approver.stop();
+}
+
+#[test]
 fn it_survives_a_server_that_goes_and_comes_back() {
     let mut world = World::new();
     let approver = world.start(&["--leader-elect=false"]);

@@ -22,6 +22,8 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// The longest wait for what comes soon, and for everything else (NB-63).
 const SOON: Duration = Duration::from_secs(15);
 const LATE: Duration = Duration::from_secs(60);
+/// The wait for what is told when it comes: that a limit is no longer exceeded, or a newer request is gone.
+const LAST: Duration = Duration::from_secs(600);
 /// For how long a count of the requests is good enough while they keep changing.
 const COUNT_AGE: Duration = Duration::from_millis(250);
 /// How often a limit that is exceeded is told (NB-72).
@@ -89,14 +91,18 @@ pub(super) async fn work(shared: Arc<Shared>, leadership: Option<Leadership>) {
     };
     loop {
         let wait = dispatch.start_due();
-        let clock = Arc::clone(&dispatch.shared.clock);
+        let shared = Arc::clone(&dispatch.shared);
         tokio::select! {
             Some(told) = news.recv() => dispatch.take(told),
             Some(done) = dispatch.running.join_next_with_id() => match done {
                 Ok((id, looked)) => dispatch.finish(id, looked),
                 Err(error) => dispatch.finish(error.id(), Looked::Failed(error.to_string())),
             },
-            () = clock.sleep(wait) => {}
+            () = shared.reconfigured.notified() => {
+                dispatch.is_dirty = true;
+                dispatch.hurry_all(|_| true);
+            }
+            () = shared.clock.sleep(wait) => {}
         }
     }
 }
@@ -166,12 +172,23 @@ impl Dispatch {
     }
 
     fn drop_request(&mut self, name: &str) {
-        if let Some(gone) = self.requests.remove(name) {
-            self.shared.forget(&gone.request.uid);
-            if let Some(due) = gone.due {
-                self.queue.remove(&(due, name.to_owned()));
-            }
+        let Some(gone) = self.requests.remove(name) else { return };
+        self.shared.forget(&gone.request.uid);
+        if let Some(due) = gone.due {
+            self.queue.remove(&(due, name.to_owned()));
         }
+        // NB-75: what it superseded may be the newest now.
+        let common_name = gone.request.common_name();
+        if gone.request.is_pending() && !common_name.is_empty() {
+            self.hurry_all(|request| request.common_name() == common_name);
+        }
+    }
+
+    /// Looks at some requests as soon as it can be.
+    fn hurry_all(&mut self, which: impl Fn(&Request) -> bool) {
+        let names: Vec<String> =
+            self.requests.values().filter(|p| which(&p.request)).map(|p| p.request.name.clone()).collect();
+        names.iter().for_each(|name| self.hurry(name));
     }
 
     /// Looks at a request as soon as it can be, if it is to be looked at at all.
@@ -227,10 +244,7 @@ impl Dispatch {
             .map(|address| address.value.trim_end_matches('.').to_ascii_lowercase())
             .chain(machine.node_ref.clone())
             .collect();
-        let is_its = |pending: &Pending| pending.request.node_name().is_some_and(|name| names.contains(name));
-        let woken: Vec<String> =
-            self.requests.values().filter(|p| is_its(p)).map(|p| p.request.name.clone()).collect();
-        woken.iter().for_each(|name| self.hurry(name));
+        self.hurry_all(|request| request.node_name().is_some_and(|name| names.contains(name)));
     }
 
     fn see(&mut self, kind: Kind, namespace: &str, name: &str) {
@@ -298,6 +312,7 @@ impl Dispatch {
         (self.is_dirty, self.counted_at) = (false, Some(now));
         let machines: Vec<Machine> = self.machines.values().flat_map(|of| of.values().cloned()).collect();
         let config = self.shared.config.load_full();
+        let before = self.limits.tripped();
         self.limits = Arc::new(Limits::of(
             self.requests.values().map(|pending| &pending.request),
             &machines,
@@ -307,6 +322,9 @@ impl Dispatch {
             facts::instant(self.shared.clock.now()),
         ));
         self.shared.metrics.waiting(&self.limits);
+        if before != Tripped::No && self.limits.tripped() == Tripped::No {
+            self.hurry_all(|_| true);
+        }
         let is_told = self.told_at.is_some_and(|at| now.saturating_sub(at) < TELL_EVERY);
         if self.limits.tripped() != Tripped::No && !is_told {
             self.told_at = Some(now);
@@ -352,15 +370,14 @@ fn wait_after(verdict: &Verdict, tries: u32, chance: f64) -> Option<Duration> {
         // What holds these is another object, whose going nobody tells.
         (
             Outcome::Hold,
-            Reason::PendingLimit
-            | Reason::Superseded
-            | Reason::NodeAlreadyExists
+            Reason::NodeAlreadyExists
             | Reason::MachineHasNode
             | Reason::AmbiguousMachine
             | Reason::IdentityAlreadyGranted
             | Reason::ClientApprovalDisabled
             | Reason::WrongRequesterGroups,
         ) => Some(backoff(u32::MAX, LATE, chance)),
+        (Outcome::Hold, Reason::PendingLimit | Reason::Superseded) => Some(backoff(u32::MAX, LAST, chance)),
         _ => None,
     }
 }

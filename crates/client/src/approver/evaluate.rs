@@ -121,9 +121,11 @@ async fn decide(shared: &Shared, request: &Request, path: SignerPath, limits: &L
         async { lookup::machines(&shared.management, &config).await.map_err(|error| error.to_string()) },
         lookup::node(&shared.workload, node),
     );
+    // Who shows a token is in this group, and needs no authority of certificates (NB-86).
+    let has_token = request.groups.iter().any(|group| group == "system:serviceaccounts");
     found.has_bootstrap_ca = match path {
-        SignerPath::Client => lookup::has_bootstrap_ca(&shared.workload, &config).await,
-        SignerPath::Serving => false,
+        SignerPath::Client if !has_token => lookup::has_bootstrap_ca(&shared.workload, &config).await,
+        SignerPath::Client | SignerPath::Serving => false,
     };
     let evaluation = evaluate_with(shared, request, path, limits, &found);
     let needs_certificate = path == SignerPath::Serving && evaluation.verdict.outcome == Outcome::Retry;

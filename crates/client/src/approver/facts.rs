@@ -73,3 +73,110 @@ pub fn instant(time: SystemTime) -> Instant {
 pub(super) fn since(time: Instant, now: Instant) -> Duration {
     Duration::from_secs(u64::try_from(now.seconds.saturating_sub(time.seconds)).unwrap_or(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use portcullis_testkit::scratch::Scratch;
+
+    use super::*;
+
+    /// A request that OpenSSL makes, with these further arguments.
+    fn made(arguments: &[&str]) -> Vec<u8> {
+        let scratch = Scratch::new();
+        let mut command = Command::new("openssl");
+        command.args([
+            "req",
+            "-new",
+            "-nodes",
+            "-subj",
+            "/O=system:nodes/CN=system:node:worker-0",
+            "-keyout",
+        ]);
+        let output = command.arg(scratch.path().join("key")).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+
+    const P256: [&str; 4] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
+
+    #[test]
+    fn requests_of_openssl_are_read_with_their_keys_nb_82() {
+        for (arguments, key) in [
+            (&P256[..], Key::P256),
+            (&["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:secp384r1"], Key::P384),
+            (&["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:secp521r1"], Key::P521),
+            (&["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:secp224r1"], Key::Other),
+            (&["-newkey", "ed25519"], Key::Ed25519),
+            (&["-newkey", "rsa:2048"], Key::Rsa { bits: 2048 }),
+            (&["-newkey", "rsa:1024"], Key::Rsa { bits: 1024 }),
+        ] {
+            let found = pkcs10(&made(arguments)).unwrap();
+            assert_eq!(found.key, key, "{arguments:?}");
+            assert_eq!(found.common_name, "system:node:worker-0");
+            assert_eq!(found.organizations, ["system:nodes"]);
+            assert!(!found.is_sha1 && !found.has_trailing_data);
+        }
+        assert!(pkcs10(&made(&["-newkey", "rsa:2048", "-sha1"])).unwrap().is_sha1);
+    }
+
+    #[test]
+    fn two_keys_have_two_hashes_and_one_key_has_one_nb_94() {
+        let (one, two) = (made(&P256), made(&P256));
+        assert_ne!(pkcs10(&one).unwrap().key_hash, pkcs10(&two).unwrap().key_hash);
+        assert_eq!(pkcs10(&one).unwrap().key_hash, pkcs10(&one).unwrap().key_hash);
+    }
+
+    #[test]
+    fn names_and_extensions_of_every_kind_are_seen_nb_83_nb_107_nb_108() {
+        let with = |extension: &str| pkcs10(&made(&[&P256[..], &["-addext", extension]].concat())).unwrap();
+        let names = with("subjectAltName=DNS:a,DNS:b,IP:10.0.0.1,IP:fd00::1,email:a@b,URI:spiffe://a/b");
+        assert_eq!((names.dns.len(), names.ip.len(), names.email.len(), names.uri.len()), (2, 2, 1, 1));
+        assert_eq!(names.other_names, 0);
+        assert!(names.extensions.iter().any(|e| e.oid == "2.5.29.17"));
+        assert_eq!(with("subjectAltName=otherName:1.2.3.4;UTF8:worker-1").other_names, 1);
+        assert_eq!(with("subjectAltName=RID:1.2.3.4,DNS:a").other_names, 1);
+        let constraints = |text: &str| {
+            let found = with(text);
+            found.extensions.iter().find(|e| e.oid == "2.5.29.19").unwrap().is_ca
+        };
+        assert!(constraints("basicConstraints=critical,CA:TRUE"));
+        assert!(!constraints("basicConstraints=CA:FALSE"));
+    }
+
+    #[test]
+    fn what_is_not_one_sound_request_is_told_nb_82_t20() {
+        let good = made(&P256);
+        let mut trailing = good.clone();
+        trailing.extend_from_slice(&made(&P256));
+        assert!(pkcs10(&trailing).unwrap().has_trailing_data);
+        let mut spaced = good.clone();
+        spaced.extend_from_slice(b"\n \t\n");
+        assert!(!pkcs10(&spaced).unwrap().has_trailing_data);
+        let text = String::from_utf8(good.clone()).unwrap();
+        let relabelled = text.replace("CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST");
+        for damaged in ["", "no PEM", &relabelled] {
+            assert!(pkcs10(damaged.as_bytes()).is_err(), "{damaged}");
+        }
+        // Another name under the old signature.
+        let der = portcullis_pki::pem::first(&good).unwrap().der;
+        let at = der.windows(8).position(|piece| piece == b"worker-0").unwrap();
+        let mut changed = der;
+        changed[at + 7] = b'1';
+        let changed = portcullis_pki::pem::encode("CERTIFICATE REQUEST", &changed);
+        assert!(pkcs10(changed.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn moments_before_and_after_1970_are_instants() {
+        assert_eq!(
+            instant(SystemTime::UNIX_EPOCH + Duration::from_millis(1500)).to_string(),
+            "1970-01-01T00:00:01Z"
+        );
+        assert_eq!(
+            instant(SystemTime::UNIX_EPOCH - Duration::from_secs(1)).to_string(),
+            "1969-12-31T23:59:59Z"
+        );
+    }
+}

@@ -145,7 +145,7 @@ impl Step {
 }
 
 /// Evaluates a request (sections 4 and 5): every check in its order, whether or not one before has failed, as far as it
-/// can be carried out. Whether the request is to be looked at at all says [`super::intake`].
+/// can be carried out. Whether the request is to be looked at at all says [`intake()`](super::intake()).
 pub fn evaluate(request: &Request, path: SignerPath, cluster: &Cluster<'_>, config: &Config) -> Evaluation {
     let no_name = || Failure::of(Reason::NotEvaluated, "the request names no node".to_owned());
     let machine = match request.node_name().filter(|_| path == SignerPath::Client) {

@@ -134,19 +134,20 @@ impl Limits {
 
     /// NB-72, NB-73: the limit for all requests together.
     pub(super) fn check_total(&self, request: &Request) -> Result<String, Failure> {
+        // No count of what waits stands in what is told of a held request: it would be told anew with each change.
+        let most = self.max_pending;
         match self.tripped() {
             Tripped::Everything => Err(Failure::of(
                 Reason::PendingLimit,
-                format!("{} requests wait, at most {} may", self.recently_pending, self.max_pending),
+                format!("more requests wait than may, which is {most}"),
             )),
             Tripped::Unmatched if !self.is_known(request) => Err(Failure::of(
                 Reason::PendingLimit,
                 format!(
-                    "{} names without Machine and Node wait, at most {} may, and this is one of them",
-                    self.unmatched, self.max_pending
+                    "more names without Machine and Node wait than may, which is {most}; this is one of them"
                 ),
             )),
-            _ => Ok(format!("{} requests wait, at most {} may", self.recently_pending, self.max_pending)),
+            _ => Ok(format!("{} requests wait, at most {most} may", self.recently_pending)),
         }
     }
 
@@ -168,7 +169,8 @@ impl Limits {
         if recent <= PER_IDENTITY || self.is_newest(request) {
             return Ok(String::new());
         }
-        let detail = format!("{recent} requests for this name wait, and only the newest is looked at");
+        let detail =
+            format!("more than {PER_IDENTITY} requests for this name wait, and only the newest is looked at");
         Err(Failure::of(Reason::PendingLimit, detail))
     }
 
