@@ -187,7 +187,7 @@ fn replayed_token() {
     // Once it is revoked, it does not even ask.
     world.portcullis("bootstrap worker revoke");
     let done = world.ask(&Asked { name: "later", ..Asked::USUAL }, "--kubeconfig worker.kubeconfig");
-    assert!(done.err.contains("Unauthorized"), "{done:?}");
+    assert!(done.err.contains("asked for the client to provide credentials"), "{done:?}");
 }
 
 #[test]
@@ -264,21 +264,12 @@ fn renewal_through_the_bootstrap_credential() {
 fn machine_without_a_node_that_is_too_old() {
     let world = World::start();
     world.machine("node-1");
-    // Three hours later, to the machine approver: the clock of another process, which asks the same server.
-    let config = world.served.scratch.path().join("approver.yaml");
-    std::fs::write(&config, "machineWindow: 5m\nmachineClockSkew: 0s\n").unwrap();
-    std::fs::write(
-        world.served.scratch.path().join("old.json"),
-        world.served.ok("get machines.machine.openshift.io -A -o json"),
-    )
-    .unwrap();
-    world.served.openssl(P256);
-    world.served.openssl("req -new -key key -out csr -subj /O=system:nodes/CN=system:node:node-2");
-    world.machine("node-2");
-    let done = world.send(&Asked { name: "young", ..Asked::USUAL }, "--kubeconfig worker.kubeconfig");
-    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(
+        world.ask(&Asked { name: "young", ..Asked::USUAL }, "--kubeconfig worker.kubeconfig").code,
+        Some(0)
+    );
     world.is_issued("young");
-    // The same Machine, made three hours before the request.
+    // The same request and the same Machine, had it been made three hours before, to the same rules.
     let scratch = world.served.scratch.path();
     let mut machines: Value =
         serde_json::from_str(&world.served.ok("get machines.machine.openshift.io -A -o json")).unwrap();
@@ -374,6 +365,6 @@ fn request_whose_inner_and_outer_names_differ() {
     let asked = Asked { subject: "/O=system:nodes/CN=system:node:node-2", ..Asked::USUAL };
     let done = world.ask(&asked, "--as system:node:node-1 --as-group system:nodes");
     assert_eq!(done.code, Some(1), "{done:?}");
-    assert!(done.err.contains("can only create a node CSR with CN=system:node:node-1"), "{done:?}");
+    assert!(done.err.contains("the common name must be system:node:node-1"), "{done:?}");
     assert_eq!(world.served.ok("get csr -o name"), "");
 }
