@@ -10,7 +10,7 @@ use portcullis_server::bootstrap::Bootstrap;
 use portcullis_server::cluster::approver_access;
 use tokio::task::JoinHandle;
 
-use crate::command::approve::read_config;
+use crate::command::approve::{follow, read_config};
 use crate::failure::Failure;
 
 /// See the module.
@@ -21,7 +21,7 @@ pub struct ApproverFlags {
     #[arg(long, value_name = "WHO", default_value = "kubernetes")]
     approver: Who,
 
-    /// How --approver machine decides, a YAML document as for `portcullis approve --config`
+    /// How --approver machine decides, a YAML document as for `portcullis approve --config`; looked at again as it changes
     #[arg(long, value_name = "FILE")]
     approver_config: Option<PathBuf>,
 }
@@ -40,7 +40,8 @@ enum Who {
 #[derive(Debug)]
 pub(crate) enum Prepared {
     Kubernetes,
-    Machine(Box<Config>),
+    /// With its configuration, and where that comes from.
+    Machine(Box<Config>, Option<PathBuf>),
     None,
 }
 
@@ -62,9 +63,10 @@ impl ApproverFlags {
         Ok(match (self.approver, &self.approver_config) {
             (Who::Kubernetes, _) => Prepared::Kubernetes,
             (Who::None, _) => Prepared::None,
-            (Who::Machine, None) => Prepared::Machine(Box::default()),
+            (Who::Machine, None) => Prepared::Machine(Box::default(), None),
             (Who::Machine, Some(path)) => {
-                Prepared::Machine(Box::new(read_config(path).map_err(Failure::input)?))
+                let config = read_config(path).map_err(Failure::input)?;
+                Prepared::Machine(Box::new(config), Some(path.clone()))
             }
         })
     }
@@ -72,15 +74,19 @@ impl ApproverFlags {
 
 /// The machine approver at work, as a client of the server that it runs in: what it may do is said by RBAC, and what it
 /// writes is admitted, as if it ran anywhere else.
-pub(crate) struct Working(JoinHandle<()>);
+pub(crate) struct Working {
+    approver: JoinHandle<()>,
+    configuration: Option<JoinHandle<()>>,
+}
 
 impl Working {
-    /// Starts it, for a server at this URL.
+    /// Starts it, for a server at this URL. A configuration in a file is followed.
     ///
     /// # Errors
     /// No certificate for it can be made.
     pub(crate) async fn start(
         config: Config,
+        file: Option<PathBuf>,
         server: String,
         bootstrap: &Bootstrap,
         metrics: ApproverMetrics,
@@ -98,12 +104,15 @@ impl Working {
         let connection = Connection::from_parts(parts).await.map_err(Failure::unreachable)?;
         let approver = Approver::new(ApproverOptions { metrics, ..ApproverOptions::new(connection, config) });
         tracing::info!("the machine approver is at work");
-        Ok(Self(tokio::spawn(async move { approver.run(std::future::pending()).await })))
+        let configuration = file.map(|path| tokio::spawn(follow(path, approver.clone(), false)));
+        let approver = tokio::spawn(async move { approver.run(std::future::pending()).await });
+        Ok(Self { approver, configuration })
     }
 
     /// Stops it. Whatever is under way is done again after the next start.
     pub(crate) fn stop(&self) {
-        self.0.abort();
+        self.approver.abort();
+        self.configuration.as_ref().inspect(|following| following.abort());
     }
 }
 
@@ -113,7 +122,7 @@ pub(crate) fn metrics(
     server: &mut portcullis_server::metrics::Metrics,
 ) -> ApproverMetrics {
     let metrics = ApproverMetrics::default();
-    if let Prepared::Machine(_) = prepared {
+    if let Prepared::Machine(..) = prepared {
         metrics.register(server.registry_mut());
     }
     metrics

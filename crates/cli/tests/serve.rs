@@ -220,3 +220,49 @@ fn mistakes_end_with_exit_2_and_what_cannot_be_had_with_3() {
     assert_eq!(code, Some(3), "{error}");
     assert!(error.contains("192.0.2.1"), "{error}");
 }
+
+#[test]
+fn flags_about_certificates_that_cannot_be_used_end_with_2_and_say_why_cs_71() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    let authority = scratch.write("ca.crt", "");
+    let authority = authority.to_str().unwrap();
+    for (flags, said) in [
+        (vec!["--cluster-signing-cert-file", authority], "--cluster-signing-key-file is missing"),
+        (
+            vec!["--cluster-signing-kubelet-client-key-file", authority],
+            "--cluster-signing-kubelet-client-cert-file is missing",
+        ),
+        (
+            vec![
+                "--cluster-signing-cert-file",
+                authority,
+                "--cluster-signing-key-file",
+                authority,
+                "--cluster-signing-kubelet-serving-cert-file",
+                authority,
+                "--cluster-signing-kubelet-serving-key-file",
+                authority,
+            ],
+            "signs for all signers",
+        ),
+        (
+            vec!["--cluster-signing-cert-file", authority, "--cluster-signing-key-file", authority],
+            "no certificate in PEM form",
+        ),
+        (vec!["--cluster-signing-duration", "0s"], "leaves no time"),
+        (vec!["--controllers", "*,-attachdetach"], "there is no controller \"attachdetach\""),
+        (vec!["--approver-config", authority], "is for --approver machine"),
+        (vec!["--approver", "machine", "--approver-config", authority], "the document is empty"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_portcullis"))
+            .args(["serve", "--secure-port", "0", "--data-dir"])
+            .arg(&data)
+            .args(&flags)
+            .output()
+            .unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {error}");
+        assert!(error.contains(said), "{flags:?}: {error}");
+    }
+}

@@ -225,7 +225,7 @@ pub(crate) fn read_config(path: &Path) -> Result<Config, String> {
 }
 
 /// Takes up the configuration as it changes. What cannot be used is told, and the last good one stays (NB-140).
-async fn follow(path: PathBuf, approver: Approver, is_managed_elsewhere: bool) {
+pub(crate) async fn follow(path: PathBuf, approver: Approver, is_managed_elsewhere: bool) {
     let mut before = tokio::fs::read(&path).await.unwrap_or_default();
     loop {
         tokio::time::sleep(CONFIG_INTERVAL).await;

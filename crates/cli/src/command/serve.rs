@@ -228,14 +228,14 @@ async fn serve(
     let reloads = tokio::spawn(authorities.follow(Arc::clone(&app)));
     let selection = match &background.approver {
         Approver::None => background.selection.without("certificatesigningrequest-approving-controller"),
-        Approver::Kubernetes | Approver::Machine(_) => background.selection,
+        Approver::Kubernetes | Approver::Machine(..) => background.selection,
     };
-    if let Approver::Machine(_) = &background.approver {
+    if let Approver::Machine(..) = &background.approver {
         let access = approver_access::ensure(&cluster.backend).await;
         access.map_err(|status| Failure::unreachable(status.message()))?;
     }
     let settings = ControllerSettings {
-        approves_renewals_only: matches!(background.approver, Approver::Machine(_)),
+        approves_renewals_only: matches!(background.approver, Approver::Machine(..)),
         authority: bootstrap.authority_pem().to_owned(),
         accounts: Some(accounts),
         authorization: Some(Arc::clone(app.authorization())),
@@ -257,9 +257,9 @@ async fn serve(
     let kubeconfig = bootstrap.write_kubeconfig(address.port()).map_err(Failure::unreachable)?;
     tracing::info!(%address, "listening");
     let approver = match background.approver {
-        Approver::Machine(config) => {
+        Approver::Machine(config, file) => {
             let server = bootstrap.url(address.port());
-            Some(Working::start(*config, server, bootstrap, background.approver_metrics).await?)
+            Some(Working::start(*config, file, server, bootstrap, background.approver_metrics).await?)
         }
         Approver::Kubernetes | Approver::None => None,
     };
