@@ -16,6 +16,7 @@ pub mod limit_flags;
 pub mod lines;
 mod open_files;
 pub mod resource_type;
+mod signals;
 
 use std::process::ExitCode;
 

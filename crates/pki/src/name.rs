@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::der::{Error, Tag};
 
-use crate::der::{self, Elements};
+use crate::der::{self, Element, Elements};
 
 pub(crate) const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 pub(crate) const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
@@ -47,21 +47,15 @@ pub enum SubjectError {
 impl Subject {
     /// Reads what stands inside the outermost SEQUENCE of a name.
     pub(crate) fn read(contents: &[u8]) -> Result<Self, SubjectError> {
-        let mut attributes = Vec::new();
-        let mut names = Elements::of(contents)?;
-        while let Some(set) = names.optional()? {
-            let mut members = set.children(Tag::Set)?;
-            while let Some(member) = members.optional()? {
-                let mut pair = member.children(Tag::Sequence)?;
-                let oid = pair.required()?.decode::<ObjectIdentifier>()?;
-                let value = pair.required()?;
-                if pair.optional()?.is_some() {
-                    return Err(SubjectError::Der(Error::from(x509_cert::der::ErrorKind::Failed)));
-                }
-                attributes.push(Attribute { oid, value: text(value.tag(), value.contents()) });
+        let mut subject = Self::default();
+        for_each_attribute(contents, |oid, value, has_more| {
+            if has_more {
+                return Err(SubjectError::Der(Error::from(x509_cert::der::ErrorKind::Failed)));
             }
-        }
-        Ok(Self { attributes, is_lossy: false })
+            subject.attributes.push(Attribute { oid, value: text(value.tag(), value.contents()) });
+            Ok(())
+        })?;
+        Ok(subject)
     }
 
     fn values(
@@ -133,26 +127,20 @@ impl Subject {
     /// is no string does not count.
     pub(crate) fn of_request(contents: &[u8]) -> Result<Self, SubjectError> {
         let mut subject = Self::default();
-        let mut names = Elements::of(contents)?;
-        while let Some(set) = names.optional()? {
-            let mut members = set.children(Tag::Set)?;
-            while let Some(member) = members.optional()? {
-                let mut pair = member.children(Tag::Sequence)?;
-                let oid = pair.required()?.decode::<ObjectIdentifier>()?;
-                let value = pair.required()?;
-                let text = match value.tag() {
-                    // The bytes of T.61 are taken as they are.
-                    Tag::TeletexString => {
-                        let text = String::from_utf8_lossy(value.contents());
-                        subject.is_lossy |= matches!(text, Cow::Owned(_));
-                        text.into_owned()
-                    }
-                    tag if is_string(tag) => text(tag, value.contents()).ok_or(SubjectError::Text)?,
-                    _ => continue,
-                };
-                subject.attributes.push(Attribute { oid, value: Some(text) });
-            }
-        }
+        for_each_attribute(contents, |oid, value, _| {
+            let text = match value.tag() {
+                // The bytes of T.61 are taken as they are.
+                Tag::TeletexString => {
+                    let text = String::from_utf8_lossy(value.contents());
+                    subject.is_lossy |= matches!(text, Cow::Owned(_));
+                    text.into_owned()
+                }
+                tag if is_string(tag) => text(tag, value.contents()).ok_or(SubjectError::Text)?,
+                _ => return Ok(()),
+            };
+            subject.attributes.push(Attribute { oid, value: Some(text) });
+            Ok(())
+        })?;
         Ok(subject)
     }
 
@@ -175,6 +163,24 @@ impl Subject {
         }
         Some(der::element(der::SEQUENCE, &parts.concat()))
     }
+}
+
+/// Tells each attribute of a name, and whether more stands behind its value.
+fn for_each_attribute(
+    contents: &[u8],
+    mut tell: impl FnMut(ObjectIdentifier, &Element<'_>, bool) -> Result<(), SubjectError>,
+) -> Result<(), SubjectError> {
+    let mut names = Elements::of(contents)?;
+    while let Some(set) = names.optional()? {
+        let mut members = set.children(Tag::Set)?;
+        while let Some(member) = members.optional()? {
+            let mut pair = member.children(Tag::Sequence)?;
+            let oid = pair.required()?.decode::<ObjectIdentifier>()?;
+            let value = pair.required()?;
+            tell(oid, &value, pair.optional()?.is_some())?;
+        }
+    }
+    Ok(())
 }
 
 /// A name of the organizations, one part each so that their order is kept, of the unit, and the common name last.

@@ -14,11 +14,11 @@ use portcullis_client::approver::{Approver, ApproverMetrics, ApproverOptions, Te
 use portcullis_client::lease::LeaseConfig;
 use portcullis_client::{Connection, SystemClock};
 use portcullis_policy::approval::machine::{Config, MachineKind, Request, Verdict};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::command::serve::{LoggingFormat, log};
 use crate::failure::Failure;
 use crate::limit_flags::duration;
+use crate::signals::told;
 
 /// How often the configuration is looked at for changes.
 const CONFIG_INTERVAL: Duration = Duration::from_secs(2);
@@ -271,18 +271,4 @@ fn tell(request: &Request, verdict: &Verdict) {
         request.name, verdict.outcome, verdict.reason, verdict.rule, verdict.detail
     );
     let _ = out.flush();
-}
-
-/// Ends when the process is told to.
-async fn told() {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        // Without handlers, signals end the process at once; what is half done is done again by the next.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
 }

@@ -14,9 +14,9 @@ use portcullis_client::node_certificate::error::CredentialError;
 use portcullis_client::node_certificate::exec;
 use portcullis_client::node_certificate::files::LockError;
 use portcullis_pki::Pair;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::Failure;
+use crate::signals::told;
 
 /// Get a node's client certificate, and keep it fresh
 ///
@@ -136,20 +136,6 @@ fn print(version: exec::Version, pair: &Pair) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", exec::credential(version, pair))?;
     Ok(out.flush()?)
-}
-
-/// Ends when the process is told to.
-async fn told() {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        // Without handlers, signals end the process at once, which nothing here minds.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
 }
 
 async fn until_told(work: impl Future<Output = Result<Pair, CredentialError>>) -> Result<Pair, Failure> {
