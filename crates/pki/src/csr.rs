@@ -11,7 +11,7 @@ use crate::name::{Subject, SubjectError};
 use crate::pem;
 use crate::signature::PublicKey;
 pub use crate::signature::{Hash, KeyKind, SignatureKind};
-use crate::uri::is_uri;
+use crate::uri::{is_uri, rewritten};
 
 /// The largest request that is looked at. Bytes of PEM. DIVERGES: Kubernetes looks at whatever fits into a body, with any
 /// number of names, and checks RSA keys of any length; here names end at [`MAX_NAMES`] and keys at 16,384 bits. A request for a certificate with a hundred names and an RSA key of
@@ -306,7 +306,7 @@ impl Names {
                     if !is_uri(&uri) {
                         return Err(CsrError::Uri(uri));
                     }
-                    self.uri.push(uri);
+                    self.uri.push(rewritten(&uri));
                 }
                 7 => self.ip.push(address(name.contents())?),
                 _ => self.others += 1,

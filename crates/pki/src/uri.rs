@@ -1,10 +1,52 @@
 //! Which texts are URIs to those who read certificates with Go, as Kubernetes does (CS-17).
 //!
-//! A text is a URI or it is not: nothing is taken apart for use.
+//! A text is a URI or it is not; and it is written again as Go writes what it has read.
 
 /// Whether the text can be read as a URI, and its host, if it has one, as the name of a host.
 pub(crate) fn is_uri(text: &str) -> bool {
     parse(text).is_some()
+}
+
+/// A URI as Go writes what it has read: the scheme in lower case, no empty fragment, and a path with what may not stand in it
+/// escaped.
+pub(crate) fn rewritten(uri: &str) -> String {
+    let (scheme, rest) = match scheme(uri) {
+        Some(Some(rest)) => (uri.split(':').next().unwrap_or_default().to_ascii_lowercase() + ":", rest),
+        _ => (String::new(), uri),
+    };
+    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+    let (hierarchy, query) =
+        rest.split_once('?').map_or((rest, None), |(before, query)| (before, Some(query)));
+    let is_opaque = !scheme.is_empty() && !hierarchy.starts_with('/');
+    let path_at = match hierarchy.strip_prefix("//").filter(|_| !is_opaque) {
+        Some(after) => after.find('/').map_or(hierarchy.len(), |at| at + 2),
+        None => 0,
+    };
+    let (authority, path) = hierarchy.split_at_checked(path_at).unwrap_or((hierarchy, ""));
+    let path = if is_opaque { path.to_owned() } else { escaped_path(path) };
+    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+    let fragment = if fragment.is_empty() { String::new() } else { format!("#{fragment}") };
+    [scheme.as_str(), authority, &path, &query, &fragment].concat()
+}
+
+/// A path that is written as it should be stays; any other one is unescaped and escaped again.
+fn escaped_path(path: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte);
+    if path.bytes().all(|byte| is_plain(byte) || b"%!'()*[]".contains(&byte)) {
+        return path.to_owned();
+    }
+    let mut written = String::new();
+    let mut bytes = path.bytes();
+    while let Some(byte) = bytes.next() {
+        let mut digit = || bytes.next().and_then(hex).unwrap_or_default();
+        let byte = if byte == b'%' { digit() << 4 | digit() } else { byte };
+        if is_plain(byte) {
+            written.push(char::from(byte));
+        } else {
+            written.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    written
 }
 
 fn parse(text: &str) -> Option<()> {
@@ -138,7 +180,31 @@ fn is_domain(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_uri;
+    use super::{is_uri, rewritten};
+
+    #[test]
+    fn uris_are_written_as_the_go_library_writes_them() {
+        for same in [
+            "",
+            "spiffe://d/p",
+            "urn:A:b c",
+            "https://h/a%7Eb?c d",
+            "https://h?",
+            "https://h:/[x]",
+            "a/b:c",
+            "/a",
+        ] {
+            assert_eq!(rewritten(same), same);
+        }
+        for (read, written) in [
+            ("SPIFFE://D/p", "spiffe://D/p"),
+            ("https://h/a#", "https://h/a"),
+            ("https://h/a b%2fc", "https://h/a%20b/c"),
+            ("https://h/\"#f", "https://h/%22#f"),
+        ] {
+            assert_eq!(rewritten(read), written);
+        }
+    }
 
     // What Go's documentation and its own tests of net/url say.
     #[test]
