@@ -299,11 +299,12 @@ proptest! {
                 }
             }
             let label = &now["metadata"]["labels"]["kubernetes.io/bootstrapping"];
-            // What split off from discovery begins with the labels of that (RB-108).
+            // The binding that split off from that of discovery begins with its labels (RB-108).
             let origin = || {
                 let (kind, namespace, name) = key;
                 let from = (*kind, namespace.clone(), "system:discovery".to_owned());
-                before.0.get(&from).filter(|_| name == "system:public-info-viewer")
+                let is_split = *kind == Kind::ClusterRoleBinding && name == "system:public-info-viewer";
+                before.0.get(&from).filter(|_| is_split)
             };
             let kept = before.0.get(key).or_else(origin).map(|b| b["metadata"]["labels"]["kubernetes.io/bootstrapping"].clone());
             let value = kept.filter(|value| !value.is_null()).unwrap_or_else(|| json!("rbac-defaults"));
