@@ -135,6 +135,11 @@ impl Signing {
                 let (Ok(certificate), Ok(key)) =
                     (tokio::fs::read(&pair.certificate).await, tokio::fs::read(&pair.key).await)
                 else {
+                    if !last.is_empty() {
+                        let path = pair.certificate.display();
+                        tracing::error!(%path, "it or its key cannot be read; what was there before goes on signing");
+                        last.clear();
+                    }
                     continue;
                 };
                 let new = vec![certificate, key];

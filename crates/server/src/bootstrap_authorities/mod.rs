@@ -163,11 +163,22 @@ impl BootstrapAuthorities {
     /// Reads what is under a key now.
     fn take(&self, key: &str, entry: Option<&Entry>) {
         let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
-        let object = entry.and_then(|entry| storage::decode(&entry.value).ok());
+        let object = entry.map(|entry| storage::decode(&entry.value));
         if *key == *self.list {
-            stored.tombstones = object.as_ref().map(Tombstones::read).unwrap_or_default();
+            stored.tombstones = match &object {
+                None => Tombstones::default(),
+                Some(Ok(list)) => Tombstones::read(list),
+                Some(Err(error)) => {
+                    tracing::error!(
+                        key,
+                        error = error.message(),
+                        "no authority is trusted until this can be read"
+                    );
+                    Tombstones::unreadable()
+                }
+            };
         } else {
-            let source = object.as_ref().map(Source::read).unwrap_or_default();
+            let source = object.and_then(Result::ok).as_ref().map(Source::read).unwrap_or_default();
             stored.sources.insert(key.into(), source);
         }
     }

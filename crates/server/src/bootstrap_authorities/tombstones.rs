@@ -33,9 +33,15 @@ const NAME_LENGTH: usize = 64;
 pub(super) struct Tombstones {
     certificates: BTreeSet<[u8; 32]>,
     keys: BTreeSet<[u8; 32]>,
+    is_unreadable: bool,
 }
 
 impl Tombstones {
+    /// A list that is there and cannot be read: anything may stand on it.
+    pub(super) fn unreadable() -> Self {
+        Self { is_unreadable: true, ..Self::default() }
+    }
+
     /// Reads the list. What is no digest in it means nothing.
     pub(super) fn read(config_map: &Map) -> Self {
         let data = config_map.get("data").and_then(Value::as_object);
@@ -51,7 +57,8 @@ impl Tombstones {
 
     /// Whether this authority, or another certificate of the same signer, was revoked.
     pub(super) fn refuses(&self, authority: &KnownAuthority) -> bool {
-        self.certificates.len() > MOST
+        self.is_unreadable
+            || self.certificates.len() > MOST
             || self.certificates.contains(&authority.digest())
             || self.keys.contains(&authority.key_digest())
     }
@@ -138,5 +145,17 @@ mod tests {
         };
         assert!(!list(MOST).refuses(&authority));
         assert!(list(MOST + 1).refuses(&authority));
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_refuses_every_authority_nb_25() {
+        let ca = pki::CertificateAuthority::generate(
+            "ca",
+            SystemTime::now(),
+            std::time::Duration::from_secs(9000),
+        );
+        let authority = KnownAuthority::read(ca.unwrap().certificate().to_vec()).unwrap();
+        assert!(!Tombstones::default().refuses(&authority));
+        assert!(Tombstones::unreadable().refuses(&authority));
     }
 }
