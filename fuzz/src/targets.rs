@@ -36,6 +36,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "rbac-legacy", dictionary: objects::RBAC_LEGACY, run: objects::rbac_legacy },
     Target { name: "request-info", dictionary: requests::TARGET, run: requests::request_info },
     Target { name: "kubelet-request", dictionary: requests::TARGET, run: requests::kubelet_request },
+    Target { name: "kubelet-route", dictionary: requests::TARGET, run: requests::kubelet_route },
     Target { name: "field-selector", dictionary: requests::SELECTOR, run: requests::field_selector },
     Target { name: "label-selector", dictionary: requests::SELECTOR, run: requests::label_selector },
     Target { name: "abac", dictionary: policies::ABAC, run: policies::abac },

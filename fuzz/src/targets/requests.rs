@@ -1,7 +1,7 @@
 //! Requests: methods, targets and selectors, to the API server and to kubelets.
 
 use portcullis_policy::features::{Feature, FeatureGates};
-use portcullis_policy::kubelet_api::KubeletRequest;
+use portcullis_policy::kubelet_api::{KubeletRequest, Route, Router, Settings, forwardable};
 use portcullis_policy::request_info::RequestInfo;
 use portcullis_policy::selector::{
     FieldRequirement, LabelRequirement, parse_field_selector, parse_label_selector,
@@ -129,19 +129,25 @@ pub(super) fn kubelet_request(input: &[u8]) -> bool {
     let (Ok(method), Ok(target)) = (std::str::from_utf8(method), std::str::from_utf8(target)) else {
         return false;
     };
-    let gates = |on| FeatureGates::default().with(Feature::KubeletFineGrainedAuthz, on);
+    let settings = |fine_grained| Settings { fine_grained, ..Settings::upstream(FeatureGates::default()) };
     let user = User::default();
     let mut taken = false;
     for target in [Target::from_wire(target), Target::from_reference(target)].into_iter().flatten() {
-        let fine = KubeletRequest::new(method, target.clone(), gates(true));
-        let coarse = KubeletRequest::new(method, target.clone(), gates(false));
-        assert_eq!(coarse.subresources().len(), 1, "without the gate there is one permission");
+        let fine = KubeletRequest::new(method, target.clone(), &settings(true));
+        let coarse = KubeletRequest::new(method, target.clone(), &settings(false));
+        let guarded = KubeletRequest::new(method, target.clone(), &Settings::default());
+        let ([fine], [coarse]) = (&*fine.checks().collect::<Vec<_>>(), &*coarse.checks().collect::<Vec<_>>())
+        else {
+            panic!("KA-26: no verb is forced")
+        };
+        assert_eq!(coarse.subresources.len(), 1, "without the gate there is one permission");
         assert_eq!(
-            fine.subresources().last(),
-            coarse.subresources().last(),
+            fine.subresources.last(),
+            coarse.subresources.last(),
             "KA-54: the fine permission is asked for first, the coarse one is enough"
         );
-        assert_eq!(fine.attributes(&user, "n").len(), fine.subresources().len());
+        assert_eq!(guarded.checks().next(), Some(*fine), "the guard asks what a kubelet asks, and more");
+        assert_eq!(fine.attributes(&user, "n").len(), fine.subresources.len());
         for set in fine.attributes(&user, "n") {
             let resource = set.resource.expect("a kubelet asks for a resource");
             assert_eq!((set.path, resource.resource, resource.name), (target.path(), "nodes", "n"));
@@ -150,6 +156,30 @@ pub(super) fn kubelet_request(input: &[u8]) -> bool {
         taken = true;
     }
     taken
+}
+
+pub(super) fn kubelet_route(input: &[u8]) -> bool {
+    let Ok(target) = std::str::from_utf8(input) else { return false };
+    let router = Router::new(true);
+    let route = router.route(target);
+    if let Route::Redirect(location) = &route {
+        assert!(location.starts_with('/') && !location.starts_with("//"), "KA-8: never to another host");
+        let again = router.route(location);
+        assert!(!matches!(again, Route::Redirect(_) | Route::Malformed), "KA-8: once is enough: {location}");
+    }
+    let Some(forwarded) = forwardable(target) else { return false };
+    let asked = |target| {
+        let request = KubeletRequest::new("GET", Target::from_wire(target).ok()?, &Settings::default());
+        Some(request.checks().map(|check| (check.verb, check.subresources)).collect::<Vec<_>>())
+    };
+    // A query may hold bytes that no target takes; it plays no part.
+    let path = |target: &str| target.split('?').next().unwrap_or_default().to_owned();
+    assert_eq!(asked(&path(target)), asked(&path(&forwarded)), "what is forwarded is what was authorized");
+    if !matches!(route, Route::Redirect(_)) {
+        assert_eq!(router.route(&forwarded), route, "and goes to the same endpoint");
+    }
+    assert_eq!(forwardable(&forwarded).as_deref(), Some(&*forwarded), "there is one spelling");
+    true
 }
 
 pub(super) fn field_selector(input: &[u8]) -> bool {

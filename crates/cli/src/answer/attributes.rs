@@ -1,7 +1,7 @@
 //! Lines with a method and a URL: what the API server (AC-10 to AC-49) or a kubelet (KA-25 to KA-39a) makes of it.
 
 use portcullis_policy::features::FeatureGates;
-use portcullis_policy::kubelet_api::KubeletRequest;
+use portcullis_policy::kubelet_api::{KubeletRequest, Settings};
 use portcullis_policy::request_info::RequestInfo;
 use portcullis_policy::target::Target;
 use portcullis_policy::{Attributes, User};
@@ -88,10 +88,10 @@ impl KubeletAttributes {
     fn attributes(&self, document: &Value) -> Result<Value, String> {
         let (method, url) = parts(document);
         let target = Target::from_reference(url).map_err(|error| error.to_string())?;
-        let request = KubeletRequest::new(method, target, self.gates);
+        let request = KubeletRequest::new(method, target, &Settings::upstream(self.gates));
         let user = User::default();
-        let sets: Vec<Value> = request.attributes(&user, &self.node_name).map(|set| form(&set)).collect();
-        Ok(Value::Array(sets))
+        let sets = request.checks().flat_map(|check| check.attributes(&user, &self.node_name));
+        Ok(sets.map(|set| form(&set)).collect())
     }
 }
 
