@@ -21,8 +21,8 @@ type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 /// Whom a client trusts, and who it is.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    config: Arc<ClientConfig>,
-    token: Option<String>,
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) token: Option<String>,
 }
 
 impl Identity {
@@ -38,6 +38,11 @@ impl Identity {
     pub fn with_token(authority: &Path, token: &str) -> Self {
         let config = trusting(authority).with_no_client_auth();
         Self { config: Arc::new(config), token: Some(token.to_owned()) }
+    }
+
+    /// Reads the authority of the server; the client shows nothing.
+    pub fn anonymous(authority: &Path) -> Self {
+        Self { config: Arc::new(trusting(authority).with_no_client_auth()), token: None }
     }
 
     /// The administrator in a data directory of `portcullis serve`.
@@ -131,6 +136,7 @@ impl Client {
             let head = Head::read(stream)?;
             let mut body = Vec::new();
             match head.length {
+                _ if method == "HEAD" => {}
                 Some(length) => {
                     body.resize(length, 0);
                     stream.read_exact(&mut body)?;

@@ -9,8 +9,11 @@
 )]
 
 pub mod https;
+pub mod kubelet;
 pub mod mutate;
 pub mod pages;
 pub mod recorded;
 pub mod scratch;
+pub mod upgrade;
 pub mod webhook;
+pub mod websocket;

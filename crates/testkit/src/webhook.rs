@@ -62,7 +62,7 @@ pub struct WebhookService {
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
-fn openssl(folder: &Path, arguments: &[&str]) {
+pub(crate) fn openssl(folder: &Path, arguments: &[&str]) {
     let output = Command::new("openssl").args(arguments).current_dir(folder).output().expect("openssl runs");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
