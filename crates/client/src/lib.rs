@@ -10,6 +10,7 @@ pub mod connect;
 pub mod lease;
 pub mod node_certificate;
 mod random;
+pub mod review;
 pub mod watched;
 
 pub use call::{CallError, Resource};

@@ -24,6 +24,7 @@ mod uri;
 pub mod usage;
 
 use aws_lc_rs::digest::{SHA256, SHA512_256, digest};
+use aws_lc_rs::hmac;
 
 pub use ca::CertificateAuthority;
 pub use cert::{CaBundle, Identity, UnverifiedCertificate};
@@ -48,8 +49,25 @@ pub fn sha512_256(bytes: &[u8]) -> [u8; 32] {
     hash
 }
 
+/// The HMAC-SHA256 of some bytes, given in parts that follow each other without a boundary.
+pub fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+    let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
+    parts.iter().for_each(|part| context.update(part));
+    let mut hash = [0; 32];
+    hash.iter_mut().zip(context.sign().as_ref()).for_each(|(to, from)| *to = *from);
+    hash
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_keyed_hash_is_that_of_the_standard() {
+        // RFC 4231, test case 2.
+        let hash = super::hmac_sha256(b"Jefe", &[b"what do ya want ", b"for nothing?"]);
+        let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    }
+
     #[test]
     fn a_hash_is_that_of_the_standard() {
         // FIPS 180-2, appendix B.1.

@@ -1,0 +1,184 @@
+//! What the API server answered to a review: checked to the letter before it counts (WH-20 to WH-22, KA-44, KA-53).
+//!
+//! Whatever is not clearly an answer of the expected kind and version is an error, never a yes.
+
+use std::collections::{BTreeMap, HashSet};
+
+use portcullis_policy::{User, json, objects};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::ReviewError;
+use crate::call::without_content;
+
+/// So much of what the API server says is told on.
+const TOLD: usize = 1024;
+/// So many bytes of a token in a row are a part of it.
+const PART: usize = 8;
+
+/// The group of everybody who is somebody (KA-46).
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+const ANONYMOUS: &str = "system:anonymous";
+
+/// The status of a SubjectAccessReview, as far as it counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Access {
+    pub(super) allowed: bool,
+    pub(super) denied: bool,
+}
+
+#[derive(Deserialize)]
+struct Document<S> {
+    status: Option<S>,
+}
+
+/// Reads an answer of this kind and version; nothing if it has no status (WH-21).
+fn read<S: DeserializeOwned>(body: &[u8], kind: &str, api_version: &str) -> Result<Option<S>, ReviewError> {
+    let unreadable = |why: String| ReviewError::Answer { kind: kind.to_owned(), why };
+    if body.is_empty() {
+        return Err(unreadable("it is empty".to_owned()));
+    }
+    let malformed = |error: json::JsonError| {
+        let (line, column) = (error.line, error.column);
+        unreadable(format!("it is not JSON, or a key in it is given twice, at line {line} column {column}"))
+    };
+    let text = json::utf8(body).map_err(malformed)?;
+    let meta = json::type_meta(text).map_err(malformed)?;
+    // WH-20: what is missing is taken as expected.
+    let is = |said: Option<&str>, expected: &str| said.is_none_or(|said| said.is_empty() || said == expected);
+    if !is(meta.kind.as_deref(), kind) || !is(meta.api_version.as_deref(), api_version) {
+        return Err(unreadable(format!("it is not a {kind} of {api_version}")));
+    }
+    let document: Document<S> = objects::strict::from_str(text)
+        .map_err(|error: serde_json::Error| unreadable(without_content(&error)))?;
+    Ok(document.status)
+}
+
+/// KA-53. What could not be evaluated plays no part.
+pub(super) fn access(body: &[u8]) -> Result<Access, ReviewError> {
+    #[derive(Default, Deserialize)]
+    struct Status {
+        allowed: Option<bool>,
+        denied: Option<bool>,
+    }
+    let status: Status = read(body, "SubjectAccessReview", "authorization.k8s.io/v1")?.unwrap_or_default();
+    Ok(Access { allowed: status.allowed.unwrap_or_default(), denied: status.denied.unwrap_or_default() })
+}
+
+/// Whose token it is; nobody's if it was rejected without a word (KA-44).
+pub(super) fn token(body: &[u8], token: &str) -> Result<Option<User>, ReviewError> {
+    #[derive(Default, Deserialize)]
+    struct Status {
+        authenticated: Option<bool>,
+        error: Option<String>,
+        user: Option<UserInfo>,
+    }
+    #[derive(Default, Deserialize)]
+    struct UserInfo {
+        username: Option<String>,
+        uid: Option<String>,
+        groups: Option<Vec<String>>,
+        extra: Option<BTreeMap<String, Option<Vec<String>>>>,
+    }
+    let status: Status = read(body, "TokenReview", "authentication.k8s.io/v1")?.unwrap_or_default();
+    if !status.authenticated.unwrap_or_default() {
+        return match status.error.filter(|error| !error.is_empty()) {
+            Some(error) => Err(ReviewError::Token(told(&error, Some(token)))),
+            None => Ok(None),
+        };
+    }
+    let UserInfo { username, uid, groups, extra } = status.user.unwrap_or_default();
+    let extra = extra.unwrap_or_default().into_iter().map(|(key, values)| (key, values.unwrap_or_default()));
+    let mut user = User {
+        name: username.unwrap_or_default(),
+        uid: uid.unwrap_or_default(),
+        groups: groups.unwrap_or_default(),
+        extra: extra.collect(),
+    };
+    add_group(&mut user);
+    Ok(Some(user))
+}
+
+/// KA-46
+fn add_group(user: &mut User) {
+    if user.name == ANONYMOUS || user.in_group(AUTHENTICATED) || user.in_group(UNAUTHENTICATED) {
+        return;
+    }
+    user.groups.push(AUTHENTICATED.to_owned());
+}
+
+/// What may be told on of what the API server said: not too much, and nothing of the token.
+pub(super) fn told(said: &str, token: Option<&str>) -> String {
+    let text: String = said.chars().take(TOLD).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    match token {
+        Some(token) if quotes(&text, token) => {
+            "the API server's reason quotes the token, and is not shown".to_owned()
+        }
+        _ => text,
+    }
+}
+
+/// Whether a part of the token stands in a text.
+fn quotes(text: &str, token: &str) -> bool {
+    if token.len() <= PART {
+        return text.contains(token);
+    }
+    let parts: HashSet<&[u8]> = text.as_bytes().windows(PART).collect();
+    token.as_bytes().windows(PART).any(|part| parts.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_but_the_anonymous_is_authenticated_ka_46() {
+        for (name, before, after) in [
+            ("jane", vec!["a"], vec!["a", AUTHENTICATED]),
+            ("jane", vec![AUTHENTICATED, "a"], vec![AUTHENTICATED, "a"]),
+            ("jane", vec![UNAUTHENTICATED], vec![UNAUTHENTICATED]),
+            (ANONYMOUS, vec![], vec![]),
+        ] {
+            let mut user = User::new(name, before);
+            add_group(&mut user);
+            assert_eq!(user.groups, after);
+        }
+    }
+
+    #[test]
+    fn no_part_of_a_token_is_told_on() {
+        let token = "header.payload-of-a-token.signature";
+        for said in [token, "bad token: payload-of", "signature of it", "x\nheader.p"] {
+            let told = told(said, Some(token));
+            assert!(told.contains("not shown"), "{told}");
+        }
+        assert_eq!(told("invalid bearer token\n", Some(token)), "invalid bearer token ");
+        assert!(told("no abc here", Some("abc")).contains("not shown"));
+        assert_eq!(told(&"é".repeat(5000), None).chars().count(), TOLD);
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error_wh_20() {
+        for body in [
+            "",
+            "{",
+            "[]",
+            "null x",
+            r#"{"status":{"allowed":true,"allowed":true}}"#,
+            r#"{"status":{"allowed":1}}"#,
+            r#"{"status":[true]}"#,
+            r#"{"kind":"Status","apiVersion":"v1","status":{"allowed":true}}"#,
+            r#"{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1beta1","status":{"allowed":true}}"#,
+            r#"{"kind":"LocalSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}"#,
+        ] {
+            assert!(matches!(access(body.as_bytes()), Err(ReviewError::Answer { .. })), "{body}");
+        }
+        assert!(matches!(access(b"\xff"), Err(ReviewError::Answer { .. })));
+        assert_eq!(access(b"{}"), Ok(Access::default()));
+        let body = br#"{"status":{"allowed":true,"evaluationError":"x","other":1}}"#;
+        assert_eq!(access(body), Ok(Access { allowed: true, denied: false }));
+        assert_eq!(token(b"{}", "t"), Ok(None));
+        assert_eq!(token(br#"{"status":{"user":{"username":"jane"}}}"#, "t"), Ok(None));
+    }
+}

@@ -1,0 +1,144 @@
+//! One call for all who ask the same at the same time (KA-45).
+//!
+//! A call belongs to nobody: whoever goes away takes nothing from the others, and a call whose callers have all gone
+//! still ends, by its own limit, and leaves its answer for those who come later. So many are under way at once, and no
+//! more: the rest wait for their turn.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Semaphore, watch};
+
+/// The calls under way.
+pub(super) struct Flights<K: Eq + Hash, V> {
+    running: Mutex<HashMap<K, watch::Receiver<Option<V>>>>,
+    turns: Arc<Semaphore>,
+}
+
+impl<K, V> Flights<K, V>
+where
+    K: Copy + Eq + Hash + Send + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    /// At most so many calls at once.
+    pub(super) fn new(calls: usize) -> Arc<Self> {
+        Arc::new(Self { running: Mutex::default(), turns: Arc::new(Semaphore::new(calls)) })
+    }
+
+    /// The answer of the call under this key: of the one that is under way, else of one that begins now. `find` looks
+    /// whether the answer has come in the meantime; a call must have left its answer where `find` looks before it
+    /// ends. Nothing if the call came to no end at all.
+    pub(super) async fn join<F>(
+        self: &Arc<Self>,
+        key: K,
+        find: impl FnOnce() -> Option<V>,
+        call: impl FnOnce() -> F,
+    ) -> Option<V>
+    where
+        F: Future<Output = V> + Send + 'static,
+    {
+        let under_way = self.running().get(&key).cloned();
+        if let Some(flight) = under_way {
+            return landed(flight).await;
+        }
+        let turn = Arc::clone(&self.turns).acquire_owned().await.ok()?;
+        let flight = {
+            let mut running = self.running();
+            if let Some(flight) = running.get(&key) {
+                flight.clone()
+            } else if let Some(value) = find() {
+                return Some(value);
+            } else {
+                let (tell, flight) = watch::channel(None);
+                running.insert(key, flight.clone());
+                let entry = Entry { flights: Arc::clone(self), key };
+                let call = call();
+                tokio::spawn(async move {
+                    let _turn = turn;
+                    let value = call.await;
+                    // From here on others find the answer where it is kept, or begin anew.
+                    drop(entry);
+                    tell.send_replace(Some(value));
+                });
+                flight
+            }
+        };
+        landed(flight).await
+    }
+
+    #[cfg(test)]
+    fn under_way(&self) -> usize {
+        self.running().len()
+    }
+}
+
+impl<K: Eq + Hash, V> Flights<K, V> {
+    fn running(&self) -> MutexGuard<'_, HashMap<K, watch::Receiver<Option<V>>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call's place among those under way. It is given up whatever becomes of the call.
+struct Entry<K: Eq + Hash, V> {
+    flights: Arc<Flights<K, V>>,
+    key: K,
+}
+
+impl<K: Eq + Hash, V> Drop for Entry<K, V> {
+    fn drop(&mut self) {
+        self.flights.running().remove(&self.key);
+    }
+}
+
+async fn landed<V: Clone>(mut flight: watch::Receiver<Option<V>>) -> Option<V> {
+    flight.wait_for(Option::is_some).await.ok()?.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_goes_away_takes_nothing_from_the_others_ka_45() {
+        let flights = Flights::<u8, u8>::new(1);
+        let (go, calls) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+        let ask = || {
+            let (flights, go, calls) = (Arc::clone(&flights), Arc::clone(&go), Arc::clone(&calls));
+            tokio::spawn(async move {
+                let call = move || {
+                    calls.fetch_add(1, Ordering::Relaxed);
+                    async move {
+                        go.notified().await;
+                        7
+                    }
+                };
+                flights.join(1, || None, call).await
+            })
+        };
+        let first = ask();
+        while calls.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let second = ask();
+        first.abort();
+        assert!(first.await.unwrap_err().is_cancelled());
+        assert_eq!(flights.under_way(), 1);
+        go.notify_one();
+        assert_eq!(second.await.unwrap(), Some(7));
+        assert_eq!((calls.load(Ordering::Relaxed), flights.under_way()), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn a_call_that_breaks_off_gives_up_its_place() {
+        let flights = Flights::<u8, u8>::new(1);
+        let broken = flights.join(1, || None, || async { panic!("as a test wants it") }).await;
+        assert_eq!((broken, flights.under_way()), (None, 0));
+        assert_eq!(flights.join(1, || None, || async { 2 }).await, Some(2));
+    }
+}
