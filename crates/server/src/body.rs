@@ -1,12 +1,11 @@
 //! What an answer carries: bytes that are there, or pieces that come as time goes by.
 
-use std::convert::Infallible;
 use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 
 /// The body of an answer.
 pub enum Body {
@@ -17,6 +16,11 @@ pub enum Body {
     /// Piece by piece.
     Stream(Pieces),
 }
+
+/// A body that breaks off before its end. The connection breaks off with it, so that nobody takes it for whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the body broke off")]
+pub struct Broken;
 
 /// The pieces of a body, each made when the client has taken those before it.
 pub struct Parts(Box<dyn Iterator<Item = Bytes> + Send>);
@@ -38,17 +42,17 @@ impl Iterator for Parts {
 
 impl HttpBody for Parts {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Broken;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         Poll::Ready(self.0.next().map(|piece| Ok(Frame::data(piece))))
     }
 }
 
-type Pieces = Pin<Box<dyn HttpBody<Data = Bytes, Error = Infallible> + Send>>;
+type Pieces = Pin<Box<dyn HttpBody<Data = Bytes, Error = Broken> + Send>>;
 
 impl Body {
     /// The same body, which drops this when it has been sent or given up. What is whole counts as sent.
@@ -58,6 +62,11 @@ impl Body {
             Self::Parts(parts) => Self::Stream(Box::pin(Guarded { pieces: Box::pin(parts), _guard: guard })),
             Self::Stream(pieces) => Self::Stream(Box::pin(Guarded { pieces, _guard: guard })),
         }
+    }
+
+    /// What somebody else answers, passed on as it comes, which drops this when it is over.
+    pub(crate) fn passed_on(body: Incoming, guard: impl Send + Unpin + 'static) -> Self {
+        Self::Stream(Box::pin(Passed { body, _guard: guard }))
     }
 
     /// The same body, which comes to its end when this does, if it comes piece by piece.
@@ -94,12 +103,12 @@ impl From<Bytes> for Body {
 
 impl HttpBody for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Broken;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match &mut *self {
             Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(mem::take(bytes))))),
@@ -137,12 +146,12 @@ where
     Step: Future<Output = Option<(Bytes, S)>>,
 {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Broken;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let this = &mut *self;
         let Some(step) = &mut this.step else { return Poll::Ready(None) };
         match ready!(step.as_mut().poll(cx)) {
@@ -170,12 +179,12 @@ struct Until {
 
 impl HttpBody for Until {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Broken;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         // First of all: a piece that is there already must not go out any more.
         if self.end.as_mut().is_none_or(|end| end.as_mut().poll(cx).is_ready()) {
             self.end = None;
@@ -189,6 +198,37 @@ impl HttpBody for Until {
     }
 }
 
+struct Passed<G> {
+    body: Incoming,
+    _guard: G,
+}
+
+impl<G: Unpin> HttpBody for Passed<G> {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let polled = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        Poll::Ready(polled.map(|frame| {
+            frame.map_err(|error| {
+                tracing::debug!(%error, "an answer that is passed on broke off");
+                Broken
+            })
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 struct Guarded<G> {
     pieces: Pieces,
     _guard: G,
@@ -196,12 +236,12 @@ struct Guarded<G> {
 
 impl<G: Unpin> HttpBody for Guarded<G> {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Broken;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         self.pieces.as_mut().poll_frame(cx)
     }
 

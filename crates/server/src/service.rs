@@ -1,8 +1,6 @@
 //! From a request to its answer, in the API server's order (AC-1): what is asked, who asks, may they, then the
 //! handler.
 
-use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -15,6 +13,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use policy::request_info::{RequestInfo, RequestInfoError};
 use portcullis_policy as policy;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -27,13 +26,14 @@ use crate::api::rest::target::Target;
 use crate::api::route::{Action, Route};
 use crate::api::{self, Asked, finish, pretty};
 use crate::audit::{AUDIT_ID, Audit, Trail};
-use crate::authn::{Authentication, Peer, is_anonymous, spare_space};
+use crate::authn::{Authentication, is_anonymous, spare_space};
 use crate::authz::Authorization;
 use crate::backend::Backend;
 use crate::body::Body;
 use crate::config::{Limits, RuntimeConfig};
 use crate::impersonation::{Remembered, Wanted, impersonate};
 use crate::in_flight::InFlight;
+use crate::listener::{Busy, Connection, Handler};
 use crate::metrics::Metrics;
 use crate::status::{Answer, Status, internal_error};
 
@@ -180,31 +180,6 @@ fn in_flight(limits: &Limits, metrics: &Metrics) -> InFlight {
     InFlight::new((limits.read_only_in_flight, limits.mutating_in_flight), metrics.in_flight())
 }
 
-/// What one connection knows about itself.
-pub(crate) struct Connection {
-    pub(crate) peer: Peer,
-    /// The address at the other end.
-    pub(crate) remote: Option<IpAddr>,
-    pub(crate) is_http2: bool,
-    pub(crate) activity: crate::listener::Activity,
-}
-
-/// A request under way, until this is dropped.
-struct Busy(Arc<Connection>);
-
-impl Busy {
-    fn begin(connection: &Arc<Connection>) -> Self {
-        connection.activity.begin();
-        Self(Arc::clone(connection))
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.activity.end();
-    }
-}
-
 /// The audit trail of a request, which ends when this is dropped, whatever has become of the request.
 struct Audited {
     app: Arc<App>,
@@ -235,12 +210,33 @@ impl Drop for Watching {
     }
 }
 
-/// Answers one request.
-pub(crate) async fn serve(
-    app: Arc<App>,
-    connection: Arc<Connection>,
-    request: Request<Incoming>,
-) -> Result<Answer, Infallible> {
+impl Handler for App {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn connections(&self) -> &Gauge {
+        &self.metrics.connections
+    }
+
+    fn handshake_failures(&self) -> &Counter {
+        &self.metrics.handshake_failures
+    }
+
+    fn answer(
+        self: Arc<Self>,
+        connection: Arc<Connection>,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Answer> + Send {
+        serve(self, connection, request)
+    }
+
+    fn stop(&self) {
+        self.stop();
+    }
+}
+
+async fn serve(app: Arc<App>, connection: Arc<Connection>, request: Request<Incoming>) -> Answer {
     let started = Instant::now();
     let busy = Busy::begin(&connection);
     let (mut head, mut body) = request.into_parts();
@@ -287,7 +283,7 @@ pub(crate) async fn serve(
         }
     }
     let watching = is_watch(route).then(|| Watching::begin(app.metrics.watches(route, &head.method)));
-    Ok(answer.map(|body| body.with((busy, audited, watching))))
+    answer.map(|body| body.with((busy, audited, watching)))
 }
 
 fn is_watch(route: Route) -> bool {
@@ -296,7 +292,7 @@ fn is_watch(route: Route) -> bool {
 
 /// Takes in what is left of the body of a request that was answered without it, up to a limit: many clients read no
 /// answer before they have sent everything.
-async fn drain(body: &mut Incoming) {
+pub(crate) async fn drain(body: &mut Incoming) {
     if body.size_hint().lower() > DRAIN_BYTES as u64 {
         return;
     }
