@@ -73,6 +73,18 @@ enum Stage {
     Locked,
 }
 
+impl Stage {
+    /// KA-75
+    fn label(self) -> &'static str {
+        match self {
+            Self::Alpha => "ALPHA",
+            Self::Beta => "BETA",
+            Self::Deprecated => "DEPRECATED",
+            Self::Locked => "",
+        }
+    }
+}
+
 struct Gate {
     feature: Feature,
     name: &'static str,
@@ -157,6 +169,11 @@ impl FeatureGates {
             self.on &= !bit
         }
         self
+    }
+
+    /// Every gate: its name, its stage as `kubernetes_feature_enabled` tells it (KA-75), and whether it is on.
+    pub fn all(self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+        GATES.iter().map(move |gate| (gate.name, gate.stage.label(), self.is_on(gate.feature)))
     }
 
     /// Reads the value of `--feature-gates`: `Name=true,Other=false`. `AllAlpha` and `AllBeta` set every gate of

@@ -3,7 +3,8 @@
 //! What a caller can choose never becomes a label: routes, methods and codes come from closed sets. Counting takes
 //! no lock on the paths that are taken most.
 
-mod process;
+mod features;
+pub(crate) mod process;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +27,8 @@ use crate::authn::{Caller, Unauthorized};
 use crate::authz::{Outcome, Verdict};
 use crate::webhook::WebhookMetrics;
 
+pub use self::features::FeatureMetrics;
+
 /// The buckets of `apiserver_request_duration_seconds`.
 const REQUEST_SECONDS: &[f64] = &[
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
@@ -40,7 +43,7 @@ const AUTHORIZATION_SECONDS: &[f64] = &[
 const GRAPH_SECONDS: &[f64] =
     &[0.0001, 0.0002, 0.0004, 0.0008, 0.0016, 0.0032, 0.0064, 0.0128, 0.0256, 0.0512, 0.1024, 0.2048];
 
-type Durations<L> = Family<L, Timing, fn() -> Timing>;
+pub(crate) type Durations<L> = Family<L, Timing, fn() -> Timing>;
 
 /// All that is measured.
 pub struct Metrics {
@@ -80,6 +83,8 @@ pub struct Metrics {
     pub handshake_failures: Counter,
     /// Stored objects that decisions cannot go by, each time that one is met.
     pub refused_objects: Counter,
+    /// Which feature gates are on.
+    pub features: FeatureMetrics,
     /// Of authorization webhooks and their configuration.
     pub webhooks: WebhookMetrics,
 }
@@ -255,6 +260,8 @@ impl Default for Metrics {
             "Requests of nodes that the Node authorizer did not allow",
             node_denials.clone(),
         );
+        let features = FeatureMetrics::default();
+        features.register(&mut registry);
         let webhooks = WebhookMetrics::default();
         webhooks.register(&mut registry);
         let result = |result| AuthorizationResult {
@@ -292,6 +299,7 @@ impl Default for Metrics {
             connections,
             handshake_failures,
             refused_objects,
+            features,
             webhooks,
         }
     }
@@ -485,7 +493,7 @@ struct Buckets {
 }
 
 impl Timing {
-    fn new(bounds: &'static [f64]) -> Self {
+    pub(crate) fn new(bounds: &'static [f64]) -> Self {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Self(Arc::new(Buckets { bounds, counts, nanoseconds: AtomicU64::new(0) }))
     }

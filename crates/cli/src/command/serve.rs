@@ -158,6 +158,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let approver_metrics = approver_flags::metrics(&approver, &mut metrics);
     let (engine, authorization) = args.authorization.prepare(&args.engine, &metrics.webhooks)?;
     let engine = EngineConfig { default_policy: args.default_policy, masters_first: true, ..engine };
+    metrics.features.tell(engine.gates.all());
     // A file that lets everybody in says so where everybody can read it (AN-111).
     let allows_all = engine.modes.contains(&Mode::AlwaysAllow) && !authorization.is_file();
     let authentication = args.authentication.settings(allows_all)?;

@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 /// Read anew each time that it is asked for. What the system does not say is left out.
 #[derive(Debug)]
-pub(super) struct Process;
+pub(crate) struct Process;
 
 /// Bytes in a page and ticks in a second, as on every Linux that Rust is built for by default.
 const PAGE: f64 = 4096.0;

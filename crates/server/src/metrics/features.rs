@@ -1,0 +1,43 @@
+//! `kubernetes_feature_enabled`: which gates are on (KA-75).
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    name: &'static str,
+    stage: &'static str,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct FeatureMetrics {
+    enabled: Family<Labels, Gauge>,
+}
+
+impl FeatureMetrics {
+    /// These gates: name, stage, whether it is on.
+    pub fn of_gates(gates: impl Iterator<Item = (&'static str, &'static str, bool)>) -> Self {
+        let metrics = Self::default();
+        metrics.tell(gates);
+        metrics
+    }
+
+    /// Tells of these gates from now on.
+    pub fn tell(&self, gates: impl Iterator<Item = (&'static str, &'static str, bool)>) {
+        for (name, stage, is_on) in gates {
+            self.enabled.get_or_create(&Labels { name, stage }).set(i64::from(is_on));
+        }
+    }
+
+    /// Puts the gauges into a registry.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "kubernetes_feature_enabled",
+            "This metric records the data about the stage and enablement of a k8s feature.",
+            self.enabled.clone(),
+        );
+    }
+}
