@@ -295,9 +295,9 @@ impl Endpoint {
         }
     }
 
-    /// Whether its requests last (KA-77). DIVERGES: so do those of `/portForward`, which a kubelet forgets.
+    /// Whether a kubelet counts its requests as lasting (KA-77). It does not for `/portForward`, though they last.
     pub fn is_long_running(&self) -> bool {
-        matches!(self.word(), "exec" | "attach" | "portForward" | "debug")
+        matches!(self.word(), "exec" | "attach" | "debug")
     }
 
     /// Whether a path that goes on like this behind [`Self::path`] has a shape that is served (KA-9).
