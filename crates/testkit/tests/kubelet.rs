@@ -181,6 +181,17 @@ fn handlers_that_are_off_answer_405_ka_21_ka_22() {
 }
 
 #[test]
+fn a_kubelet_says_whether_it_checks_finely_and_takes_the_time_that_it_is_told_to() {
+    let delay = Duration::from_millis(30);
+    let started = start(Options { fine_grained: false, delay, ..Options::default() });
+    let asked = Instant::now();
+    let (_, body) = started.curl("guard", &[], "/metrics");
+    assert!(asked.elapsed() >= delay);
+    let line = "\nkubernetes_feature_enabled{name=\"KubeletFineGrainedAuthz\",stage=\"BETA\"} 0";
+    assert!(body.contains(line), "{body}");
+}
+
+#[test]
 fn a_pattern_of_any_length_is_streamed() {
     let started = start(Options::default());
     for bytes in [0, 1, 65_511, 65_512, 5_000_000] {
@@ -228,7 +239,7 @@ fn the_protocol_is_changed_to_one_that_was_offered() {
         (
             "GET",
             "/attach/ns/p/u/c?input=1",
-            Protocol::WebSocket(&["x", "v4.channel.k8s.io"]),
+            Protocol::WebSocket(&["x", "v4.channel.k8s.io", "v5.channel.k8s.io"]),
             "websocket",
             Some("v4.channel.k8s.io"),
         ),
