@@ -89,6 +89,9 @@ impl ByteStream {
     }
 
     fn handshake(&self) -> io::Result<()> {
+        if !locked(&self.tls).is_handshaking() {
+            return Ok(());
+        }
         while locked(&self.tls).is_handshaking() {
             self.send(|_| Ok(()))?;
             if locked(&self.tls).is_handshaking() {
@@ -96,6 +99,20 @@ impl ByteStream {
             }
         }
         self.send(|_| Ok(()))
+    }
+
+    /// Sends what TLS has to answer by itself. Where something is being sent it goes out with what is sent next: who
+    /// reads never waits for who writes, or both ends could wait for each other.
+    fn answer(&self) -> io::Result<()> {
+        let Ok(_sending) = self.sending.try_lock() else { return Ok(()) };
+        let mut bytes = Vec::new();
+        {
+            let mut tls = locked(&self.tls);
+            while tls.wants_write() {
+                tls.write_tls(&mut bytes)?;
+            }
+        }
+        (&self.tcp).write_all(&bytes)
     }
 
     /// Reads some bytes of TLS.
@@ -218,9 +235,7 @@ impl Read for &ByteStream {
                 done => return done,
             }
             self.receive()?;
-            if locked(&self.tls).wants_write() {
-                self.send(|_| Ok(()))?;
-            }
+            self.answer()?;
         }
     }
 }

@@ -146,11 +146,12 @@ async fn any(options: &Options, segments: &[&str], mut request: Request<Incoming
 }
 
 fn metrics(options: &Options) -> String {
-    let gate = u8::from(options.fine_grained);
+    // Where it can be off at all it is not yet stable (KA-74, KA-75).
+    let (stage, gate) = if options.fine_grained { ("", 1) } else { ("BETA", 0) };
     format!(
         "# HELP kubernetes_feature_enabled [BETA] This metric records the data about the stage and enablement of a \
          k8s feature.\n# TYPE kubernetes_feature_enabled gauge\n\
-         kubernetes_feature_enabled{{name=\"KubeletFineGrainedAuthz\",stage=\"\"}} {gate}\n"
+         kubernetes_feature_enabled{{name=\"KubeletFineGrainedAuthz\",stage=\"{stage}\"}} {gate}\n"
     )
 }
 

@@ -120,12 +120,11 @@ pub(super) async fn serve(
             stream.flush().await?;
             continue;
         }
+        // Before the answer, for who reads that looks here next.
+        let kept = (fault.then == Then::KeepOpen).then(|| state.stray(&bytes));
         stream.write_all(&fault.answer).await?;
         stream.flush().await?;
-        if fault.then == Then::Cut {
-            return Ok(());
-        }
-        let kept = state.stray(&bytes);
+        let Some(kept) = kept else { return Ok(()) };
         loop {
             bytes.clear();
             if stream.read_buf(&mut bytes).await? == 0 {

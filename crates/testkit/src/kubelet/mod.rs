@@ -12,12 +12,13 @@ mod streams;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{HeaderValue, LOCATION};
@@ -198,7 +199,7 @@ impl FakeKubelet {
     pub fn start(folder: &Path, options: Options) -> Self {
         certificates::make(folder);
         let tls = Tls::read(folder, options.http2 && options.fault.is_none());
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).expect("the port is free");
+        let listener = listen(options.port);
         listener.set_nonblocking(true).expect("a listener that does not block");
         let address = listener.local_addr().expect("the listener has an address");
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -317,6 +318,21 @@ fn pod_list(pods: &[Pod]) -> Bytes {
         .into()
 }
 
+/// Listens on a port. One that was left a moment ago may still be held, by the end of a connection that was made from it
+/// or by a process that is about to be replaced: that passes.
+fn listen(port: u16) -> TcpListener {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(listener) => return listener,
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) => panic!("127.0.0.1:{port}: {error}"),
+        }
+    }
+}
+
 async fn accept(listener: &tokio::net::TcpListener, tls: Arc<Tls>, state: Arc<State>) {
     let acceptor = TlsAcceptor::from(Arc::clone(&tls.config));
     loop {
@@ -357,7 +373,7 @@ async fn serve(
             .serve_connection(io, service)
             .await?;
     } else {
-        http1::Builder::new().pipeline_flush(true).serve_connection(io, service).with_upgrades().await?;
+        http1::Builder::new().serve_connection(io, service).with_upgrades().await?;
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use super::body::{Answer, piece};
 use super::endpoints::{Asked, parameter, text};
 use super::{Open, State};
 
-/// The subprotocols of an endpoint: those of WebSocket, then those of SPDY, best first.
+/// The subprotocols of an endpoint: those of WebSocket, then those of SPDY.
 pub(super) type Protocols = (&'static [&'static str], &'static [&'static str]);
 
 const CHANNELS: &[&str] = &["v5.channel.k8s.io", "v4.channel.k8s.io"];
@@ -64,7 +64,8 @@ pub(super) fn upgrade(
     let (name, known) =
         if websocket { (WEBSOCKET_PROTOCOL, protocols.0) } else { (STREAM_PROTOCOL, protocols.1) };
     let offered = elements(headers, name.clone());
-    let chosen = known.iter().find(|known| offered.contains(known));
+    // The client's order decides.
+    let chosen = offered.iter().find_map(|offered| known.iter().find(|known| *known == offered));
     if chosen.is_none() && !offered.is_empty() {
         let mut response =
             text(StatusCode::FORBIDDEN, "unable to upgrade: no subprotocol offered is known here\n");
