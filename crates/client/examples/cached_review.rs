@@ -1,5 +1,5 @@
 //! Measures what an answer costs that is already known.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "run by hand")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::indexing_slicing, reason = "run by hand")]
 
 use std::hint::black_box;
 use std::time::Instant;

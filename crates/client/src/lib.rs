@@ -10,6 +10,7 @@ pub mod connect;
 pub mod lease;
 pub mod node_certificate;
 mod random;
+pub mod rbac;
 pub mod review;
 pub mod watched;
 

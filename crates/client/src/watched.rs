@@ -128,6 +128,12 @@ impl<T: DeserializeOwned> Watched<T> {
         }
     }
 
+    /// Begins anew with a list, by the connection as it is now. What was under way is given up.
+    pub fn restart(&mut self) {
+        self.delay = None;
+        self.start_over();
+    }
+
     fn read(&mut self, event: watcher::Event<Raw>) -> Event<T> {
         self.refusals = 0;
         match event {

@@ -1,5 +1,12 @@
 //! Reviews against a server that answers as a test wants it.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    missing_docs,
+    reason = "tests"
+)]
 
 #[allow(unreachable_pub, dead_code, reason = "shared with other tests")]
 #[path = "../../cli/tests/common/clock.rs"]

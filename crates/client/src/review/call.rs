@@ -117,7 +117,6 @@ impl Caller {
     }
 
     /// Sends a review. The head of the answer counts even if its body cannot be read.
-    #[expect(clippy::type_complexity, reason = "taken apart at once by the only caller")]
     async fn exchange(
         &self,
         path: &str,

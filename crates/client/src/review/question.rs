@@ -63,7 +63,6 @@ struct Spec<'a> {
     uid: &'a str,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
 fn no_groups(groups: &&[String]) -> bool {
     groups.is_empty()
 }

@@ -2,10 +2,9 @@
 //!
 //! Questions are kept as hashes: what a caller sends takes up no memory here.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use portcullis_client::review::cache::ExpiringLru;
 use portcullis_pki as pki;
 
 use super::answer::Status;
@@ -44,77 +43,29 @@ impl Key {
     }
 }
 
-struct Entry {
-    status: Status,
-    expires: Instant,
-    used: u64,
-}
-
-#[derive(Default)]
-struct Entries {
-    by_key: HashMap<Key, Entry>,
-    /// Counts lookups: who has the lowest number was not needed the longest.
-    clock: u64,
-}
-
 /// See the module.
 pub(super) struct Cache {
     ttl: Ttl,
-    entries: Mutex<Entries>,
+    entries: ExpiringLru<Key, Status, Instant>,
 }
 
 impl Cache {
     pub(super) fn new(ttl: Ttl) -> Self {
-        Self { ttl, entries: Mutex::default() }
-    }
-
-    fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { ttl, entries: ExpiringLru::new(ENTRIES) }
     }
 
     /// The answer to a question, unless it is too old.
     pub(super) fn find(&self, key: &Key, now: Instant) -> Option<Status> {
-        let mut entries = self.entries();
-        entries.clock += 1;
-        let clock = entries.clock;
-        let entry = entries.by_key.get_mut(key)?;
-        if entry.expires <= now {
-            entries.by_key.remove(key);
-            return None;
-        }
-        entry.used = clock;
-        Some(entry.status.clone())
+        self.entries.find(key, now)
     }
 
     /// Remembers an answer (WH-52, WH-53).
     pub(super) fn store(&self, key: Key, spec: &Spec, status: &Status, now: Instant) {
         let ttl = if status.allowed { self.ttl.authorized } else { self.ttl.unauthorized };
         let is_large = spec.attribute_bytes() >= ATTRIBUTE_BYTES || status.reason.len() > REASON_BYTES;
-        let Some(expires) = now.checked_add(ttl).filter(|expires| *expires > now) else { return };
-        if is_large {
-            return;
-        }
-        let mut entries = self.entries();
-        entries.clock += 1;
-        let used = entries.clock;
-        if entries.by_key.len() >= ENTRIES && !entries.by_key.contains_key(&key) {
-            entries.make_room(now);
-        }
-        entries.by_key.insert(key, Entry { status: status.clone(), expires, used });
-    }
-}
-
-impl Entries {
-    /// Drops what is too old; if that is nothing, the one that was not needed the longest. Comes after a call over the
-    /// network, beside which walking a few thousand entries is little.
-    fn make_room(&mut self, now: Instant) {
-        self.by_key.retain(|_, entry| entry.expires > now);
-        if self.by_key.len() < ENTRIES {
-            return;
-        }
-        let oldest = self.by_key.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| *key);
-        if let Some(oldest) = oldest {
-            self.by_key.remove(&oldest);
+        let Some(deadline) = now.checked_add(ttl).filter(|deadline| *deadline > now) else { return };
+        if !is_large {
+            self.entries.store(key, status.clone(), deadline);
         }
     }
 }
@@ -137,7 +88,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_remembered_for_as_long_as_its_kind_is_wh_52() {
-        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let (start, second, nano) = (Instant::now(), Duration::from_secs(1), Duration::from_nanos(1));
         let cache = Cache::new(Ttl { authorized: 10 * second, unauthorized: 2 * second });
         let (jane, allowed) = question("jane");
         let (joe, refused) = question("joe");
@@ -146,8 +97,11 @@ mod tests {
         cache.store(refused, &joe, &Status { denied: true, ..Status::default() }, start);
         assert_eq!(cache.find(&allowed, start + 9 * second), Some(yes()));
         assert!(cache.find(&refused, start + second).is_some());
-        assert_eq!(cache.find(&refused, start + 2 * second), None);
-        assert_eq!(cache.find(&allowed, start + 10 * second), None);
+        // Too old is what is past its time, not what is at the end of it.
+        assert!(cache.find(&refused, start + 2 * second).is_some());
+        assert_eq!(cache.find(&refused, start + 2 * second + nano), None);
+        assert!(cache.find(&allowed, start + 10 * second).is_some());
+        assert_eq!(cache.find(&allowed, start + 10 * second + nano), None);
     }
 
     #[test]
@@ -190,7 +144,7 @@ mod tests {
         assert!(cache.find(&question("0").1, now).is_some());
         let (spec, key) = question("one more");
         cache.store(key, &spec, &yes(), now);
-        assert_eq!(cache.entries().by_key.len(), ENTRIES);
+        assert_eq!(cache.entries.len(), ENTRIES);
         assert!(cache.find(&question("0").1, now).is_some());
         assert!(cache.find(&question("1").1, now).is_none());
         assert!(cache.find(&key, now).is_some());
