@@ -12,8 +12,11 @@ pub mod command;
 pub mod controller_flags;
 pub mod engine_flags;
 pub mod failure;
+mod health;
+mod kubeconfig;
 pub mod limit_flags;
 pub mod lines;
+mod memory;
 mod open_files;
 pub mod resource_type;
 mod signals;
@@ -38,6 +41,7 @@ enum Command {
     CanI(Box<command::can_i::CanIArgs>),
     Completions(command::completions::CompletionsArgs),
     Credential(command::credential::CredentialArgs),
+    Guard(Box<command::guard::GuardArgs>),
     Review(Box<command::review::ReviewArgs>),
     Serve(Box<command::serve::ServeArgs>),
 }
@@ -60,6 +64,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         Command::CanI(args) => command::can_i::run(args),
         Command::Completions(args) => command::completions::run(args),
         Command::Credential(args) => command::credential::run(args),
+        Command::Guard(args) => command::guard::run(args),
         Command::Review(args) => command::review::run(args),
         Command::Serve(args) => command::serve::run(args),
     };

@@ -1,5 +1,12 @@
 //! Reviews and local decisions of `portcullis_client`, against a running `portcullis serve`.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice, missing_docs, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    missing_docs,
+    reason = "tests"
+)]
 
 mod common;
 

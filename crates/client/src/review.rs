@@ -18,7 +18,7 @@ mod flight;
 mod metrics;
 mod question;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use portcullis_policy::{Attributes, User};
@@ -172,7 +172,8 @@ impl Reviews {
     pub fn new(connection: Connection, settings: Settings) -> Result<Self, getrandom::Error> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret)?;
-        let caller = Caller { connection, clock: Arc::clone(&settings.clock) };
+        let clock = Arc::clone(&settings.clock);
+        let caller = Caller { connection, clock, silence: Mutex::default() };
         let shared = Shared {
             caller,
             settings,
@@ -184,6 +185,11 @@ impl Reviews {
             access_calls: Flights::new(CALLS),
         };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Why the API server did not answer, if it did not when it was last asked. What is remembered does not count.
+    pub fn unreachable(&self) -> Option<String> {
+        self.shared.caller.silence.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What is counted.

@@ -17,6 +17,7 @@ pub mod cluster;
 pub mod config;
 pub mod controller;
 mod go;
+pub mod guard;
 mod impersonation;
 mod in_flight;
 pub mod listener;

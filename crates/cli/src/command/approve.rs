@@ -1,7 +1,6 @@
 //! `portcullis approve`: the machine approver, on a cluster or on files.
 
 mod files;
-mod health;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,6 +16,8 @@ use portcullis_policy::approval::machine::{Config, MachineKind, Request, Verdict
 
 use crate::command::serve::{LoggingFormat, log};
 use crate::failure::Failure;
+use crate::health::{self, Health};
+use crate::kubeconfig;
 use crate::limit_flags::duration;
 use crate::signals::told;
 
@@ -170,14 +171,17 @@ async fn work(args: &ApproveArgs, config: Config) -> Result<ExitCode, Failure> {
     });
     tracing::info!(server = workload.server(), dry_run = args.dry_run, "approving certificate requests");
     let health = match args.metrics_bind_address {
-        Some(address) => Some(health::serve(address, approver.clone(), metrics).await?),
+        Some(address) => {
+            let told = Arc::new(Told { approver: approver.clone(), metrics });
+            Some(health::serve(address, told).await?)
+        }
         None => None,
     };
     let reloading = args
         .config
         .clone()
         .map(|path| tokio::spawn(follow(path, approver.clone(), args.management_kubeconfig.is_some())));
-    let refreshing = tokio::spawn(refresh(workload));
+    let refreshing = tokio::spawn(kubeconfig::refresh(workload));
     if args.leader_elect && !args.dry_run {
         approver.run_elected(lease, told()).await.map_err(Failure::input)?;
     } else {
@@ -188,6 +192,23 @@ async fn work(args: &ApproveArgs, config: Config) -> Result<ExitCode, Failure> {
     health.inspect(tokio::task::JoinHandle::abort);
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is told of the approver.
+struct Told {
+    approver: Approver,
+    metrics: ApproverMetrics,
+}
+
+impl Health for Told {
+    /// One that waits for the lease is as it should be; this says which one works.
+    fn unready(&self) -> Option<String> {
+        (!self.approver.is_ready()).then(|| "waiting for the lease or for the first lists".to_owned())
+    }
+
+    fn metrics(&self) -> String {
+        self.metrics.text()
+    }
 }
 
 /// NB-122: Machines on a server of their own may be those of many clusters.
@@ -244,18 +265,6 @@ pub(crate) async fn follow(path: PathBuf, approver: Approver, is_managed_elsewhe
                 tracing::info!("the configuration was read again");
             }
             Err(why) => tracing::warn!(why, "ConfigInvalid: the last good configuration stays"),
-        }
-    }
-}
-
-/// Takes up a kubeconfig whose certificate or token was renewed.
-async fn refresh(connection: Connection) {
-    loop {
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        match connection.refresh().await {
-            Ok(true) => tracing::info!("connecting anew with what the kubeconfig says now"),
-            Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "the kubeconfig cannot be used; the last connection stays"),
         }
     }
 }

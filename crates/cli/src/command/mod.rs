@@ -6,5 +6,6 @@ pub mod bootstrap;
 pub mod can_i;
 pub mod completions;
 pub mod credential;
+pub mod guard;
 pub mod review;
 pub mod serve;

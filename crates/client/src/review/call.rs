@@ -5,7 +5,7 @@
 
 use std::error::Error;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
@@ -39,6 +39,8 @@ const ANSWER_BYTES: usize = 256 << 10;
 pub(super) struct Caller {
     pub(super) connection: Connection,
     pub(super) clock: Arc<dyn Clock>,
+    /// Why there was no answer, if the last review that was sent had none.
+    pub(super) silence: Mutex<Option<String>>,
 }
 
 /// Why an attempt failed, and whether another may go well.
@@ -85,9 +87,15 @@ impl Caller {
                 attempt += 1;
             }
         };
-        within(&*self.clock, LIMIT, asking)
+        let answer = within(&*self.clock, LIMIT, asking)
             .await
-            .unwrap_or_else(|| Err(self.unreachable(format!("no answer in {} s", LIMIT.as_secs()))))
+            .unwrap_or_else(|| Err(self.unreachable(format!("no answer in {} s", LIMIT.as_secs()))));
+        let silence = match &answer {
+            Err(ReviewError::Unreachable { why, .. }) => Some(why.clone()),
+            _ => None,
+        };
+        *self.silence.lock().unwrap_or_else(PoisonError::into_inner) = silence;
+        answer
     }
 
     /// One attempt, counted (KA-76).

@@ -295,6 +295,11 @@ impl Endpoint {
         }
     }
 
+    /// Whether a request may go on in another protocol (KA-24).
+    pub fn streams(&self) -> bool {
+        self.effect.enters_container() && self.methods.serve("GET")
+    }
+
     /// Whether a kubelet counts its requests as lasting (KA-77). It does not for `/portForward`, though they last.
     pub fn is_long_running(&self) -> bool {
         matches!(self.word(), "exec" | "attach" | "debug")

@@ -119,7 +119,7 @@ impl Sink {
     }
 
     /// Has a line written some time. False: it is dropped, because too much is waiting.
-    pub(super) fn send(&self, bytes: Vec<u8>) -> bool {
+    pub(crate) fn send(&self, bytes: Vec<u8>) -> bool {
         self.push(Line { bytes, written: None })
     }
 

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{AUTHORIZATION, CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::TokenError;
 
@@ -67,6 +67,29 @@ pub(super) fn websocket_token(headers: &HeaderMap) -> Option<Result<Vec<u8>, Tok
     })
 }
 
+/// Takes the subprotocols away that are tokens (KA-43).
+pub(crate) fn without_token(headers: &mut HeaderMap) {
+    let is_token = |value: &HeaderValue| {
+        value.as_bytes().windows(SUBPROTOCOL.len()).any(|w| w == SUBPROTOCOL.as_bytes())
+    };
+    if !headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().any(is_token) {
+        return;
+    }
+    let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    let others: Vec<&str> = values
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|protocol| !protocol.is_empty() && !protocol.starts_with(SUBPROTOCOL))
+        .collect();
+    let others = HeaderValue::from_str(&others.join(", "));
+    headers.remove(SEC_WEBSOCKET_PROTOCOL);
+    if let Ok(others) = others
+        && !others.is_empty()
+    {
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, others);
+    }
+}
+
 fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|found| found.trim().eq_ignore_ascii_case(word))
@@ -75,7 +98,6 @@ fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     #[test]
     fn a_bearer_token_is_the_second_word_an_50_an_51_an_57() {

@@ -9,6 +9,7 @@ mod bearer;
 pub mod bootstrap_token;
 mod certificate;
 pub mod configuration;
+pub mod delegated;
 pub mod reload;
 pub mod request_header;
 pub mod service_account;
@@ -24,6 +25,7 @@ use pki::CaBundle;
 use pki::cert::VerifyError;
 use policy::User;
 use policy::rules::aggregate;
+use portcullis_client::review::ReviewError;
 use portcullis_pki as pki;
 use portcullis_policy as policy;
 use tokio::sync::watch;
@@ -37,7 +39,7 @@ use crate::bootstrap_authorities::BootstrapAuthorities;
 use crate::impersonation::Impersonated;
 use crate::token_file::TokenFile;
 
-pub(crate) use self::bearer::spare_space;
+pub(crate) use self::bearer::{spare_space, without_token};
 pub use self::certificate::{BootstrapError, Peer};
 pub use self::tokens::TokenError;
 
@@ -127,6 +129,9 @@ enum Failure {
     /// A front proxy that is none.
     #[error(transparent)]
     FrontProxy(#[from] FrontProxyError),
+    /// The API server cannot say whose token it is.
+    #[error(transparent)]
+    Review(#[from] ReviewError),
     /// A token that is not accepted.
     #[error(transparent)]
     Token(#[from] TokenError),

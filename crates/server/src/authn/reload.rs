@@ -15,9 +15,35 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// A file that is followed, and its contents when it was last looked at.
 #[derive(Debug)]
-struct Followed {
+pub(super) struct Followed {
     path: PathBuf,
     last: Vec<u8>,
+}
+
+impl Followed {
+    /// A file that can be used as it is now.
+    pub(super) fn read(path: PathBuf) -> Result<(Self, CaBundle), AuthorityFileError> {
+        let last = read(&path)?;
+        let found = bundle(&path, &last)?;
+        Ok((Self { path, last }, found))
+    }
+
+    /// Waits until there is something new in it.
+    pub(super) async fn changed(&mut self) -> Result<CaBundle, AuthorityFileError> {
+        loop {
+            tokio::time::sleep(PERIOD).await;
+            if let Some(new) = self.contents().await {
+                return bundle(&self.path, &new);
+            }
+        }
+    }
+
+    /// The new contents, if there are any.
+    async fn contents(&mut self) -> Option<Vec<u8>> {
+        let new = tokio::fs::read(&self.path).await.ok().filter(|new| *new != self.last)?;
+        self.last.clone_from(&new);
+        Some(new)
+    }
 }
 
 /// The files of authorities.
@@ -66,9 +92,7 @@ impl AuthorityFiles {
     /// # Errors
     /// See [`AuthorityFileError`].
     pub fn with_clients(mut self, path: PathBuf) -> Result<Self, AuthorityFileError> {
-        let last = read(&path)?;
-        bundle(&path, &last)?;
-        self.clients = Some(Followed { path, last });
+        self.clients = Some(Followed::read(path)?.0);
         Ok(self)
     }
 
@@ -77,9 +101,7 @@ impl AuthorityFiles {
     /// # Errors
     /// See [`AuthorityFileError`].
     pub fn with_front_proxies(mut self, path: PathBuf) -> Result<Self, AuthorityFileError> {
-        let last = read(&path)?;
-        bundle(&path, &last)?;
-        self.front_proxies = Some(Followed { path, last });
+        self.front_proxies = Some(Followed::read(path)?.0);
         Ok(self)
     }
 
@@ -148,10 +170,7 @@ impl AuthorityFiles {
 
 /// The new contents of a file, if there are any.
 async fn changed(file: &mut Option<Followed>) -> Option<Vec<u8>> {
-    let file = file.as_mut()?;
-    let new = tokio::fs::read(&file.path).await.ok().filter(|new| *new != file.last)?;
-    file.last.clone_from(&new);
-    Some(new)
+    file.as_mut()?.contents().await
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, AuthorityFileError> {

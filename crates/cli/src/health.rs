@@ -2,9 +2,9 @@
 //! connection.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use portcullis_client::approver::{Approver, ApproverMetrics};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -16,15 +16,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest request that is read. Bytes.
 const LONGEST: usize = 8 * 1024;
 
+/// What is told of a program.
+pub(crate) trait Health: Send + Sync + 'static {
+    /// Why it cannot do its work yet, if it cannot.
+    fn unready(&self) -> Option<String>;
+
+    /// What it counts, as a scraper reads it.
+    fn metrics(&self) -> String;
+}
+
 /// Listens until the task is ended.
 ///
 /// # Errors
 /// The address cannot be had.
-pub(super) async fn serve(
-    address: SocketAddr,
-    approver: Approver,
-    metrics: ApproverMetrics,
-) -> Result<JoinHandle<()>, Failure> {
+pub(crate) async fn serve(address: SocketAddr, health: Arc<dyn Health>) -> Result<JoinHandle<()>, Failure> {
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Failure::unreachable(format_args!("cannot listen at --metrics-bind-address {address}: {error}"))
     })?;
@@ -36,19 +41,15 @@ pub(super) async fn serve(
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            let (approver, metrics) = (approver.clone(), metrics.clone());
+            let health = Arc::clone(&health);
             tokio::spawn(async move {
-                let _ = tokio::time::timeout(PATIENCE, answer(stream, &approver, &metrics)).await;
+                let _ = tokio::time::timeout(PATIENCE, answer(stream, &*health)).await;
             });
         }
     }))
 }
 
-async fn answer(
-    mut stream: TcpStream,
-    approver: &Approver,
-    metrics: &ApproverMetrics,
-) -> std::io::Result<()> {
+async fn answer(mut stream: TcpStream, health: &dyn Health) -> std::io::Result<()> {
     let mut read = Vec::new();
     while !read.windows(4).any(|end| end == b"\r\n\r\n") {
         let mut piece = [0; 1024];
@@ -64,12 +65,11 @@ async fn answer(
     let path = target.split('?').next().unwrap_or_default();
     let (status, body) = match (method, path) {
         ("GET", "/healthz" | "/livez") => ("200 OK", "ok".to_owned()),
-        ("GET", "/readyz") if approver.is_ready() => ("200 OK", "ok".to_owned()),
-        // One that waits for the lease is as it should be; this says which one works.
-        ("GET", "/readyz") => {
-            ("503 Service Unavailable", "waiting for the lease or for the first lists".to_owned())
-        }
-        ("GET", "/metrics") => ("200 OK", metrics.text()),
+        ("GET", "/readyz") => match health.unready() {
+            None => ("200 OK", "ok".to_owned()),
+            Some(why) => ("503 Service Unavailable", why),
+        },
+        ("GET", "/metrics") => ("200 OK", health.metrics()),
         ("GET", _) => ("404 Not Found", "not found".to_owned()),
         _ => ("405 Method Not Allowed", "only GET".to_owned()),
     };

@@ -1,0 +1,498 @@
+//! `portcullis guard`: least privilege on a kubelet's own port.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ValueEnum};
+use portcullis_client::Connection;
+use portcullis_client::rbac::{self, LocalRbac};
+use portcullis_client::review::{ReviewMetrics, Reviews, Settings as ReviewSettings};
+use portcullis_pki::KeyPair;
+use portcullis_pki::tls::ServerTls;
+use portcullis_policy::features::{Feature, FeatureGates};
+use portcullis_policy::kubelet_api::Settings;
+use portcullis_server::Server;
+use portcullis_server::audit::sink::Rotation;
+use portcullis_server::audit::{Mode as LogMode, Sink, SinkOptions};
+use portcullis_server::authn::delegated::{ClientAuthorities, Delegated};
+use portcullis_server::config::Limits;
+use portcullis_server::guard::access_log::AccessLog;
+use portcullis_server::guard::metrics::GuardMetrics;
+use portcullis_server::guard::rates::Rates;
+use portcullis_server::guard::upstream::{Kubelet, KubeletConfig};
+use portcullis_server::guard::{Authorization, Guard, Member, Parts};
+use portcullis_server::metrics::FeatureMetrics;
+use portcullis_server::serving_certificate::{self, ServingCertificate};
+use prometheus_client::registry::Registry;
+
+use crate::command::serve::{LoggingFormat, log};
+use crate::failure::Failure;
+use crate::health::{self, Health};
+use crate::limit_flags::duration;
+use crate::open_files;
+use crate::signals::told;
+use crate::{kubeconfig, memory};
+
+/// Stand in front of a kubelet, and let through what callers may do
+///
+/// Answers on the node's address as the kubelet would: who asks is found out by client certificates and TokenReviews, may
+/// they by SubjectAccessReviews on nodes/pods, nodes/healthz, nodes/configz and the other subresources of nodes, for a
+/// kubelet of any version. The kubelet itself listens on the loopback address and trusts the guard's certificate alone.
+///
+/// Beyond a kubelet: exec, attach, run and port-forward need the verb create as well, whatever the HTTP method, so that
+/// get on nodes/proxy no longer runs commands (--exec-requires-create=false for a kubelet's own behaviour).
+///
+/// docs/guard.md takes you through it; docs/kubelet-api.md lists every endpoint and what grants it.
+///
+/// Exit codes: 0 told to stop; 2 bad flags or input; 3 the address cannot be had.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct GuardArgs {
+    /// The kubeconfig of the API server that is asked who may do what [default: as kubectl, or the pod's own]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+
+    /// The name of the node, as the kubelet registers it [default: the host's name]
+    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    node_name: Option<String>,
+
+    /// The address to listen on: the node's, with the kubelet on 127.0.0.1
+    #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
+    address: IpAddr,
+
+    /// The port to listen on; 0 for any that is free
+    #[arg(long, value_name = "PORT", default_value_t = 10250)]
+    port: u16,
+
+    /// The certificate to serve with, in PEM form: the kubelet's own will do. Taken up anew when it changes
+    #[arg(long, value_name = "FILE")]
+    tls_cert_file: PathBuf,
+
+    /// The key of --tls-cert-file; may be the same file
+    #[arg(long, value_name = "FILE")]
+    tls_private_key_file: PathBuf,
+
+    #[command(flatten)]
+    kubelet: KubeletFlags,
+
+    #[command(flatten)]
+    callers: CallerFlags,
+
+    #[command(flatten)]
+    log: LogFlags,
+
+    /// Requests a second for each user; 0 for no limit. Further ones are answered 429
+    #[arg(long, value_name = "COUNT", default_value_t = 0.0, value_parser = rate)]
+    user_qps: f64,
+
+    /// Requests at once for each user [default: twice --user-qps]
+    #[arg(long, value_name = "COUNT")]
+    user_burst: Option<u32>,
+
+    /// Where /healthz, /readyz and /metrics of the guard are answered, over HTTP [default: nowhere]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics_bind_address: Option<SocketAddr>,
+
+    /// The form of the log
+    #[arg(long, value_enum, default_value = "text")]
+    logging_format: LoggingFormat,
+
+    /// How much is logged
+    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
+    verbosity: u8,
+}
+
+const EXAMPLES: &str = "\
+Example, on a node whose kubelet has `address: 127.0.0.1` in its configuration:
+  portcullis guard --address 192.0.2.10 --node-name node-1 --kubeconfig /etc/portcullis/guard.kubeconfig \\
+    --tls-cert-file /var/lib/kubelet/pki/kubelet-server-current.pem \\
+    --tls-private-key-file /var/lib/kubelet/pki/kubelet-server-current.pem \\
+    --client-ca-file /etc/kubernetes/pki/ca.crt \\
+    --kubelet-certificate-authority /etc/kubernetes/pki/ca.crt \\
+    --kubelet-client-certificate /etc/portcullis/guard.crt --kubelet-client-key /etc/portcullis/guard.key";
+
+/// The kubelet behind the guard. Names are kube-apiserver's.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "The kubelet")]
+struct KubeletFlags {
+    /// Where the kubelet listens
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:10250")]
+    kubelet_address: String,
+
+    /// The name that the kubelet's certificate must have [default: the node's name]
+    #[arg(long, value_name = "NAME")]
+    kubelet_server_name: Option<String>,
+
+    /// Who vouches for the kubelet's certificate, in PEM form: an authority, or a self-signed certificate itself
+    #[arg(long, value_name = "FILE")]
+    kubelet_certificate_authority: PathBuf,
+
+    /// The certificate that the guard shows the kubelet, in PEM form
+    #[arg(long, value_name = "FILE")]
+    kubelet_client_certificate: PathBuf,
+
+    /// The key of --kubelet-client-certificate; may be the same file
+    #[arg(long, value_name = "FILE")]
+    kubelet_client_key: PathBuf,
+
+    /// Whether the kubelet serves exec, logs and the like: what its own flag of this name says
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value = "true",
+        default_missing_value = "true", require_equals = true
+    )]
+    enable_debugging_handlers: bool,
+}
+
+/// Who may do what. Names are the kubelet's.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Who may do what")]
+struct CallerFlags {
+    /// Who vouches for client certificates, in PEM form. Taken up anew when it changes
+    #[arg(long, value_name = "FILE")]
+    client_ca_file: Option<PathBuf>,
+
+    /// Ask the API server about bearer tokens
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value = "true",
+        default_missing_value = "true", require_equals = true
+    )]
+    authentication_token_webhook: bool,
+
+    /// How long an answer about a token counts
+    #[arg(long, value_name = "TIME", default_value = "2m0s", value_parser = duration)]
+    authentication_token_webhook_cache_ttl: Duration,
+
+    /// Let requests without credentials in as system:anonymous, who may do what is granted to that name
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value = "false",
+        default_missing_value = "true", require_equals = true
+    )]
+    anonymous_auth: bool,
+
+    /// Who is asked, in this order, until one allows. RBAC follows the cluster's roles and bindings and sends no review
+    /// for what they allow
+    #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "Webhook")]
+    authorization_mode: Vec<Mode>,
+
+    /// How long a review that allows counts
+    #[arg(long, value_name = "TIME", default_value = "5m0s", value_parser = duration)]
+    authorization_webhook_cache_authorized_ttl: Duration,
+
+    /// How long any other review counts
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    authorization_webhook_cache_unauthorized_ttl: Duration,
+
+    /// KubeletFineGrainedAuthz=false: nodes/pods, nodes/healthz and nodes/configz grant nothing, as before Kubernetes 1.33
+    #[arg(long, value_name = "GATES", default_value = "", hide_default_value = true, value_parser = gates)]
+    feature_gates: bool,
+
+    /// Ask for create as well where a request runs code in a container or connects to one
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value = "true",
+        default_missing_value = "true", require_equals = true
+    )]
+    exec_requires_create: bool,
+
+    /// Let nodes/containerlogs, nodes/exec, nodes/attach, nodes/run and nodes/portforward grant their endpoints
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value = "false",
+        default_missing_value = "true", require_equals = true
+    )]
+    finer_subresources: bool,
+}
+
+/// See [`Member`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+enum Mode {
+    /// Nobody is asked
+    #[value(name = "AlwaysAllow")]
+    AlwaysAllow,
+    /// The roles and bindings of the cluster
+    #[value(name = "RBAC")]
+    Rbac,
+    /// The API server
+    #[value(name = "Webhook")]
+    Webhook,
+}
+
+/// Where requests are written down.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Access log")]
+struct LogFlags {
+    /// Where requests are written down, one JSON object a line; - for standard output [default: nowhere]
+    #[arg(long, value_name = "FILE")]
+    access_log_path: Option<PathBuf>,
+
+    /// Days that files put aside are kept; 0 for ever
+    #[arg(long, value_name = "DAYS", default_value_t = 30)]
+    access_log_maxage: u32,
+
+    /// How many files put aside are kept; 0 for all
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    access_log_maxbackup: usize,
+
+    /// Megabytes after which a file is put aside; 0 for never
+    #[arg(long, value_name = "MB", default_value_t = 100)]
+    access_log_maxsize: u32,
+
+    /// Compress files that are put aside
+    #[arg(long)]
+    access_log_compress: bool,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
+    (number.is_finite() && number >= 0.0).then_some(number).ok_or_else(|| format!("{text} is below 0"))
+}
+
+/// Whether fine-grained authorization is on. DIVERGES: the gate is locked in Kubernetes 1.36; here it may be off, as in the
+/// kubelets of older releases.
+fn gates(text: &str) -> Result<bool, String> {
+    match text {
+        "" | "KubeletFineGrainedAuthz=true" => Ok(true),
+        "KubeletFineGrainedAuthz=false" => Ok(false),
+        _ => {
+            Err("there is one gate: KubeletFineGrainedAuthz=true or KubeletFineGrainedAuthz=false".to_owned())
+        }
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Flags or files that cannot be used, or an address that cannot be had.
+pub fn run(args: &GuardArgs) -> Result<ExitCode, Failure> {
+    log(args.logging_format, args.verbosity);
+    open_files::raise_limit();
+    memory::keep_small();
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
+    runtime.block_on(guard(args))
+}
+
+async fn guard(args: &GuardArgs) -> Result<ExitCode, Failure> {
+    let node_name = node_name(args);
+    let callers = &args.callers;
+    let (tls, certificate) = serving(args)?;
+    let kubelet = Arc::new(kubelet(&args.kubelet, &node_name)?);
+    let authorities = callers
+        .client_ca_file
+        .clone()
+        .map(ClientAuthorities::read)
+        .transpose()
+        .map_err(|error| Failure::input(format_args!("--client-ca-file: {error}")))?;
+    let (authorities, clients) = authorities.unzip();
+    let modes: BTreeSet<Mode> = callers.authorization_mode.iter().copied().collect();
+    if modes.len() != callers.authorization_mode.len() {
+        return Err(Failure::input("--authorization-mode names a mode twice"));
+    }
+    let reviews = ReviewMetrics::default();
+    let needs_server = callers.authentication_token_webhook || modes.iter().any(|m| *m != Mode::AlwaysAllow);
+    let api = match needs_server {
+        true => Some(Api::connect(args, &modes, reviews.clone()).await?),
+        false => None,
+    };
+    let tokens = api.as_ref().filter(|_| callers.authentication_token_webhook).map(|api| api.reviews.clone());
+    let authentication = Arc::new(Delegated::new(clients, tokens, callers.anonymous_auth));
+    let metrics = GuardMetrics::default();
+    let settings = Settings {
+        fine_grained: callers.feature_gates,
+        exec_requires_create: callers.exec_requires_create,
+        finer_subresources: callers.finer_subresources,
+    };
+    let guard = Arc::new(Guard::new(Parts {
+        authentication: Arc::clone(&authentication),
+        authorization: Authorization::new(members(&callers.authorization_mode, api.as_ref())),
+        node_name: node_name.clone(),
+        settings,
+        debugging_handlers: args.kubelet.enable_debugging_handlers,
+        kubelet: Arc::clone(&kubelet),
+        rates: rates(args),
+        limits: Limits::default(),
+        metrics: metrics.clone(),
+        access_log: access_log(&args.log, &metrics)?,
+    }));
+    let address = SocketAddr::new(args.address, args.port);
+    let server = Server::bind(address, tls.clone(), guard).await.map_err(|error| {
+        Failure::unreachable(format_args!("cannot listen on {address}: {error}; see --address and --port"))
+    })?;
+    let bound = server.local_addr()?;
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(certificate.follow(tls, serving_certificate::INTERVAL));
+    tasks.spawn(Arc::clone(&kubelet).follow());
+    if let Some(authorities) = authorities {
+        tasks.spawn(authorities.follow(authentication));
+    }
+    if let Some(api) = &api {
+        tasks.spawn(kubeconfig::refresh(api.connection.clone()));
+    }
+    let told_of =
+        Arc::new(Told { api, metrics, reviews, features: FeatureMetrics::of_gates(gate(settings)) });
+    let health = match args.metrics_bind_address {
+        Some(address) => Some(health::serve(address, told_of).await?),
+        None => None,
+    };
+    tracing::info!(address = %bound, node = node_name, kubelet = %kubelet.authority(), "guarding");
+    println!("Guarding the kubelet of {node_name} at https://{bound}");
+    server.serve(told()).await;
+    health.inspect(tokio::task::JoinHandle::abort);
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn gate(settings: Settings) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+    let gates = FeatureGates::default().with(Feature::KubeletFineGrainedAuthz, settings.fine_grained);
+    gates.all().filter(|(name, _, _)| *name == "KubeletFineGrainedAuthz")
+}
+
+/// The API server, and how it is asked.
+struct Api {
+    connection: Connection,
+    reviews: Reviews,
+    rbac: Option<LocalRbac>,
+}
+
+impl Api {
+    async fn connect(
+        args: &GuardArgs,
+        modes: &BTreeSet<Mode>,
+        metrics: ReviewMetrics,
+    ) -> Result<Self, Failure> {
+        let callers = &args.callers;
+        let connection = Connection::infer(args.kubeconfig.as_deref(), args.context.as_deref())
+            .await
+            .map_err(Failure::input)?;
+        let settings = ReviewSettings {
+            token_ttl: callers.authentication_token_webhook_cache_ttl,
+            authorized_ttl: callers.authorization_webhook_cache_authorized_ttl,
+            unauthorized_ttl: callers.authorization_webhook_cache_unauthorized_ttl,
+            metrics,
+            ..ReviewSettings::default()
+        };
+        let reviews = Reviews::new(connection.clone(), settings)
+            .map_err(|error| Failure::unreachable(format_args!("the system gives no randomness: {error}")))?;
+        let follows = modes.contains(&Mode::Rbac);
+        let rbac = follows.then(|| LocalRbac::follow(&connection, rbac::Settings::default()));
+        Ok(Self { connection, reviews, rbac })
+    }
+}
+
+fn members(modes: &[Mode], api: Option<&Api>) -> Vec<Member> {
+    let member = |mode: &Mode| match mode {
+        Mode::AlwaysAllow => Some(Member::AlwaysAllow),
+        Mode::Rbac => Some(Member::Rbac(api?.rbac.clone()?)),
+        Mode::Webhook => Some(Member::Webhook(api?.reviews.clone())),
+    };
+    modes.iter().filter_map(member).collect()
+}
+
+/// What is told of the guard.
+struct Told {
+    api: Option<Api>,
+    metrics: GuardMetrics,
+    reviews: ReviewMetrics,
+    features: FeatureMetrics,
+}
+
+impl Health for Told {
+    fn unready(&self) -> Option<String> {
+        let api = self.api.as_ref()?;
+        let is_blind = api.rbac.as_ref().is_some_and(|rbac| !rbac.is_fresh());
+        if is_blind {
+            return Some("roles and bindings are not known, or were not heard of for too long".to_owned());
+        }
+        let why = api.reviews.unreachable()?;
+        Some(format!("the API server does not answer: {why}"))
+    }
+
+    fn metrics(&self) -> String {
+        let mut registry = Registry::default();
+        self.metrics.register(&mut registry);
+        self.reviews.register(&mut registry);
+        self.features.register(&mut registry);
+        let mut text = String::new();
+        // Writing into a string does not fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+        text
+    }
+}
+
+fn node_name(args: &GuardArgs) -> String {
+    let host = || rustix::system::uname().nodename().to_string_lossy().trim().to_lowercase();
+    args.node_name.clone().unwrap_or_else(host)
+}
+
+fn serving(args: &GuardArgs) -> Result<(ServerTls, ServingCertificate), Failure> {
+    let wrong = |error: &dyn std::fmt::Display| {
+        Failure::input(format_args!("{error} (--tls-cert-file, --tls-private-key-file)"))
+    };
+    let read = |path: &Path| {
+        std::fs::read(path).map_err(|error| wrong(&format_args!("cannot read {}: {error}", path.display())))
+    };
+    let (chain, key) = (read(&args.tls_cert_file)?, read(&args.tls_private_key_file)?);
+    let key = KeyPair::from_pem(&key)
+        .map_err(|error| wrong(&format_args!("{}: {error}", args.tls_private_key_file.display())))?;
+    let tls = ServerTls::new(&chain, &key)
+        .map_err(|error| wrong(&format_args!("{}: {error}", args.tls_cert_file.display())))?;
+    Ok((tls, ServingCertificate::new(args.tls_cert_file.clone(), args.tls_private_key_file.clone())))
+}
+
+fn kubelet(flags: &KubeletFlags, node_name: &str) -> Result<Kubelet, Failure> {
+    let authority =
+        flags.kubelet_address.parse().ok().filter(|a: &http::uri::Authority| a.port_u16().is_some());
+    let authority = authority.ok_or_else(|| {
+        let address = &flags.kubelet_address;
+        Failure::input(format_args!(
+            "--kubelet-address {address}: write host and port, such as 127.0.0.1:10250"
+        ))
+    })?;
+    Kubelet::new(KubeletConfig {
+        authority,
+        server_name: flags.kubelet_server_name.clone().unwrap_or_else(|| node_name.to_owned()),
+        certificate_authority: flags.kubelet_certificate_authority.clone(),
+        client_certificate: flags.kubelet_client_certificate.clone(),
+        client_key: flags.kubelet_client_key.clone(),
+    })
+    .map_err(|error| {
+        Failure::input(format_args!(
+            "{error} (--kubelet-certificate-authority, --kubelet-client-certificate, --kubelet-client-key, \
+             --kubelet-server-name)"
+        ))
+    })
+}
+
+fn rates(args: &GuardArgs) -> Option<Rates> {
+    let per_second = args.user_qps;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a bound of requests, rounded up"
+    )]
+    let usual = (2.0 * per_second).ceil().min(f64::from(u32::MAX)) as u32;
+    (per_second > 0.0).then(|| Rates::new(per_second, args.user_burst.unwrap_or(usual)))
+}
+
+fn access_log(flags: &LogFlags, metrics: &GuardMetrics) -> Result<Option<AccessLog>, Failure> {
+    let Some(path) = &flags.access_log_path else { return Ok(None) };
+    let options = SinkOptions {
+        path: (path.as_os_str() != "-").then(|| path.clone()),
+        mode: LogMode::Batch,
+        rotation: Rotation {
+            max_bytes: u64::from(flags.access_log_maxsize) * 1024 * 1024,
+            max_files: flags.access_log_maxbackup,
+            max_age: Duration::from_secs(u64::from(flags.access_log_maxage) * 24 * 60 * 60),
+            compress: flags.access_log_compress,
+        },
+    };
+    let sink = Sink::open(&options, metrics.log_errors.clone())
+        .map_err(|error| Failure::unreachable(format_args!("--access-log-path: {error}")))?;
+    Ok(Some(AccessLog::new(sink)))
+}

@@ -1,0 +1,217 @@
+//! Who asked for what and what became of it, one JSON object a line.
+//!
+//! Never a token, a query or a body. What a caller can choose is cut to a length.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::StatusCode;
+use http::request::Parts;
+use policy::User;
+use policy::kubelet_api::Endpoint;
+use portcullis_kinds::time::Instant;
+use portcullis_policy as policy;
+use serde::Serialize;
+
+use super::authorization::{Granted, Missing};
+use super::metrics::Outcome;
+use crate::audit::Sink;
+
+/// The longest text of a caller's that is written down. Bytes.
+const LONGEST: usize = 1024;
+/// The most groups of a caller that are written down.
+const GROUPS: usize = 64;
+
+/// What is known of one request by and by.
+#[derive(Clone)]
+pub(super) struct Record {
+    method: Box<str>,
+    path: Box<str>,
+    remote: Option<IpAddr>,
+    user: Option<Arc<User>>,
+    endpoint: Option<&'static Endpoint>,
+    verb: &'static str,
+    subresource: &'static str,
+    tried: &'static [&'static str],
+    by: &'static str,
+    error: Option<Box<str>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    time: &'a str,
+    event: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remote: Option<IpAddr>,
+    user: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    groups: &'a [String],
+    method: &'a str,
+    path: &'a str,
+    /// The pattern of the endpoint.
+    endpoint: &'a str,
+    decision: &'a str,
+    /// The number of the rule of the specification that decided.
+    rule: &'a str,
+    /// Of `nodes`: what was allowed, or refused.
+    verb: &'a str,
+    subresource: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    tried: &'a [&'a str],
+    /// Who allowed it.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    by: &'a str,
+    code: u16,
+    seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sent_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    received_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(LONGEST)).unwrap_or(text)
+}
+
+impl Record {
+    pub(super) fn begin(head: &Parts, remote: Option<IpAddr>) -> Self {
+        Self {
+            method: cut(head.method.as_str()).into(),
+            path: cut(head.uri.path()).into(),
+            remote,
+            user: None,
+            endpoint: None,
+            verb: "",
+            subresource: "",
+            tried: &[],
+            by: "",
+            error: None,
+        }
+    }
+
+    pub(super) fn for_endpoint(&mut self, endpoint: &'static Endpoint) {
+        self.endpoint = Some(endpoint);
+    }
+
+    pub(super) fn endpoint(&self) -> Option<&'static Endpoint> {
+        self.endpoint
+    }
+
+    pub(super) fn by(&mut self, user: &Arc<User>) {
+        self.user = Some(Arc::clone(user));
+    }
+
+    pub(super) fn granted(&mut self, granted: &Granted) {
+        (self.verb, self.subresource, self.by) = (granted.verb, granted.subresource, granted.by);
+    }
+
+    pub(super) fn refused(&mut self, missing: &Missing) {
+        (self.verb, self.tried) = (missing.verb, missing.tried);
+    }
+
+    pub(super) fn failed(&mut self, why: &str) {
+        self.error = Some(cut(why).into());
+    }
+
+    fn line(&self, event: Event, time: Duration) -> Option<Vec<u8>> {
+        let (outcome, status) = match event {
+            Event::Answered(outcome, status) => (outcome, status),
+            Event::Closed(_) => (Outcome::Allowed, StatusCode::SWITCHING_PROTOCOLS),
+        };
+        let bytes = match event {
+            Event::Answered(..) => None,
+            Event::Closed(bytes) => bytes,
+        };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let stamp = Instant::of_seconds(i64::try_from(now.as_secs()).unwrap_or_default()).to_string();
+        let stamp = format!("{}.{:06}Z", stamp.trim_end_matches('Z'), now.subsec_micros());
+        let user = self.user.as_deref();
+        let groups = user.map_or(&[][..], |user| user.groups.get(..GROUPS).unwrap_or(&user.groups));
+        let line = Line {
+            time: &stamp,
+            event: event.name(),
+            remote: self.remote,
+            user: user.map_or("", |user| cut(&user.name)),
+            groups,
+            method: &self.method,
+            path: &self.path,
+            endpoint: self.endpoint.map_or("", |endpoint| endpoint.path),
+            decision: outcome.name(),
+            rule: outcome.rule(),
+            verb: self.verb,
+            subresource: self.subresource,
+            tried: self.tried,
+            by: self.by,
+            code: status.as_u16(),
+            seconds: time.as_secs_f64(),
+            sent_bytes: bytes.map(|(sent, _)| sent),
+            received_bytes: bytes.map(|(_, received)| received),
+            error: self.error.as_deref(),
+        };
+        let mut bytes = serde_json::to_vec(&line).ok()?;
+        bytes.push(b'\n');
+        Some(bytes)
+    }
+}
+
+/// What is written down.
+#[derive(Clone, Copy)]
+enum Event {
+    /// The head of the answer is known.
+    Answered(Outcome, StatusCode),
+    /// A stream is over, after so many bytes to the kubelet and from it.
+    Closed(Option<(u64, u64)>),
+}
+
+impl Event {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Answered(..) => "answered",
+            Self::Closed(_) => "closed",
+        }
+    }
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record")
+            .field("method", &self.method)
+            .field("path", &self.path)
+            .field("user", &self.user.as_ref().map(|user| &user.name))
+            .field("remote", &self.remote)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The log. Lines are dropped and counted when they come faster than they can be written: a slow disk is no reason to
+/// cut nodes off.
+pub struct AccessLog {
+    sink: Sink,
+}
+
+impl AccessLog {
+    /// A log that is written there.
+    pub fn new(sink: Sink) -> Self {
+        Self { sink }
+    }
+
+    pub(super) fn answered(&self, record: &Record, outcome: Outcome, status: StatusCode, time: Duration) {
+        self.write(record.line(Event::Answered(outcome, status), time));
+    }
+
+    pub(super) fn closed(&self, record: &Record, bytes: Option<(u64, u64)>, time: Duration) {
+        self.write(record.line(Event::Closed(bytes), time));
+    }
+
+    fn write(&self, line: Option<Vec<u8>>) {
+        if let Some(line) = line {
+            // What is dropped is counted and told of by the sink.
+            let _ = self.sink.send(line);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What a guard counts. No label is a caller's to choose (NC-11): endpoints, outcomes and codes come from closed sets.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use policy::kubelet_api::Endpoint;
+use portcullis_policy as policy;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::metrics::{Durations, Timing, process};
+
+/// Seconds until the head of an answer: from a tenth of a millisecond to ten seconds.
+const SECONDS: &[f64] = &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 10.0];
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Outcome {
+    /// The kubelet answered.
+    Allowed,
+    /// It may be asked for, but could mean something else to another kubelet.
+    Ambiguous,
+    /// Nobody allows it.
+    Denied,
+    /// Whether it is allowed cannot be found out.
+    Failed,
+    /// The user asks too often.
+    Limited,
+    /// The kubelet has nothing there.
+    NotFound,
+    /// The kubelet would send the client elsewhere.
+    Redirected,
+    /// Nobody known asks.
+    Unauthenticated,
+    /// The kubelet does not answer, or not as it should.
+    Unreachable,
+    /// It is no request that could be answered.
+    Unreadable,
+}
+
+impl Outcome {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Ambiguous => "ambiguous",
+            Self::Denied => "denied",
+            Self::Failed => "failed",
+            Self::Limited => "limited",
+            Self::NotFound => "not-found",
+            Self::Redirected => "redirected",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Unreachable => "unreachable",
+            Self::Unreadable => "unreadable",
+        }
+    }
+
+    /// The rule by which it came to that; empty where none has a number.
+    pub(crate) fn rule(self) -> &'static str {
+        match self {
+            Self::Allowed | Self::Denied | Self::Failed => "KA-54",
+            Self::Ambiguous | Self::NotFound => "KA-7",
+            Self::Redirected => "KA-8",
+            Self::Unauthenticated => "KA-48",
+            Self::Limited | Self::Unreachable | Self::Unreadable => "",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    endpoint: &'static str,
+    decision: &'static str,
+    code: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EndpointLabels {
+    endpoint: &'static str,
+}
+
+/// The guard's figures. Clones are the same figures.
+#[derive(Clone, Debug)]
+pub struct GuardMetrics {
+    requests: Family<RequestLabels, Counter>,
+    seconds: Durations<EndpointLabels>,
+    /// Connections that are open.
+    pub connections: Gauge,
+    /// Handshakes that failed.
+    pub handshake_failures: Counter,
+    /// Upgraded streams that are open.
+    pub(crate) streams: Gauge,
+    /// Lines of the access log that were dropped.
+    pub log_errors: Counter,
+}
+
+impl Default for GuardMetrics {
+    fn default() -> Self {
+        Self {
+            requests: Family::default(),
+            seconds: Durations::new_with_constructor(|| Timing::new(SECONDS)),
+            connections: Gauge::default(),
+            handshake_failures: Counter::default(),
+            streams: Gauge::default(),
+            log_errors: Counter::default(),
+        }
+    }
+}
+
+impl GuardMetrics {
+    /// Puts the figures into a registry.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(process::Process));
+        registry.register("portcullis_guard_requests", "Requests by decision", self.requests.clone());
+        registry.register(
+            "portcullis_guard_request_duration_seconds",
+            "Seconds until the head of the answer",
+            self.seconds.clone(),
+        );
+        registry.register("portcullis_guard_connections", "Connections open", self.connections.clone());
+        registry.register(
+            "portcullis_guard_tls_handshake_failures",
+            "Connections that never got through the handshake",
+            self.handshake_failures.clone(),
+        );
+        registry.register(
+            "portcullis_guard_streams",
+            "Streams of exec, attach and port-forward that are open",
+            self.streams.clone(),
+        );
+        registry.register(
+            "portcullis_guard_access_log_errors",
+            "Lines of the access log that were dropped or could not be written",
+            self.log_errors.clone(),
+        );
+    }
+
+    pub(super) fn answered(
+        &self,
+        endpoint: Option<&'static Endpoint>,
+        outcome: Outcome,
+        status: StatusCode,
+        time: Duration,
+    ) {
+        let endpoint = endpoint.map_or("other", Endpoint::bucket);
+        let labels = RequestLabels { endpoint, decision: outcome.name(), code: status.as_u16() };
+        self.requests.get_or_create(&labels).inc();
+        self.seconds.get_or_create(&EndpointLabels { endpoint }).observe(time);
+    }
+}
