@@ -47,6 +47,8 @@ where
         let flight = {
             let mut running = self.running();
             if let Some(flight) = running.get(&key) {
+                // Whoever only waits needs no turn.
+                drop(turn);
                 flight.clone()
             } else if let Some(value) = find() {
                 return Some(value);
