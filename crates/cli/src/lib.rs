@@ -36,6 +36,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Approve(Box<command::approve::ApproveArgs>),
+    Audit(Box<command::audit::AuditArgs>),
     Bench(Box<command::bench::BenchArgs>),
     Bootstrap(Box<command::bootstrap::BootstrapArgs>),
     CanI(Box<command::can_i::CanIArgs>),
@@ -59,6 +60,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
     };
     let done = match &cli.command {
         Command::Approve(args) => command::approve::run(args),
+        Command::Audit(args) => command::audit::run(args),
         Command::Bench(args) => command::bench::run(args),
         Command::Bootstrap(args) => command::bootstrap::run(args),
         Command::CanI(args) => command::can_i::run(args),

@@ -10,6 +10,7 @@
 
 pub mod abac;
 pub mod approval;
+pub mod audit;
 pub mod chain;
 pub mod decision;
 pub mod engine;

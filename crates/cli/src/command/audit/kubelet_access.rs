@@ -1,0 +1,146 @@
+//! `portcullis audit kubelet-access`: who holds `nodes/proxy`, and what would be enough.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use portcullis_policy::audit::kubelet_access::{Evidence, Objects, Report, replacements};
+use portcullis_policy::features::FeatureGates;
+use portcullis_policy::kubelet_api::Settings;
+use portcullis_policy::rbac::default_policy;
+use portcullis_server::state;
+use serde_json::Value;
+
+use super::print;
+use crate::engine_flags::threads;
+use crate::failure::Failure;
+use crate::lines::Lines;
+
+/// Name everybody who holds nodes/proxy and so can run code in every container, and print what would be enough instead
+///
+/// Who holds `get nodes/proxy` runs commands in any container of a node: a WebSocket is opened by a GET, and a kubelet asks
+/// for no other verb. Named are users, groups and service accounts that hold it with any verb, by any ClusterRoleBinding:
+/// by name, by */proxy, by *, and through aggregated ClusterRoles. RoleBindings grant nothing on nodes. Authorization modes
+/// other than RBAC are not looked at.
+///
+/// With a log of what was used, the rules printed are exactly for that. Without one they are a guess: the finer
+/// subresources that cover reading.
+///
+/// Exit codes: 0 nobody holds it; 1 somebody does; 2 bad flags or input; 3 the output cannot be written.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct KubeletAccessArgs {
+    /// RBAC objects as `kubectl get -o json|yaml` prints them: a file, or a directory that is read recursively (.json
+    /// .yaml .yml). Repeatable
+    #[arg(long, value_name = "FILE|DIR", required = true)]
+    state: Vec<PathBuf>,
+
+    /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state win
+    #[arg(long)]
+    default_policy: bool,
+
+    /// What was used: the access log of `portcullis guard`, one JSON object a line. Repeatable
+    #[arg(long, value_name = "FILE", help_heading = "Evidence")]
+    access_log: Vec<PathBuf>,
+
+    /// What was used: the audit log of an API server, one event (audit.k8s.io/v1) a line. It needs the level Request for
+    /// subjectaccessreviews, and Metadata for nodes/proxy. Repeatable
+    #[arg(long, value_name = "FILE", help_heading = "Evidence")]
+    audit_log: Vec<PathBuf>,
+
+    /// Print nodes/exec, nodes/attach, nodes/run, nodes/portforward and nodes/containerlogs where they are enough: a guard
+    /// that is told to asks for them, a kubelet does not
+    #[arg(long, help_heading = "Evidence")]
+    finer_subresources: bool,
+
+    /// Leave this group out, for instance system:masters. Repeatable
+    #[arg(long, value_name = "NAME", help_heading = "Well-known holders")]
+    ignore_group: Vec<String>,
+
+    /// Leave out what is held through this ClusterRole, for instance system:kubelet-api-admin. Repeatable
+    #[arg(long, value_name = "NAME", help_heading = "Well-known holders")]
+    ignore_role: Vec<String>,
+
+    /// How to print: a table for people, and the rules below it; a wide one, with binding, role and rule; everything as JSON;
+    /// the rules alone as YAML, for kubectl apply; or the names of the holders
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", hide_possible_values = false)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Table,
+    Wide,
+    Json,
+    Yaml,
+    Name,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o json > rbac.json
+  portcullis audit kubelet-access --state rbac.json
+  portcullis audit kubelet-access --state rbac.json --ignore-group system:masters --ignore-role system:kubelet-api-admin
+  portcullis audit kubelet-access --state rbac.json --access-log guard.jsonl -o yaml | kubectl apply -f -";
+
+/// Runs the command.
+///
+/// # Errors
+/// Flags, objects or lines that cannot be used; nothing has been written to standard output then.
+pub(super) fn run(args: &KubeletAccessArgs) -> Result<ExitCode, Failure> {
+    let report = objects(args)?.report().without(&args.ignore_group, &args.ignore_role);
+    let evidence = evidence(args)?;
+    let replacements = replacements(&report, evidence.as_ref());
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    match args.output {
+        Output::Table => print::table(&mut out, &report, &replacements, false)?,
+        Output::Wide => print::table(&mut out, &report, &replacements, true)?,
+        Output::Json => print::json(&mut out, &report, &replacements)?,
+        Output::Yaml => print::manifests(&mut out, &replacements)?,
+        Output::Name => print::names(&mut out, &report)?,
+    }
+    out.flush()?;
+    let Report { holders, .. } = report;
+    Ok(if holders.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn objects(args: &KubeletAccessArgs) -> Result<Objects, Failure> {
+    let mut objects = Objects::default();
+    if args.default_policy {
+        for object in default_policy::objects(FeatureGates::default()) {
+            objects.take(object);
+        }
+    }
+    let mut sink = |object: portcullis_policy::objects::Object<'_>| {
+        objects.take(object);
+        Ok(())
+    };
+    state::load(&args.state, threads(), &mut sink).map_err(Failure::input)?;
+    Ok(objects)
+}
+
+/// What the logs say, or nothing without a log.
+fn evidence(args: &KubeletAccessArgs) -> Result<Option<Evidence>, Failure> {
+    if args.access_log.is_empty() && args.audit_log.is_empty() {
+        return Ok(None);
+    }
+    let settings = Settings { finer_subresources: args.finer_subresources, ..Settings::default() };
+    let mut evidence = Evidence::new(settings);
+    for path in &args.access_log {
+        each(path, |line| evidence.take_access(line))?;
+    }
+    for path in &args.audit_log {
+        each(path, |line| evidence.take_audit(line).map(drop))?;
+    }
+    Ok(Some(evidence))
+}
+
+fn each(path: &std::path::Path, mut take: impl FnMut(&Value) -> Result<(), String>) -> Result<(), Failure> {
+    let lines = Lines::read(Some(path))?;
+    for (number, line) in lines.iter() {
+        let value: Value = serde_json::from_str(line).map_err(|error| lines.fault(number, error))?;
+        take(&value).map_err(|reason| lines.fault(number, reason))?;
+    }
+    Ok(())
+}

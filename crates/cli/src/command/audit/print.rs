@@ -1,0 +1,162 @@
+//! Printing what `audit kubelet-access` has found. Names come from the cluster: nothing in them reaches a terminal raw.
+
+use std::io::{self, Write};
+
+use portcullis_policy::audit::kubelet_access::{Basis, Execution, Grant, Holder, Replacement, Report};
+use serde_json::{Value, json};
+
+use super::yaml;
+
+/// For people: findings, notes, and the rules that would be enough.
+pub(super) fn table(
+    out: &mut dyn Write,
+    report: &Report,
+    replacements: &[Replacement],
+    is_wide: bool,
+) -> io::Result<()> {
+    if report.holders.is_empty() {
+        writeln!(out, "nobody holds nodes/proxy")?;
+    } else {
+        columns(out, &rows(report, is_wide))?;
+    }
+    for holder in &report.holders {
+        if let Some(meaning) = holder.subject.meaning() {
+            writeln!(out, "\nnote: {} is {meaning}", plain(&holder.subject.to_string()))?;
+        }
+    }
+    for note in &report.notes {
+        writeln!(out, "\nnote: {}", plain(&note.to_string()))?;
+    }
+    if !replacements.is_empty() {
+        writeln!(out, "\nWhat would be enough instead:\n")?;
+        manifests(out, replacements)?;
+    }
+    Ok(())
+}
+
+fn rows(report: &Report, is_wide: bool) -> Vec<Vec<String>> {
+    let mut head = vec!["HOLDER", "VERBS", "NODES", "RUNS CODE", "BEHIND A GUARD"];
+    head.extend(if is_wide { &["BINDING", "ROLE", "RULE", "RESOURCES"][..] } else { &["THROUGH"] });
+    let mut rows = vec![head.into_iter().map(str::to_owned).collect()];
+    for holder in &report.holders {
+        rows.extend(holder.grants.iter().map(|grant| row(holder, grant, is_wide)));
+    }
+    rows
+}
+
+fn row(holder: &Holder, grant: &Grant, is_wide: bool) -> Vec<String> {
+    let alone = Holder { subject: holder.subject.clone(), grants: vec![grant.clone()] };
+    let Execution { by_websocket, by_post, behind_guard } = alone.execution();
+    let nodes =
+        if grant.resource_names.is_empty() { "all".to_owned() } else { grant.resource_names.join(",") };
+    let code = match (by_websocket, by_post) {
+        (true, true) => "yes (GET, POST)",
+        (true, false) => "yes (GET)",
+        (false, true) => "yes (POST)",
+        (false, false) => "no",
+    };
+    let behind_guard = if behind_guard { "yes" } else { "no" };
+    let rule = grant.rule.map_or("to be collected".to_owned(), |rule| format!("rules[{rule}]"));
+    let from = if grant.aggregated_from.is_empty() {
+        String::new()
+    } else {
+        format!(" from {}", grant.aggregated_from.join(","))
+    };
+    let mut row = vec![
+        holder.subject.to_string(),
+        grant.verbs.join(","),
+        nodes,
+        code.to_owned(),
+        behind_guard.to_owned(),
+    ];
+    if is_wide {
+        row.extend([
+            grant.binding.clone(),
+            grant.role.clone(),
+            format!("{rule}{from}"),
+            grant.resources.join(","),
+        ]);
+    } else {
+        row.push(format!("{} -> {} {rule}{from}", grant.binding, grant.role));
+    }
+    row.iter().map(|cell| plain(cell)).collect()
+}
+
+fn columns(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max();
+    let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or(0)).collect();
+    for row in rows {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}", width = *width)).collect();
+        writeln!(out, "{}", cells.join("   ").trim_end())?;
+    }
+    Ok(())
+}
+
+/// Everything.
+pub(super) fn json(out: &mut dyn Write, report: &Report, replacements: &[Replacement]) -> io::Result<()> {
+    let holder = |holder: &Holder| {
+        json!({
+            "subject": holder.subject,
+            "meaning": holder.subject.meaning(),
+            "verbs": holder.verbs(),
+            "nodes": holder.nodes(),
+            "runsCode": holder.execution().at_bare_kubelet(),
+            "execution": holder.execution(),
+            "grants": holder.grants,
+        })
+    };
+    let replacement = |replacement: &Replacement| {
+        json!({
+            "subject": replacement.subject,
+            "basis": basis(replacement.basis),
+            "remarks": replacement.remarks,
+            "objects": replacement.objects(),
+        })
+    };
+    let document = json!({
+        "holders": report.holders.iter().map(holder).collect::<Vec<_>>(),
+        "notes": report.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "replacements": replacements.iter().map(replacement).collect::<Vec<_>>(),
+    });
+    writeln!(out, "{document:#}")
+}
+
+fn basis(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Verbs => "verbs",
+        Basis::Evidence => "evidence",
+    }
+}
+
+/// The rules, for `kubectl apply`. What is to be known about them stands in comments.
+pub(super) fn manifests(out: &mut dyn Write, replacements: &[Replacement]) -> io::Result<()> {
+    for replacement in replacements {
+        let objects: Vec<Value> = replacement.objects();
+        writeln!(out, "# {}", plain(&replacement.subject.to_string()))?;
+        for remark in &replacement.remarks {
+            writeln!(out, "# {}", plain(remark))?;
+        }
+        if objects.is_empty() {
+            writeln!(out, "# no rules")?;
+        }
+        for object in &objects {
+            write!(out, "---\n{}", yaml::block(object))?;
+        }
+    }
+    Ok(())
+}
+
+/// The holders, one a line.
+pub(super) fn names(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    report.holders.iter().try_for_each(|holder| writeln!(out, "{}", plain(&holder.subject.to_string())))
+}
+
+/// A text on one line, without control characters.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { '\u{fffd}' } else { c })
+        .collect()
+}

@@ -1,0 +1,199 @@
+//! What was seen in use, in the logs of a guard or of an API server.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Subject;
+use crate::kubelet_api::{Answer, ENDPOINTS, KubeletRequest, Route, Router, Settings};
+use crate::target::Target;
+
+/// One permission that somebody has used.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Use {
+    /// The user.
+    pub user: String,
+    /// The user's groups.
+    pub groups: Vec<String>,
+    /// The verb that grants it; `*` where no single verb does (KA-25).
+    pub verb: String,
+    /// The smallest subresource of `nodes` that grants it.
+    pub subresource: String,
+    /// How the request came to the kubelet.
+    pub way: Way,
+}
+
+/// How a request came to a kubelet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Way {
+    /// Directly.
+    Kubelet,
+    /// Through the API server, which asks for `nodes/proxy` whatever the path (KA-82).
+    ApiServer,
+    /// Unknown: a kubelet asked for `proxy` after it had asked for something finer. The finer one is enough for that
+    /// request; an endpoint that only `proxy` grants may hide behind the same answer (KA-57, KA-60).
+    Fallback,
+}
+
+/// What was seen in use.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    settings: Settings,
+    uses: BTreeSet<Use>,
+    /// By node, user and verb: what its kubelet last asked for.
+    asked: BTreeMap<[String; 3], String>,
+}
+
+impl Evidence {
+    /// No evidence yet. The settings say which subresources there are to choose from, and whether what reaches into a
+    /// container needs `create` as well.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, uses: BTreeSet::new(), asked: BTreeMap::new() }
+    }
+
+    /// What was seen of a subject.
+    pub fn of<'a>(&'a self, subject: &'a Subject) -> impl Iterator<Item = &'a Use> {
+        self.uses.iter().filter(|seen| subject.means(&seen.user, &seen.groups))
+    }
+
+    /// Takes in a line of a guard's access log. What was refused was not used.
+    ///
+    /// # Errors
+    /// The field that is missing or of another type than it should be.
+    pub fn take_access(&mut self, line: &Value) -> Result<(), String> {
+        let code = line.get("code").and_then(Value::as_u64).ok_or("code: is missing, or no number")?;
+        if is_refused(code) {
+            return Ok(());
+        }
+        let (method, path) = (text(line, "method")?, text(line, "path")?);
+        let (user, groups) = (text(line, "user")?, texts(line, "groups")?);
+        self.used(user, &groups, method, path, Way::Kubelet);
+        Ok(())
+    }
+
+    /// Takes in an event of an API server's audit log: a kubelet's question whether somebody may, or a request that went
+    /// through to a kubelet. Others are passed over. Returns whether it was one of the two.
+    ///
+    /// # Errors
+    /// The event is none of `audit.k8s.io/v1`, or lacks what it should have. A question needs the audit level Request.
+    pub fn take_audit(&mut self, event: &Value) -> Result<bool, String> {
+        if text(event, "kind")? != "Event" || text(event, "apiVersion")? != "audit.k8s.io/v1" {
+            return Err("kind: must be Event of apiVersion audit.k8s.io/v1".to_owned());
+        }
+        let code = event.pointer("/responseStatus/code").and_then(Value::as_u64);
+        if text(event, "stage")? == "RequestReceived" || code.is_some_and(is_refused) {
+            return Ok(false);
+        }
+        let of_object =
+            |field: &str| event.pointer("/objectRef").and_then(|o| o.get(field)).and_then(Value::as_str);
+        let caller = event.get("user").ok_or("user: is missing")?;
+        match (of_object("resource"), of_object("subresource"), text(event, "verb")?) {
+            (Some("subjectaccessreviews"), None, "create") => self.asked(text(caller, "username")?, event),
+            (Some("nodes"), Some("proxy"), verb) => {
+                let (user, groups) = (text(caller, "username")?, texts(caller, "groups")?);
+                let target = behind_proxy(text(event, "requestURI")?);
+                self.used(user, &groups, method_of(verb), &target, Way::ApiServer);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// A kubelet has asked whether somebody may (KA-52).
+    fn asked(&mut self, kubelet: &str, event: &Value) -> Result<bool, String> {
+        if !kubelet.starts_with("system:node:") {
+            return Ok(false);
+        }
+        let spec = event.pointer("/requestObject/spec").ok_or(
+            "requestObject.spec: is missing: subjectaccessreviews need the audit level Request or RequestResponse",
+        )?;
+        let part = |field| {
+            let attributes = spec.get("resourceAttributes");
+            attributes
+                .and_then(|attributes| attributes.get(field))
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        if part("resource") != "nodes" || part("subresource").is_empty() {
+            return Ok(false);
+        }
+        let (user, groups) = (text(spec, "user")?, texts(spec, "groups")?);
+        let (verb, subresource) = (part("verb"), part("subresource"));
+        let before = self.asked.insert([kubelet, user, verb].map(str::to_owned), subresource.to_owned());
+        let falls_back = |before: &str| {
+            ENDPOINTS
+                .iter()
+                .any(|row| row.permission.fine.first() == Some(&before) && row.permission.fine.len() > 1)
+        };
+        let is_fallback = subresource == "proxy" && before.is_some_and(|before| falls_back(&before));
+        let way = if is_fallback { Way::Fallback } else { Way::Kubelet };
+        self.insert(user, &groups, verb, subresource, way);
+        Ok(true)
+    }
+
+    fn used(&mut self, user: &str, groups: &[String], method: &str, target: &str, way: Way) {
+        let router = Router::new(true);
+        let (Route::Endpoint(endpoint), Ok(decoded)) = (router.route(target), Target::from_wire(target))
+        else {
+            return;
+        };
+        if router.answer(endpoint, method, target) != Answer::Served {
+            return;
+        }
+        for check in KubeletRequest::new(method, decoded, &self.settings).checks() {
+            let subresource = check.subresources.first().copied().unwrap_or_default();
+            self.insert(user, groups, check.verb, subresource, way);
+        }
+    }
+
+    fn insert(&mut self, user: &str, groups: &[String], verb: &str, subresource: &str, way: Way) {
+        self.uses.insert(Use {
+            user: user.to_owned(),
+            groups: groups.to_owned(),
+            verb: if verb.is_empty() { "*" } else { verb }.to_owned(),
+            subresource: subresource.to_owned(),
+            way,
+        });
+    }
+}
+
+fn is_refused(code: u64) -> bool {
+    matches!(code, 307 | 401 | 403)
+}
+
+/// The target at the kubelet of a request through the API server: `/api/v1/nodes/NAME/proxy/PATH?QUERY`.
+fn behind_proxy(uri: &str) -> String {
+    let (path, query) = uri.split_at(uri.find('?').unwrap_or(uri.len()));
+    let behind: Vec<&str> = path.split('/').skip(6).collect();
+    format!("/{}{query}", behind.join("/"))
+}
+
+fn method_of(verb: &str) -> &'static str {
+    match verb {
+        "create" => "POST",
+        "get" => "GET",
+        "update" => "PUT",
+        "patch" => "PATCH",
+        "delete" => "DELETE",
+        _ => "HEAD",
+    }
+}
+
+fn text<'v>(value: &'v Value, field: &str) -> Result<&'v str, String> {
+    value.get(field).and_then(Value::as_str).ok_or_else(|| format!("{field}: is missing, or no text"))
+}
+
+/// A list of texts; none if it is missing.
+fn texts(value: &Value, field: &str) -> Result<Vec<String>, String> {
+    let fault = || format!("{field}: must be a list of texts");
+    match value.get(field) {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(items)) => {
+            items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(fault)).collect()
+        }
+        Some(_) => Err(fault()),
+    }
+}

@@ -1,0 +1,160 @@
+//! Reading the holders of `nodes/proxy` out of RBAC objects.
+
+use std::collections::BTreeMap;
+
+use super::{Grant, Holder, Note, Report, Subject};
+use crate::objects::Object;
+use crate::objects::rbac::{self, Binding, PolicyRule, Role};
+use crate::rbac::aggregation;
+
+/// RBAC objects, each in place of an earlier one of the same name.
+#[derive(Clone, Debug, Default)]
+pub struct Objects {
+    cluster_roles: BTreeMap<String, Role>,
+    cluster_role_bindings: BTreeMap<String, Binding>,
+    roles: BTreeMap<(String, String), Role>,
+    role_bindings: BTreeMap<(String, String), Binding>,
+}
+
+impl Objects {
+    /// Takes in an object of an RBAC kind; others are left alone. Returns whether it was one.
+    pub fn take(&mut self, object: Object<'_>) -> bool {
+        match object {
+            Object::ClusterRole(role) => drop(self.cluster_roles.insert(role.metadata.name.clone(), role)),
+            Object::ClusterRoleBinding(binding) => {
+                self.cluster_role_bindings.insert(binding.metadata.name.clone(), binding);
+            }
+            Object::Role(role) => {
+                let key = (role.metadata.namespace.clone(), role.metadata.name.clone());
+                self.roles.insert(key, role);
+            }
+            Object::RoleBinding(binding) => {
+                let key = (binding.metadata.namespace.clone(), binding.metadata.name.clone());
+                self.role_bindings.insert(key, binding);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Everybody who holds `nodes/proxy`, with any verb, by any route: `*`, `*/proxy`, or by name; through groups; through
+    /// aggregated roles, with what they hold and what they will collect.
+    pub fn report(&self) -> Report {
+        let (cluster_roles, mut notes) = self.in_force();
+        let mut holders: BTreeMap<Subject, Vec<Grant>> = BTreeMap::new();
+        for binding in self.cluster_role_bindings.values().filter(|b| b.role_ref.kind == "ClusterRole") {
+            let Some(role) = cluster_roles.get(&*binding.role_ref.name) else { continue };
+            let grants: Vec<Grant> = self.grants(binding, role);
+            let mut subjects: Vec<Subject> = binding.subjects.iter().filter_map(subject).collect();
+            subjects.sort();
+            subjects.dedup();
+            for subject in subjects.into_iter().filter(|_| !grants.is_empty()) {
+                holders.entry(subject).or_default().extend(grants.iter().cloned());
+            }
+        }
+        for ((namespace, name), binding) in &self.role_bindings {
+            let reference = &binding.role_ref;
+            let rules = match reference.kind.as_str() {
+                "ClusterRole" => cluster_roles.get(&*reference.name).map(|role| &role.rules),
+                "Role" => {
+                    self.roles.get(&(namespace.clone(), reference.name.clone())).map(|role| &role.rules)
+                }
+                _ => None,
+            };
+            if rules
+                .into_iter()
+                .flatten()
+                .any(|rule| rule.resources.iter().any(|entry| entry == "nodes/proxy"))
+            {
+                let role = format!("{} {}", reference.kind, reference.name);
+                notes.push(Note::RoleBinding { namespace: namespace.clone(), name: name.clone(), role });
+            }
+        }
+        let stars = |role: &&Role| {
+            role.rules.iter().any(|rule| rule.resources.iter().any(|entry| entry == "nodes/*"))
+        };
+        notes.extend(
+            cluster_roles
+                .values()
+                .filter(stars)
+                .map(|role| Note::NodesStar { role: role.metadata.name.clone() }),
+        );
+        notes.push(Note::Masters);
+        notes.sort();
+        let holders = holders.into_iter().map(|(subject, grants)| Holder { subject, grants }).collect();
+        Report { holders, notes }
+    }
+
+    /// The ClusterRoles with all that they hold or are to collect (RB-79).
+    fn in_force(&self) -> (BTreeMap<String, Role>, Vec<Note>) {
+        let mut roles: Vec<Role> = self.cluster_roles.values().cloned().collect();
+        let faults = aggregation::aggregate(&mut roles);
+        let notes = faults
+            .into_iter()
+            .map(|(role, fault)| Note::Selector { role, fault: fault.to_string() })
+            .collect();
+        for role in &mut roles {
+            // What an aggregated role holds is in force until the controller has come by.
+            let Some(stored) = self.cluster_roles.get(&role.metadata.name) else { continue };
+            let held: Vec<_> =
+                stored.rules.iter().filter(|rule| !role.rules.contains(rule)).cloned().collect();
+            role.rules.extend(held);
+        }
+        (roles.into_iter().map(|role| (role.metadata.name.clone(), role)).collect(), notes)
+    }
+
+    fn grants(&self, binding: &Binding, role: &Role) -> Vec<Grant> {
+        let stored = self.cluster_roles.get(&role.metadata.name);
+        let of_rule = |rule: &PolicyRule| {
+            let (resources, resource_names) = proxy_entries(rule)?;
+            Some(Grant {
+                binding: binding.metadata.name.clone(),
+                role: role.metadata.name.clone(),
+                rule: stored.and_then(|stored| stored.rules.iter().position(|other| other == rule)),
+                aggregated_from: self.sources(role, rule),
+                resources,
+                verbs: rule.verbs.clone(),
+                resource_names,
+            })
+        };
+        role.rules.iter().filter_map(of_rule).collect()
+    }
+
+    /// The roles whose labels an aggregated role asks for and that have this rule.
+    fn sources(&self, role: &Role, rule: &PolicyRule) -> Vec<String> {
+        let Some(aggregation) = &role.aggregation_rule else { return Vec::new() };
+        let is_source = |other: &&Role| {
+            let labels = &other.metadata.labels;
+            other.metadata.name != role.metadata.name
+                && other.rules.contains(rule)
+                && aggregation
+                    .cluster_role_selectors
+                    .iter()
+                    .any(|selector| selector.matches(labels) == Ok(true))
+        };
+        self.cluster_roles.values().filter(is_source).map(|other| other.metadata.name.clone()).collect()
+    }
+}
+
+/// The entries of a rule that mean `nodes/proxy`, and the names that it is for; nothing if it does not mean any node's
+/// (RB-10 to RB-15). A node has a name, so a rule for the empty name means none.
+fn proxy_entries(rule: &PolicyRule) -> Option<(Vec<String>, Vec<String>)> {
+    let is_core = rule.api_groups.iter().any(|group| matches!(group.as_str(), "" | "*"));
+    let means_proxy = |entry: &&String| matches!(entry.as_str(), "*" | "*/proxy" | "nodes/proxy");
+    let entries: Vec<String> = rule.resources.iter().filter(means_proxy).cloned().collect();
+    let names: Vec<String> = rule.resource_names.iter().filter(|name| !name.is_empty()).cloned().collect();
+    let is_for_no_node = names.is_empty() && !rule.resource_names.is_empty();
+    (is_core && !entries.is_empty() && !rule.verbs.is_empty() && !is_for_no_node).then_some((entries, names))
+}
+
+/// Whom a subject of a ClusterRoleBinding means; nobody if it has no namespace where it needs one (RB-20 to RB-23).
+fn subject(subject: &rbac::Subject) -> Option<Subject> {
+    match subject.kind.as_str() {
+        "User" => Some(Subject::of_user(&subject.name)),
+        "Group" => Some(Subject::Group { name: subject.name.clone() }),
+        "ServiceAccount" if !subject.namespace.is_empty() => {
+            Some(Subject::of_user(&format!("system:serviceaccount:{}:{}", subject.namespace, subject.name)))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,178 @@
+//! The smallest rules that can take the place of `nodes/proxy`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::{Evidence, Holder, Report, Subject, Way};
+use crate::kubelet_api::{ENDPOINTS, Effect};
+use crate::objects::rbac::{PolicyRule, RBAC_GROUP};
+
+/// What would be enough for one holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    /// The name for the ClusterRole and its ClusterRoleBinding: one that no other replacement has.
+    pub name: String,
+    /// Who gets it.
+    pub subject: Subject,
+    /// The rules; empty when nothing is needed.
+    pub rules: Vec<PolicyRule>,
+    /// Where they come from.
+    pub basis: Basis,
+    /// What to know before using them.
+    pub remarks: Vec<String>,
+}
+
+/// What a replacement goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// The verbs held: a guess.
+    Verbs,
+    /// What was seen in use.
+    Evidence,
+}
+
+/// What would be enough for each holder of a report, in its order.
+pub fn replacements(report: &Report, evidence: Option<&Evidence>) -> Vec<Replacement> {
+    let mut names = BTreeSet::new();
+    report.holders.iter().map(|holder| replacement(holder, evidence, &mut names)).collect()
+}
+
+fn replacement(holder: &Holder, evidence: Option<&Evidence>, names: &mut BTreeSet<String>) -> Replacement {
+    let mut remarks = Vec::new();
+    let (uses, basis) = match evidence {
+        Some(evidence) => (seen(holder, evidence, &mut remarks), Basis::Evidence),
+        None => (guessed(holder, &mut remarks), Basis::Verbs),
+    };
+    if holder.grants.iter().any(|grant| grant.resources.iter().any(|entry| entry == "*")) {
+        remarks.push("the rule in force is for all resources: narrow it, or this changes nothing".to_owned());
+    }
+    let limit = holder.nodes().unwrap_or_default().into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let rules = rules(uses, &limit);
+    Replacement { name: name(&holder.subject, names), subject: holder.subject.clone(), rules, basis, remarks }
+}
+
+/// By subresource, the verbs.
+type Uses = BTreeMap<String, BTreeSet<String>>;
+
+/// What `get nodes/proxy` was good for when all that it did was reading: the subresources that cover what it grants, and
+/// nothing that it does not.
+fn guessed(holder: &Holder, remarks: &mut Vec<String>) -> Uses {
+    remarks.push(
+        "a guess from the verbs held: it covers reading, but no container logs. A log of what was used makes it exact"
+            .to_owned(),
+    );
+    let verbs = holder.verbs();
+    if !verbs.contains("*") && !verbs.contains("get") {
+        remarks.push(
+            "without get nothing was read: take the grant away, unless commands are to be run".to_owned(),
+        );
+        return Uses::new();
+    }
+    let reads =
+        ENDPOINTS.iter().filter(|row| row.effect == Effect::Reads && row.permission.fine.contains(&"proxy"));
+    let finer = reads.filter_map(|row| row.permission.fine.first().filter(|first| **first != "proxy"));
+    finer.map(|subresource| ((*subresource).to_owned(), BTreeSet::from(["get".to_owned()]))).collect()
+}
+
+fn seen(holder: &Holder, evidence: &Evidence, remarks: &mut Vec<String>) -> Uses {
+    let mut uses = Uses::new();
+    let (mut through_server, mut fell_back) = (false, false);
+    for seen in evidence.of(&holder.subject) {
+        through_server |= seen.way == Way::ApiServer;
+        fell_back |= seen.way == Way::Fallback;
+        if seen.way != Way::Fallback {
+            uses.entry(seen.subresource.clone()).or_default().insert(seen.verb.clone());
+        }
+    }
+    if uses.is_empty() {
+        remarks.push("nothing was seen in use: take the grant away".to_owned());
+    }
+    if through_server {
+        remarks.push(
+            "some requests went through the API server, which asks for nodes/proxy whatever the path: the rules are for \
+             requests made to the kubelet itself"
+                .to_owned(),
+        );
+    }
+    if fell_back {
+        remarks.push(
+            "kubelets asked for nodes/proxy after a finer subresource: it is taken for the fallback. What only \
+             nodes/proxy grants may hide behind it; a guard's access log tells"
+                .to_owned(),
+        );
+    }
+    if uses.contains_key("proxy") {
+        remarks.push(
+            "nodes/proxy stays: nothing smaller grants what was used, or the reviews do not say what it was"
+                .to_owned(),
+        );
+    }
+    uses
+}
+
+/// One rule for each set of verbs.
+fn rules(uses: Uses, resource_names: &[String]) -> Vec<PolicyRule> {
+    let mut by_verbs: BTreeMap<BTreeSet<String>, Vec<String>> = BTreeMap::new();
+    for (subresource, mut verbs) in uses {
+        if verbs.contains("*") {
+            verbs = BTreeSet::from(["*".to_owned()]);
+        }
+        by_verbs.entry(verbs).or_default().push(format!("nodes/{subresource}"));
+    }
+    let rule = |(verbs, resources): (BTreeSet<String>, Vec<String>)| PolicyRule {
+        verbs: verbs.into_iter().collect(),
+        api_groups: vec![String::new()],
+        resources,
+        resource_names: resource_names.to_owned(),
+        ..PolicyRule::default()
+    };
+    by_verbs.into_iter().map(rule).collect()
+}
+
+/// A name that RBAC takes (any that is one segment of a path) and that is still free.
+fn name(subject: &Subject, taken: &mut BTreeSet<String>) -> String {
+    let part = |text: &str| -> String {
+        text.chars().map(|c| if c.is_ascii_alphanumeric() || "-._:@".contains(c) { c } else { '-' }).collect()
+    };
+    let stem = match subject {
+        Subject::Group { name } => format!("kubelet-access:group:{}", part(name)),
+        Subject::ServiceAccount { namespace, name } => {
+            format!("kubelet-access:serviceaccount:{}:{}", part(namespace), part(name))
+        }
+        Subject::User { name } => format!("kubelet-access:user:{}", part(name)),
+    };
+    let mut name = stem.clone();
+    let mut number = 1;
+    while !taken.insert(name.clone()) {
+        number += 1;
+        name = format!("{stem}-{number}");
+    }
+    name
+}
+
+impl Replacement {
+    /// The ClusterRole and the ClusterRoleBinding; nothing when no rule is needed.
+    pub fn objects(&self) -> Vec<Value> {
+        if self.rules.is_empty() {
+            return Vec::new();
+        }
+        let version = format!("{RBAC_GROUP}/v1");
+        let subject = match &self.subject {
+            Subject::Group { name } => json!({"apiGroup": RBAC_GROUP, "kind": "Group", "name": name}),
+            Subject::ServiceAccount { namespace, name } => {
+                json!({"kind": "ServiceAccount", "name": name, "namespace": namespace})
+            }
+            Subject::User { name } => json!({"apiGroup": RBAC_GROUP, "kind": "User", "name": name}),
+        };
+        let role_ref = json!({"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": self.name});
+        let metadata = json!({"name": self.name});
+        vec![
+            json!({"apiVersion": version, "kind": "ClusterRole", "metadata": metadata, "rules": self.rules}),
+            json!({
+                "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": metadata, "roleRef": role_ref,
+                "subjects": [subject],
+            }),
+        ]
+    }
+}
