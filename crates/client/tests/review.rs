@@ -8,7 +8,7 @@
     reason = "tests"
 )]
 
-#[allow(unreachable_pub, dead_code, reason = "shared with other tests")]
+#[expect(unreachable_pub, reason = "other tests have it in a module of their own")]
 #[path = "../../cli/tests/common/clock.rs"]
 mod clock;
 

@@ -7,14 +7,17 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::hash::Hash;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 /// The calls under way.
 pub(super) struct Flights<K: Eq + Hash, V> {
     running: Mutex<HashMap<K, watch::Receiver<Option<V>>>>,
     turns: Arc<Semaphore>,
+    /// Told of each call that begins.
+    begun: Notify,
 }
 
 impl<K, V> Flights<K, V>
@@ -24,7 +27,11 @@ where
 {
     /// At most so many calls at once.
     pub(super) fn new(calls: usize) -> Arc<Self> {
-        Arc::new(Self { running: Mutex::default(), turns: Arc::new(Semaphore::new(calls)) })
+        Arc::new(Self {
+            running: Mutex::default(),
+            turns: Arc::new(Semaphore::new(calls)),
+            begun: Notify::new(),
+        })
     }
 
     /// The answer of the call under this key: of the one that is under way, else of one that begins now. `find` looks
@@ -39,20 +46,31 @@ where
     where
         F: Future<Output = V> + Send + 'static,
     {
-        let under_way = self.running().get(&key).cloned();
-        if let Some(flight) = under_way {
-            return landed(flight).await;
-        }
-        let turn = Arc::clone(&self.turns).acquire_owned().await.ok()?;
+        let mut turn = pin!(Arc::clone(&self.turns).acquire_owned());
+        let turn = loop {
+            // Whoever waits for a turn need not wait any longer when another begins the same call.
+            let begun = self.begun.notified();
+            let under_way = self.running().get(&key).cloned();
+            if let Some(flight) = under_way {
+                return landed(flight).await;
+            }
+            tokio::select! {
+                turn = &mut turn => break turn.ok()?,
+                () = begun => {}
+            }
+        };
         let flight = {
             let mut running = self.running();
             if let Some(flight) = running.get(&key) {
+                // Whoever only waits needs no turn.
+                drop(turn);
                 flight.clone()
             } else if let Some(value) = find() {
                 return Some(value);
             } else {
                 let (tell, flight) = watch::channel(None);
                 running.insert(key, flight.clone());
+                self.begun.notify_waiters();
                 let entry = Entry { flights: Arc::clone(self), key };
                 let call = call();
                 tokio::spawn(async move {
@@ -100,8 +118,6 @@ async fn landed<V: Clone>(mut flight: watch::Receiver<Option<V>>) -> Option<V> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use tokio::sync::Notify;
-
     use super::*;
 
     #[tokio::test]
@@ -132,6 +148,38 @@ mod tests {
         go.notify_one();
         assert_eq!(second.await.unwrap(), Some(7));
         assert_eq!((calls.load(Ordering::Relaxed), flights.under_way()), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_turn_joins_the_same_call_when_it_begins_ka_45() {
+        let flights = Flights::<u8, usize>::new(1);
+        let (go, calls) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+        let ask = |key| {
+            let (flights, go, calls) = (Arc::clone(&flights), Arc::clone(&go), Arc::clone(&calls));
+            let call = move || async move {
+                let before = calls.fetch_add(1, Ordering::Relaxed);
+                go.notified().await;
+                before
+            };
+            // As for errors, which are not kept anywhere.
+            tokio::spawn(async move { flights.join(key, || None, call).await })
+        };
+        let first = ask(0);
+        while calls.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let others = [ask(1), ask(1), ask(1)];
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((calls.load(Ordering::Relaxed), flights.under_way()), (1, 1), "there is one turn");
+        go.notify_one();
+        assert_eq!(first.await.unwrap(), Some(0));
+        go.notify_one();
+        for other in others {
+            assert_eq!(other.await.unwrap(), Some(1));
+        }
+        assert_eq!(calls.load(Ordering::Relaxed), 2);
     }
 
     #[tokio::test]
