@@ -212,7 +212,7 @@ fn flags_that_cannot_be_used_are_told_by_name() {
         (&["--authorization-mode", "RBAC,RBAC"][..], &["--authorization-mode", "twice"][..]),
         (&["--authorization-mode", "Node"], &["--authorization-mode", "Webhook"]),
         (&["--feature-gates", "Other=true"], &["--feature-gates", "KubeletFineGrainedAuthz"]),
-        (&["--user-qps", "-1"], &["--user-qps"]),
+        (&["--user-qps=-1"], &["--user-qps", "below 0"]),
         (&["--kubelet-server-name", "no name"], &["no name", "--kubelet-server-name"]),
     ] {
         let mut command = support::command(&guarded.scratch, &kubeconfig, guarded.kubelet.address(), flags);
