@@ -44,6 +44,10 @@ pub struct EngineFlags {
     /// Feature gates: NAME=true|false, comma separated
     #[arg(long, value_name = "GATES", default_value = "", hide_default_value = true)]
     pub feature_gates: String,
+
+    /// The release of Kubernetes as which to behave, 1.33 to 1.36: which gates are locked
+    #[arg(long, value_name = "VERSION", default_value = "1.36", hide_default_value = true)]
+    pub emulated_version: String,
 }
 
 impl EngineFlags {
@@ -63,14 +67,20 @@ impl EngineFlags {
         let config = EngineConfig {
             modes,
             webhooks,
-            gates: FeatureGates::parse(&self.feature_gates)
-                .map_err(|e| Failure::input(format_args!("--feature-gates: {e}")))?,
+            gates: self.gates()?,
             abac: self.abac()?.map(Arc::new),
             super_user: self.authorization_rbac_super_user.clone(),
             ..EngineConfig::default()
         };
         let errors: Vec<String> = config.errors().iter().map(ToString::to_string).collect();
         if errors.is_empty() { Ok(config) } else { Err(Failure::input(errors.join("; "))) }
+    }
+
+    fn gates(&self) -> Result<FeatureGates, Failure> {
+        let release = self.emulated_version.parse();
+        let release = release.map_err(|e| Failure::input(format_args!("--emulated-version: {e}")))?;
+        FeatureGates::parse_in(&self.feature_gates, release)
+            .map_err(|e| Failure::input(format_args!("--feature-gates: {e}")))
     }
 
     /// AC-72. Nothing between quotes is the empty list; nothing between two commas is no mode.

@@ -92,6 +92,47 @@ struct Gate {
     default: bool,
 }
 
+impl Gate {
+    /// How far it had come in a release.
+    fn stage_in(&self, release: Release) -> Stage {
+        match self.feature {
+            // KA-74
+            Feature::KubeletFineGrainedAuthz if release < Release::NEWEST => Stage::Beta,
+            _ => self.stage,
+        }
+    }
+}
+
+/// A minor release of Kubernetes, 1.33 to 1.36, as whose API server to behave.
+///
+/// All that differs is which gates are locked: `KubeletFineGrainedAuthz` is not, before 1.36 (KA-74).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Release(u8);
+
+impl Release {
+    const NEWEST: Self = Self(36);
+    const OLDEST: Self = Self(33);
+}
+
+impl Default for Release {
+    fn default() -> Self {
+        Self::NEWEST
+    }
+}
+
+impl std::str::FromStr for Release {
+    type Err = FeatureGateError;
+
+    /// Reads the value of `--emulated-version`: `1.35` or `kube=1.35`.
+    fn from_str(text: &str) -> Result<Self, FeatureGateError> {
+        let version = text.strip_prefix("kube=").unwrap_or(text);
+        let minor =
+            version.strip_prefix("1.").filter(|minor| minor.len() == 2).and_then(|minor| minor.parse().ok());
+        let release = minor.map(Self).filter(|release| (Self::OLDEST..=Self::NEWEST).contains(release));
+        release.ok_or_else(|| FeatureGateError::Release(text.to_owned()))
+    }
+}
+
 macro_rules! gates {
     ($($feature:ident $stage:ident $default:literal),* $(,)?) => {
         &[$(Gate { feature: Feature::$feature, name: stringify!($feature), stage: Stage::$stage, default: $default }),*]
@@ -140,6 +181,9 @@ pub enum FeatureGateError {
     /// An entry has no `=`.
     #[error("missing bool value for {0}: write {0}=true or {0}=false")]
     MissingValue(String),
+    /// A release that cannot be emulated.
+    #[error("{0:?} cannot be emulated: use 1.33, 1.34, 1.35 or 1.36")]
+    Release(String),
     /// No decision depends on a gate of this name.
     #[error("unrecognized feature gate: {0} (known: {known})", known = FeatureGates::names().collect::<Vec<_>>().join(", "))]
     Unknown(String),
@@ -149,12 +193,14 @@ pub enum FeatureGateError {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FeatureGates {
     on: u64,
+    release: Release,
 }
 
 impl Default for FeatureGates {
     /// The gates of an unconfigured 1.36 control plane.
     fn default() -> Self {
-        GATES.iter().fold(Self { on: 0 }, |gates, g| gates.with(g.feature, g.default))
+        let none = Self { on: 0, release: Release::default() };
+        GATES.iter().fold(none, |gates, g| gates.with(g.feature, g.default))
     }
 }
 
@@ -173,7 +219,9 @@ impl FeatureGates {
 
     /// Every gate: its name, its stage as `kubernetes_feature_enabled` tells it (KA-75), and whether it is on.
     pub fn all(self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
-        GATES.iter().map(move |gate| (gate.name, gate.stage.label(), self.is_on(gate.feature)))
+        GATES
+            .iter()
+            .map(move |gate| (gate.name, gate.stage_in(self.release).label(), self.is_on(gate.feature)))
     }
 
     /// Reads the value of `--feature-gates`: `Name=true,Other=false`. `AllAlpha` and `AllBeta` set every gate of
@@ -182,7 +230,15 @@ impl FeatureGates {
     /// # Errors
     /// An unknown gate, a value that is not a boolean, or a locked gate set to what it is not.
     pub fn parse(text: &str) -> Result<Self, FeatureGateError> {
-        let mut gates = Self::default();
+        Self::parse_in(text, Release::default())
+    }
+
+    /// [`FeatureGates::parse`], as in a release.
+    ///
+    /// # Errors
+    /// As [`FeatureGates::parse`].
+    pub fn parse_in(text: &str, release: Release) -> Result<Self, FeatureGateError> {
+        let mut gates = Self { release, ..Self::default() };
         let mut named = 0_u64;
         let mut stages = Vec::new();
         for entry in text.split(',').map(str::trim).filter(|e| !e.is_empty()) {
@@ -202,7 +258,7 @@ impl FeatureGates {
                         .iter()
                         .find(|g| g.name == name)
                         .ok_or_else(|| FeatureGateError::Unknown(name.to_owned()))?;
-                    if gate.stage == Stage::Locked && gate.default != on {
+                    if gate.stage_in(release) == Stage::Locked && gate.default != on {
                         return Err(FeatureGateError::Locked(gate.name, on, gate.default));
                     }
                     gates = gates.with(gate.feature, on);
@@ -211,7 +267,9 @@ impl FeatureGates {
             }
         }
         for (stage, on) in stages {
-            for gate in GATES.iter().filter(|g| g.stage == stage && named & (1 << (g.feature as u8)) == 0) {
+            for gate in
+                GATES.iter().filter(|g| g.stage_in(release) == stage && named & (1 << (g.feature as u8)) == 0)
+            {
                 gates = gates.with(gate.feature, on);
             }
         }
@@ -238,6 +296,26 @@ impl fmt::Debug for FeatureGates {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gate_is_locked_from_the_release_on_in_which_it_is_ka_74() {
+        let off = "KubeletFineGrainedAuthz=false";
+        assert!(FeatureGates::parse(off).is_err());
+        for (text, works) in [("1.36", false), ("kube=1.36", false), ("1.35", true), ("kube=1.33", true)] {
+            let gates = FeatureGates::parse_in(off, text.parse().unwrap());
+            assert_eq!(gates.is_ok(), works, "{text}");
+            let default = FeatureGates::parse_in("", text.parse().unwrap()).unwrap();
+            let found = default.all().find(|(name, _, _)| *name == "KubeletFineGrainedAuthz");
+            assert_eq!(
+                found,
+                Some(("KubeletFineGrainedAuthz", if works { "BETA" } else { "" }, true)),
+                "{text}"
+            );
+        }
+        for text in ["1.32", "1.37", "1.3", "2.35", "", "kube=", "1.035", "1.+5"] {
+            assert!(text.parse::<Release>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn defaults_are_those_of_1_36_na_106() {

@@ -52,6 +52,8 @@ pub struct ByteStream {
     tls: Mutex<ClientConnection>,
     /// Held while something is sent, so that records stay in order.
     sending: Mutex<()>,
+    /// What came and was not taken in yet.
+    held: Mutex<Vec<u8>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -71,7 +73,7 @@ impl ByteStream {
         tcp.set_write_timeout(Some(PATIENCE))?;
         let name = ServerName::from(address.ip());
         let tls = ClientConnection::new(Arc::clone(&identity.config), name).map_err(io::Error::other)?;
-        Ok(Self { tcp, tls: Mutex::new(tls), sending: Mutex::new(()) })
+        Ok(Self { tcp, tls: Mutex::new(tls), sending: Mutex::new(()), held: Mutex::default() })
     }
 
     /// Sends what TLS has ready. The connection is not locked meanwhile: who reads goes on.
@@ -115,21 +117,29 @@ impl ByteStream {
         (&self.tcp).write_all(&bytes)
     }
 
-    /// Reads some bytes of TLS.
+    /// Takes some bytes of TLS in: no more of them than whoever reads has room for.
     fn receive(&self) -> io::Result<()> {
-        let mut bytes = [0; 16 * 1024];
-        let length = (&self.tcp).read(&mut bytes)?;
-        let mut bytes = &bytes[..length];
-        let mut tls = locked(&self.tls);
-        loop {
-            tls.read_tls(&mut bytes)?;
-            if let Err(error) = tls.process_new_packets() {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
-            }
-            if bytes.is_empty() {
+        let mut held = locked(&self.held);
+        if held.is_empty() {
+            held.resize(16 * 1024, 0);
+            let read = (&self.tcp).read(&mut held);
+            held.truncate(*read.as_ref().unwrap_or(&0));
+            if read? == 0 {
+                let mut tls = locked(&self.tls);
+                tls.read_tls(&mut io::empty())?;
+                tls.process_new_packets().map_err(io::Error::other)?;
                 return Ok(());
             }
         }
+        let mut bytes = held.as_slice();
+        let mut tls = locked(&self.tls);
+        while !bytes.is_empty() && tls.wants_read() {
+            tls.read_tls(&mut bytes)?;
+            tls.process_new_packets().map_err(io::Error::other)?;
+        }
+        let used = held.len() - bytes.len();
+        held.drain(..used);
+        Ok(())
     }
 
     /// Says that no more is sent (`close_notify`). Reading goes on.

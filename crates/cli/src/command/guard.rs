@@ -191,7 +191,7 @@ struct CallerFlags {
     authorization_webhook_cache_unauthorized_ttl: Duration,
 
     /// KubeletFineGrainedAuthz=false: nodes/pods, nodes/healthz and nodes/configz grant nothing, as before Kubernetes 1.33
-    #[arg(long, value_name = "GATES", default_value = "", hide_default_value = true, value_parser = gates)]
+    #[arg(action = ArgAction::Set, long, value_name = "GATES", default_value = "", hide_default_value = true, value_parser = gates)]
     feature_gates: bool,
 
     /// Ask for create as well where a request runs code in a container or connects to one

@@ -164,7 +164,7 @@ fn a_kubelet_that_answers_an_upgrade_otherwise_gets_nobody_through() {
 fn a_change_of_protocol_that_nobody_asked_for_is_an_error() {
     let fault = Fault::unasked_upgrade("h2c");
     let guarded = Guarded::before(Options { fault: Some(fault), ..Options::default() }, &[]);
-    guarded.grant("jane", "*", "nodes/*");
+    guarded.grant("jane", "*", "nodes/proxy");
     assert_eq!(guarded.code("jane", "GET", "/pods"), 502);
     let jane = guarded.user("jane");
     let (response, _) = upgrade::open(guarded.guard.address, &jane, "POST", EXEC, &[], SPDY).unwrap();
@@ -175,7 +175,7 @@ fn a_change_of_protocol_that_nobody_asked_for_is_an_error() {
 #[test]
 fn only_exec_attach_and_port_forward_go_on_in_another_protocol() {
     let guarded = Guarded::start(&[]);
-    guarded.grant("jane", "*", "nodes/*");
+    guarded.grant("jane", "*", "nodes/proxy");
     let jane = guarded.user("jane");
     let address = guarded.guard.address;
     let (response, _) = upgrade::open(address, &jane, "GET", "/pods", &[], WEBSOCKET).unwrap();

@@ -81,6 +81,10 @@ fn health_and_figures_are_told_and_no_label_is_a_callers_to_choose() {
     assert_eq!(jane.ask("GET", "/pods", None).unwrap().code, 200);
     assert_eq!(get(metrics, "/healthz"), (200, "ok".to_owned()));
     assert_eq!(get(metrics, "/readyz").0, 200);
+    // NC-10
+    for path in ["/debug/pprof/", "/pods", "/healthz/log", "/configz"] {
+        assert_eq!(get(metrics, path).0, 404, "{path}");
+    }
     let labels = |text: &str| -> BTreeSet<String> {
         let names = text.lines().filter(|line| line.starts_with("portcullis_guard_requests_total"));
         names.map(|line| line.split_once('}').unwrap().0.to_owned()).collect()
@@ -212,7 +216,7 @@ fn flags_that_cannot_be_used_are_told_by_name() {
         (&["--authorization-mode", "RBAC,RBAC"][..], &["--authorization-mode", "twice"][..]),
         (&["--authorization-mode", "Node"], &["--authorization-mode", "Webhook"]),
         (&["--feature-gates", "Other=true"], &["--feature-gates", "KubeletFineGrainedAuthz"]),
-        (&["--user-qps", "-1"], &["--user-qps"]),
+        (&["--user-qps=-1"], &["--user-qps", "below 0"]),
         (&["--kubelet-server-name", "no name"], &["no name", "--kubelet-server-name"]),
     ] {
         let mut command = support::command(&guarded.scratch, &kubeconfig, guarded.kubelet.address(), flags);

@@ -145,9 +145,14 @@ fn no_spelling_of_a_path_reaches_what_was_not_granted() {
         }
     }
     assert!(forwarded > 500, "{forwarded}");
-    // Spellings that older kubelets read otherwise are 404 (DIVERGES); nothing else differs.
+    // Spellings that older kubelets read otherwise are 404 (DIVERGES). What no URL may hold is spelled anew by Go before
+    // it is looked at, which the referee does not do; so a redirect may come of it, and nothing else.
     for (path, answer, alone) in &stricter {
-        assert!(*answer == 404 || *answer == 400, "{path}: {answer}, a kubelet {alone}");
+        let is_no_url = path.contains(['\\', '"', '<', '>', '^', '`', '{', '|', '}']);
+        assert!(
+            matches!(answer, 400 | 404) || *answer == 307 && is_no_url,
+            "{path}: {answer}, a kubelet {alone}"
+        );
     }
     assert!(stricter.len() < 600, "{} of {CASES}: {:?}", stricter.len(), &stricter[..20]);
 }
