@@ -14,6 +14,7 @@ mod bootstrap;
 mod changes;
 mod confinement;
 mod csr;
+mod guard;
 mod identity;
 mod old_manifests;
 mod reading;

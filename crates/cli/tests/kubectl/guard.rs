@@ -1,0 +1,277 @@
+//! `portcullis guard` as `deploy/guard` installs it, and the commands of `docs/guard.md`, typed one after the other.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use portcullis_testkit::kubelet::{FakeKubelet, Options};
+use portcullis_testkit::recorded::{self, repository};
+use serde_json::Value;
+
+use crate::support::Served;
+
+/// A kubelet whose certificates, and the guard's, lie in `kubelet` in the scratch folder.
+fn kubelet(served: &Served) -> FakeKubelet {
+    let kubelet = FakeKubelet::start(&served.scratch.path().join("kubelet"), Options::default());
+    kubelet.client_certificate("guard", "portcullis-guard", &[]);
+    kubelet
+}
+
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// The process whose number is in a file, ended with the test.
+struct Typed(PathBuf);
+
+impl Drop for Typed {
+    fn drop(&mut self) {
+        if let Ok(id) = fs::read_to_string(&self.0) {
+            let _ = Command::new("kill").args(["-KILL", id.trim()]).status();
+        }
+    }
+}
+
+#[test]
+fn an_agent_loses_nodes_proxy_and_keeps_its_metrics_as_the_page_says() {
+    let served = Served::start(&[]);
+    let folder = served.scratch.path();
+    symlink(served.data(), folder.join("portcullis-data")).unwrap();
+    symlink(repository().join("examples"), folder.join("examples")).unwrap();
+    let kubelet = kubelet(&served);
+    let _guard = Typed(folder.join("guard.pid"));
+    // The ports of the page may be taken: others stand for them.
+    let (guard, metrics) = (free_address(), free_address());
+    let first = format!(
+        r#"portcullis() {{
+             [ "$1" = guard ] || {{ command portcullis "$@"; return; }}
+             echo $BASHPID > guard.pid
+             local words=("${{@//127.0.0.1:10251/{}}}")
+             exec portcullis "${{words[@]//127.0.0.1:9192/{metrics}}}" --port {port}
+           }}
+           curl() {{
+             local words=("${{@//127.0.0.1:9192/{metrics}}}")
+             command curl "${{words[@]//localhost:10250/localhost:{port}}}"
+           }}"#,
+        kubelet.address(),
+        port = guard.port(),
+    );
+    served.types("docs/guard.md", &["kubectl", "portcullis", "curl", "openssl"], folder, &first);
+    // Nothing that would run a command ever got there.
+    assert!(kubelet.requests().iter().all(|seen| !seen.path.starts_with("/exec")));
+    assert!(kubelet.requests().iter().any(|seen| seen.path == "/metrics/resource"));
+}
+
+/// Runs until this is dropped.
+struct Guard {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Guard {
+    /// A guard that asks by the kubeconfig `account.kubeconfig`.
+    fn start(served: &Served, kubelet: &FakeKubelet, flags: &[&str]) -> Self {
+        let folder = served.scratch.path();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_portcullis"))
+            .args(
+                "guard --address 127.0.0.1 --port 0 --node-name node-1 --kubeconfig account.kubeconfig"
+                    .split(' '),
+            )
+            .args(
+                "--tls-cert-file kubelet/kubelet.pem --tls-private-key-file kubelet/kubelet-key.pem"
+                    .split(' '),
+            )
+            .args(
+                "--client-ca-file data/ca.crt --kubelet-certificate-authority kubelet/kubelet-ca.pem"
+                    .split(' '),
+            )
+            .args(
+                "--kubelet-client-certificate kubelet/guard.pem --kubelet-client-key kubelet/guard-key.pem"
+                    .split(' '),
+            )
+            .args(["--kubelet-address", &kubelet.address().to_string()])
+            .args(flags)
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(folder.join("guard.log")).unwrap())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("Guarding the kubelet of node-1 at https://");
+        let said = || fs::read_to_string(folder.join("guard.log")).unwrap();
+        let address = address.unwrap_or_else(|| panic!("{line:?}: {}", said())).parse().unwrap();
+        Self { process, address }
+    }
+
+    /// What a caller with the token in a file is answered.
+    fn code(&self, served: &Served, token: &str, path: &str) -> String {
+        let folder = served.scratch.path();
+        let token = fs::read_to_string(folder.join(token)).unwrap();
+        let output = Command::new("curl")
+            .args(["--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "--cacert"])
+            .arg("kubelet/kubelet-ca.pem")
+            .args(["--oauth2-bearer", token.trim(), &format!("https://{}{path}", self.address)])
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// Waits until something is so, which it must be some time soon.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(60), "never: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// What the API server says to each of these, all asked at once: user, verb, group, resource, subresource.
+fn allowed(served: &Served, asked: &[[&str; 5]]) -> Vec<bool> {
+    let mut reviews = String::new();
+    for [user, verb, group, resource, subresource] in asked {
+        write!(
+            reviews,
+            "apiVersion: authorization.k8s.io/v1\nkind: SubjectAccessReview\nspec:\n  user: {user}\n  \
+             resourceAttributes: {{verb: '{verb}', group: '{group}', resource: {resource}, subresource: \
+             '{subresource}', name: node-1}}\n---\n"
+        )
+        .unwrap();
+    }
+    let said = served.ok_with("create -f - -o 'jsonpath={.status.allowed}{\"\\n\"}'", &reviews);
+    let answers: Vec<bool> = said.lines().map(|line| line.trim() == "true").collect();
+    assert_eq!(answers.len(), asked.len(), "{said}");
+    answers
+}
+
+#[test]
+fn the_manifests_grant_a_guard_what_it_needs_and_nothing_else() {
+    let served = Served::start(&[]);
+    let kubelet = kubelet(&served);
+    let deploy = repository().join("deploy/guard");
+    served.ok(&format!("apply -f {}", deploy.join("rbac.yaml").display()));
+    served.ok("create serviceaccount agent -n default");
+    served.ok("create clusterrole metrics --verb get --resource nodes/metrics");
+    served.ok("create clusterrolebinding metrics --clusterrole metrics --serviceaccount default:agent");
+    for (namespace, account) in [("portcullis", "portcullis-guard"), ("default", "agent")] {
+        served.ok(&format!("create token {account} -n {namespace} > {account}.token"));
+    }
+    let config = "config --kubeconfig account.kubeconfig";
+    served.ok(&format!(
+        "{config} set-cluster here --server {} --certificate-authority data/ca.crt --embed-certs",
+        served.url
+    ));
+    served.ok(&format!("{config} set-credentials guard --token $(cat portcullis-guard.token)"));
+    served.ok(&format!("{config} set-context here --cluster here --user guard"));
+    served.ok(&format!("{config} use-context here"));
+
+    // It does its work ...
+    let guard = Guard::start(&served, &kubelet, &[]);
+    assert_eq!(guard.code(&served, "agent.token", "/metrics"), "200");
+    assert_eq!(guard.code(&served, "agent.token", "/pods"), "403");
+    assert_eq!(guard.code(&served, "portcullis-guard.token", "/metrics"), "403");
+    fs::write(served.scratch.path().join("wrong.token"), "wrong").unwrap();
+    assert_eq!(guard.code(&served, "wrong.token", "/metrics"), "401");
+    let seen = kubelet.requests();
+    assert_eq!((seen.len(), seen[0].certificate.as_deref()), (1, Some("portcullis-guard")));
+
+    // ... and can do nothing else.
+    for words in [
+        "get secrets -A",
+        "get nodes",
+        "get pods -A",
+        "get clusterroles",
+        "get --raw /api/v1/nodes/node-1/proxy/metrics",
+        "create token agent -n default",
+        "delete clusterrole portcullis-guard",
+    ] {
+        let said = served.fails(&format!("--kubeconfig account.kubeconfig {words}"));
+        assert!(said.contains("Forbidden") || said.contains("forbidden"), "{words}: {said}");
+    }
+
+    // Mode RBAC needs the other manifest.
+    let metrics = free_address();
+    let following = ["--authorization-mode", "RBAC", "--metrics-bind-address", &metrics.to_string()];
+    let guard = Guard::start(&served, &kubelet, &following);
+    assert_eq!(guard.code(&served, "agent.token", "/metrics"), "500");
+    served.ok(&format!("apply -f {}", deploy.join("rbac-mode.yaml").display()));
+    until("roles are known", || guard.code(&served, "agent.token", "/metrics") == "200");
+    assert_eq!(guard.code(&served, "agent.token", "/pods"), "403");
+}
+
+/// KA-25 to KA-39a: every question that a recorded kubelet asked, asked about the guard.
+#[test]
+fn a_kubelet_that_asks_about_the_guard_is_told_yes_and_about_other_things_no() {
+    let served = Served::start(&[]);
+    served.ok(&format!("apply -f {}", repository().join("deploy/guard/rbac.yaml").display()));
+    let lines = recorded::lines("kubelet-request-attributes.jsonl");
+    let questions: BTreeSet<(String, String)> = lines
+        .iter()
+        .flat_map(|line: &Value| line["attributes"].as_array().unwrap())
+        .map(|asked| {
+            assert_eq!((&asked["resource"], &asked["group"]), (&"nodes".into(), &"".into()));
+            let text = |field: &str| asked[field].as_str().unwrap().to_owned();
+            (text("verb"), text("subresource"))
+        })
+        .collect();
+    assert!(questions.len() > 30, "{questions:?}");
+    let about_guard: Vec<[&str; 5]> = questions
+        .iter()
+        .map(|(verb, subresource)| ["portcullis-guard", verb, "", "nodes", subresource])
+        .collect();
+    assert_eq!(allowed(&served, &about_guard), vec![true; about_guard.len()], "{about_guard:?}");
+    let others = [
+        ["portcullis-guard", "get", "", "nodes", ""],
+        ["portcullis-guard", "patch", "", "nodes", "status"],
+        ["portcullis-guard", "get", "", "secrets", ""],
+        ["portcullis-guard", "create", "", "pods", "exec"],
+        ["portcullis-guard", "create", "authentication.k8s.io", "tokenreviews", ""],
+        ["system:serviceaccount:portcullis:portcullis-guard", "get", "", "nodes", "proxy"],
+        ["system:serviceaccount:portcullis:portcullis-guard", "get", "", "nodes", "metrics"],
+    ];
+    assert_eq!(allowed(&served, &others), [false; 7]);
+}
+
+/// The words after `portcullis` in a manifest, with these in the place of what is filled in on the node.
+fn words(file: &str) -> Vec<String> {
+    let text = fs::read_to_string(repository().join("deploy/guard").join(file)).unwrap();
+    let words: Vec<&str> = match text.split_once("ExecStart=/usr/local/bin/portcullis ") {
+        Some((_, rest)) => {
+            rest.split("\nRestart=").next().unwrap().split_whitespace().filter(|word| *word != "\\").collect()
+        }
+        None => {
+            let args = text.split("args:").nth(1).unwrap().split("env:").next().unwrap();
+            args.lines().filter_map(|line| line.trim().strip_prefix("- ")).collect()
+        }
+    };
+    let filled = |word: &str| word.replace("$(NODE_IP)", "127.0.0.1").replace("${NODE_IP}", "127.0.0.1");
+    words.into_iter().map(|word| filled(word).replace("${NODE_NAME}", "node-1")).collect()
+}
+
+#[test]
+fn the_daemonset_and_the_service_start_a_guard_with_flags_that_there_are() {
+    for file in ["daemonset.yaml", "portcullis-guard.service"] {
+        let words = words(file);
+        assert!(words.len() > 9 && words[0] == "guard", "{words:?}");
+        let output = Command::new(env!("CARGO_BIN_EXE_portcullis")).args(&words).output().unwrap();
+        // All that is wrong is that this is no node.
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{file}: {said}");
+        assert!(said.contains("/var/lib/kubelet/pki/kubelet-server-current.pem"), "{file}: {said}");
+    }
+}
