@@ -187,6 +187,16 @@ fn the_manifests_grant_a_guard_what_it_needs_and_nothing_else() {
     assert_eq!(guard.code(&served, "portcullis-guard.token", "/metrics"), "403");
     fs::write(served.scratch.path().join("wrong.token"), "wrong").unwrap();
     assert_eq!(guard.code(&served, "wrong.token", "/metrics"), "401");
+    // The certificate for the kubelet is good for nothing at a guard, this one or another.
+    let stolen = "--silent --output /dev/null --write-out %{http_code} --cacert kubelet/kubelet-ca.pem --cert \
+        kubelet/guard.pem --key kubelet/guard-key.pem";
+    let output = Command::new("curl")
+        .args(stolen.split_whitespace())
+        .arg(format!("https://{}/metrics", guard.address))
+        .current_dir(served.scratch.path())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "401");
     let seen = kubelet.requests();
     assert_eq!((seen.len(), seen[0].certificate.as_deref()), (1, Some("portcullis-guard")));
 
@@ -245,6 +255,11 @@ fn a_kubelet_that_asks_about_the_guard_is_told_yes_and_about_other_things_no() {
         ["system:serviceaccount:portcullis:portcullis-guard", "get", "", "nodes", "metrics"],
     ];
     assert_eq!(allowed(&served, &others), [false; 7]);
+    // The service of systemd asks as the node.
+    for review in ["tokenreviews.authentication.k8s.io", "subjectaccessreviews.authorization.k8s.io"] {
+        let node = "--as system:node:node-1 --as-group system:nodes";
+        assert_eq!(served.ok(&format!("auth can-i create {review} {node}")), "yes");
+    }
 }
 
 /// The words after `portcullis` in a manifest, with these in the place of what is filled in on the node.
