@@ -164,10 +164,14 @@ proptest! {
             }).collect();
             let index = index(&granted);
             let (_, user) = people().into_iter().find(|(subject, _)| *subject == holder.subject).unwrap();
+            let is_made_for_it = holder.grants.iter().any(|grant| {
+                grant.resources.iter().any(|entry| entry != "*") && grant.verbs.iter().any(|verb| verb == "get" || verb == "*")
+            });
             for node in ["n1", "n2", "n3"] {
                 for subresource in ["pods", "healthz", "configz"] {
                     // KA-30 to KA-33: nodes/proxy grants what each of these grants. It may name more nodes than one rule.
-                    let had = says(&report, &holder.subject, "get", node);
+                    let had = is_made_for_it && says(&report, &holder.subject, "get", node);
+                    prop_assert!(is_made_for_it || !allows(&index, &user, "get", subresource, node));
                     prop_assert!(!had || allows(&index, &user, "get", subresource, node));
                 }
                 for subresource in ["proxy", "stats", "metrics", "log", "checkpoint"] {
@@ -322,6 +326,20 @@ fn an_audit_log_gives_what_kubelets_asked_for_and_what_went_through_the_api_serv
     for event in [early, refused, human] {
         assert_eq!(evidence.take_audit(&event), Ok(false));
     }
+    let answered = |subresource: &str, is_allowed: bool| {
+        let mut event = review(subresource, "get");
+        event["responseObject"] = json!({"status": {"allowed": is_allowed}});
+        event
+    };
+    let mut told = Evidence::new(Settings::default());
+    for event in [answered("configz", false), answered("proxy", false), answered("stats", false)] {
+        assert_eq!(told.take_audit(&event), Ok(true));
+    }
+    assert_eq!(rules(&told), [], "what was refused was not used");
+    for event in [answered("healthz", false), answered("proxy", true), review("pods", "update")] {
+        assert_eq!(told.take_audit(&event), Ok(true));
+    }
+    assert_eq!(rules(&told), pairs(&[("get", "nodes/healthz")]), "with update it could not be allowed");
     let mut bare = review("pods", "get");
     bare.as_object_mut().unwrap().remove("requestObject");
     assert!(evidence.take_audit(&bare).unwrap_err().contains("level Request"));

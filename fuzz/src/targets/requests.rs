@@ -1,6 +1,6 @@
 //! Requests: methods, targets and selectors, to the API server and to kubelets.
 
-use portcullis_policy::features::{Feature, FeatureGates};
+use portcullis_policy::features::FeatureGates;
 use portcullis_policy::kubelet_api::{KubeletRequest, Route, Router, Settings, forwardable};
 use portcullis_policy::request_info::RequestInfo;
 use portcullis_policy::selector::{

@@ -197,20 +197,9 @@ async fn handle<H: Handler>(
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
     // On the heap, which is given back: a handshake is short, and a connection may be long.
-    let shaken = Box::pin(timeout(handler.limits().handshake, acceptor.accept(stream))).await;
-    drop(acceptor);
-    let stream = match shaken {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => {
-            handler.handshake_failures().inc();
-            tracing::debug!(%error, "TLS handshake failed");
-            return;
-        }
-        Err(_) => {
-            handler.handshake_failures().inc();
-            tracing::debug!("TLS handshake took too long");
-            return;
-        }
+    let Some(stream) = Box::pin(shake_hands(&*handler, acceptor, stream)).await else {
+        handler.handshake_failures().inc();
+        return;
     };
     let open = handler.connections().clone();
     open.inc();
@@ -218,7 +207,29 @@ async fn handle<H: Handler>(
     open.dec();
 }
 
-async fn run<H: Handler>(handler: &Arc<H>, stream: TlsStream<TcpStream>, stopping: watch::Receiver<bool>) {
+async fn shake_hands<H: Handler>(
+    handler: &H,
+    acceptor: TlsAcceptor,
+    stream: TcpStream,
+) -> Option<Box<TlsStream<TcpStream>>> {
+    match timeout(handler.limits().handshake, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => Some(Box::new(stream)),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "TLS handshake failed");
+            None
+        }
+        Err(_) => {
+            tracing::debug!("TLS handshake took too long");
+            None
+        }
+    }
+}
+
+async fn run<H: Handler>(
+    handler: &Arc<H>,
+    stream: Box<TlsStream<TcpStream>>,
+    stopping: watch::Receiver<bool>,
+) {
     let (socket, session) = stream.get_ref();
     let remote = socket.peer_addr().ok().map(|address| address.ip());
     let is_http2 = session.alpn_protocol() == Some(b"h2");

@@ -14,19 +14,21 @@ use super::Connection;
 
 /// A TLS session, and what was read from it that nobody has used yet.
 pub(super) struct Wire {
-    stream: TlsStream<TcpStream>,
+    /// On the heap: a wire is handed on several times, and each place for it would be as large.
+    stream: Box<TlsStream<TcpStream>>,
     unread: Bytes,
     connection: Arc<Connection>,
 }
 
 impl Wire {
-    pub(super) fn new(stream: TlsStream<TcpStream>, connection: Arc<Connection>) -> Self {
+    pub(super) fn new(stream: Box<TlsStream<TcpStream>>, connection: Arc<Connection>) -> Self {
         Self { stream, unread: Bytes::new(), connection }
     }
 
     /// The same, from which these bytes are read first.
     pub(super) fn rewound(mut self, unread: Bytes) -> Self {
-        self.unread = unread;
+        // Nothing is held of a buffer in which there is nothing.
+        self.unread = if unread.is_empty() { Bytes::new() } else { unread };
         self
     }
 
@@ -53,7 +55,7 @@ impl AsyncRead for Wire {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.unread.is_empty() {
-            return Pin::new(&mut self.stream).poll_read(cx, into);
+            return Pin::new(&mut *self.stream).poll_read(cx, into);
         }
         let count = self.unread.len().min(into.remaining());
         into.put_slice(&self.unread.copy_to_bytes(count));
@@ -64,7 +66,7 @@ impl AsyncRead for Wire {
 impl AsyncWrite for Wire {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.connection.activity.wrote(true);
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        Pin::new(&mut *self.stream).poll_write(cx, bytes)
     }
 
     fn poll_write_vectored(
@@ -73,7 +75,7 @@ impl AsyncWrite for Wire {
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.connection.activity.wrote(true);
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+        Pin::new(&mut *self.stream).poll_write_vectored(cx, bytes)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -81,7 +83,7 @@ impl AsyncWrite for Wire {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        let flushed = Pin::new(&mut *self.stream).poll_flush(cx);
         if matches!(flushed, Poll::Ready(Ok(()))) {
             self.connection.activity.wrote(false);
         }
@@ -89,7 +91,7 @@ impl AsyncWrite for Wire {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        Pin::new(&mut *self.stream).poll_shutdown(cx)
     }
 }
 

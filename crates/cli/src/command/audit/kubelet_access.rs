@@ -64,7 +64,7 @@ pub(super) struct KubeletAccessArgs {
 
     /// How to print: a table for people, and the rules below it; a wide one, with binding, role and rule; everything as JSON;
     /// the rules alone as YAML, for kubectl apply; or the names of the holders
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", hide_possible_values = false)]
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Output,
 }
 

@@ -28,7 +28,9 @@ pub(super) fn table(
         writeln!(out, "\nnote: {}", plain(&note.to_string()))?;
     }
     if !replacements.is_empty() {
-        writeln!(out, "\nWhat would be enough instead:\n")?;
+        let unknown = "kubelets before 1.33 do not know nodes/pods, nodes/healthz and nodes/configz, unless a guard stands \
+                       in front of them";
+        writeln!(out, "\nWhat would be enough instead ({unknown}):\n")?;
         manifests(out, replacements)?;
     }
     Ok(())

@@ -102,7 +102,8 @@ impl Evidence {
         }
     }
 
-    /// A kubelet has asked whether somebody may (KA-52).
+    /// A kubelet has asked whether somebody may (KA-52). What is refused at first and then allowed by `proxy` is a use of the
+    /// first.
     fn asked(&mut self, kubelet: &str, event: &Value) -> Result<bool, String> {
         if !kubelet.starts_with("system:node:") {
             return Ok(false);
@@ -122,15 +123,20 @@ impl Evidence {
         }
         let (user, groups) = (text(spec, "user")?, texts(spec, "groups")?);
         let (verb, subresource) = (part("verb"), part("subresource"));
+        // At the level RequestResponse the answer is there too. What was refused twice was not used.
+        let is_refused =
+            event.pointer("/responseObject/status/allowed").and_then(Value::as_bool) == Some(false);
         let before = self.asked.insert([kubelet, user, verb].map(str::to_owned), subresource.to_owned());
-        let falls_back = |before: &str| {
-            ENDPOINTS
-                .iter()
-                .any(|row| row.permission.fine.first() == Some(&before) && row.permission.fine.len() > 1)
-        };
-        let is_fallback = subresource == "proxy" && before.is_some_and(|before| falls_back(&before));
-        let way = if is_fallback { Way::Fallback } else { Way::Kubelet };
-        self.insert(user, &groups, verb, subresource, way);
+        if is_refused {
+            return Ok(true);
+        }
+        match before.filter(|before| subresource == "proxy" && falls_back(before)) {
+            Some(finer) => {
+                self.insert(user, &groups, verb, &finer, Way::Kubelet);
+                self.insert(user, &groups, verb, subresource, Way::Fallback);
+            }
+            None => self.insert(user, &groups, verb, subresource, Way::Kubelet),
+        }
         Ok(true)
     }
 
@@ -158,6 +164,12 @@ impl Evidence {
             way,
         });
     }
+}
+
+/// Whether `proxy` is asked for after this subresource (KA-30 to KA-33).
+fn falls_back(subresource: &str) -> bool {
+    let rows = ENDPOINTS.iter().map(|row| row.permission.fine);
+    rows.filter(|fine| fine.len() > 1).any(|fine| fine.first() == Some(&subresource))
 }
 
 fn is_refused(code: u64) -> bool {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Evidence, Holder, Report, Subject, Way};
-use crate::kubelet_api::{ENDPOINTS, Effect};
+use super::{Evidence, Grant, Holder, Report, Subject, Use, Way};
+use crate::kubelet_api::{ENDPOINTS, Effect, Permission};
 use crate::objects::rbac::{PolicyRule, RBAC_GROUP};
 
 /// What would be enough for one holder.
@@ -40,35 +40,47 @@ pub fn replacements(report: &Report, evidence: Option<&Evidence>) -> Vec<Replace
 
 fn replacement(holder: &Holder, evidence: Option<&Evidence>, names: &mut BTreeSet<String>) -> Replacement {
     let mut remarks = Vec::new();
+    if holder.grants.iter().any(is_for_everything) {
+        remarks.push(
+            "a rule in force is for all resources: as long as it is there, other rules change nothing"
+                .to_owned(),
+        );
+    }
     let (uses, basis) = match evidence {
         Some(evidence) => (seen(holder, evidence, &mut remarks), Basis::Evidence),
         None => (guessed(holder, &mut remarks), Basis::Verbs),
     };
-    if holder.grants.iter().any(|grant| grant.resources.iter().any(|entry| entry == "*")) {
-        remarks.push("the rule in force is for all resources: narrow it, or this changes nothing".to_owned());
-    }
     let limit = holder.nodes().unwrap_or_default().into_iter().map(str::to_owned).collect::<Vec<_>>();
     let rules = rules(uses, &limit);
     Replacement { name: name(&holder.subject, names), subject: holder.subject.clone(), rules, basis, remarks }
+}
+
+/// Whether the rule is not about `nodes/proxy` at all, but for whatever there is.
+fn is_for_everything(grant: &Grant) -> bool {
+    grant.resources.iter().all(|entry| entry == "*")
 }
 
 /// By subresource, the verbs.
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
 /// What `get nodes/proxy` was good for when all that it did was reading: the subresources that cover what it grants, and
-/// nothing that it does not.
+/// nothing that it does not. Of a rule for everything nobody can guess what it was made for.
 fn guessed(holder: &Holder, remarks: &mut Vec<String>) -> Uses {
+    let made_for_it: Vec<&Grant> = holder.grants.iter().filter(|grant| !is_for_everything(grant)).collect();
+    if made_for_it.is_empty() {
+        remarks.push("what it is used for cannot be guessed: a log of what was used tells".to_owned());
+        return Uses::new();
+    }
+    if !made_for_it.iter().any(|grant| grant.verbs.iter().any(|verb| verb == "*" || verb == "get")) {
+        remarks.push(
+            "without get nothing is read: take the grant away, unless commands are to be run".to_owned(),
+        );
+        return Uses::new();
+    }
     remarks.push(
         "a guess from the verbs held: it covers reading, but no container logs. A log of what was used makes it exact"
             .to_owned(),
     );
-    let verbs = holder.verbs();
-    if !verbs.contains("*") && !verbs.contains("get") {
-        remarks.push(
-            "without get nothing was read: take the grant away, unless commands are to be run".to_owned(),
-        );
-        return Uses::new();
-    }
     let reads =
         ENDPOINTS.iter().filter(|row| row.effect == Effect::Reads && row.permission.fine.contains(&"proxy"));
     let finer = reads.filter_map(|row| row.permission.fine.first().filter(|first| **first != "proxy"));
@@ -81,7 +93,7 @@ fn seen(holder: &Holder, evidence: &Evidence, remarks: &mut Vec<String>) -> Uses
     for seen in evidence.of(&holder.subject) {
         through_server |= seen.way == Way::ApiServer;
         fell_back |= seen.way == Way::Fallback;
-        if seen.way != Way::Fallback {
+        if seen.way != Way::Fallback && may_have(holder, seen) {
             uses.entry(seen.subresource.clone()).or_default().insert(seen.verb.clone());
         }
     }
@@ -109,6 +121,17 @@ fn seen(holder: &Holder, evidence: &Evidence, remarks: &mut Vec<String>) -> Uses
         );
     }
     uses
+}
+
+/// Whether the holder could have been allowed this. What a kubelet asked for and `nodes/proxy` would grant, but not with
+/// this verb, was refused.
+fn may_have(holder: &Holder, seen: &Use) -> bool {
+    let is_granted_by_proxy = ENDPOINTS.iter().any(|row| {
+        let Permission { fine, finer, .. } = row.permission;
+        fine.contains(&"proxy") && (fine.contains(&&*seen.subresource) || finer.contains(&&*seen.subresource))
+    });
+    let verbs = holder.verbs();
+    !is_granted_by_proxy || verbs.contains("*") || verbs.contains(&*seen.verb)
 }
 
 /// One rule for each set of verbs.
