@@ -5,6 +5,7 @@
 mod common;
 
 mod attacks;
+mod audit;
 mod faults;
 mod identities;
 mod kep;

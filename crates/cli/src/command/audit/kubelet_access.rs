@@ -1,15 +1,17 @@
 //! `portcullis audit kubelet-access`: who holds `nodes/proxy`, and what would be enough.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use http::Method;
+use portcullis_client::{Connection, Resource};
 use portcullis_policy::audit::kubelet_access::{Evidence, Objects, Report, replacements};
 use portcullis_policy::features::FeatureGates;
 use portcullis_policy::kubelet_api::Settings;
 use portcullis_policy::rbac::default_policy;
-use portcullis_server::state;
+use portcullis_server::state::{self, Format, Loader};
 use serde_json::Value;
 
 use super::print;
@@ -27,14 +29,23 @@ use crate::lines::Lines;
 /// With a log of what was used, the rules printed are exactly for that. Without one they are a guess: the finer
 /// subresources that cover reading.
 ///
-/// Exit codes: 0 nobody holds it; 1 somebody does; 2 bad flags or input; 3 the output cannot be written.
+/// Exit codes: 0 nobody holds it; 1 somebody does; 2 bad flags or input; 3 the cluster cannot be read, or the output not
+/// written.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct KubeletAccessArgs {
     /// RBAC objects as `kubectl get -o json|yaml` prints them: a file, or a directory that is read recursively (.json
-    /// .yaml .yml). Repeatable
-    #[arg(long, value_name = "FILE|DIR", required = true)]
+    /// .yaml .yml). Repeatable [default: those of the cluster of the kubeconfig]
+    #[arg(long, value_name = "FILE|DIR")]
     state: Vec<PathBuf>,
+
+    /// The kubeconfig of the cluster, whose roles and bindings are read [default: as kubectl]
+    #[arg(long, value_name = "FILE", conflicts_with = "state")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig
+    #[arg(long, value_name = "NAME", conflicts_with = "state")]
+    context: Option<String>,
 
     /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state win
     #[arg(long)]
@@ -79,6 +90,7 @@ enum Output {
 
 const EXAMPLES: &str = "\
 Examples:
+  portcullis audit kubelet-access
   kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o json > rbac.json
   portcullis audit kubelet-access --state rbac.json
   portcullis audit kubelet-access --state rbac.json --ignore-group system:masters --ignore-role system:kubelet-api-admin
@@ -116,8 +128,35 @@ fn objects(args: &KubeletAccessArgs) -> Result<Objects, Failure> {
         objects.take(object);
         Ok(())
     };
-    state::load(&args.state, threads(), &mut sink).map_err(Failure::input)?;
+    if args.state.is_empty() {
+        let mut loader = Loader::new(threads(), &mut sink);
+        for (list, text) in read_cluster(args)? {
+            loader.text(Path::new(&list), Format::Json, &text).map_err(Failure::unreachable)?;
+        }
+    } else {
+        state::load(&args.state, threads(), &mut sink).map_err(Failure::input)?;
+    }
     Ok(objects)
+}
+
+/// The roles and bindings of a cluster: where each list lies, and its text.
+fn read_cluster(args: &KubeletAccessArgs) -> Result<Vec<(String, String)>, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
+    runtime.block_on(async {
+        let connection = Connection::infer(args.kubeconfig.as_deref(), args.context.as_deref())
+            .await
+            .map_err(|error| Failure::input(format_args!("{error}; or read files with --state")))?;
+        let mut lists = Vec::new();
+        for plural in ["clusterroles", "clusterrolebindings", "roles", "rolebindings"] {
+            let path = Resource::new("rbac.authorization.k8s.io", "v1", plural).path();
+            let text = connection.text(Method::GET, &path, None).await.map_err(Failure::unreachable)?;
+            lists.push((format!("{}{path}", connection.server()), text));
+        }
+        Ok(lists)
+    })
 }
 
 /// What the logs say, or nothing without a log.
