@@ -232,6 +232,24 @@ fn no_second_request_is_smuggled_behind_a_body() {
     }
 }
 
+/// NC-4: what a query says is no business of the guard's, and no way round `nodes/log`.
+#[test]
+fn queries_of_logs_are_passed_on_as_they_are_to_whoever_may_read_logs_and_to_nobody_else() {
+    let guarded = Guarded::start(&[]);
+    guarded.grant("jane", "get", "nodes/log");
+    guarded.grant("joe", "*", "nodes/proxy");
+    for query in
+        ["query=kubelet;id", "query=$(id)", "pattern=%60id%60", "query=a&sinceTime=%3Bid", "query=a%0aid"]
+    {
+        let path = format!("/logs/?{query}");
+        assert_eq!(guarded.code("joe", "GET", &path), 403, "{query}");
+        assert_eq!(guarded.kubelet.requests(), []);
+        assert_eq!(guarded.code("jane", "GET", &path), 200, "{query}");
+        assert_eq!(guarded.kubelet.requests()[0].path, path);
+        guarded.kubelet.forget();
+    }
+}
+
 /// An anonymous caller is nobody unless the guard is told otherwise, and then may do what is granted to that name.
 #[test]
 fn who_shows_nothing_is_let_in_only_where_that_is_wanted() {
