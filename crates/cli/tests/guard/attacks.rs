@@ -1,9 +1,11 @@
 //! Attacks on what stands behind the guard.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use portcullis_testkit::https::Client;
-use portcullis_testkit::kubelet::{Fault, Options};
+use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::kubelet::{FakeKubelet, Fault, Holder, Options};
+use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::upgrade::{self, ByteStream, Protocol};
 use portcullis_testkit::websocket;
 
@@ -15,7 +17,25 @@ const SPDY: Protocol<'static> = Protocol::Spdy(&["v4.channel.k8s.io"]);
 
 /// NC-8, K10: on a bare kubelet `get` on nodes/proxy runs commands in every container, by a WebSocket.
 #[test]
-fn get_on_nodes_proxy_runs_commands_on_a_bare_kubelet_and_not_behind_the_guard() {
+fn get_on_nodes_proxy_runs_commands_on_a_kubelet_that_nobody_guards() {
+    let scratch = Scratch::new();
+    let grants = vec![("get".to_owned(), "proxy".to_owned())];
+    let holder = Holder { user: "monitoring".to_owned(), grants };
+    let grants = Some(BTreeMap::from([("monitoring-token".to_owned(), holder)]));
+    let kubelet = FakeKubelet::start(scratch.path(), Options { grants, ..Options::default() });
+    let agent = Identity::with_token(&kubelet.authority(), "monitoring-token");
+    let (response, stream) = upgrade::open(kubelet.address(), &agent, "GET", EXEC, &[], WEBSOCKET).unwrap();
+    assert_eq!(response.code, 101);
+    let frame = websocket::read(&stream).unwrap();
+    assert!(frame.payload.windows(5).any(|w| w == b"uid=0"), "{frame:?}");
+    // By POST the same caller may not.
+    let (response, _) = upgrade::open(kubelet.address(), &agent, "POST", EXEC, &[], SPDY).unwrap();
+    assert_eq!(response.code, 403);
+}
+
+/// The same, with a guard between them.
+#[test]
+fn get_on_nodes_proxy_runs_no_command_behind_the_guard() {
     // Without the guard's own rule it lets through what a kubelet lets through.
     let guarded = Guarded::start(&["--exec-requires-create=false"]);
     guarded.grant("monitoring", "get", "nodes/proxy");
