@@ -6,6 +6,7 @@ mod authorization;
 mod bootstrap;
 mod certificates;
 mod credentials;
+mod delegated;
 mod kinds;
 mod objects;
 mod patches;
@@ -66,6 +67,8 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "machine", dictionary: approver::MACHINE, run: approver::machine },
     Target { name: "certificate-pair", dictionary: certificates::PEM, run: credentials::certificate_pair },
     Target { name: "exec-info", dictionary: credentials::EXEC, run: credentials::exec_info },
+    Target { name: "review-answer", dictionary: delegated::ANSWER, run: delegated::review_answer },
+    Target { name: "access-evidence", dictionary: delegated::LOG, run: delegated::evidence },
     Target { name: "bootstrap-bundle", dictionary: bootstrap::BUNDLE, run: bootstrap::bundle },
     Target { name: "token", dictionary: tokens::TOKEN, run: tokens::token },
     Target { name: "token-key", dictionary: certificates::PEM, run: tokens::token_key },

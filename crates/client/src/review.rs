@@ -11,7 +11,7 @@
 //! quarter of a MiB is an error. At most 4096 accepted and 4096 rejected tokens are remembered, and users of up to
 //! 16 KiB each. Kubernetes knows no such limits.
 
-mod answer;
+pub mod answer;
 pub mod cache;
 mod call;
 mod flight;

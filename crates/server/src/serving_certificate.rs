@@ -63,7 +63,9 @@ impl ServingCertificate {
     /// See [`ServingCertificateError`]. What was served before is served on. What is refused once is not looked at again
     /// until it changes.
     pub fn take_up(&mut self, tls: &ServerTls) -> Result<bool, ServingCertificateError> {
-        let (chain, key) = (read(&self.certificate)?, read(&self.key)?);
+        let chain = read(&self.certificate)?;
+        // One file may hold both, as kubelets have it: read once, it is never torn by a renewal.
+        let key = if self.key == self.certificate { chain.clone() } else { read(&self.key)? };
         if self.seen.as_ref().is_some_and(|(seen, of)| *seen == chain && *of == key) {
             return Ok(false);
         }

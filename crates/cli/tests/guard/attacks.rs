@@ -1,9 +1,11 @@
 //! Attacks on what stands behind the guard.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use portcullis_testkit::https::Client;
-use portcullis_testkit::kubelet::{Fault, Options};
+use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::kubelet::{FakeKubelet, Fault, Holder, Options};
+use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::upgrade::{self, ByteStream, Protocol};
 use portcullis_testkit::websocket;
 
@@ -15,7 +17,25 @@ const SPDY: Protocol<'static> = Protocol::Spdy(&["v4.channel.k8s.io"]);
 
 /// NC-8, K10: on a bare kubelet `get` on nodes/proxy runs commands in every container, by a WebSocket.
 #[test]
-fn get_on_nodes_proxy_runs_commands_on_a_bare_kubelet_and_not_behind_the_guard() {
+fn get_on_nodes_proxy_runs_commands_on_a_kubelet_that_nobody_guards() {
+    let scratch = Scratch::new();
+    let grants = vec![("get".to_owned(), "proxy".to_owned())];
+    let holder = Holder { user: "monitoring".to_owned(), grants };
+    let grants = Some(BTreeMap::from([("monitoring-token".to_owned(), holder)]));
+    let kubelet = FakeKubelet::start(scratch.path(), Options { grants, ..Options::default() });
+    let agent = Identity::with_token(&kubelet.authority(), "monitoring-token");
+    let (response, stream) = upgrade::open(kubelet.address(), &agent, "GET", EXEC, &[], WEBSOCKET).unwrap();
+    assert_eq!(response.code, 101);
+    let frame = websocket::read(&stream).unwrap();
+    assert!(frame.payload.windows(5).any(|w| w == b"uid=0"), "{frame:?}");
+    // By POST the same caller may not.
+    let (response, _) = upgrade::open(kubelet.address(), &agent, "POST", EXEC, &[], SPDY).unwrap();
+    assert_eq!(response.code, 403);
+}
+
+/// The same, with a guard between them.
+#[test]
+fn get_on_nodes_proxy_runs_no_command_behind_the_guard() {
     // Without the guard's own rule it lets through what a kubelet lets through.
     let guarded = Guarded::start(&["--exec-requires-create=false"]);
     guarded.grant("monitoring", "get", "nodes/proxy");
@@ -229,6 +249,24 @@ fn no_second_request_is_smuggled_behind_a_body() {
         }
         let paths: Vec<String> = guarded.kubelet.requests().into_iter().map(|seen| seen.path).collect();
         assert!(paths.iter().all(|path| path == "/pods"), "{head:?}: {paths:?}");
+    }
+}
+
+/// NC-4: what a query says is no business of the guard's, and no way round `nodes/log`.
+#[test]
+fn queries_of_logs_are_passed_on_as_they_are_to_whoever_may_read_logs_and_to_nobody_else() {
+    let guarded = Guarded::start(&[]);
+    guarded.grant("jane", "get", "nodes/log");
+    guarded.grant("joe", "*", "nodes/proxy");
+    for query in
+        ["query=kubelet;id", "query=$(id)", "pattern=%60id%60", "query=a&sinceTime=%3Bid", "query=a%0aid"]
+    {
+        let path = format!("/logs/?{query}");
+        assert_eq!(guarded.code("joe", "GET", &path), 403, "{query}");
+        assert_eq!(guarded.kubelet.requests(), []);
+        assert_eq!(guarded.code("jane", "GET", &path), 200, "{query}");
+        assert_eq!(guarded.kubelet.requests()[0].path, path);
+        guarded.kubelet.forget();
     }
 }
 

@@ -49,7 +49,14 @@ fn what_a_guard_wrote_down_becomes_the_rules_that_are_enough() {
     }
     // Refused, and so no use that must go on.
     assert_eq!(client.ask("GET", "/metrics", None).unwrap().code, 403);
-    until("it is written", || fs::read_to_string(&log).unwrap().lines().count() == 4);
+    // Nor is what nobody needs to be asked about, or what nobody known has asked for.
+    for path in ["/nosuch", "/logs"] {
+        client.ask("GET", path, None).unwrap();
+    }
+    portcullis_testkit::https::Client::new(guard.address, &guarded.nobody())
+        .ask("GET", "/configz", None)
+        .unwrap();
+    until("it is written", || fs::read_to_string(&log).unwrap().lines().count() == 7);
     let kubeconfig = guarded.data().join("admin.kubeconfig");
     let flags = ["--access-log", log.to_str().unwrap(), "--ignore-group", "system:masters", "-o", "yaml"];
     let done = audit(&kubeconfig, &flags);

@@ -87,6 +87,26 @@ fn what_pretends_to_be_the_kubelet_is_not_spoken_to() {
     assert_eq!(guarded.kubelet.requests(), []);
 }
 
+/// What the guard shows the kubelet is taken up as it is renewed.
+#[test]
+fn a_renewed_certificate_of_the_guard_comes_into_use() {
+    let guarded = Guarded::start(&[]);
+    guarded.grant("jane", "get", "nodes/pods");
+    let shown = |guarded: &Guarded| {
+        assert_eq!(guarded.code("jane", "GET", "/pods"), 200);
+        guarded.kubelet.requests().last().unwrap().certificate.clone().unwrap()
+    };
+    assert_eq!(shown(&guarded), "portcullis-guard");
+    let (certificate, key) = guarded.kubelet.client_certificate("renewed", "renewed-guard", &[]);
+    let folder = guarded.scratch.path().join("kubelet");
+    // Certificate and key do not change at the same moment: in between they do not fit, and the old ones serve.
+    fs::copy(certificate, folder.join("guard.pem")).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(shown(&guarded), "portcullis-guard");
+    fs::copy(key, folder.join("guard-key.pem")).unwrap();
+    until("the new certificate is shown", || shown(&guarded) == "renewed-guard");
+}
+
 /// Answers that break off are not made whole.
 #[test]
 fn an_answer_that_breaks_off_breaks_off_for_the_client_too() {

@@ -125,6 +125,14 @@ fn reach(in_kubelet: bool, in_apiserver: bool) -> [u16; 3] {
     for name in ["nodes/pods", "nodes/healthz", "nodes/configz"] {
         assert_eq!(resources.contains(&name), in_apiserver, "{name}");
     }
+    // KA-75: the metric by which the KEP has operators look.
+    let metrics =
+        Client::new(guarded.api, &Identity::admin(&guarded.data())).ask("GET", "/metrics", None).unwrap();
+    let (stage, on) = if in_apiserver { ("", 1) } else { ("BETA", 0) };
+    let line =
+        format!("kubernetes_feature_enabled{{name=\"KubeletFineGrainedAuthz\",stage=\"{stage}\"}} {on}");
+    let text = String::from_utf8(metrics.body).unwrap();
+    assert!(text.lines().any(|found| found == line), "{line}");
     guarded.grant("fine", "get", "nodes/pods");
     guarded.grant("coarse", "get", "nodes/proxy");
     guarded.bind("apiserver", "User", "apiserver", "system:kubelet-api-admin");

@@ -22,6 +22,7 @@ pub(crate) struct Guarded {
     pub(crate) kubelet: FakeKubelet,
     pub(crate) guard: Process,
     pub(crate) served: Served,
+    pub(crate) api: SocketAddr,
     pub(crate) scratch: Scratch,
     admin: RefCell<Client>,
 }
@@ -76,7 +77,7 @@ impl Guarded {
         let admin = RefCell::new(Client::new(api, &Identity::admin(&data)));
         let kubeconfig = data.join("admin.kubeconfig");
         let guard = spawn(&scratch, &kubeconfig, kubelet.address(), flags);
-        Self { kubelet, guard, served, scratch, admin }
+        Self { kubelet, guard, served, api, scratch, admin }
     }
 
     /// Another guard with these flags, before the same kubelet.

@@ -23,9 +23,11 @@ const ANONYMOUS: &str = "system:anonymous";
 
 /// The status of a SubjectAccessReview, as far as it counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Access {
-    pub(super) allowed: bool,
-    pub(super) denied: bool,
+pub struct Access {
+    /// Somebody allows it.
+    pub allowed: bool,
+    /// Somebody denies it.
+    pub denied: bool,
 }
 
 #[derive(Deserialize)]
@@ -55,8 +57,11 @@ fn read<S: DeserializeOwned>(body: &[u8], kind: &str, api_version: &str) -> Resu
     Ok(document.status)
 }
 
-/// KA-53. What could not be evaluated plays no part.
-pub(super) fn access(body: &[u8]) -> Result<Access, ReviewError> {
+/// The answer to a SubjectAccessReview (KA-53). What could not be evaluated plays no part.
+///
+/// # Errors
+/// It is none.
+pub fn access(body: &[u8]) -> Result<Access, ReviewError> {
     #[derive(Default, Deserialize)]
     struct Status {
         allowed: Option<bool>,
@@ -66,8 +71,11 @@ pub(super) fn access(body: &[u8]) -> Result<Access, ReviewError> {
     Ok(Access { allowed: status.allowed.unwrap_or_default(), denied: status.denied.unwrap_or_default() })
 }
 
-/// Whose token it is; nobody's if it was rejected without a word (KA-44).
-pub(super) fn token(body: &[u8], token: &str) -> Result<Option<User>, ReviewError> {
+/// The answer to a TokenReview: whose token it is; nobody's if it was rejected without a word (KA-44).
+///
+/// # Errors
+/// It is none, or says why the token is rejected.
+pub fn token(body: &[u8], token: &str) -> Result<Option<User>, ReviewError> {
     #[derive(Default, Deserialize)]
     struct Status {
         authenticated: Option<bool>,
