@@ -334,8 +334,13 @@ async fn guard(args: &GuardArgs) -> Result<ExitCode, Failure> {
     if let Some(api) = &api {
         tasks.spawn(kubeconfig::refresh(api.connection.clone()));
     }
-    let told_of =
-        Arc::new(Told { api, metrics, reviews, features: FeatureMetrics::of_gates(gate(settings)) });
+    let told_of = Arc::new(Told {
+        api,
+        asks: modes.contains(&Mode::Webhook),
+        metrics,
+        reviews,
+        features: FeatureMetrics::of_gates(gate(settings)),
+    });
     let health = match args.metrics_bind_address {
         Some(address) => Some(health::serve(address, told_of).await?),
         None => None,
@@ -397,6 +402,8 @@ fn members(modes: &[Mode], api: Option<&Api>) -> Vec<Member> {
 /// What is told of the guard.
 struct Told {
     api: Option<Api>,
+    /// Whether reviews are sent about what callers may.
+    asks: bool,
     metrics: GuardMetrics,
     reviews: ReviewMetrics,
     features: FeatureMetrics,
@@ -405,8 +412,9 @@ struct Told {
 impl Health for Told {
     fn unready(&self) -> Option<String> {
         let api = self.api.as_ref()?;
+        // Where the API server is asked as well, it decides what cannot be decided here.
         let is_blind = api.rbac.as_ref().is_some_and(|rbac| !rbac.is_fresh());
-        if is_blind {
+        if is_blind && !self.asks {
             return Some("roles and bindings are not known, or were not heard of for too long".to_owned());
         }
         let why = api.reviews.unreachable()?;

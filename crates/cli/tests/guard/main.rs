@@ -1,5 +1,12 @@
 //! `portcullis guard` between clients, a kubelet that is none, and `portcullis serve`.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    missing_docs,
+    reason = "tests"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;

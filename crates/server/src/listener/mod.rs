@@ -90,8 +90,11 @@ impl Connection {
 pub(crate) struct Tunnel {
     pub(crate) far: Box<dyn Duplex>,
     /// Told when it is over: how many bytes went there, and how many came back, if that is known.
-    pub(crate) over: Box<dyn FnOnce(Option<(u64, u64)>) + Send>,
+    pub(crate) over: Box<Over>,
 }
+
+/// What is told when a tunnel is over.
+type Over = dyn FnOnce(Option<(u64, u64)>) + Send;
 
 /// Bytes both ways.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
