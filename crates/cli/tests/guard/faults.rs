@@ -39,7 +39,7 @@ fn without_the_api_server_nothing_new_is_allowed() {
     assert_eq!(guarded.code("joe", "GET", "/pods"), 401);
     // What needs nobody goes on.
     assert_eq!(guarded.code("joe", "GET", "/nosuch"), 404);
-    let log = fs::read_to_string(guarded.scratch.path().join("guard.log")).unwrap();
+    let log = guarded.guard.said();
     assert!(log.contains("cannot reach the API server"), "{log}");
     assert_eq!(guarded.kubelet.requests().len(), 2);
 }

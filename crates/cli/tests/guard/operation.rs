@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 
 use portcullis_testkit::https::Client;
@@ -22,9 +22,8 @@ fn get(address: SocketAddr, path: &str) -> (u16, String) {
     (head[9..12].parse().unwrap(), body.to_owned())
 }
 
-fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
+/// Has a guard tell its figures wherever there is room.
+const FIGURES: [&str; 2] = ["--metrics-bind-address", "127.0.0.1:0"];
 
 #[test]
 fn every_request_is_in_the_access_log_and_no_credential_is() {
@@ -74,8 +73,8 @@ fn every_request_is_in_the_access_log_and_no_credential_is() {
 #[test]
 fn health_and_figures_are_told_and_no_label_is_a_callers_to_choose() {
     let guarded = Guarded::start(&[]);
-    let metrics = free_port();
-    let guard = guarded.another(&["--metrics-bind-address", &metrics.to_string()]);
+    let guard = guarded.another(&FIGURES);
+    let metrics = guard.figures();
     guarded.grant("jane", "get", "nodes/pods");
     let mut jane = Client::new(guard.address, &guarded.user("jane"));
     assert_eq!(jane.ask("GET", "/pods", None).unwrap().code, 200);
@@ -123,13 +122,9 @@ fn health_and_figures_are_told_and_no_label_is_a_callers_to_choose() {
     ] {
         assert!(text.contains(name), "{name}: {text}");
     }
-    let off = free_port();
-    let _older = guarded.another(&[
-        "--feature-gates",
-        "KubeletFineGrainedAuthz=false",
-        "--metrics-bind-address",
-        &off.to_string(),
-    ]);
+    let older =
+        guarded.another(&[FIGURES[0], FIGURES[1], "--feature-gates", "KubeletFineGrainedAuthz=false"]);
+    let off = older.figures();
     let (_, text) = get(off, "/metrics");
     assert!(
         text.contains("kubernetes_feature_enabled{name=\"KubeletFineGrainedAuthz\",stage=\"\"} 0"),
@@ -141,15 +136,15 @@ fn health_and_figures_are_told_and_no_label_is_a_callers_to_choose() {
 #[test]
 fn what_roles_allow_costs_no_review_and_what_they_no_longer_allow_is_refused_at_once() {
     let guarded = Guarded::start(&[]);
-    let metrics = free_port();
     let guard = guarded.another(&[
+        FIGURES[0],
+        FIGURES[1],
         "--authorization-mode",
         "RBAC,Webhook",
         "--authorization-webhook-cache-authorized-ttl",
         "0s",
-        "--metrics-bind-address",
-        &metrics.to_string(),
     ]);
+    let metrics = guard.figures();
     let reviews = || {
         let (_, text) = get(metrics, "/metrics");
         let lines = text.lines().filter(|line| line.starts_with("apiserver_delegated_authz_request_total"));

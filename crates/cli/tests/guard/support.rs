@@ -31,11 +31,29 @@ pub(crate) struct Guarded {
 pub(crate) struct Process {
     child: Child,
     pub(crate) address: SocketAddr,
+    log: PathBuf,
 }
 
 impl Process {
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What it has said.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// Where it tells its figures, if it was told to at `127.0.0.1:0`.
+    pub(crate) fn figures(&self) -> SocketAddr {
+        let mut found = None;
+        until("it tells its figures", || {
+            let said = self.said();
+            let line = said.lines().find(|line| line.contains("answering /healthz"));
+            found = line.and_then(|line| line.rsplit_once("address=")?.1.trim().parse().ok());
+            found.is_some()
+        });
+        found.unwrap()
     }
 }
 
@@ -186,14 +204,16 @@ fn spawn(scratch: &Scratch, kubeconfig: &Path, kubelet: SocketAddr, flags: &[&st
 
 /// Starts a guard, and waits until it is there.
 pub(crate) fn run(scratch: &Scratch, mut command: Command) -> Process {
-    let log = scratch.path().join("guard.log");
+    // A log for each guard.
+    let log =
+        (0..).map(|at| scratch.path().join(format!("guard-{at}.log"))).find(|log| !log.exists()).unwrap();
     let mut child = command.stdout(Stdio::piped()).stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().strip_prefix("Guarding the kubelet of node-1 at https://");
     let said = || fs::read_to_string(&log).unwrap();
     let address = address.unwrap_or_else(|| panic!("it does not start: {line:?} {}", said()));
-    Process { child, address: address.parse().unwrap() }
+    Process { child, address: address.parse().unwrap(), log }
 }
 
 /// Waits until something is so, which it must be some time soon.
