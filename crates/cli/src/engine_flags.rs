@@ -45,7 +45,9 @@ pub struct EngineFlags {
     #[arg(long, value_name = "GATES", default_value = "", hide_default_value = true)]
     pub feature_gates: String,
 
-    /// The release of Kubernetes as which to behave, 1.33 to 1.36: which gates are locked
+    /// The release of Kubernetes whose gates there are, 1.33 to 1.36
+    ///
+    /// DIVERGES from kube-apiserver: all that differs is which gates are locked.
     #[arg(long, value_name = "VERSION", default_value = "1.36", hide_default_value = true)]
     pub emulated_version: String,
 }
