@@ -10,9 +10,12 @@ use arc_swap::ArcSwap;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{ClientHello, ResolvesServerCert, WantsServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme};
+use rustls::{
+    ConfigBuilder, DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme,
+    WantsVerifier,
+};
 use rustls_pki_types::{CertificateDer, UnixTime};
 
 use crate::key::KeyPair;
@@ -45,16 +48,34 @@ impl ServerTls {
     /// # Errors
     /// A key that does not belong to the certificate.
     pub fn new(chain_pem: &[u8], key: &KeyPair) -> Result<Self, TlsError> {
+        Self::with(chain_pem, key, |builder, verifier| builder.with_client_cert_verifier(Arc::new(verifier)))
+    }
+
+    /// The same, but clients are not asked for a certificate (KA-5): for who would know no authority of theirs.
+    ///
+    /// # Errors
+    /// A key that does not belong to the certificate.
+    pub fn asking_nobody(chain_pem: &[u8], key: &KeyPair) -> Result<Self, TlsError> {
+        Self::with(chain_pem, key, |builder, _| builder.with_no_client_auth())
+    }
+
+    fn with(
+        chain_pem: &[u8],
+        key: &KeyPair,
+        ask: impl FnOnce(
+            ConfigBuilder<ServerConfig, WantsVerifier>,
+            PossessionOnly,
+        ) -> ConfigBuilder<ServerConfig, WantsServerCert>,
+    ) -> Result<Self, TlsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let serving = Arc::new(Serving {
             current: ArcSwap::from_pointee(certified(&provider, chain_pem, key)?),
             provider: Arc::clone(&provider),
         });
         let verifier = PossessionOnly { algorithms: provider.signature_verification_algorithms };
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_client_cert_verifier(Arc::new(verifier))
-            .with_cert_resolver(Arc::clone(&serving) as Arc<dyn ResolvesServerCert>);
+        let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        let mut config =
+            ask(builder, verifier).with_cert_resolver(Arc::clone(&serving) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { config: Arc::new(config), serving })
     }

@@ -448,8 +448,12 @@ fn serving(args: &GuardArgs) -> Result<(ServerTls, ServingCertificate), Failure>
     let (chain, key) = (read(&args.tls_cert_file)?, read(&args.tls_private_key_file)?);
     let key = KeyPair::from_pem(&key)
         .map_err(|error| wrong(&format_args!("{}: {error}", args.tls_private_key_file.display())))?;
-    let tls = ServerTls::new(&chain, &key)
-        .map_err(|error| wrong(&format_args!("{}: {error}", args.tls_cert_file.display())))?;
+    // KA-5
+    let made = match args.callers.client_ca_file {
+        Some(_) => ServerTls::new(&chain, &key),
+        None => ServerTls::asking_nobody(&chain, &key),
+    };
+    let tls = made.map_err(|error| wrong(&format_args!("{}: {error}", args.tls_cert_file.display())))?;
     Ok((tls, ServingCertificate::new(args.tls_cert_file.clone(), args.tls_private_key_file.clone())))
 }
 

@@ -1,12 +1,12 @@
 //! Who asks: client certificates, tokens, and both.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use portcullis_testkit::https::{Client, Identity};
 use serde_json::{Value, json};
 
-use crate::support::{Guarded, until};
+use crate::support::{self, Guarded, until};
 
 /// A client certificate of an authority in a folder, by openssl.
 fn certificate(folder: &std::path::Path, authority: (&str, &str), name: &str, subject: &str) -> Identity {
@@ -75,6 +75,30 @@ fn the_token_of_a_service_account_is_asked_about() {
         Client::new(guarded.guard.address, &half).ask("GET", "/stats/summary", None).unwrap().code,
         401
     );
+}
+
+/// KA-5: clients are asked for a certificate where there is an authority of theirs, and only there.
+#[test]
+fn clients_are_asked_for_a_certificate_only_where_one_could_be_good() {
+    let guarded = Guarded::start(&[]);
+    let kubeconfig = guarded.data().join("admin.kubeconfig");
+    let command = support::command(&guarded.scratch, &kubeconfig, guarded.kubelet.address(), &[]);
+    let bare = support::without(&command, "--client-ca-file");
+    let other = support::run(&guarded.scratch, bare);
+    for (address, asks) in [(guarded.guard.address, true), (other.address, false)] {
+        let done = Command::new("openssl")
+            .args(["s_client", "-connect", &address.to_string(), "-state"])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said =
+            String::from_utf8_lossy(&done.stderr).into_owned() + &String::from_utf8_lossy(&done.stdout);
+        assert_eq!(said.contains("read server certificate request"), asks, "{said}");
+    }
+    // Tokens are good at both.
+    guarded.grant("jane", "get", "nodes/pods");
+    let mut jane = Client::new(other.address, &guarded.user("jane"));
+    assert_eq!(jane.ask("GET", "/pods", None).unwrap().code, 200);
 }
 
 /// Without certificates and without reviews of tokens nobody is anybody (KA-49).

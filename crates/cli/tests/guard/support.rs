@@ -198,6 +198,19 @@ pub(crate) fn with_client_authority(guarded: &Guarded, bundle: &Path) -> Process
     run(&guarded.scratch, other)
 }
 
+/// The same command without a flag and its value.
+pub(crate) fn without(command: &Command, flag: &str) -> Command {
+    let mut other = Command::new(command.get_program());
+    let mut is_value = false;
+    for argument in command.get_args() {
+        if argument != flag && !is_value {
+            other.arg(argument);
+        }
+        is_value = argument == flag;
+    }
+    other
+}
+
 fn spawn(scratch: &Scratch, kubeconfig: &Path, kubelet: SocketAddr, flags: &[&str]) -> Process {
     run(scratch, command(scratch, kubeconfig, kubelet, flags))
 }
