@@ -88,6 +88,7 @@ impl AuditFlags {
         let policy = Policy::read(&text)
             .map_err(|error| Failure::input(format_args!("--audit-policy-file {name}: {error}")))?;
         let options = SinkOptions {
+            name: "audit log",
             path: (log.as_os_str() != "-").then(|| log.clone()),
             mode: match self.audit_log_mode {
                 AuditLogMode::Batch => Mode::Batch,

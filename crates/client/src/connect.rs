@@ -434,7 +434,7 @@ fn certificates(text: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// An error with all that caused it, each said once.
-pub(crate) fn describe(error: &dyn std::error::Error) -> String {
+pub fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

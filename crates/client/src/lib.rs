@@ -9,8 +9,9 @@ pub mod clock;
 pub mod connect;
 pub mod lease;
 pub mod node_certificate;
-mod random;
+pub mod random;
 pub mod rbac;
+pub mod refusal;
 pub mod review;
 pub mod watched;
 

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 
 /// The body of an answer.
@@ -59,14 +60,18 @@ impl Body {
     pub(crate) fn with(self, guard: impl Send + Unpin + 'static) -> Self {
         match self {
             Self::Whole(bytes) => Self::Whole(bytes),
-            Self::Parts(parts) => Self::Stream(Box::pin(Guarded { pieces: Box::pin(parts), _guard: guard })),
+            Self::Parts(pieces) => Self::Stream(Box::pin(Guarded { pieces, _guard: guard })),
             Self::Stream(pieces) => Self::Stream(Box::pin(Guarded { pieces, _guard: guard })),
         }
     }
 
     /// What somebody else answers, passed on as it comes, which drops this when it is over.
     pub(crate) fn passed_on(body: Incoming, guard: impl Send + Unpin + 'static) -> Self {
-        Self::Stream(Box::pin(Passed { body, _guard: guard }))
+        let pieces = body.map_err(|error| {
+            tracing::debug!(%error, "an answer that is passed on broke off");
+            Broken
+        });
+        Self::Stream(Box::pin(Guarded { pieces, _guard: guard }))
     }
 
     /// The same body, which comes to its end when this does, if it comes piece by piece.
@@ -198,12 +203,16 @@ impl HttpBody for Until {
     }
 }
 
-struct Passed<G> {
-    body: Incoming,
+struct Guarded<B, G> {
+    pieces: B,
     _guard: G,
 }
 
-impl<G: Unpin> HttpBody for Passed<G> {
+impl<B, G> HttpBody for Guarded<B, G>
+where
+    B: HttpBody<Data = Bytes, Error = Broken> + Unpin,
+    G: Unpin,
+{
     type Data = Bytes;
     type Error = Broken;
 
@@ -211,41 +220,14 @@ impl<G: Unpin> HttpBody for Passed<G> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        let polled = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        Poll::Ready(polled.map(|frame| {
-            frame.map_err(|error| {
-                tracing::debug!(%error, "an answer that is passed on broke off");
-                Broken
-            })
-        }))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-struct Guarded<G> {
-    pieces: Pieces,
-    _guard: G,
-}
-
-impl<G: Unpin> HttpBody for Guarded<G> {
-    type Data = Bytes;
-    type Error = Broken;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        self.pieces.as_mut().poll_frame(cx)
+        Pin::new(&mut self.pieces).poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {
         self.pieces.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.pieces.size_hint()
     }
 }

@@ -253,8 +253,12 @@ fn a_node_that_only_rbac_allows_is_told_as_denied() {
 }
 
 fn full_disk(mode: Mode) -> Started {
-    let audit_sink =
-        SinkOptions { path: Some(PathBuf::from("/dev/full")), mode, rotation: Rotation::default() };
+    let audit_sink = SinkOptions {
+        name: "audit log",
+        path: Some(PathBuf::from("/dev/full")),
+        mode,
+        rotation: Rotation::default(),
+    };
     start_with(Setup { audit: Some(ALL), audit_sink, ..Setup::default() })
 }
 
@@ -284,7 +288,7 @@ fn a_log_that_cannot_be_written_stops_requests_only_in_strict_mode() {
 #[test]
 fn a_full_file_is_put_aside_and_what_is_too_many_is_removed() {
     let rotation = Rotation { max_bytes: 4000, max_files: 2, compress: true, ..Rotation::default() };
-    let audit_sink = SinkOptions { path: None, mode: Mode::Blocking, rotation };
+    let audit_sink = SinkOptions { name: "audit log", path: None, mode: Mode::Blocking, rotation };
     let server = start_with(Setup { audit: Some(ALL), audit_sink, ..Setup::default() });
     let paths: Vec<String> = (0..40).map(|i| format!("/livez?n={i}")).collect();
     assert!(server.codes("GET", &paths, None).iter().all(|code| *code == 200));

@@ -495,6 +495,7 @@ fn rates(args: &GuardArgs) -> Option<Rates> {
 fn access_log(flags: &LogFlags, metrics: &GuardMetrics) -> Result<Option<AccessLog>, Failure> {
     let Some(path) = &flags.access_log_path else { return Ok(None) };
     let options = SinkOptions {
+        name: "access log",
         path: (path.as_os_str() != "-").then(|| path.clone()),
         mode: LogMode::Batch,
         rotation: Rotation {

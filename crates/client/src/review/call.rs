@@ -12,7 +12,6 @@ use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
-use serde::Deserialize;
 
 use super::ReviewError;
 use super::answer::told;
@@ -20,6 +19,7 @@ use super::metrics::Calls;
 use crate::clock::Clock;
 use crate::connect::{Connection, describe};
 use crate::random::fraction;
+use crate::refusal::{Refusal, is_passing};
 
 /// KA-50
 const ATTEMPTS: u32 = 5;
@@ -183,35 +183,14 @@ impl Caller {
 
 /// What can be understood of an answer with another code (WH-31).
 fn refused(code: StatusCode, headers: &HeaderMap, body: &[u8], token: Option<&str>) -> Failure {
-    #[derive(Default, Deserialize)]
-    #[serde(default, rename_all = "camelCase")]
-    struct Status {
-        message: String,
-        reason: String,
-        details: Details,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default, rename_all = "camelCase")]
-    struct Details {
-        retry_after_seconds: u64,
-    }
-    let status: Status = serde_json::from_slice(body).unwrap_or_default();
+    let Refusal { message, reason, retry_after } = Refusal::read(code, body);
     let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    let after = header.or(Some(status.details.retry_after_seconds).filter(|seconds| *seconds > 0));
-    let is_passing = matches!(code.as_u16(), 429 | 500 | 504)
-        || matches!(
-            status.reason.as_str(),
-            "InternalError" | "Timeout" | "ServerTimeout" | "TooManyRequests"
-        );
-    let again = match after {
+    let again = match header.or(retry_after) {
         Some(seconds) => Again::After(Duration::from_secs(seconds)),
-        None if is_passing => Again::Yes,
+        None if is_passing(code.as_u16(), &reason) => Again::Yes,
         None => Again::No,
     };
-    let message = match status.message.as_str() {
-        "" => code.canonical_reason().unwrap_or("an unknown code").to_owned(),
-        message => told(message, token),
-    };
+    let message = told(&message, token);
     Failure { error: ReviewError::Refused { code: code.as_u16(), message }, again }
 }
 

@@ -108,11 +108,11 @@ impl LogFile {
         // Compressing takes its time, in which lines go on being written. Without a thread they wait.
         let tidy = move || {
             if let Err(error) = tidy(&path, rotation, SystemTime::now()) {
-                tracing::error!(%error, "files of the audit log cannot be compressed or removed");
+                tracing::error!(%error, "files that were put aside cannot be compressed or removed");
             }
         };
         if let Err(error) = std::thread::Builder::new().name("audit-tidy".to_owned()).spawn(tidy.clone()) {
-            tracing::warn!(%error, "no thread for old files of the audit log");
+            tracing::warn!(%error, "no thread for files that were put aside");
             tidy();
         }
         Ok(())

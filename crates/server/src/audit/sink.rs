@@ -1,4 +1,4 @@
-//! Where audit events go: one thread that writes, and a queue before it that is bounded in number and in bytes.
+//! Where lines of a log go, audit events above all: one thread that writes, and a queue before it that is bounded in number and in bytes.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -32,6 +32,8 @@ pub enum Mode {
 /// Where and how to write.
 #[derive(Clone, Debug)]
 pub struct SinkOptions {
+    /// What the log is called where something is said about it, such as `audit log`.
+    pub name: &'static str,
     /// The file; nothing for standard output.
     pub path: Option<PathBuf>,
     /// Whether requests wait.
@@ -52,12 +54,13 @@ pub enum SinkError {
         source: io::Error,
     },
     /// There is no thread to write.
-    #[error("cannot start a thread that writes the audit log: {0}")]
+    #[error("cannot start a thread that writes: {0}")]
     Thread(io::Error),
 }
 
 /// Takes events and has them written.
 pub struct Sink {
+    name: &'static str,
     lines: Option<mpsc::Sender<Line>>,
     queued: Arc<AtomicUsize>,
     mode: Mode,
@@ -89,6 +92,7 @@ impl Sink {
         let (lines, mut incoming) = mpsc::channel::<Line>(QUEUED_LINES);
         let queued = Arc::new(AtomicUsize::new(0));
         let (still_queued, failures) = (Arc::clone(&queued), errors.clone());
+        let name = options.name;
         let write = move || {
             let mut is_failing = false;
             while let Some(Line { bytes, written }) = incoming.blocking_recv() {
@@ -98,7 +102,7 @@ impl Sink {
                     failures.inc();
                     // Once, not once a line.
                     if !is_failing {
-                        tracing::error!(%error, "audit events cannot be written and are lost");
+                        tracing::error!(%error, log = name, "lines cannot be written and are lost");
                     }
                 }
                 is_failing = result.is_err();
@@ -108,9 +112,9 @@ impl Sink {
                 }
             }
         };
-        let writer = std::thread::Builder::new().name("audit".to_owned()).spawn(write);
+        let writer = std::thread::Builder::new().name(name.to_owned()).spawn(write);
         let writer = writer.map_err(SinkError::Thread)?;
-        Ok(Self { lines: Some(lines), queued, mode: options.mode, errors, writer: Some(writer) })
+        Ok(Self { name, lines: Some(lines), queued, mode: options.mode, errors, writer: Some(writer) })
     }
 
     /// Whether requests wait.
@@ -132,7 +136,10 @@ impl Sink {
             self.queued.fetch_sub(length, Ordering::Relaxed);
             // The first, and then every so often.
             if self.errors.inc().is_multiple_of(1000) {
-                tracing::error!("audit events are dropped: they come faster than they can be written");
+                tracing::error!(
+                    log = self.name,
+                    "lines are dropped: they come faster than they can be written"
+                );
             }
         }
         is_sent
@@ -163,7 +170,7 @@ impl Drop for Sink {
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
         {
-            tracing::error!("the thread of the audit log failed");
+            tracing::error!(log = self.name, "the thread that writes it failed");
         }
     }
 }

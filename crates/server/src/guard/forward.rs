@@ -1,6 +1,5 @@
 //! A request on its way to the kubelet, and the answer back: which headers go, which protocols may take over.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,6 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Ve
 use hyper::body::{Body as _, Incoming};
 use hyper_util::rt::TokioIo;
 use policy::kubelet_api::{self, Endpoint};
+use portcullis_client::connect::describe;
 use portcullis_policy as policy;
 
 use super::access_log::Record;
@@ -86,7 +86,7 @@ pub(super) async fn forward(
     let answer = match kubelet.send(request).await {
         Ok(answer) => answer,
         Err(error) => {
-            let cause = causes(&error);
+            let cause = describe(&error);
             tracing::warn!(kubelet = %kubelet.authority(), %cause, "the kubelet does not answer");
             let body = format!("the kubelet at {} does not answer: {cause}", kubelet.authority());
             return (Outcome::Unreachable, text(StatusCode::BAD_GATEWAY, &body));
@@ -233,18 +233,4 @@ impl Drop for Stream {
     fn drop(&mut self) {
         self.guard.parts.metrics.streams.dec();
     }
-}
-
-/// An error with what caused it, once each.
-fn causes(error: &dyn Error) -> String {
-    let mut said = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let text = cause.to_string();
-        if !said.contains(&text) {
-            said = format!("{said}: {text}");
-        }
-        next = cause.source();
-    }
-    said
 }

@@ -15,7 +15,7 @@ use tokio::io::copy_bidirectional_with_sizes;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::wire::{Spoken, Wire};
+use super::wire::Wire;
 use super::{Connection, Handler, Tunnel};
 
 /// After how long without a request the buffers are given back.
@@ -88,7 +88,7 @@ async fn speak<H: Handler>(
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_read)
         .max_buf_size(limits.head_bytes)
-        .serve_connection(TokioIo::new(Spoken(wire)), service);
+        .serve_connection(TokioIo::new(wire.outliving(true)), service);
     let mut is_ending = false;
     loop {
         let pause = if may_rest { REST.min(limits.idle) } else { limits.idle };
@@ -99,7 +99,7 @@ async fn speak<H: Handler>(
                     return Ended::Broken;
                 }
                 let parts = http.into_parts();
-                let wire = parts.io.into_inner().0.rewound(parts.read_buf);
+                let wire = parts.io.into_inner().outliving(false).rewound(parts.read_buf);
                 return match connection.take_tunnel() {
                     Some(tunnel) => Ended::Upgraded(wire, tunnel),
                     None => Ended::Closed(wire),
@@ -116,7 +116,7 @@ async fn speak<H: Handler>(
                     may_rest = false;
                     if activity.is_quiet() {
                         let parts = http.into_parts();
-                        return Ended::Resting(parts.io.into_inner().0.rewound(parts.read_buf));
+                        return Ended::Resting(parts.io.into_inner().outliving(false).rewound(parts.read_buf));
                     }
                     continue;
                 }

@@ -17,18 +17,26 @@ pub(super) struct Wire {
     /// On the heap: a wire is handed on several times, and each place for it would be as large.
     stream: Box<TlsStream<TcpStream>>,
     unread: Bytes,
+    /// Whether it outlives what is spoken over it: whoever shuts it down flushes it only.
+    outlives: bool,
     connection: Arc<Connection>,
 }
 
 impl Wire {
     pub(super) fn new(stream: Box<TlsStream<TcpStream>>, connection: Arc<Connection>) -> Self {
-        Self { stream, unread: Bytes::new(), connection }
+        Self { stream, unread: Bytes::new(), outlives: false, connection }
     }
 
     /// The same, from which these bytes are read first.
     pub(super) fn rewound(mut self, unread: Bytes) -> Self {
         // Nothing is held of a buffer in which there is nothing.
         self.unread = if unread.is_empty() { Bytes::new() } else { unread };
+        self
+    }
+
+    /// The same, which outlives what is spoken over it, or does not.
+    pub(super) fn outliving(mut self, outlives: bool) -> Self {
+        self.outlives = outlives;
         self
     }
 
@@ -91,45 +99,9 @@ impl AsyncWrite for Wire {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.outlives {
+            return self.poll_flush(cx);
+        }
         Pin::new(&mut *self.stream).poll_shutdown(cx)
-    }
-}
-
-/// A wire that HTTP is spoken over: when HTTP has come to its end, the wire has not.
-pub(super) struct Spoken(pub(super) Wire);
-
-impl AsyncRead for Spoken {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, into)
-    }
-}
-
-impl AsyncWrite for Spoken {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(cx, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
     }
 }

@@ -15,7 +15,8 @@ use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilde
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use serde::Deserialize;
+use portcullis_client::random::fraction;
+use portcullis_client::refusal::{Refusal, is_passing};
 use tokio::time::{sleep, timeout};
 
 use super::answer::AnswerError;
@@ -86,12 +87,7 @@ impl CallError {
         match self {
             Self::Transport { is_lost, .. } => *is_lost,
             Self::Refused { code, retry_after, reason, .. } => {
-                retry_after.is_some()
-                    || matches!(code, 500 | 504 | 429)
-                    || matches!(
-                        reason.as_str(),
-                        "InternalError" | "Timeout" | "ServerTimeout" | "TooManyRequests"
-                    )
+                retry_after.is_some() || is_passing(*code, reason)
             }
             _ => false,
         }
@@ -304,30 +300,12 @@ fn understand<T>(
 
 /// What can be understood of an answer with another code.
 fn refused(received: &Received) -> CallError {
-    #[derive(Default, Deserialize)]
-    #[serde(default, rename_all = "camelCase")]
-    struct Status {
-        message: String,
-        reason: String,
-        details: Details,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default, rename_all = "camelCase")]
-    struct Details {
-        retry_after_seconds: u64,
-    }
-    let status: Status = serde_json::from_slice(&received.body).unwrap_or_default();
-    let said = Some(status.details.retry_after_seconds).filter(|seconds| *seconds > 0);
-    let message = if status.message.is_empty() {
-        received.code.canonical_reason().unwrap_or("an unknown code").to_owned()
-    } else {
-        status.message.chars().take(1024).collect()
-    };
+    let refusal = Refusal::read(received.code, &received.body);
     CallError::Refused {
         code: received.code.as_u16(),
-        message,
-        retry_after: retry_after(received).or(said),
-        reason: status.reason,
+        message: refusal.message.chars().take(1024).collect(),
+        retry_after: retry_after(received).or(refusal.retry_after),
+        reason: refusal.reason,
     }
 }
 
@@ -359,14 +337,6 @@ pub(crate) fn go_duration(duration: Duration) -> String {
         (0, minutes) => format!("{minutes}m{seconds}"),
         (hours, minutes) => format!("{hours}h{minutes}m{seconds}"),
     }
-}
-
-/// A number from 0 to 1 that differs from call to call, so that callers do not come back all at once.
-fn fraction() -> f64 {
-    let mut bytes = [0_u8; 4];
-    // Without randomness everybody waits equally long; that is no reason not to ask.
-    let _ = getrandom::fill(&mut bytes);
-    f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }
 
 #[cfg(test)]

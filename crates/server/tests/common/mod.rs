@@ -185,7 +185,12 @@ impl Default for Setup {
             tokens: None,
             authentication: None,
             audit: None,
-            audit_sink: SinkOptions { path: None, mode: Mode::Blocking, rotation: Rotation::default() },
+            audit_sink: SinkOptions {
+                name: "audit log",
+                path: None,
+                mode: Mode::Blocking,
+                rotation: Rotation::default(),
+            },
             clock: Clock::default(),
             signing: None,
         }
