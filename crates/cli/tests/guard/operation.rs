@@ -170,6 +170,41 @@ fn what_roles_allow_costs_no_review_and_what_they_no_longer_allow_is_refused_at_
     until("the grant is gone", || jane.ask("GET", "/pods", None).unwrap().code == 403);
 }
 
+/// Where roles may not be followed they decide nothing, in whatever order: the API server does, or nobody (KA-54).
+#[test]
+fn roles_that_are_not_known_allow_nothing_and_keep_nobody_from_deciding() {
+    let guarded = Guarded::start(&[]);
+    let role = serde_json::json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reviews"},
+        "rules": [
+            {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+            {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+        ],
+    });
+    guarded.admin(201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", Some(&role));
+    guarded.bind("reviews", "User", "nobody", "reviews");
+    guarded.grant("jane", "get", "nodes/pods");
+    let kubeconfig = guarded.scratch.path().join("nobody.kubeconfig");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
+         clusters: [{{name: c, cluster: {{server: 'https://{}', certificate-authority: '{}'}}}}]\n\
+         users: [{{name: u, user: {{token: nobody-token}}}}]\n",
+        guarded.api,
+        guarded.data().join("ca.crt").display(),
+    );
+    fs::write(&kubeconfig, text).unwrap();
+    for (modes, allowed, refused) in
+        [("RBAC,Webhook", 200, 403), ("Webhook,RBAC", 200, 403), ("RBAC", 500, 500)]
+    {
+        let flags = ["--authorization-mode", modes];
+        let command = support::command(&guarded.scratch, &kubeconfig, guarded.kubelet.address(), &flags);
+        let guard = support::run(&guarded.scratch, command);
+        let code =
+            |user| Client::new(guard.address, &guarded.user(user)).ask("GET", "/pods", None).unwrap().code;
+        assert_eq!((code("jane"), code("joe")), (allowed, refused), "{modes}");
+    }
+}
+
 #[test]
 fn a_user_who_asks_too_often_is_told_to_wait_and_others_are_not() {
     let guarded = Guarded::start(&["--user-qps", "0.01", "--user-burst", "3"]);
