@@ -1,9 +1,9 @@
-//! Feeds damaged input to every reader of outside input, the same way each time for the same seed.
+//! Runs every parser of external input on mutated inputs, reproducibly for a given seed.
 //!
 //! `cargo run -p portcullis-fuzz -- [--target NAME] [--seconds N] [--seed S]`. Each target starts from the files of
-//! `fuzz/corpus/NAME/`, which are first run as they are. An input that makes a target panic, break a promise or take
+//! `fuzz/corpus/NAME/`, which are first run unchanged. An input that makes a target panic, violate an invariant or take
 //! longer than a second is written to `fuzz/artifacts/` and can be run again with `--input FILE`. A stack overflow ends
-//! the process at once, and the input at fault then lies there as `NAME-running`.
+//! the process at once; the input is then left there as `NAME-running`.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -27,19 +27,19 @@ mod targets;
 
 use targets::{TARGETS, Target};
 
-/// An input that takes longer is a fault of its own.
+/// The time limit for an input; taking longer is an error.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Feeds damaged input to every reader of outside input.
+/// Runs every parser of external input on mutated inputs.
 #[derive(Parser)]
 struct Arguments {
-    /// Run this target alone; may be repeated.
+    /// Run only this target; may be repeated.
     #[arg(long, value_name = "NAME")]
     target: Vec<String>,
     /// How long to run each target.
     #[arg(long, value_name = "N", default_value_t = 5)]
     seconds: u64,
-    /// Where the damage starts from.
+    /// The seed of the mutations.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// Run one input through the target and stop.
@@ -83,7 +83,7 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Target>> {
     Ok(TARGETS.iter().filter(wanted).collect())
 }
 
-/// Runs a target on its corpus and on damaged copies of it until the time is over.
+/// Runs a target on its corpus and on mutated copies of it until the time has elapsed.
 fn run(target: &'static Target, time: Duration, seed: u64) -> anyhow::Result<()> {
     let corpus = corpus(target.name)?;
     let mut random = Random::new(seed);
@@ -107,7 +107,7 @@ fn run(target: &'static Target, time: Duration, seed: u64) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Runs one input as a server would: in a thread of ordinary stack size. Says whether it was taken.
+/// Runs one input as a server would: in a thread with the usual stack size. Returns whether it was accepted.
 fn try_input(target: &'static Target, input: &[u8], origin: &str) -> anyhow::Result<bool> {
     let running = keep(&format!("{}-running", target.name), input)?;
     let start = Instant::now();
@@ -116,7 +116,7 @@ fn try_input(target: &'static Target, input: &[u8], origin: &str) -> anyhow::Res
     let outcome = in_thread();
     let mut taken = start.elapsed();
     if outcome.is_ok() && taken > SLOW {
-        // Perhaps the machine was busy with something else: once more, by the time that this process has worked.
+        // The machine may have been busy: try again and measure the CPU time of this process.
         let before = worked();
         in_thread().ok();
         taken = worked().saturating_sub(before);
@@ -130,18 +130,19 @@ fn try_input(target: &'static Target, input: &[u8], origin: &str) -> anyhow::Res
     bail!("{what} ({origin}); kept as {}", path.display())
 }
 
-/// The processor time that this process has had, in steps of ten milliseconds. Where the system does not tell, the
-/// time of day.
+/// Returns the CPU time of this process, in steps of ten milliseconds. If the system does not provide it, the system
+/// time.
 fn worked() -> Duration {
     let of_the_day = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let Ok(stat) = fs::read_to_string("/proc/self/stat") else { return of_the_day() };
-    // After the name, which may hold spaces: user and system time are the twelfth and thirteenth, in hundredths.
+    // Skip the name, which may contain spaces: user and system time are the twelfth and thirteenth fields, in
+    // hundredths.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
     let ticks: u64 = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
     if ticks == 0 { of_the_day() } else { Duration::from_millis(ticks * 10) }
 }
 
-/// The entries of a corpus: its files, and of a file `*.lines` each line.
+/// Returns the entries of a corpus: its files, and each line of a file `*.lines`.
 fn corpus(name: &str) -> anyhow::Result<Vec<Vec<u8>>> {
     let folder = folder().join("corpus").join(name);
     let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
@@ -172,7 +173,7 @@ fn keep(name: &str, input: &[u8]) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// A short name for an input.
+/// Returns a short name for an input.
 fn hash(input: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     input.iter().fold(0xcbf2_9ce4_8422_2325, step)

@@ -16,9 +16,7 @@
     reason = "a measurement that cannot be set up must stop, and its figures are what it prints"
 )]
 
-use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -26,6 +24,8 @@ use clap::Parser;
 use portcullis_pki::usage::Usages;
 use portcullis_pki::{CertificateAuthority, Csr};
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::program;
+use portcullis_testkit::program::Running;
 use portcullis_testkit::recorded;
 use portcullis_testkit::scratch::Scratch;
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ fn authority_alone(seconds: u64) {
 }
 
 struct Server {
-    process: Child,
+    _process: Running,
     address: SocketAddr,
     data: Scratch,
 }
@@ -91,17 +91,10 @@ struct Server {
 impl Server {
     fn start() -> Self {
         let data = Scratch::new();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_portcullis"))
-            .args(["serve", "--secure-port", "0", "--data-dir"])
-            .arg(data.path().join("data"))
-            .env("RUST_LOG", "error")
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("Serving on https://").unwrap().parse().unwrap();
-        Self { process, address, data }
+        let mut command = program!().serve_command(&data.path().join("data"));
+        command.env("RUST_LOG", "error");
+        let process = Running::start(command);
+        Self { address: process.address(), _process: process, data }
     }
 
     fn client(&self) -> Client {
@@ -181,13 +174,6 @@ impl Server {
         let read = timed("GET", "/api/v1/namespaces/default", &mut None);
         let write = timed("PUT", &format!("{maps}/timed"), &mut Some(&mut map));
         println!("{when}: GET {read}; PUT {write}");
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

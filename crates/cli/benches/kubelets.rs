@@ -17,10 +17,8 @@
 )]
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -34,6 +32,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use portcullis_cli::bench::histogram::Histogram;
 use portcullis_pki::ca::{Template, Usage};
 use portcullis_pki::{CertificateAuthority, KeyPair};
+use portcullis_testkit::program;
+use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -66,7 +66,7 @@ struct Arguments {
 
 /// The server, as a process of its own.
 struct Server {
-    process: Child,
+    process: Running,
     address: SocketAddr,
     data: Scratch,
 }
@@ -74,17 +74,10 @@ struct Server {
 impl Server {
     fn start() -> Self {
         let data = Scratch::new();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_portcullis"))
-            .args(["serve", "--secure-port", "0", "--data-dir"])
-            .arg(data.path().join("data"))
-            .env("RUST_LOG", "error")
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("Serving on https://").unwrap().parse().unwrap();
-        Self { process, address, data }
+        let mut command = program!().serve_command(&data.path().join("data"));
+        command.env("RUST_LOG", "error");
+        let process = Running::start(command);
+        Self { address: process.address(), process, data }
     }
 
     fn data(&self) -> std::path::PathBuf {
@@ -104,13 +97,6 @@ impl Server {
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
         let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
         Duration::from_millis(ticks * 10)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

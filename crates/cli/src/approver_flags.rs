@@ -1,4 +1,4 @@
-//! Who approves certificate requests of kubelets in `serve`: `--approver`.
+//! The approver of kubelets' certificate requests in `serve`: `--approver`.
 
 use std::path::PathBuf;
 
@@ -7,49 +7,51 @@ use portcullis_client::approver::{Approver, ApproverMetrics, ApproverOptions};
 use portcullis_client::connect::{Connection, Credential, Parts};
 use portcullis_policy::approval::machine::Config;
 use portcullis_server::bootstrap::Bootstrap;
-use portcullis_server::cluster::approver_access;
+use portcullis_server::registry::cluster::approver_access;
 use tokio::task::JoinHandle;
 
-use crate::command::approve::{follow, read_config};
+use crate::approver_config::{follow, read_config};
 use crate::failure::Failure;
 
 /// See the module.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Controllers and certificates")]
 pub struct ApproverFlags {
-    /// Who approves certificate requests of kubelets
+    /// The approver of certificate requests of kubelets
     #[arg(long, value_name = "WHO", default_value = "kubernetes")]
     approver: Who,
 
-    /// How --approver machine decides, a YAML document as for `portcullis approve --config`; looked at again as it changes
+    /// The configuration of --approver machine, a YAML document as for `portcullis approve --config`; reloaded when it
+    /// changes
     #[arg(long, value_name = "FILE")]
     approver_config: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Who {
-    /// As kube-controller-manager: whoever may create certificatesigningrequests/nodeclient gets any name.
+    /// As in kube-controller-manager: users who may create certificatesigningrequests/nodeclient get a certificate with
+    /// any name.
     Kubernetes,
-    /// Nodes for which a Machine was just created; see docs/approver.md.
+    /// Approves nodes for which a Machine was just created; see docs/approver.md.
     Machine,
-    /// Nobody: kubectl certificate approve does.
+    /// Approves nothing: use kubectl certificate approve.
     None,
 }
 
-/// Who approves, made ready before anything is served.
+/// The approver, prepared before serving.
 #[derive(Debug)]
 pub(crate) enum Prepared {
     Kubernetes,
-    /// With its configuration, and where that comes from.
+    /// The configuration of the machine approver, and its file.
     Machine(Box<Config>, Option<PathBuf>),
     None,
 }
 
 impl ApproverFlags {
-    /// Reads what there is to read.
+    /// Reads the configuration.
     ///
     /// # Errors
-    /// Flags that contradict each other, or a configuration that cannot be used.
+    /// The flags are inconsistent, or the configuration is invalid.
     pub(crate) fn prepare(&self, has_foreign_certificate: bool) -> Result<Prepared, Failure> {
         if self.approver != Who::Machine && self.approver_config.is_some() {
             return Err(Failure::input("--approver-config is for --approver machine"));
@@ -72,18 +74,18 @@ impl ApproverFlags {
     }
 }
 
-/// The machine approver at work, as a client of the server that it runs in: what it may do is said by RBAC, and what it
-/// writes is admitted, as if it ran anywhere else.
+/// The running machine approver. It is a client of the server that it runs in, so RBAC and admission apply to it as if
+/// it ran anywhere else.
 pub(crate) struct Working {
     approver: JoinHandle<()>,
     configuration: Option<JoinHandle<()>>,
 }
 
 impl Working {
-    /// Starts it, for a server at this URL. A configuration in a file is followed.
+    /// Starts the approver for a server at this URL. A configuration file is reloaded when it changes.
     ///
     /// # Errors
-    /// No certificate for it can be made.
+    /// The client certificate cannot be issued.
     pub(crate) async fn start(
         config: Config,
         file: Option<PathBuf>,
@@ -103,24 +105,21 @@ impl Working {
         };
         let connection = Connection::from_parts(parts).await.map_err(Failure::unreachable)?;
         let approver = Approver::new(ApproverOptions { metrics, ..ApproverOptions::new(connection, config) });
-        tracing::info!("the machine approver is at work");
+        tracing::info!("the machine approver is running");
         let configuration = file.map(|path| tokio::spawn(follow(path, approver.clone(), false)));
         let approver = tokio::spawn(async move { approver.run(std::future::pending()).await });
         Ok(Self { approver, configuration })
     }
 
-    /// Stops it. Whatever is under way is done again after the next start.
+    /// Stops the approver. Interrupted work is repeated after the next start.
     pub(crate) fn stop(&self) {
         self.approver.abort();
         self.configuration.as_ref().inspect(|following| following.abort());
     }
 }
 
-/// The figures of an approver, to be registered before they are served.
-pub(crate) fn metrics(
-    prepared: &Prepared,
-    server: &mut portcullis_server::metrics::Metrics,
-) -> ApproverMetrics {
+/// Creates the metrics of an approver, which must be registered before serving.
+pub(crate) fn metrics(prepared: &Prepared, server: &mut portcullis_server::Metrics) -> ApproverMetrics {
     let metrics = ApproverMetrics::default();
     if let Prepared::Machine(..) = prepared {
         metrics.register(server.registry_mut());

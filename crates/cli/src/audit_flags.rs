@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use portcullis_server::audit::sink::Rotation;
-use portcullis_server::audit::{Audit, Mode, Policy, Sink, SinkOptions};
-use portcullis_server::metrics::Metrics;
+use portcullis_server::audit::{Audit, AuditMetrics, Mode, Policy, Sink, SinkOptions};
 
 use crate::failure::Failure;
 
@@ -17,33 +16,34 @@ const DAY: u64 = 24 * 60 * 60;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Audit log")]
 pub struct AuditFlags {
-    /// Which requests are written down, and how much of them: an audit.k8s.io/v1 Policy in YAML or JSON
+    /// The file of the audit policy, which selects the logged requests and their level: an audit.k8s.io/v1 Policy in
+    /// YAML or JSON
     #[arg(long, value_name = "FILE")]
     audit_policy_file: Option<PathBuf>,
 
-    /// Where they are written, one JSON object a line; - for standard output
+    /// The file of the audit log, with one JSON object per line; - for standard output
     #[arg(long, value_name = "FILE")]
     audit_log_path: Option<PathBuf>,
 
-    /// Whether requests wait for what is written of them
+    /// Whether requests wait for their audit events
     ///
     /// DIVERGES from kube-apiserver, where blocking is the default.
     #[arg(long, value_name = "MODE", default_value = "batch")]
     audit_log_mode: AuditLogMode,
 
-    /// Days that files put aside are kept; 0 for ever
+    /// Days that rotated files are kept; 0 for unlimited
     #[arg(long, value_name = "DAYS", default_value_t = 366)]
     audit_log_maxage: u32,
 
-    /// How many files put aside are kept; 0 for all
+    /// The number of rotated files that are kept; 0 for all
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     audit_log_maxbackup: usize,
 
-    /// Megabytes after which a file is put aside; 0 for never
+    /// The size in megabytes at which a file is rotated; 0 for never
     #[arg(long, value_name = "MB", default_value_t = 100)]
     audit_log_maxsize: u32,
 
-    /// Compress files that are put aside
+    /// Compress rotated files
     #[arg(long)]
     audit_log_compress: bool,
 }
@@ -51,34 +51,30 @@ pub struct AuditFlags {
 /// See [`Mode`].
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum AuditLogMode {
-    /// They do not wait; when too much is waiting, events are dropped and counted
+    /// Requests do not wait; when the queue is full, events are dropped and counted
     Batch,
-    /// They wait until it is written
+    /// Requests wait until the event is written
     Blocking,
-    /// They wait, and are refused when their first event cannot be written
+    /// Requests wait, and are refused if their first event cannot be written
     BlockingStrict,
 }
 
 impl AuditFlags {
-    /// The audit log that the flags ask for, if they do.
+    /// Opens the audit log, if the flags configure one.
     ///
-    /// DIVERGES: kube-apiserver starts without an audit log when one of the two files is not named.
+    /// DIVERGES: kube-apiserver starts without an audit log if only one of the two flags is set.
     ///
     /// # Errors
-    /// One flag without the other, a policy that cannot be used, a file that cannot be written.
-    pub fn open(&self, metrics: &Metrics) -> Result<Option<Audit>, Failure> {
+    /// Only one of the flags is set, the policy is invalid, or the file cannot be written.
+    pub fn open(&self, metrics: &AuditMetrics) -> Result<Option<Audit>, Failure> {
         let (policy, log) = match (&self.audit_policy_file, &self.audit_log_path) {
             (None, None) => return Ok(None),
             (Some(policy), Some(log)) => (policy, log),
             (Some(_), None) => {
-                return Err(Failure::input(
-                    "--audit-policy-file says what to write: say where with --audit-log-path",
-                ));
+                return Err(Failure::input("--audit-policy-file requires --audit-log-path"));
             }
             (None, Some(_)) => {
-                return Err(Failure::input(
-                    "--audit-log-path says where to write: say what with --audit-policy-file",
-                ));
+                return Err(Failure::input("--audit-log-path requires --audit-policy-file"));
             }
         };
         let name = policy.display();
@@ -102,8 +98,8 @@ impl AuditFlags {
                 compress: self.audit_log_compress,
             },
         };
-        let sink = Sink::open(&options, metrics.audit_errors.clone())
+        let sink = Sink::open(&options, metrics.errors.clone())
             .map_err(|error| Failure::unreachable(format_args!("--audit-log-path: {error}")))?;
-        Ok(Some(Audit::new(policy, sink)))
+        Ok(Some(Audit::new(policy, sink, metrics.clone())))
     }
 }

@@ -1,4 +1,4 @@
-//! The flags that say who gets in, and how. Names and meanings are kube-apiserver's.
+//! The authentication flags. Names and meanings are kube-apiserver's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,119 +12,116 @@ use portcullis_server::authn::bootstrap_token::BootstrapTokens;
 use portcullis_server::authn::reload::AuthorityFiles;
 use portcullis_server::authn::request_header::{Headers, RequestHeader};
 use portcullis_server::authn::service_account::{DEFAULT_ISSUER, Issuer, ServiceAccounts};
+use portcullis_server::authn::token_file::TokenFile;
 use portcullis_server::authn::{Authentication, configuration};
-use portcullis_server::backend::Backend;
 use portcullis_server::bootstrap::Bootstrap;
-use portcullis_server::token_file::TokenFile;
+use portcullis_server::registry::backend::Backend;
 
 use crate::failure::Failure;
 
-/// What `--service-account-max-token-expiration` may be, in seconds (AN-92).
+/// The range of `--service-account-max-token-expiration`, in seconds (AN-92).
 const MAX_EXPIRATION: std::ops::RangeInclusive<i64> = 3600..=1 << 32;
 
 /// See the module.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Authentication")]
 pub struct AuthenticationFlags {
-    /// Serve requests without credentials as system:anonymous. True unless --authentication-config says otherwise, or
-    /// --authorization-mode has AlwaysAllow
+    /// Serve requests without credentials as system:anonymous. Defaults to true, unless --authentication-config says
+    /// otherwise or --authorization-mode contains AlwaysAllow
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     anonymous_auth: Option<bool>,
 
-    /// A file of kind AuthenticationConfiguration, which says for which paths requests without credentials are served.
-    /// Read at start
+    /// A file of kind AuthenticationConfiguration with the paths on which requests without credentials are allowed.
+    /// Read at startup
     #[arg(long, value_name = "FILE")]
     authentication_config: Option<PathBuf>,
 
-    /// Certificate authorities that vouch for clients, in PEM, beside that in the data directory. Read again when it
-    /// changes
+    /// Client certificate authorities in PEM, in addition to the one in the data directory. Reloaded when it changes
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
 
-    /// Accept the bootstrap tokens in secrets of type bootstrap.kubernetes.io/token in namespace kube-system
+    /// Accept bootstrap tokens, from secrets of type bootstrap.kubernetes.io/token in namespace kube-system
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     enable_bootstrap_token_auth: bool,
 
-    /// Users with tokens: a CSV file of token, user name, user uid, and groups within quotes. Read at start
+    /// Static tokens: a CSV file with token, user name, user UID, and quoted groups. Read at startup
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
 
-    /// Certificate authorities that vouch for front proxies, in PEM. Read again when it changes
+    /// Certificate authorities of front proxies, in PEM. Reloaded when it changes
     #[arg(long, value_name = "FILE")]
     requestheader_client_ca_file: Option<PathBuf>,
 
-    /// Common names that front proxies may have; any if none is given
+    /// The allowed common names of front proxies; any if none is given
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "requestheader_client_ca_file")]
     requestheader_allowed_names: Vec<String>,
 
-    /// Headers in which front proxies name users: the first that is not empty counts
+    /// The headers with the user name from a front proxy; the first that is not empty is used
     #[arg(long, value_name = "HEADERS", value_delimiter = ',', requires = "requestheader_client_ca_file")]
     requestheader_username_headers: Vec<String>,
 
-    /// Headers in which front proxies give the uid of users; X-Remote-Uid must be among them
+    /// The headers with the user's UID from a front proxy; X-Remote-Uid must be among them
     #[arg(long, value_name = "HEADERS", value_delimiter = ',', requires = "requestheader_client_ca_file")]
     requestheader_uid_headers: Vec<String>,
 
-    /// Headers in which front proxies name groups
+    /// The headers with the user's groups from a front proxy
     #[arg(long, value_name = "HEADERS", value_delimiter = ',', requires = "requestheader_client_ca_file")]
     requestheader_group_headers: Vec<String>,
 
-    /// What headers begin with in which front proxies say further facts about users
+    /// The prefixes of headers with extra information about the user from a front proxy
     #[arg(long, value_name = "PREFIXES", value_delimiter = ',', requires = "requestheader_client_ca_file")]
     requestheader_extra_headers_prefix: Vec<String>,
 
-    /// Keys whose tokens of service accounts are accepted, in PEM, private or public, RSA or ECDSA, beside the signing
-    /// key. Repeatable
+    /// Additional keys for verifying service account tokens, in PEM, private or public, RSA or ECDSA. Repeatable
     #[arg(long, value_name = "FILE")]
     service_account_key_file: Vec<PathBuf>,
 
-    /// The private key that tokens of service accounts are signed with; DIR/sa.key, which is made at the first start,
-    /// if not given
+    /// The private key for signing service account tokens [default: DIR/sa.key, which is created at the first start]
     #[arg(long, value_name = "FILE")]
     service_account_signing_key_file: Option<PathBuf>,
 
-    /// Who issues tokens of service accounts. Repeatable: the first one issues, all are accepted
+    /// The issuer of service account tokens. Repeatable: the first one issues, all are accepted
     #[arg(long, value_name = "ISSUER", default_value = DEFAULT_ISSUER)]
     service_account_issuer: Vec<String>,
 
-    /// Where others find the keys of tokens; by default below the issuer
+    /// The URL at which others find the public keys of tokens; by default a path below the issuer
     #[arg(long, value_name = "URL")]
     service_account_jwks_uri: Option<String>,
 
-    /// Whom tokens are for that this server accepts; the issuers if not given
+    /// The accepted audiences of tokens; the issuers if not given
     #[arg(long, value_name = "AUDIENCES", value_delimiter = ',')]
     api_audiences: Vec<String>,
 
-    /// The longest that a requested token lives, such as 24h: between 1h and 2^32 seconds
+    /// The maximum lifetime of a requested token, such as 24h: between 1h and 2^32 seconds
     #[arg(long, value_name = "DURATION", value_parser = max_expiration)]
     service_account_max_token_expiration: Option<i64>,
 
-    /// Let tokens that kubelets request for pods live for a year, and note who uses one past its time
+    /// Extend tokens that kubelets request for pods to one year, and log their use after the requested expiration
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     service_account_extend_token_expiration: bool,
 }
 
-/// What the flags say, and what is in their files.
+/// The values of the flags, and the contents of their files.
 pub struct AuthenticationSettings {
     anonymous: Anonymous,
     authorities: AuthorityFiles,
-    /// Whether no authority may vouch for clients and front proxies.
+    /// Whether the client CA and the front proxy CA must differ.
     must_differ: bool,
     front_proxy: Option<RequestHeader>,
     has_bootstrap_tokens: bool,
     issuer: Issuer,
-    /// That of the data directory if nothing.
+    /// The key in the data directory if none.
     signing: Option<SigningKey>,
     keys: Vec<PublicKey>,
     tokens: TokenFile,
 }
 
 impl AuthenticationFlags {
-    /// Reads everything that the flags name. Nothing is written before that. With `allows_all` the flags of authorization
-    /// let everybody do everything, so that nobody unknown is let in (AN-111).
+    /// Reads all files that the flags name. Nothing is written before that. With `allows_all` authorization allows
+    /// everything, so anonymous requests are disabled (AN-111).
     ///
     /// # Errors
-    /// A flag or a file that cannot be used, and why.
+    /// The error of an invalid flag or file.
     pub fn settings(&self, allows_all: bool) -> Result<AuthenticationSettings, Failure> {
         let mut authorities = AuthorityFiles::default();
         if let Some(path) = &self.client_ca_file {
@@ -164,7 +161,7 @@ impl AuthenticationFlags {
             match (stanza, self.anonymous_auth) {
                 (Some(_), Some(_)) => {
                     return Err(Failure::input(format_args!(
-                        "--anonymous-auth and the part anonymous of {FLAG} contradict each other: use one of them"
+                        "--anonymous-auth and field anonymous of {FLAG} are mutually exclusive: use one of them"
                     )));
                 }
                 (Some(anonymous), None) => return Ok(anonymous),
@@ -212,7 +209,7 @@ impl AuthenticationFlags {
                 return Err(Failure::input(format_args!("{flag}: a name is empty")));
             }
         }
-        // A name with a colon must be a URL (RFC 7519, 2).
+        // An issuer with a colon must be a URL (RFC 7519, 2).
         if let Some(bad) = self.service_account_issuer.iter().find(|text| text.contains(':') && !is_url(text))
         {
             return Err(Failure::input(format_args!(
@@ -258,13 +255,14 @@ impl AuthenticationFlags {
 }
 
 impl AuthenticationSettings {
-    /// Authentication over the objects of a store, who issues tokens of its service accounts, and the files to follow.
+    /// Creates the authentication over the objects of a store, the issuer of its service account tokens, and the files
+    /// to watch.
     ///
-    /// DIVERGES: bootstrap tokens are accepted unless switched off; kube-apiserver has them off, kubeadm switches them on
-    /// in every cluster. Without a secret of that type in kube-system nobody gets in by them.
+    /// DIVERGES: bootstrap tokens are enabled by default; kube-apiserver disables them by default, and kubeadm enables
+    /// them in every cluster. They have no effect without a secret of that type in kube-system.
     ///
     /// # Errors
-    /// The authorities of clients, or the key of the data directory, cannot be used.
+    /// The client CAs, or the key in the data directory, are invalid.
     pub fn over(
         self,
         bootstrap: &Bootstrap,
@@ -318,7 +316,7 @@ fn tokens(path: &Path) -> Result<TokenFile, Failure> {
     TokenFile::read(&text).map_err(|error| Failure::input(format_args!("--token-auth-file {name}: {error}")))
 }
 
-/// A scheme, a colon, and something after it.
+/// Returns whether a text has a scheme, a colon and more text.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
@@ -328,7 +326,7 @@ fn is_url(text: &str) -> bool {
         && !rest.contains(char::is_whitespace)
 }
 
-/// Seconds of a duration in the notation of kube-apiserver's flags: `24h`, `1h30m`, `5400s`.
+/// Parses a duration in the notation of kube-apiserver's flags into seconds: `24h`, `1h30m`, `5400s`.
 fn max_expiration(text: &str) -> Result<i64, String> {
     let expected = || format!("{text:?} is not a duration: write it like 24h or 1h30m");
     let mut rest = text;

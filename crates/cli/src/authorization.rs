@@ -1,4 +1,4 @@
-//! The authorization flags that `serve` alone has: those of mode Webhook and of the configuration file. Names and
+//! The authorization flags that only `serve` has: those of mode Webhook and of the configuration file. Names and
 //! defaults are kube-apiserver's.
 
 use std::path::PathBuf;
@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use portcullis_apimachinery::duration::parse_unsigned;
 use portcullis_policy::chain::{Member, Mode};
 use portcullis_policy::engine::EngineConfig;
+use portcullis_policy::review::ReviewVersion;
 use portcullis_server::authz::configuration::connect;
+use portcullis_server::authz::metrics::webhook::WebhookMetrics;
 use portcullis_server::authz::reload::{Initial, Reloader};
-use portcullis_server::authz::{Authorization, Sequence};
-use portcullis_server::config::parse_duration;
-use portcullis_server::webhook::review::ReviewVersion;
-use portcullis_server::webhook::{Ttl, Webhook, WebhookConfig, WebhookMetrics};
+use portcullis_server::authz::webhook::{Ttl, WebhookConfig};
+use portcullis_server::authz::{Authorization, Authorizers, Remote};
 
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
@@ -22,43 +23,44 @@ use crate::failure::Failure;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Authorization by others")]
 pub struct AuthorizationFlags {
-    /// The authorizers in order, as a file of kind AuthorizationConfiguration (apiserver.config.k8s.io/v1), instead of
-    /// --authorization-mode. Changes are taken while serving; a file with a fault changes nothing
+    /// The ordered authorizers in a file of kind AuthorizationConfiguration (apiserver.config.k8s.io/v1), instead of
+    /// --authorization-mode. Reloaded while serving; an invalid file changes nothing
     #[arg(long, value_name = "FILE")]
     authorization_config: Option<PathBuf>,
 
-    /// Where mode Webhook asks: a file in kubeconfig format
+    /// The webhook of mode Webhook: a file in kubeconfig format
     #[arg(long, value_name = "FILE")]
     authorization_webhook_config_file: Option<PathBuf>,
 
-    /// The version of SubjectAccessReview that the webhook is sent and answers with: v1beta1 or v1 [default: v1beta1]
+    /// The version of SubjectAccessReview for the webhook: v1beta1 or v1 [default: v1beta1]
     #[arg(long, value_name = "VERSION")]
     authorization_webhook_version: Option<String>,
 
-    /// How long answers of the webhook that allow are remembered; 0 for not at all [default: 5m0s]
+    /// How long webhook responses that allow are cached; 0 for not at all [default: 5m0s]
     #[arg(long, value_name = "DURATION")]
     authorization_webhook_cache_authorized_ttl: Option<String>,
 
-    /// How long other answers of the webhook are remembered; 0 for not at all [default: 30s]
+    /// How long other webhook responses are cached; 0 for not at all [default: 30s]
     #[arg(long, value_name = "DURATION")]
     authorization_webhook_cache_unauthorized_ttl: Option<String>,
 }
 
-/// What authorizers are asked, before the engine is there.
+/// The configured authorizers, before the engine exists.
 pub enum Prepared {
-    /// Those of the engine alone.
+    /// Only the engine's own chain.
     Local,
-    /// Modes in order with a webhook among them.
-    Flags(Vec<Mode>, Arc<Webhook>),
-    /// Those of a file.
+    /// Ordered modes with a webhook among them.
+    Flags(Vec<Mode>, Arc<dyn Remote>),
+    /// The authorizers in a configuration file.
     File(Box<Initial>),
 }
 
 impl AuthorizationFlags {
-    /// What the flags say, checked, with the webhooks connected: the engine to build, and what is asked besides.
+    /// Validates the flags and connects the webhooks; returns the configuration of the engine and the other
+    /// authorizers.
     ///
     /// # Errors
-    /// All that is wrong with flags and files, told together (AC-72).
+    /// All errors in flags and files, reported together (AC-72).
     pub fn prepare(
         &self,
         engine: &EngineFlags,
@@ -70,7 +72,8 @@ impl AuthorizationFlags {
                 let initial = Initial::load(path, metrics)
                     .map_err(|error| Failure::input(format_args!("--authorization-config {error}")))?;
                 let modes = initial.modes().to_vec();
-                // AC-73: the policy file goes with the file; without type ABAC nobody reads it.
+                // AC-73: with a configuration file the policy file is still used; it is only read if the file contains
+                // type ABAC.
                 let policy = engine.authorization_policy_file.clone().filter(|_| modes.contains(&Mode::Abac));
                 let engine = EngineFlags { authorization_policy_file: policy, ..engine.clone() };
                 let config = engine.config_of(modes, true)?;
@@ -105,6 +108,7 @@ impl AuthorizationFlags {
         )))
     }
 
+    /// AC-74, AC-75, WH-120
     fn by_flags(
         &self,
         engine: &EngineFlags,
@@ -131,7 +135,7 @@ impl AuthorizationFlags {
         });
         let mut ttl = |flag: &str, text: &Option<String>, default: Duration| {
             let Some(text) = text else { return default };
-            parse_duration(text).unwrap_or_else(|| {
+            parse_unsigned(text).unwrap_or_else(|| {
                 faults.push(format!(
                     "{flag}: {text:?} is not a duration: write a number with a unit, such as 30s or 5m"
                 ));
@@ -162,7 +166,7 @@ impl AuthorizationFlags {
             return Err(Failure::input(faults.join("; ")));
         };
         let Some(file) = file else { return Ok((config, Prepared::Local)) };
-        let webhook = WebhookConfig::of_flags(version.unwrap_or_default(), ttl);
+        let webhook = WebhookConfig::of_flags(version.unwrap_or(ReviewVersion::V1beta1), ttl);
         let webhook = connect(&webhook, file, metrics)
             .map_err(|error| Failure::input(format_args!("--authorization-webhook-config-file {error}")))?;
         let modes = config.modes.clone();
@@ -171,15 +175,16 @@ impl AuthorizationFlags {
 }
 
 impl Prepared {
-    /// Whether a file says what is asked.
+    /// Returns whether the authorizers are configured by a file.
     pub fn is_file(&self) -> bool {
         matches!(self, Self::File(_))
     }
 
-    /// Has these asked, over the authorizers of the engine. The reloader, where there is a file, is to be run.
+    /// Activates the authorizers over those of the engine. If there is a configuration file, the caller must run the
+    /// reloader.
     ///
     /// # Errors
-    /// The engine lacks one of them.
+    /// The engine lacks one of the authorizers.
     pub fn begin(
         self,
         authorization: Authorization,
@@ -189,12 +194,12 @@ impl Prepared {
         match self {
             Self::Local => Ok((authorization, None)),
             Self::Flags(modes, webhook) => {
-                let sequence = Sequence::new(&modes, members, vec![webhook], metrics.clone());
-                Ok((authorization.with_sequence(sequence.map_err(Failure::input)?.shared()), None))
+                let authorizers = Authorizers::new(&modes, members, vec![webhook], metrics);
+                Ok((authorization.with_authorizers(authorizers.map_err(Failure::input)?.shared()), None))
             }
             Self::File(initial) => {
                 let reloader = initial.begin(members, metrics).map_err(Failure::input)?;
-                Ok((authorization.with_sequence(reloader.sequence()), Some(reloader)))
+                Ok((authorization.with_authorizers(reloader.authorizers()), Some(reloader)))
             }
         }
     }

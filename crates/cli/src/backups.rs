@@ -1,19 +1,19 @@
-//! Backups of the store of a server that goes on serving.
+//! Backups of the store of a running server.
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use portcullis_server::backend::Backend;
+use portcullis_server::registry::backend::Backend;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Writes a backup to a folder each time the process is sent SIGUSR1. Never ends; what goes wrong is logged.
+/// Writes a backup to a folder each time the process receives SIGUSR1. Never returns; errors are logged.
 pub(crate) async fn write_when_told(backend: Arc<Backend>, folder: PathBuf) {
     let mut told = match signal(SignalKind::user_defined1()) {
         Ok(told) => told,
         Err(error) => {
-            tracing::error!(%error, "SIGUSR1 cannot be received: there will be no backups");
+            tracing::error!(%error, "cannot handle SIGUSR1: backups are disabled");
             return;
         }
     };
@@ -27,7 +27,7 @@ pub(crate) async fn write_when_told(backend: Arc<Backend>, folder: PathBuf) {
     }
 }
 
-/// Writes a backup that is named after its revision once it is whole.
+/// Writes a backup, which is renamed after its revision once it is complete.
 fn write(backend: &Backend, folder: &Path) -> Result<PathBuf, String> {
     let failed = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
     std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;

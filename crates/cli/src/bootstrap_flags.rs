@@ -1,14 +1,15 @@
-//! The flags of `serve` that say where bootstrap credentials are trusted from, and whose they are.
+//! The flags of `serve` for the trust in bootstrap credentials.
 
 use clap::Args;
-use portcullis_server::bootstrap_authorities::{ACCOUNT, ACCOUNT_NAMESPACE, Settings};
+use portcullis_apimachinery::names::{is_dns_label, is_dns_subdomain};
+use portcullis_server::registry::bootstrap_authorities::{ACCOUNT, ACCOUNT_NAMESPACE, Settings};
 
 /// See the module.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Bootstrap credentials")]
 pub struct BootstrapFlags {
-    /// A ConfigMap, as NAMESPACE/NAME, whose ca-bundle.crt holds authorities of bootstrap credentials: they vouch for
-    /// --bootstrap-account alone, as long as it holds them. Repeatable; "none" for none. Without this flag
+    /// A ConfigMap, as NAMESPACE/NAME, with bootstrap authorities in ca-bundle.crt. They authenticate only
+    /// --bootstrap-account, and only as long as the ConfigMap contains them. Repeatable; "none" for none. By default
     /// kubelet-bootstrap-kubeconfig in openshift-config and in openshift-config-managed
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map)]
     bootstrap_ca_configmap: Vec<Option<Place>>,
@@ -19,7 +20,7 @@ pub struct BootstrapFlags {
 }
 
 impl BootstrapFlags {
-    /// What the flags say.
+    /// Converts the flags to settings.
     pub fn settings(&self) -> Settings {
         let account = (self.bootstrap_account.namespace.clone(), self.bootstrap_account.name.clone());
         if self.bootstrap_ca_configmap.is_empty() {
@@ -31,7 +32,7 @@ impl BootstrapFlags {
     }
 }
 
-/// A namespace, and a name in it.
+/// A namespace and a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The namespace.
@@ -41,7 +42,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The account that bootstraps nodes where nobody says otherwise (NB-30).
+    /// Returns the default account that bootstraps nodes (NB-30).
     pub fn account() -> Self {
         Self { namespace: ACCOUNT_NAMESPACE.to_owned(), name: ACCOUNT.to_owned() }
     }
@@ -53,20 +54,13 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Reads `NAMESPACE/NAME`.
+/// Parses `NAMESPACE/NAME`.
 ///
 /// # Errors
-/// It is something else.
+/// The text has another form.
 pub fn place(text: &str) -> Result<Place, String> {
-    let is_name = |part: &str| {
-        let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
-        (1..=253).contains(&part.len())
-            && part.bytes().all(is_inner)
-            && !part.starts_with(['-', '.'])
-            && !part.ends_with(['-', '.'])
-    };
     match text.split_once('/') {
-        Some((namespace, name)) if is_name(namespace) && !namespace.contains('.') && is_name(name) => {
+        Some((namespace, name)) if is_dns_label(namespace) && is_dns_subdomain(name) => {
             Ok(Place { namespace: namespace.to_owned(), name: name.to_owned() })
         }
         _ => Err("write NAMESPACE/NAME, as openshift-config/kubelet-bootstrap-kubeconfig".to_owned()),
@@ -84,7 +78,8 @@ mod tests {
     #[test]
     fn a_place_is_a_namespace_and_a_name() {
         assert_eq!(place("a/b.c").unwrap(), Place { namespace: "a".into(), name: "b.c".into() });
-        for bad in ["", "a", "a/", "/b", "a/b/c", "A/b", "a.b/c", "a/-b", "a /b", "a/b\n"] {
+        for bad in ["", "a", "a/", "/b", "a/b/c", "A/b", "a.b/c", "a/-b", "a /b", "a/b\n", "a/b..c", "a/b-.c"]
+        {
             assert!(place(bad).is_err(), "{bad:?}");
         }
         assert_eq!(config_map("none"), Ok(None));

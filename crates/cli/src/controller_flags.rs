@@ -1,4 +1,4 @@
-//! The flags of what goes on without being asked for. Names are those of kube-controller-manager.
+//! The flags of the background controllers. Names are those of kube-controller-manager.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::limit_flags::duration;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Controllers and certificates")]
 pub struct ControllerFlags {
-    /// Controllers to run, comma separated: names, * for all that are not named, -NAME for one that does not run
+    /// The controllers to enable, comma separated: names, * for all others, -NAME to disable one
     #[arg(
         long,
         value_name = "NAMES",
@@ -26,7 +26,7 @@ pub struct ControllerFlags {
     )]
     controllers: Vec<String>,
 
-    /// The authority, in PEM, that signs certificates for all signers; without any of these files it is the server's own
+    /// The CA certificate, in PEM, that signs for all signers; without any of these files it is the server's own
     #[arg(long, value_name = "FILE")]
     cluster_signing_cert_file: Option<PathBuf>,
 
@@ -66,29 +66,29 @@ pub struct ControllerFlags {
     #[arg(long, value_name = "FILE")]
     cluster_signing_legacy_unknown_key_file: Option<PathBuf>,
 
-    /// The longest that a signed certificate is valid; requests may ask for less
+    /// The maximum lifetime of signed certificates; requests may ask for less
     #[arg(long, value_name = "TIME", default_value = "8760h", value_parser = duration)]
     cluster_signing_duration: Duration,
 }
 
 impl ControllerFlags {
-    /// Which controllers run.
+    /// Returns the enabled controllers.
     ///
     /// # Errors
-    /// A name that there is not.
+    /// A controller is unknown.
     pub fn selection(&self) -> Result<Selection, Failure> {
         Selection::parse(self.controllers.iter().map(String::as_str))
             .map_err(|error| Failure::input(format_args!("--controllers: {error}")))
     }
 
-    /// Who signs (CS-71).
+    /// Returns the certificate authorities of the signers (CS-71).
     ///
     /// # Errors
-    /// Files that cannot be used, or flags that contradict each other.
+    /// Files are invalid, or the flags are inconsistent.
     pub fn signing(&self, bootstrap: &Bootstrap) -> Result<Signing, Failure> {
         let longest = self.cluster_signing_duration;
         if longest.is_zero() {
-            return Err(Failure::input("--cluster-signing-duration 0s leaves no time: name at least 10m"));
+            return Err(Failure::input("--cluster-signing-duration must be at least 10m"));
         }
         let all = pair("", self.cluster_signing_cert_file.as_ref(), self.cluster_signing_key_file.as_ref())?;
         let single = [
@@ -129,7 +129,7 @@ impl ControllerFlags {
             single.into_iter().filter_map(|(signer, pair)| Some((signer, pair?))).collect();
         match (all, pairs.pop()) {
             (Some(_), Some(_)) => Err(Failure::input(
-                "--cluster-signing-cert-file signs for all signers: leave it out, or the files of single signers",
+                "--cluster-signing-cert-file and the files of single signers are mutually exclusive",
             )),
             (Some(pair), None) => Signing::by_one_pair(pair, longest).map_err(Failure::input),
             (None, Some(last)) => {
@@ -154,6 +154,6 @@ fn pair(of: &str, certificate: Option<&PathBuf>, key: Option<&PathBuf>) -> Resul
         (None, Some(_)) => "cert",
     };
     Err(Failure::input(format_args!(
-        "--cluster-signing-{of}{missing}-file is missing: name both files, or neither"
+        "--cluster-signing-{of}{missing}-file is missing: set both flags, or neither"
     )))
 }

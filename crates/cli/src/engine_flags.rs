@@ -1,5 +1,4 @@
-//! The flags that say over which objects and by which authorizers is decided. Names are kube-apiserver's where it has
-//! one.
+//! The flags of the engine: its objects and authorizers. Names are kube-apiserver's where it has one.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -18,13 +17,14 @@ use crate::failure::Failure;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "State and authorizers")]
 pub struct EngineFlags {
-    /// Kubernetes objects as `kubectl get -o json|yaml` prints them: a file, or a directory that is read recursively
-    /// (.json .yaml .yml). Repeatable. Without it there are no objects; `serve` begins an empty store with them
+    /// Kubernetes objects in the output format of `kubectl get -o json|yaml`: a file, or a directory that is read
+    /// recursively (.json .yaml .yml). Repeatable. Without it there are no objects; `serve` seeds an empty store with
+    /// them
     #[arg(long, value_name = "FILE|DIR")]
     pub state: Vec<PathBuf>,
 
-    /// The authorization modes to ask, in this order: AlwaysAllow, AlwaysDeny, ABAC, RBAC, Node, and Webhook in `serve`
-    /// [default: Node,RBAC]
+    /// The ordered authorization modes: AlwaysAllow, AlwaysDeny, ABAC, RBAC, Node, and Webhook in `serve` [default:
+    /// Node,RBAC]
     #[arg(long, value_name = "MODES", value_delimiter = ',')]
     pub authorization_mode: Option<Vec<String>>,
 
@@ -32,12 +32,12 @@ pub struct EngineFlags {
     #[arg(long, value_name = "FILE")]
     pub authorization_policy_file: Option<PathBuf>,
 
-    /// Accept ABAC lines that grant more than they say, as Kubernetes does, with a warning. A line with `spec` but no
-    /// version is one: it allows everything to every authenticated user
+    /// Accept ABAC lines that grant more than they say, as Kubernetes does, with a warning. An example is a line with
+    /// `spec` but no version, which allows every request of every authenticated user
     #[arg(long)]
     pub abac_compatible: bool,
 
-    /// A user whom RBAC allows everything, as in Kubernetes 1.3 to 1.5
+    /// A user whom RBAC allows every request, as in Kubernetes 1.3 to 1.5
     #[arg(long, value_name = "USER", default_value = "", hide_default_value = true)]
     pub authorization_rbac_super_user: String,
 
@@ -45,26 +45,26 @@ pub struct EngineFlags {
     #[arg(long, value_name = "GATES", default_value = "", hide_default_value = true)]
     pub feature_gates: String,
 
-    /// The release of Kubernetes whose gates there are, 1.33 to 1.36
+    /// The release of Kubernetes whose feature gates are used, 1.33 to 1.36
     ///
-    /// DIVERGES from kube-apiserver: all that differs is which gates are locked.
+    /// DIVERGES from kube-apiserver: the only difference is which gates are locked.
     #[arg(long, value_name = "VERSION", default_value = "1.36", hide_default_value = true)]
     pub emulated_version: String,
 }
 
 impl EngineFlags {
-    /// What the flags say, checked.
+    /// Validates the flags and returns the configuration of the engine.
     ///
     /// # Errors
-    /// A flag that cannot be read, flags that contradict each other, a policy file that cannot be used.
+    /// A flag is invalid, flags are inconsistent, or the policy file is invalid.
     pub fn config(&self) -> Result<EngineConfig, Failure> {
         self.config_of(self.modes()?, false)
     }
 
-    /// [`EngineFlags::config`] with these modes. Mode Webhook may be among them if somebody can ask.
+    /// Like [`EngineFlags::config`], with these modes. Mode Webhook is accepted if the caller supports it.
     ///
     /// # Errors
-    /// As [`EngineFlags::config`].
+    /// See [`EngineFlags::config`].
     pub fn config_of(&self, modes: Vec<Mode>, webhooks: bool) -> Result<EngineConfig, Failure> {
         let config = EngineConfig {
             modes,
@@ -85,10 +85,10 @@ impl EngineFlags {
             .map_err(|e| Failure::input(format_args!("--feature-gates: {e}")))
     }
 
-    /// AC-72. Nothing between quotes is the empty list; nothing between two commas is no mode.
+    /// AC-70, AC-72. An empty value is the empty list; an empty item between commas is an unknown mode.
     ///
     /// # Errors
-    /// A name that is no mode.
+    /// The name of an unknown mode.
     pub fn modes(&self) -> Result<Vec<Mode>, Failure> {
         let Some(names) = &self.authorization_mode else { return Ok(vec![Mode::Node, Mode::Rbac]) };
         if matches!(names.as_slice(), [only] if only.is_empty()) {
@@ -103,7 +103,7 @@ impl EngineFlags {
         })
     }
 
-    /// Whether a mode is named.
+    /// Returns whether the flags contain a mode.
     pub fn names(&self, mode: Mode) -> bool {
         self.authorization_mode.iter().flatten().any(|name| name == mode.name())
     }
@@ -123,15 +123,15 @@ impl EngineFlags {
     }
 }
 
-/// An engine over the objects of some files.
+/// Builds an engine over the objects of files.
 ///
 /// # Errors
-/// The first object or file that cannot be used, with file, line, field and reason.
+/// The first invalid object or file, with file, line, field and reason.
 pub fn load(config: EngineConfig, paths: &[PathBuf]) -> Result<(Engine, state::Summary), Failure> {
     Source { paths: paths.to_owned(), config, threads: threads() }.build().map_err(Failure::input)
 }
 
-/// As many threads as there are processors.
+/// Returns the number of CPUs, as the number of threads.
 pub fn threads() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }

@@ -1,33 +1,34 @@
-//! How a command ends when it cannot do its work: a message and an exit code.
+//! The failure of a command: a message and an exit code.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// A command that could not do its work. It has said nothing that could be taken for an answer.
+/// The failure of a command. The command has printed nothing that could be mistaken for an answer.
 #[derive(Debug)]
 pub struct Failure {
     code: u8,
-    /// Empty where nobody is left to read it.
+    /// Empty if nobody is left to read it.
     message: String,
 }
 
 impl Failure {
-    /// A mistake in the flags or in the input: exit code 2. The message says what, where, why and what to do.
+    /// Creates a failure for an error in the flags or in the input: exit code 2. The message says what is wrong, where,
+    /// why, and how to fix it.
     pub fn input(message: impl fmt::Display) -> Self {
         Self { code: 2, message: message.to_string() }
     }
 
-    /// Somebody who may decide so has said no: exit code 1.
+    /// Creates a failure for a refusal: exit code 1.
     pub fn refused(message: impl fmt::Display) -> Self {
         Self { code: 1, message: message.to_string() }
     }
 
-    /// Something that is needed cannot be reached: exit code 3.
+    /// Creates a failure for something that cannot be reached: exit code 3.
     pub fn unreachable(message: impl fmt::Display) -> Self {
         Self { code: 3, message: message.to_string() }
     }
 
-    /// Prints the message and gives the exit code.
+    /// Prints the message and returns the exit code.
     pub fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
             eprintln!("error: {self}");
@@ -43,7 +44,7 @@ impl fmt::Display for Failure {
 }
 
 impl From<std::io::Error> for Failure {
-    /// Writing the answer failed. A reader that has had enough, such as `head`, is no news to anybody.
+    /// Output cannot be written. A closed pipe, such as that to `head`, is not reported.
     fn from(error: std::io::Error) -> Self {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             return Self::unreachable("");

@@ -1,5 +1,5 @@
-//! `/healthz`, `/readyz` and `/metrics` of a program that serves nothing else: GET over HTTP/1.1, one request to a
-//! connection.
+//! `/healthz`, `/readyz` and `/metrics` of a program that serves nothing else (NC-10): GET over HTTP/1.1, one request
+//! per connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use tokio::task::JoinHandle;
 
 use crate::failure::Failure;
 
-/// How long a scraper may take.
+/// The timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest request that is read. Bytes.
+/// The maximum size of a request. In bytes.
 const LONGEST: usize = 8 * 1024;
 
-/// What is told of a program.
+/// The health and metrics of a program.
 pub(crate) trait Health: Send + Sync + 'static {
-    /// Why it cannot do its work yet, if it cannot.
+    /// Returns why the program is not ready, if it is not.
     fn unready(&self) -> Option<String>;
 
-    /// What it counts, as a scraper reads it.
+    /// Returns the metrics as text.
     fn metrics(&self) -> String;
 }
 
-/// Listens until the task is ended.
+/// Listens until the task is aborted.
 ///
 /// # Errors
-/// The address cannot be had.
+/// The address is not available.
 pub(crate) async fn serve(address: SocketAddr, health: Arc<dyn Health>) -> Result<JoinHandle<()>, Failure> {
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Failure::unreachable(format_args!("cannot listen at --metrics-bind-address {address}: {error}"))

@@ -1,6 +1,7 @@
 //! The command line of Portcullis: one file per command under `command`.
 
 pub mod answer;
+mod approver_config;
 pub mod approver_flags;
 pub mod audit_flags;
 pub mod authentication_flags;
@@ -16,6 +17,7 @@ mod health;
 mod kubeconfig;
 pub mod limit_flags;
 pub mod lines;
+mod logging;
 mod memory;
 mod open_files;
 pub mod resource_type;
@@ -23,7 +25,7 @@ mod signals;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// The boundary between Kubernetes nodes and the control plane
 #[derive(Debug, Parser)]
@@ -47,13 +49,13 @@ enum Command {
     Serve(Box<command::serve::ServeArgs>),
 }
 
-/// Runs the command that the arguments name and gives the exit code: 0 yes or clean, 1 no or findings, 2 a mistake in
-/// flags or input, 3 something needed cannot be reached.
+/// Runs the command in the arguments and returns the exit code: 0 yes or success, 1 no or findings, 2 an error in flags
+/// or input, 3 something required cannot be reached.
 pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are no mistakes; when even printing fails there is nobody to tell.
+            // Help and version are not errors; if printing fails, nobody is reading.
             let _ = error.print();
             return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
@@ -64,7 +66,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         Command::Bench(args) => command::bench::run(args),
         Command::Bootstrap(args) => command::bootstrap::run(args),
         Command::CanI(args) => command::can_i::run(args),
-        Command::Completions(args) => command::completions::run(args),
+        Command::Completions(args) => command::completions::run(args, &mut Cli::command()),
         Command::Credential(args) => command::credential::run(args),
         Command::Guard(args) => command::guard::run(args),
         Command::Review(args) => command::review::run(args),

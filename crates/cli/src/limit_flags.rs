@@ -1,10 +1,11 @@
-//! The flags that bound what clients may take up, and say how the server stops. Names are kube-apiserver's.
+//! The flags for resource limits and for shutdown. Names are kube-apiserver's.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use portcullis_server::config::Limits;
+use portcullis_apimachinery::duration::parse_unsigned;
+use portcullis_server::http::limits::Limits;
 
 use crate::failure::Failure;
 
@@ -12,27 +13,27 @@ use crate::failure::Failure;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Limits and stopping")]
 pub struct LimitFlags {
-    /// How long a request may take that is no watch, such as 30s or 1m
+    /// The timeout of a request that is not a watch, such as 30s or 1m
     #[arg(long, value_name = "TIME", default_value = "1m0s", value_parser = duration)]
     request_timeout: Duration,
 
-    /// Requests that only read, at one time; further ones are answered 429. 0 for no limit
+    /// The maximum number of concurrent read-only requests; more are answered with 429. 0 for no limit
     #[arg(long, value_name = "COUNT", default_value_t = 400)]
     max_requests_inflight: usize,
 
-    /// Other requests at one time; further ones are answered 429. 0 for no limit
+    /// The maximum number of other concurrent requests; more are answered with 429. 0 for no limit
     #[arg(long, value_name = "COUNT", default_value_t = 200)]
     max_mutating_requests_inflight: usize,
 
-    /// Requests at one time on one HTTP/2 connection
+    /// The maximum number of concurrent requests on one HTTP/2 connection
     #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     http2_max_streams_per_connection: u32,
 
-    /// How long to serve on after being told to stop, with /readyz failing, so that nobody new comes
+    /// How long to continue serving after a stop signal, with /readyz failing, so that no new clients arrive
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     pub shutdown_delay_duration: Duration,
 
-    /// The certificate to serve with, in PEM form, with those between it and its authority. Taken up anew when it changes
+    /// The serving certificate, in PEM, with intermediate certificates. Reloaded when it changes
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     tls_cert_file: Option<PathBuf>,
 
@@ -45,12 +46,10 @@ impl LimitFlags {
     /// What one client may take up.
     ///
     /// # Errors
-    /// A time of nothing.
+    /// A duration is zero.
     pub fn limits(&self) -> Result<Limits, Failure> {
         if self.request_timeout.is_zero() {
-            return Err(Failure::input(
-                "--request-timeout 0s leaves no time for any request: name at least 1s",
-            ));
+            return Err(Failure::input("--request-timeout must be at least 1s"));
         }
         let usual = Limits::default();
         Ok(Limits {
@@ -63,37 +62,16 @@ impl LimitFlags {
         })
     }
 
-    /// The files of a serving certificate and its key that are not the server's own.
+    /// Returns the files of an external serving certificate and its key, if given.
     pub fn serving_certificate(&self) -> Option<(PathBuf, PathBuf)> {
         self.tls_cert_file.clone().zip(self.tls_private_key_file.clone())
     }
 }
 
-/// A time as Go writes it: `1m30s`, `500ms`, `0`.
+/// Parses a duration as Go does: `1m30s`, `500ms`, `0`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is not a time: write it like 30s, 1m30s or 500ms");
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let mut rest = text;
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let end =
-            rest.find(|c: char| !c.is_ascii_digit()).filter(|end| (1..=9).contains(end)).ok_or_else(wrong)?;
-        let (number, after) = rest.split_at_checked(end).ok_or_else(wrong)?;
-        let number: u64 = number.parse().map_err(|_| wrong())?;
-        let unit_end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
-        let (unit, next) = after.split_at_checked(unit_end).ok_or_else(wrong)?;
-        total += match unit {
-            "ms" => Duration::from_millis(number),
-            "s" => Duration::from_secs(number),
-            "m" => Duration::from_secs(number * 60),
-            "h" => Duration::from_secs(number * 3600),
-            _ => return Err(wrong()),
-        };
-        rest = next;
-    }
-    if text.is_empty() { Err(wrong()) } else { Ok(total) }
+    parse_unsigned(text)
+        .ok_or_else(|| format!("{text:?} is not a duration: write it like 30s, 1m30s or 500ms"))
 }
 
 #[cfg(test)]

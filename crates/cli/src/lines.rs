@@ -1,14 +1,14 @@
-//! Input of one JSON object a line, held whole: nothing is answered before every line has been found good.
+//! Input with one JSON object per line. It is read completely, and nothing is answered unless every line is valid.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use portcullis_policy::json::{self, JsonError};
+use portcullis_apimachinery::json::{self, JsonError};
 
 use crate::failure::Failure;
 
-/// The longest line that is read, in bytes: more than the largest review that an API server sends.
+/// The maximum length of a line in bytes: more than the largest review that an API server sends.
 pub const MAX_LINE: usize = 8 << 20;
 
 /// The lines of one file or of standard input.
@@ -22,7 +22,8 @@ impl Lines {
     /// Reads a file, or standard input without one.
     ///
     /// # Errors
-    /// It cannot be read, or a line is not UTF-8, too long, or not one sound JSON value (see [`json::check`]).
+    /// The input cannot be read, or a line is not UTF-8, too long, or not exactly one valid JSON value (see
+    /// [`json::check`]).
     pub fn read(path: Option<&Path>) -> Result<Self, Failure> {
         let name = path.map_or_else(|| "standard input".to_owned(), |p| p.display().to_string());
         let unreadable = |error| Failure::input(format_args!("cannot read {name}: {error}"));
@@ -34,10 +35,10 @@ impl Lines {
         Self::of(name, bytes)
     }
 
-    /// Takes bytes as if they were the file `name`.
+    /// Uses bytes as if they were the content of file `name`.
     ///
     /// # Errors
-    /// As [`Lines::read`].
+    /// See [`Lines::read`].
     pub fn of(name: String, bytes: Vec<u8>) -> Result<Self, Failure> {
         for (number, line) in (1..).zip(bytes.split(|b| *b == b'\n')) {
             if line.len() > MAX_LINE {
@@ -56,18 +57,18 @@ impl Lines {
         Ok(Self { name, text })
     }
 
-    /// The lines that are not blank, with their numbers from 1.
+    /// Returns the lines that are not blank, with their numbers from 1.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.text.lines()).filter(|(_, line)| !line.trim_ascii().is_empty())
     }
 
-    /// A fault of one line; the reason begins with the field where there is one.
+    /// Creates an error of one line; the reason begins with the field if there is one.
     pub fn fault(&self, number: usize, reason: impl std::fmt::Display) -> Failure {
         Failure::input(format_args!("{}:{number}: {reason}", self.name))
     }
 }
 
-/// A fault of JSON on one line: the field, what is wrong, and the column.
+/// Formats a JSON error within one line: the field, the error, and the column.
 pub fn in_line(error: &JsonError) -> String {
     let field = if error.path.is_empty() { String::new() } else { format!("{}: ", error.path) };
     if let Some(rest) = error.reason.strip_prefix("EOF while") {

@@ -1,9 +1,9 @@
-//! How memory is asked for from the system.
+//! Memory settings.
 
-/// Gives large pages up, which the decision engine is built for: what holds many small things for a long time, as
-/// connections are, is better off without. Where that cannot be done, the process is larger.
+/// Disables huge pages, which only the decision engine benefits from: programs with many small long-lived allocations,
+/// such as connections, use less memory without them. If that fails, the process is larger.
 pub(crate) fn keep_small() {
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
-        tracing::debug!(%error, "large pages stay in use");
+        tracing::debug!(%error, "cannot disable huge pages");
     }
 }

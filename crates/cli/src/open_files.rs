@@ -1,9 +1,9 @@
-//! How many files and connections the process may have open.
+//! The limit of open files and connections.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit to the hard one: a shell allows 1,024 open files, and a server has one for each connection.
-/// Where that cannot be done, the server goes on with what it has.
+/// Raises the soft limit to the hard one: shells allow 1,024 open files, and a server needs one for each connection. If
+/// that fails, the server continues with the current limit.
 pub(crate) fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {

@@ -1,16 +1,15 @@
-//! Resource types as people write them for kubectl: `pods`, `pod`, `po`, `deployments.apps`.
+//! Resource types as written for kubectl: `pods`, `pod`, `po`, `deployments.apps`.
 //!
-//! Over files there is no server to ask which types exist, so the common ones are listed here. A type that is not
-//! listed is taken as written.
+//! Without a server to ask for its types, the common ones are listed here. An unlisted type is used as written.
 
 /// A resource type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceType {
-    /// The plural.
+    /// The plural name.
     pub resource: String,
     /// The API group; empty for the core group.
     pub group: String,
-    /// Whether its objects live in a namespace; nothing when that is not known.
+    /// Whether the type is namespaced; none if unknown.
     pub namespaced: Option<bool>,
 }
 
@@ -73,8 +72,8 @@ const KNOWN: &[Row] = &[
 ];
 
 impl ResourceType {
-    /// The type that a word means: `TYPE` or `TYPE.GROUP`, also `TYPE.VERSION.GROUP` with a version as in Kubernetes.
-    /// Known types may be written in any case, so that kinds (`Pod`) are understood too.
+    /// Parses a type: `TYPE` or `TYPE.GROUP`, also `TYPE.VERSION.GROUP` with a version as in Kubernetes. Known types
+    /// may be written in any case, so that kinds (`Pod`) are understood too.
     pub fn of(word: &str) -> Self {
         let (name, group) = match word.split_once('.') {
             None => (word, None),
@@ -102,13 +101,13 @@ impl ResourceType {
         }
     }
 
-    /// Whether this is the type of namespaces themselves.
+    /// Returns whether this is the type of namespaces.
     pub fn is_namespaces(&self) -> bool {
         self.resource == "namespaces" && self.group.is_empty()
     }
 }
 
-/// `v1`, `v2beta3`.
+/// Returns whether a word is a version, such as `v1` or `v2beta3`.
 fn is_version(word: &str) -> bool {
     let Some(rest) = word.strip_prefix('v') else { return false };
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

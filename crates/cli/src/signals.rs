@@ -1,9 +1,9 @@
-//! The signals that mean stop.
+//! Stop signals.
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Ends when the process is told to stop. Without handlers it never does: signals then end the process at once, and whoever
-/// waits for this can bear that.
+/// Completes when the process receives a stop signal. If handlers cannot be installed it never completes: signals then
+/// end the process at once, which callers must tolerate.
 pub(crate) async fn told() {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))

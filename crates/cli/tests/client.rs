@@ -1,7 +1,8 @@
 //! Connections, leases and watches of `portcullis_client`, against a running `portcullis serve`.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
-mod common;
+#[path = "../../client/tests/support/clock.rs"]
+mod clock;
 
 use std::fs;
 use std::future::pending;
@@ -10,12 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use common::Served;
-use common::clock::MovedClock;
+use clock::MovedClock;
 use portcullis_client::connect::{Credential, Parts};
 use portcullis_client::lease::{LeaseConfig, Led, lead};
 use portcullis_client::watched::{Event, Selection, Watched};
 use portcullis_client::{ConnectError, Connection, Resource};
+use portcullis_testkit::program;
+use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -34,7 +36,7 @@ async fn connect(data: &Path) -> Connection {
 async fn a_kubeconfig_leads_to_the_server_and_one_that_does_not_says_why() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    let mut served = Served::spawn(Served::command(&data));
+    let served = program!().serve(&data);
     let address = served.address();
     let connection = connect(&data).await;
     assert_eq!(connection.server(), format!("https://{address}"));
@@ -86,7 +88,7 @@ async fn a_kubeconfig_leads_to_the_server_and_one_that_does_not_says_why() {
 async fn a_server_that_nobody_vouches_for_is_not_told_who_we_are() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    let mut served = Served::spawn(Served::command(&data));
+    let served = program!().serve(&data);
     let server = format!("https://{}", served.address());
     let token = Credential::Token("sesame".into());
     let authority = fs::read(data.join("ca.crt")).unwrap();
@@ -114,8 +116,7 @@ async fn a_server_that_nobody_vouches_for_is_not_told_who_we_are() {
 async fn a_credential_that_was_renewed_comes_into_use_when_asked() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    let mut served = Served::spawn(Served::command(&data));
-    served.address();
+    let _served = program!().serve(&data);
     let text = fs::read_to_string(data.join("admin.kubeconfig")).unwrap();
     let file = scratch.write("kubeconfig", &text);
     let connection = Connection::from_kubeconfig(&file, None).await.unwrap();
@@ -210,8 +211,7 @@ impl Contender {
 async fn of_two_who_contend_one_works_and_the_other_follows() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    let mut served = Served::spawn(Served::command(&data));
-    served.address();
+    let _served = program!().serve(&data);
     let connection = connect(&data).await;
     let leases = Resource::new("coordination.k8s.io", "v1", "leases").within("kube-system");
     let holder = || async {
@@ -254,8 +254,7 @@ async fn of_two_who_contend_one_works_and_the_other_follows() {
 async fn who_cannot_renew_stops_working_before_another_may_begin() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    let mut served = Served::spawn(Served::command(&data));
-    served.address();
+    let served = program!().serve(&data);
     let clock = MovedClock::at(SystemTime::now());
     let working = Arc::new(AtomicUsize::new(0));
     let one = contend(&connect(&data).await, config("one"), &clock, &working);
@@ -314,7 +313,7 @@ async fn name_of_next(watched: &mut Watched<Map>) -> String {
 async fn a_watch_survives_a_restart_of_the_server_and_objects_that_cannot_be_read() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    let mut served = Served::spawn(Served::command(&data));
+    let served = program!().serve(&data);
     let port = served.address().port();
     let connection = connect(&data).await;
     let map = |name: &str, shape: &str| json!({"metadata": {"name": name, "labels": {"it": "is"}}, "data": {"shape": shape}});
@@ -336,8 +335,7 @@ async fn a_watch_survives_a_restart_of_the_server_and_objects_that_cannot_be_rea
 
     served.kill();
     assert!(matches!(watched.next().await, Event::Failed { .. }));
-    let mut served = Served::spawn(Served::command_at(&data, port));
-    served.address();
+    let served = Running::start(program!().serve_command_at(&data, port));
     create(map("e", "round")).await;
     // Whether it goes on where it was or lists again, it learns of what has come since.
     let mut heard = Vec::new();
@@ -360,8 +358,7 @@ async fn a_watch_survives_a_restart_of_the_server_and_objects_that_cannot_be_rea
     }
     let mut command = std::process::Command::new("chmod");
     command.arg("0700").arg(&other).status().unwrap();
-    let mut served = Served::spawn(Served::command_at(&other, port));
-    served.address();
+    let _served = Running::start(program!().serve_command_at(&other, port));
     create(map("young", "round")).await;
     while !heard.iter().any(|event: &String| event.ends_with("young")) {
         heard.push(name_of_next(&mut watched).await);

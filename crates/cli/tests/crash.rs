@@ -1,14 +1,14 @@
-//! `portcullis serve` is killed again and again, at any moment, while clients write. What it acknowledged must be there
-//! afterwards, as it was acknowledged; what it did not is there as a whole or not at all; revisions never go back.
+//! `portcullis serve` is killed at random moments while clients write. Every acknowledged write survives as
+//! acknowledged; any other write is there completely or not at all; revisions never go back.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::{Served, dice};
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::mutate::dice;
+use portcullis_testkit::program;
+use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use serde_json::{Value, json};
 
@@ -148,11 +148,11 @@ fn what_was_acknowledged_over_https_survives_kill_and_nothing_is_there_by_half()
         let dice = dice(round);
         // Some do not come as far as to serve.
         if dice.is_multiple_of(8) && round > 0 {
-            let early = Served::spawn(Served::command(&data));
+            let early = Running::spawn(program!().serve_command(&data));
             std::thread::sleep(Duration::from_micros(dice / 8 % 40_000));
             early.kill();
         }
-        let mut served = Served::spawn(Served::command(&data));
+        let served = program!().serve(&data);
         let address = served.address();
         let identity = Identity::admin(&data);
         let mut client = Client::new(address, &identity);

@@ -1,16 +1,17 @@
-//! `portcullis serve` on a disk that is full, and on a store that is damaged: it says so, loses nothing, and never goes
-//! on with less than it had.
+//! `portcullis serve` with a full disk and with a damaged store: it reports the problem, loses nothing, and never
+//! serves less than it had.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
-
-mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use common::{Served, dice};
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::mutate::dice;
+use portcullis_testkit::program;
+use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool::Finished;
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -41,10 +42,10 @@ fn a_full_disk_refuses_writes_says_why_and_lets_them_go_on_once_there_is_room() 
     let data = scratch.path().join("data");
     // Without the signal, a write beyond the limit fails as one to a full disk does.
     let mut command = Command::new("sh");
-    let serve = Served::command(&data);
+    let serve = program!().serve_command(&data);
     command.args(["-c", "trap '' XFSZ && ulimit -S -f \"$0\" && exec \"$@\"", ROOM]);
-    command.arg(serve.get_program()).args(serve.get_args()).env("RUST_LOG", "error").stderr(Stdio::piped());
-    let mut served = Served::spawn(command);
+    command.arg(serve.get_program()).args(serve.get_args());
+    let served = Running::start(command);
     let mut client = Client::new(served.address(), &Identity::admin(&data));
     let mut written = 0;
     let refusal = loop {
@@ -62,19 +63,20 @@ fn a_full_disk_refuses_writes_says_why_and_lets_them_go_on_once_there_is_room() 
         client.must(404, "GET", &format!("{MAPS}/m-{written:04}"), None);
         check(&mut client, written);
     }
-    let roomy = Command::new("prlimit").args(["--pid", &served.id(), "--fsize=unlimited"]).status();
+    let roomy =
+        Command::new("prlimit").args(["--pid", &served.id().to_string(), "--fsize=unlimited"]).status();
     assert!(roomy.unwrap().success());
     for _ in 0..30 {
         client.must(201, "POST", MAPS, Some(&map(written)));
         written += 1;
     }
     check(&mut client, written);
-    let (status, log) = served.stop();
-    assert_eq!(status.code(), Some(0), "{log}");
+    let Finished { code, stderr: log, .. } = served.stop();
+    assert_eq!(code, 0, "{log}");
     assert!(log.contains(data.join("objects.redb").to_str().unwrap()), "which file: {log}");
     assert!(log.contains("make room"), "what to do: {log}");
 
-    let mut served = Served::spawn(Served::command(&data));
+    let served = program!().serve(&data);
     check(&mut Client::new(served.address(), &Identity::admin(&data)), written);
 }
 
@@ -87,12 +89,12 @@ struct Kept {
 impl Kept {
     fn new(maps: usize) -> Self {
         let kept = Self { scratch: Scratch::new(), maps };
-        let mut served = Served::spawn(Served::command(&kept.data()));
+        let served = program!().serve(&kept.data());
         let mut client = Client::new(served.address(), &Identity::admin(&kept.data()));
         for number in 0..maps {
             client.must(201, "POST", MAPS, Some(&map(number)));
         }
-        assert_eq!(served.stop().0.code(), Some(0));
+        assert_eq!(served.stop().code, 0);
         kept
     }
 
@@ -104,30 +106,22 @@ impl Kept {
         self.data().join("objects.redb")
     }
 
-    /// What serving says where it cannot.
-    fn refusal(&self) -> Option<(Option<i32>, String)> {
-        let log = self.scratch.path().join("log");
-        let mut command = Served::command(&self.data());
-        command.stderr(fs::File::create(&log).unwrap()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
-            .unwrap();
-        if let Some(address) = line.trim().strip_prefix("Serving on https://") {
-            let mut client = Client::new(address.parse().unwrap(), &Identity::admin(&self.data()));
-            check(&mut client, self.maps);
-            child.kill().unwrap();
-            child.wait().unwrap();
-            return None;
+    /// The exit code and the log of a server that does not start. One that starts must have all maps.
+    fn refusal(&self) -> Option<(i32, String)> {
+        match Running::try_start(program!().serve_command(&self.data())) {
+            Ok(served) => {
+                check(&mut Client::new(served.address(), &Identity::admin(&self.data())), self.maps);
+                None
+            }
+            Err(finished) => Some((finished.code, finished.stderr)),
         }
-        Some((child.wait().unwrap().code(), fs::read_to_string(log).unwrap()))
     }
 
     /// Serving must end with exit code 3, name the file and say this.
     #[track_caller]
     fn is_refused(&self, what: &str) {
         let (code, log) = self.refusal().unwrap_or_else(|| panic!("it serves what {what}"));
-        assert_eq!(code, Some(3), "{log}");
+        assert_eq!(code, 3, "{log}");
         assert!(log.contains(self.store().to_str().unwrap()), "which file: {log}");
         assert!(log.contains(what), "{log}");
     }
@@ -159,12 +153,12 @@ fn an_older_copy_is_refused_until_that_is_meant() {
     let mut kept = Kept::new(5);
     let copied = kept.scratch.path().join("copy");
     copy(&kept.store(), &copied);
-    let mut served = Served::spawn(Served::command(&kept.data()));
+    let served = program!().serve(&kept.data());
     let mut client = Client::new(served.address(), &Identity::admin(&kept.data()));
     for number in 5..8 {
         client.must(201, "POST", MAPS, Some(&map(number)));
     }
-    assert_eq!(served.stop().0.code(), Some(0));
+    assert_eq!(served.stop().code, 0);
     copy(&copied, &kept.store());
     kept.is_refused("older copy");
     fs::remove_file(kept.data().join("objects.redb.lock")).unwrap();
@@ -192,7 +186,7 @@ fn a_damaged_store_is_refused_or_whole_and_never_another() {
         fs::write(kept.store(), &bytes).unwrap();
         if let Some((code, log)) = kept.refusal() {
             refused += 1;
-            assert_eq!(code, Some(3), "{log}");
+            assert_eq!(code, 3, "{log}");
             assert!(log.contains(kept.store().to_str().unwrap()), "{log}");
         }
     }
@@ -202,10 +196,10 @@ fn a_damaged_store_is_refused_or_whole_and_never_another() {
 #[test]
 fn a_second_process_on_the_same_directory_is_refused() {
     let kept = Kept::new(3);
-    let mut served = Served::spawn(Served::command(&kept.data()));
+    let served = program!().serve(&kept.data());
     let mut client = Client::new(served.address(), &Identity::admin(&kept.data()));
     let (code, log) = kept.refusal().unwrap();
-    assert_eq!(code, Some(3), "{log}");
+    assert_eq!(code, 3, "{log}");
     assert!(log.contains("in use"), "{log}");
     check(&mut client, 3);
 }
@@ -214,7 +208,7 @@ fn a_second_process_on_the_same_directory_is_refused() {
 fn a_backup_is_written_on_demand_while_clients_write_and_restores_to_one_moment() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    let mut served = Served::spawn(Served::command(&data));
+    let served = program!().serve(&data);
     let mut client = Client::new(served.address(), &Identity::admin(&data));
     let mut written = 0;
     let mut write = |count: usize| {
@@ -225,7 +219,7 @@ fn a_backup_is_written_on_demand_while_clients_write_and_restores_to_one_moment(
         written
     };
     let before = write(40);
-    assert!(Command::new("kill").args(["-USR1", &served.id()]).status().unwrap().success());
+    served.signal("USR1");
     let found = || -> Option<PathBuf> {
         let entries = fs::read_dir(data.join("backups")).ok()?;
         let mut paths = entries.map(|entry| entry.unwrap().path());
@@ -238,13 +232,13 @@ fn a_backup_is_written_on_demand_while_clients_write_and_restores_to_one_moment(
         }
         assert!(after < 5_000, "there is no backup");
     };
-    assert_eq!(served.stop().0.code(), Some(0));
+    assert_eq!(served.stop().code, 0);
 
     // As docs/backup.md says.
     fs::remove_file(data.join("objects.redb")).unwrap();
     fs::remove_file(data.join("objects.redb.lock")).unwrap();
     copy(&backup, &data.join("objects.redb"));
-    let mut served = Served::spawn(Served::command(&data));
+    let served = program!().serve(&data);
     let mut client = Client::new(served.address(), &Identity::admin(&data));
     let list = client.must(200, "GET", MAPS, None);
     let names =

@@ -1,13 +1,11 @@
-//! Ten thousand clients that connect and then say nothing: others are served, and each takes little.
+//! Ten thousand idle connections: other clients are served, and each connection takes little memory.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
-
-mod common;
 
 use std::fs;
 use std::process::Command;
 
-use common::Served;
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::program;
 use portcullis_testkit::scratch::Scratch;
 
 const CLIENTS: usize = 10_000;
@@ -23,7 +21,7 @@ fn open_files() -> usize {
     hard
 }
 
-fn resident_bytes(process: &str) -> usize {
+fn resident_bytes(process: u32) -> usize {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<usize>().unwrap() * 1024
@@ -35,12 +33,12 @@ fn ten_thousand_idle_connections_leave_room_for_others() {
     let count = CLIENTS.min(open_files() - 200);
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    let mut served = Served::spawn(Served::command(&data));
+    let served = program!().serve(&data);
     let address = served.address();
     let admin = Identity::admin(&data);
     let mut other = Client::new(address, &admin);
     assert_eq!(other.ask("GET", "/livez", None).unwrap().code, 200);
-    let before = resident_bytes(&served.id());
+    let before = resident_bytes(served.id());
     // Half of them show who they are and ask once; half say nothing at all.
     let mut clients = Vec::new();
     let mut silent = Vec::new();
@@ -53,7 +51,7 @@ fn ten_thousand_idle_connections_leave_room_for_others() {
             silent.push(std::net::TcpStream::connect(address).unwrap());
         }
     }
-    let each = resident_bytes(&served.id()).saturating_sub(before) / count;
+    let each = resident_bytes(served.id()).saturating_sub(before) / count;
     println!("{count} connections, {each} bytes each");
     assert!(each < 128 * 1024, "{each} bytes for a connection");
     // Somebody new, and somebody who was there.

@@ -4,17 +4,13 @@
 //! What the server makes up (names and unique ids of objects, revisions) is put in place of what was recorded.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
-mod common;
-
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use common::Served;
 use portcullis_testkit::https::{Answer, Client, Events, Identity};
-use portcullis_testkit::recorded;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool::{self, Finished};
+use portcullis_testkit::{program, recorded};
 use serde_json::{Value, json};
 
 const SESSION: &str = "data/kubelet-1.36-session";
@@ -136,22 +132,16 @@ fn selected_name(path: &str) -> Option<&str> {
 }
 
 fn apply(data: &Path, manifest: &str) {
-    let mut kubectl = Command::new("kubectl")
-        .args(["apply", "-f", "-", "--kubeconfig"])
-        .arg(data.join("admin.kubeconfig"))
-        .env("HOME", data)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap_or_else(|e| panic!("kubectl (Debian package kubernetes-client) does not run: {e}"));
-    kubectl.stdin.take().unwrap().write_all(manifest.as_bytes()).unwrap();
-    assert!(kubectl.wait().unwrap().success());
+    let mut kubectl = tool::command("kubectl");
+    kubectl.args(["apply", "-f", "-", "--kubeconfig"]).arg(data.join("admin.kubeconfig")).env("HOME", data);
+    Finished::with_input(&mut kubectl, manifest.as_bytes()).ok();
 }
 
 #[test]
 fn a_kubelet_is_answered_as_it_was_by_kubernetes() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    let mut served = Served::spawn(Served::command(&data));
+    let served = program!().serve(&data);
     let address = served.address();
     apply(&data, &recorded::text(&format!("{SESSION}/setup.yaml")));
     let admin = Identity::admin(&data);

@@ -1,4 +1,4 @@
-//! No token that is shown to `portcullis serve`, or made by it, is in its log or its metrics, however much it logs.
+//! No token that `portcullis serve` receives or issues is in its log, at any level, or in its metrics.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -8,14 +8,13 @@
     reason = "tests"
 )]
 
-mod common;
-
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use common::Served;
+use portcullis_testkit::program;
+use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool::{self, Finished};
 use serde_json::{Value, json};
 
 const STATIC: &str = "static-5c7d0f2b91";
@@ -30,7 +29,7 @@ struct Asker<'a> {
 
 impl Asker<'_> {
     fn ask(&self, token: Option<&str>, words: &[&str], path: &str, body: Option<&Value>) -> (u16, Value) {
-        let mut curl = Command::new("curl");
+        let mut curl = tool::command("curl");
         curl.args(["-sS", "--max-time", "20", "-w", "\n%{http_code}", "--cacert"])
             .arg(self.data.join("ca.crt"));
         match token {
@@ -56,13 +55,12 @@ impl Asker<'_> {
 fn no_token_is_in_the_log_or_the_metrics() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    let log = scratch.path().join("log");
     let users = scratch.path().join("users.csv");
     fs::write(&users, format!("{STATIC},jane,7\n")).unwrap();
-    let mut command = Served::command(&data);
-    command.env("RUST_LOG", "trace").arg("--token-auth-file").arg(&users).stderr(File::create(&log).unwrap());
-    let mut served = Served::spawn(command);
-    let asker = Asker { data: &data, url: format!("https://{}", served.address()) };
+    let mut command = program!().serve_command(&data);
+    command.env("RUST_LOG", "trace").arg("--token-auth-file").arg(&users);
+    let served = Running::start(command);
+    let asker = Asker { data: &data, url: served.url() };
 
     let secret = json!({"kind": "Secret", "apiVersion": "v1", "type": "bootstrap.kubernetes.io/token",
         "metadata": {"name": "bootstrap-token-abcdef"}, "stringData": {"token-id": "abcdef",
@@ -103,8 +101,8 @@ fn no_token_is_in_the_log_or_the_metrics() {
     }
     let (code, metrics) = asker.ask(None, &[], "/metrics", None);
     assert_eq!(code, 200);
-    assert!(served.stop().0.success());
-    let log = fs::read_to_string(&log).unwrap();
+    let Finished { code, stderr: log, .. } = served.stop();
+    assert_eq!(code, 0, "{log}");
     assert!(log.contains("unauthorized"), "that much is logged");
     let metrics = metrics.as_str().unwrap();
     assert!(metrics.contains("apiserver_request_total"));

@@ -10,10 +10,11 @@
 )]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use portcullis_testkit::pages::{self, Example};
+use portcullis_testkit::program;
 use portcullis_testkit::recorded::repository;
 
 fn pages() -> Vec<PathBuf> {
@@ -35,16 +36,10 @@ fn pages() -> Vec<PathBuf> {
 
 /// Runs a command as somebody in the repository's root would, and gives what it prints.
 fn printed_by(command: &str) -> Vec<String> {
-    let program = Path::new(env!("CARGO_BIN_EXE_portcullis"));
-    let path = std::env::join_paths(
-        std::iter::once(program.parent().unwrap().to_owned())
-            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
-    )
-    .unwrap();
     let output = Command::new("bash")
         .args(["-c", &format!("{{ {command}\n}} 2>&1")])
         .current_dir(repository())
-        .env("PATH", path)
+        .env("PATH", program!().search_path())
         .output()
         .unwrap();
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
@@ -91,7 +86,7 @@ fn every_page_that_a_page_links_to_is_there() {
 fn the_demonstration_shows_the_expected_answers_and_leaves_nothing_behind() {
     let scratch = portcullis_testkit::scratch::Scratch::new();
     let output = Command::new(repository().join("demo"))
-        .env("PORTCULLIS", env!("CARGO_BIN_EXE_portcullis"))
+        .env("PORTCULLIS", program!().path())
         .env("TMPDIR", scratch.path())
         .output()
         .unwrap();

@@ -8,19 +8,20 @@
     reason = "tests"
 )]
 
-mod common;
+#[path = "../../client/tests/support/clock.rs"]
+mod clock;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use common::Served;
-use common::clock::MovedClock;
+use clock::MovedClock;
 use portcullis_client::rbac::{self, LocalRbac};
-use portcullis_client::review::{self, Opinion, ReviewError, Reviews};
+use portcullis_client::review::{self, ReviewError, Reviews};
 use portcullis_client::{Connection, Resource};
-use portcullis_policy::{Attributes, ResourceRequest, User};
+use portcullis_policy::{Attributes, Decision, ResourceRequest, User};
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::{program, wait};
 use serde_json::{Value, json};
 
 const ROLES: Resource = Resource::new("rbac.authorization.k8s.io", "v1", "clusterroles");
@@ -68,8 +69,7 @@ async fn remove(connection: &Connection, resource: &Resource, name: &str) {
 async fn both_attribute_sets_are_asked_for_and_a_revoked_grant_lasts_its_time_k1_k23_ka_57() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    let mut served = Served::spawn(Served::command(&data));
-    served.address();
+    let served = program!().serve(&data);
     let connection = connect(&data).await;
     grant(&connection, "fine", "get", "nodes/pods").await;
     grant(&connection, "coarse", "get", "nodes/proxy").await;
@@ -77,30 +77,31 @@ async fn both_attribute_sets_are_asked_for_and_a_revoked_grant_lasts_its_time_k1
     let settings = review::Settings { clock: Arc::new(clock.clone()), ..review::Settings::default() };
     let reviews = Reviews::new(connection.clone(), settings).unwrap();
     let (fine, coarse) = (User::new("fine", ["a"]), User::new("coarse", ["a"]));
-    for (user, pods, proxy) in
-        [(&fine, Opinion::Allow, Opinion::NoOpinion), (&coarse, Opinion::NoOpinion, Opinion::Allow)]
-    {
+    for (user, pods, proxy) in [
+        (&fine, Decision::Allow(()), Decision::NoOpinion(())),
+        (&coarse, Decision::NoOpinion(()), Decision::Allow(())),
+    ] {
         assert_eq!(reviews.access(&ask(user, "get", "pods")).await, Ok(pods));
         assert_eq!(reviews.access(&ask(user, "get", "proxy")).await, Ok(proxy));
     }
-    assert_eq!(reviews.access(&ask(&fine, "create", "pods")).await, Ok(Opinion::NoOpinion));
+    assert_eq!(reviews.access(&ask(&fine, "create", "pods")).await, Ok(Decision::NoOpinion(())));
     let masters = User::new("root", ["system:masters"]);
-    assert_eq!(reviews.access(&ask(&masters, "", "proxy")).await, Ok(Opinion::Allow));
+    assert_eq!(reviews.access(&ask(&masters, "", "proxy")).await, Ok(Decision::Allow(())));
 
     remove(&connection, &BINDINGS, "fine").await;
     clock.advance(Duration::from_secs(300));
-    assert_eq!(reviews.access(&ask(&fine, "get", "pods")).await, Ok(Opinion::Allow));
+    assert_eq!(reviews.access(&ask(&fine, "get", "pods")).await, Ok(Decision::Allow(())));
     clock.advance(NANO);
-    assert_eq!(reviews.access(&ask(&fine, "get", "pods")).await, Ok(Opinion::NoOpinion));
+    assert_eq!(reviews.access(&ask(&fine, "get", "pods")).await, Ok(Decision::NoOpinion(())));
     bind(&connection, "fine", "fine").await;
     clock.advance(Duration::from_secs(30));
-    assert_eq!(reviews.access(&ask(&fine, "get", "pods")).await, Ok(Opinion::NoOpinion));
+    assert_eq!(reviews.access(&ask(&fine, "get", "pods")).await, Ok(Decision::NoOpinion(())));
     clock.advance(NANO);
-    assert_eq!(reviews.access(&ask(&fine, "get", "pods")).await, Ok(Opinion::Allow));
+    assert_eq!(reviews.access(&ask(&fine, "get", "pods")).await, Ok(Decision::Allow(())));
 
     // What is known stays known when the server is gone, and what is not is an error (KA-56, K19).
     served.kill();
-    assert_eq!(reviews.access(&ask(&fine, "get", "pods")).await, Ok(Opinion::Allow));
+    assert_eq!(reviews.access(&ask(&fine, "get", "pods")).await, Ok(Decision::Allow(())));
     let asked = ask(&fine, "get", "log");
     let moving = async {
         loop {
@@ -120,8 +121,7 @@ async fn both_attribute_sets_are_asked_for_and_a_revoked_grant_lasts_its_time_k1
 async fn a_token_of_the_server_is_its_service_account_and_another_is_an_error_ka_44() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    let mut served = Served::spawn(Served::command(&data));
-    served.address();
+    let _served = program!().serve(&data);
     let connection = connect(&data).await;
     let accounts = Resource::new("", "v1", "serviceaccounts").within("default");
     connection.create::<Value>(&accounts, &json!({"metadata": {"name": "reader"}})).await.unwrap();
@@ -147,23 +147,11 @@ async fn a_token_of_the_server_is_its_service_account_and_another_is_an_error_ka
     }
 }
 
-/// Waits until something is so, for a while.
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..2000 {
-        if is_so() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("it never came to be: {what}");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_rbac_of_the_server_is_decided_here_until_it_may_be_old() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    let mut served = Served::spawn(Served::command(&data));
-    served.address();
+    let served = program!().serve(&data);
     let connection = connect(&data).await;
     grant(&connection, "fine", "get", "nodes/pods").await;
     grant(&connection, "coarse", "*", "nodes/*").await;
@@ -180,7 +168,7 @@ async fn the_rbac_of_the_server_is_decided_here_until_it_may_be_old() {
     let (fine, aggregated) = (User::new("fine", ["a"]), User::new("aggregated", ["a"]));
     let allows =
         |user: &User, subresource: &str| local.authorize(&ask(user, "get", subresource)).unwrap().is_allow();
-    until("both kinds are known", || local.is_fresh()).await;
+    wait::until_async("both kinds are known", || local.is_fresh()).await;
     assert!(allows(&fine, "pods") && !allows(&fine, "proxy"));
 
     // As the server itself decides.
@@ -198,7 +186,7 @@ async fn the_rbac_of_the_server_is_decided_here_until_it_may_be_old() {
             for subresource in ["", "pods", "proxy", "metrics", "log"] {
                 let asked = ask(user, verb, subresource);
                 let here = local.authorize(&asked).unwrap().is_allow();
-                let there = reviews.access(&asked).await.unwrap() == Opinion::Allow;
+                let there = reviews.access(&asked).await.unwrap() == Decision::Allow(());
                 assert_eq!(here, there, "{asked:?}");
             }
         }
@@ -213,16 +201,19 @@ async fn the_rbac_of_the_server_is_decided_here_until_it_may_be_old() {
         "rules": [{"apiGroups": [""], "resources": ["nodes/pods"], "verbs": ["get"]}],
     });
     connection.create::<Value>(&ROLES, &part).await.unwrap();
-    until("the aggregated role grants it", || allows(&aggregated, "pods")).await;
+    wait::until_async("the aggregated role grants it", || allows(&aggregated, "pods")).await;
     remove(&connection, &BINDINGS, "fine").await;
-    until("the grant is gone", || !allows(&fine, "pods")).await;
+    wait::until_async("the grant is gone", || !allows(&fine, "pods")).await;
     bind(&connection, "fine", "fine").await;
-    until("the grant is back", || allows(&fine, "pods")).await;
+    wait::until_async("the grant is back", || allows(&fine, "pods")).await;
 
     // Lists come again, so that it does not grow old.
     for _ in 0..4 {
         clock.advance(Duration::from_secs(160));
-        until("it was listed again", || local.age().is_some_and(|age| age < Duration::from_secs(150))).await;
+        wait::until_async("it was listed again", || {
+            local.age().is_some_and(|age| age < Duration::from_secs(150))
+        })
+        .await;
         assert!(allows(&fine, "pods"));
     }
     served.kill();

@@ -1,4 +1,4 @@
-//! `portcullis serve` as its users meet it: the binary and curl.
+//! `portcullis serve` on the command line, with curl as the client.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -8,11 +8,12 @@
     reason = "tests"
 )]
 
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 
+use portcullis_testkit::program;
+use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool::{self, Finished};
 use serde_json::Value;
 
 const ROLE: &str = "
@@ -44,8 +45,7 @@ roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}}
 }
 
 struct Served {
-    process: Child,
-    url: String,
+    process: Running,
     data: PathBuf,
     _state: Scratch,
 }
@@ -56,33 +56,21 @@ impl Served {
         state.write("state/role.yaml", ROLE);
         state.write("state/binding.yaml", binding("jane"));
         let data = state.path().join("data");
-        let mut process = Command::new(env!("CARGO_BIN_EXE_portcullis"))
-            .args(["serve", "--secure-port", "0", "--data-dir"])
-            .arg(&data)
-            .arg("--state")
-            .arg(state.path().join("state"))
-            .args(flags)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let url = line.trim().strip_prefix("Serving on ").unwrap_or_else(|| panic!("{line:?}")).to_owned();
-        Self { process, url, data, _state: state }
+        let mut command = program!().serve_command(&data);
+        command.arg("--state").arg(state.path().join("state")).args(flags);
+        Self { process: Running::start(command), data, _state: state }
     }
 
     fn curl(&self, path: &str, body: Option<&str>) -> (u16, String) {
         let file = |name: &str| self.data.join(name);
-        let mut curl = Command::new("curl");
+        let mut curl = tool::command("curl");
         curl.args(["--silent", "--max-time", "20", "--write-out", "\n%{http_code}"]);
         curl.arg("--cacert").arg(file("ca.crt"));
         curl.arg("--cert").arg(file("admin.crt")).arg("--key").arg(file("admin.key"));
         if let Some(body) = body {
             curl.args(["--header", "Content-Type: application/json", "--data", body]);
         }
-        let output = curl.arg(format!("{}{path}", self.url)).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = Finished::of(curl.arg(format!("{}{path}", self.process.url()))).stdout;
         let (body, code) = text.rsplit_once('\n').unwrap_or_else(|| panic!("{text:?}"));
         (code.parse().unwrap(), body.to_owned())
     }
@@ -103,17 +91,8 @@ impl Served {
         self.review(&spec)["status"]["allowed"].as_bool().unwrap()
     }
 
-    fn stop(mut self) -> Option<i32> {
-        let id = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-        self.process.wait().unwrap().code()
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+    fn stop(self) -> i32 {
+        self.process.stop().code
     }
 }
 
@@ -132,7 +111,7 @@ fn reviews_are_answered_over_the_state() {
     assert!(served.may("jane"));
     assert!(!served.may("john"));
     assert_eq!(served.curl("/readyz", None), (200, "ok".to_owned()));
-    assert_eq!(served.stop(), Some(0));
+    assert_eq!(served.stop(), 0);
 }
 
 #[test]
@@ -160,7 +139,7 @@ metadata: {name: web, namespace: shop}
     // The other files say nothing of the namespace that their objects are in.
     assert_eq!(served.curl("/api/v1/namespaces/shop", None).0, 200);
     assert_eq!(served.curl("/api/v1/namespaces/kube-system", None).0, 200);
-    assert_eq!(served.stop(), Some(0));
+    assert_eq!(served.stop(), 0);
 }
 
 #[test]
@@ -182,17 +161,12 @@ fn mistakes_end_with_exit_2_and_what_cannot_be_had_with_3() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
     let serve = |flags: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_portcullis"))
-            .args(["serve", "--secure-port", "0", "--data-dir"])
-            .arg(&data)
-            .args(flags)
-            .output()
-            .unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        let finished = Finished::of(program!().serve_command(&data).args(flags));
+        (finished.code, finished.stderr)
     };
     let broken = scratch.write("broken.json", "{\"apiVersion\":\"v1\",\"kind\":\"Pod\"");
     let (code, error) = serve(&["--state", broken.to_str().unwrap()]);
-    assert_eq!(code, Some(2), "{error}");
+    assert_eq!(code, 2, "{error}");
     assert!(error.contains("broken.json"), "{error}");
     // What a client could not write is no beginning either, and leaves nothing behind.
     let invalid = scratch.write(
@@ -202,22 +176,22 @@ fn mistakes_end_with_exit_2_and_what_cannot_be_had_with_3() {
     );
     for _ in 0..2 {
         let (code, error) = serve(&["--state", invalid.to_str().unwrap()]);
-        assert_eq!(code, Some(2), "{error}");
+        assert_eq!(code, 2, "{error}");
         assert!(error.contains("invalid.yaml") && error.contains("spec.containers"), "{error}");
     }
     let twice = format!("{}---{}", ROLE, ROLE.split("---").next().unwrap());
     let twice = scratch.write("twice.yaml", twice);
     let (code, error) = serve(&["--state", twice.to_str().unwrap()]);
-    assert_eq!(code, Some(2), "{error}");
+    assert_eq!(code, 2, "{error}");
     assert!(error.contains("Role reader is given twice"), "{error}");
     let tokens = scratch.write("tokens.csv", "token,jane\n");
     let (code, error) = serve(&["--token-auth-file", tokens.to_str().unwrap()]);
-    assert_eq!(code, Some(2), "{error}");
+    assert_eq!(code, 2, "{error}");
     assert!(error.contains("tokens.csv") && error.contains("line 1"), "{error}");
-    assert_eq!(serve(&["--authorization-mode", "Nod"]).0, Some(2));
-    assert_eq!(serve(&["--runtime-config", "batch/v1=true"]).0, Some(2));
+    assert_eq!(serve(&["--authorization-mode", "Nod"]).0, 2);
+    assert_eq!(serve(&["--runtime-config", "batch/v1=true"]).0, 2);
     let (code, error) = serve(&["--bind-address", "192.0.2.1"]);
-    assert_eq!(code, Some(3), "{error}");
+    assert_eq!(code, 3, "{error}");
     assert!(error.contains("192.0.2.1"), "{error}");
 }
 
@@ -244,25 +218,19 @@ fn flags_about_certificates_that_cannot_be_used_end_with_2_and_say_why_cs_71() {
                 "--cluster-signing-kubelet-serving-key-file",
                 authority,
             ],
-            "signs for all signers",
+            "are mutually exclusive",
         ),
         (
             vec!["--cluster-signing-cert-file", authority, "--cluster-signing-key-file", authority],
             "no certificate in PEM form",
         ),
-        (vec!["--cluster-signing-duration", "0s"], "leaves no time"),
+        (vec!["--cluster-signing-duration", "0s"], "must be at least 10m"),
         (vec!["--controllers", "*,-attachdetach"], "there is no controller \"attachdetach\""),
         (vec!["--approver-config", authority], "is for --approver machine"),
         (vec!["--approver", "machine", "--approver-config", authority], "the document is empty"),
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_portcullis"))
-            .args(["serve", "--secure-port", "0", "--data-dir"])
-            .arg(&data)
-            .args(&flags)
-            .output()
-            .unwrap();
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{flags:?}: {error}");
+        let Finished { code, stderr: error, .. } = Finished::of(program!().serve_command(&data).args(&flags));
+        assert_eq!(code, 2, "{flags:?}: {error}");
         assert!(error.contains(said), "{flags:?}: {error}");
     }
 }

@@ -1,42 +1,43 @@
-//! One request, one answer: reading and writing objects as JSON, in types of the caller's own.
+//! Single API requests: reads and writes objects as JSON, in types of the caller.
 //!
-//! Nothing is sent twice: whoever calls knows whether that would do harm.
+//! Nothing is retried: only the caller knows whether a repetition is harmless.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::connect::{Connection, describe};
 
-/// How long an answer is waited for.
+/// The request timeout.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A request that did not get what it asked for.
+/// The request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The answer is not what was expected.
-    #[error("{path}: the answer cannot be read: {why}")]
+    /// The response is not what was expected.
+    #[error("{path}: the response cannot be decoded: {why}")]
     Answer {
         /// What was asked.
         path: String,
-        /// What is wrong with the answer. Never the answer itself, which may be a secret.
+        /// The error. Never the response itself, which may contain a secret.
         why: String,
     },
-    /// The server says no.
+    /// The server refused the request.
     #[error("{message} ({code})")]
     Refused {
         /// The status code.
         code: u16,
         /// The reason in one word, such as `AlreadyExists`; empty if none was given.
         reason: String,
-        /// The reason for people.
+        /// The message for people.
         message: String,
     },
-    /// Nobody answers.
+    /// The server cannot be reached.
     #[error("cannot reach {server}: {why}")]
     Unreachable {
         /// The server's URL.
@@ -47,7 +48,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// The status code, if the server gave one.
+    /// Returns the status code, if there was a response.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Refused { code, .. } => Some(*code),
@@ -55,7 +56,7 @@ impl CallError {
         }
     }
 
-    /// The object is not there.
+    /// Returns whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
@@ -65,27 +66,27 @@ impl CallError {
         matches!(self, Self::Refused { code: 409, reason, .. } if reason == "AlreadyExists")
     }
 
-    /// Somebody else has changed the object since it was read.
+    /// Returns whether the object has changed since it was read.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused { code: 409, reason, .. } if reason != "AlreadyExists")
     }
 }
 
-/// A kind of object by its place in the API, all namespaces or one.
+/// An API resource, in all namespaces or in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// The API group; empty for the core group.
     pub group: Cow<'static, str>,
     /// The version.
     pub version: Cow<'static, str>,
-    /// The name in paths, in the plural and in lower case.
+    /// The plural resource name in lower case.
     pub plural: Cow<'static, str>,
-    /// The namespace; nothing for all of them, or for what lies in none.
+    /// The namespace; none for all namespaces and for cluster-scoped resources.
     pub namespace: Option<String>,
 }
 
 impl Resource {
-    /// A kind of object, in all namespaces or in none.
+    /// Creates a resource, in all namespaces or cluster-scoped.
     pub const fn new(group: &'static str, version: &'static str, plural: &'static str) -> Self {
         Self {
             group: Cow::Borrowed(group),
@@ -95,14 +96,14 @@ impl Resource {
         }
     }
 
-    /// The same in one namespace.
+    /// Returns the resource in one namespace.
     #[must_use]
     pub fn within(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// The path of all of them. Names go into it as they are: no character of a name ends the segment it stands in.
+    /// Returns the path of the collection. Names need no escaping: none of their characters ends a path segment.
     pub fn path(&self) -> String {
         let root = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) };
         let within =
@@ -110,34 +111,29 @@ impl Resource {
         format!("{root}/{}{within}/{}", self.version, self.plural)
     }
 
-    /// The path of one of them.
+    /// Returns the path of one object.
     pub fn object(&self, name: &str) -> String {
         format!("{}/{}", self.path(), segment(name))
     }
 }
 
-/// A name as one segment of a path.
+/// What does not stand for itself in a segment of a path.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+
+/// Escapes a name as one path segment.
 fn segment(name: &str) -> String {
-    // A name that browsers and servers would resolve. Nothing has such a name: the answer is 404.
+    // Browsers and servers would resolve such a name. No object has one, so the response is 404.
     if matches!(name, "" | "." | "..") {
         return format!("%00{name}");
     }
-    let mut text = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':') {
-            text.push(char::from(byte));
-        } else {
-            text.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    text
+    utf8_percent_encode(name, ENCODED).to_string()
 }
 
 impl Connection {
-    /// Sends one request and reads the answer, whatever it is.
+    /// Sends one request and decodes the response.
     ///
     /// # Errors
-    /// Nobody answers in 30 seconds, a refusal, or an answer of another form.
+    /// No response within 30 seconds, a refusal, or a response that cannot be decoded.
     pub async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -149,10 +145,10 @@ impl Connection {
         serde_json::from_str(&text).map_err(|e| unreadable(without_content(&e)))
     }
 
-    /// Sends one request and gives the answer as text.
+    /// Sends one request and returns the response as text.
     ///
     /// # Errors
-    /// Nobody answers in 30 seconds, or a refusal.
+    /// No response within 30 seconds, or a refusal.
     pub async fn text(
         &self,
         method: Method,
@@ -188,7 +184,7 @@ impl Connection {
         self.call(Method::GET, &resource.object(name), None).await
     }
 
-    /// Creates an object, and gives what the server made of it.
+    /// Creates an object, and returns it as the server stored it.
     ///
     /// # Errors
     /// See [`CallError`].
@@ -200,8 +196,8 @@ impl Connection {
         self.call(Method::POST, &resource.path(), Some(json(object)?)).await
     }
 
-    /// Puts an object in the place of what is there; with a resourceVersion in it, only of that version.
-    /// `path` is that of the object, or of a part of it such as `/status`.
+    /// Replaces an object; with a resourceVersion, only that version. `path` is that of the object, or of a subresource
+    /// such as `/status`.
     ///
     /// # Errors
     /// See [`CallError`].
@@ -232,9 +228,9 @@ fn json(object: &impl Serialize) -> Result<(&'static str, Vec<u8>), CallError> {
     Ok(("application/json", serde_json::to_vec(object).map_err(unwritable)?))
 }
 
-/// Where JSON is wrong, without showing what stands there.
+/// Describes where JSON is invalid, without quoting it.
 pub(crate) fn without_content(error: &serde_json::Error) -> String {
-    let what = if error.is_data() { "it is not of the expected form" } else { "it is not JSON" };
+    let what = if error.is_data() { "it does not have the expected fields" } else { "it is not JSON" };
     format!("{what} at line {} column {}", error.line(), error.column())
 }
 

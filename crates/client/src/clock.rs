@@ -1,32 +1,32 @@
-//! Time as an argument: whoever waits or compares dates is given a clock, so that tests move it instead of waiting.
+//! The clock as a parameter: code that waits or compares dates takes a clock, which tests can control.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, Instant, SystemTime};
 
-/// What is awaited until a time has passed.
+/// The future of a delay.
 pub type Sleep<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// The time, and waiting.
+/// A clock and timer.
 pub trait Clock: Send + Sync {
-    /// The date, which may jump.
+    /// Returns the system time, which may jump.
     fn now(&self) -> SystemTime;
 
-    /// How long this clock has been running. It never goes back: for measuring how long something took.
+    /// Returns how long this clock has been running. It is monotonic, for measuring elapsed time.
     fn running(&self) -> Duration;
 
-    /// Ends when so much time has passed.
+    /// Waits for this duration.
     fn sleep(&self, time: Duration) -> Sleep<'_>;
 }
 
-/// The clock of the machine.
+/// The system clock.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     started: Instant,
 }
 
 impl SystemClock {
-    /// A clock that runs from now on.
+    /// Creates a clock that starts now.
     #[expect(clippy::new_without_default, reason = "it depends on when it is made")]
     pub fn new() -> Self {
         Self { started: Instant::now() }

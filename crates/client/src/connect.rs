@@ -1,9 +1,9 @@
-//! Connections to an API server: from kubeconfig files as kubectl finds them, from the files that a pod is given, or
+//! Connections to an API server: from kubeconfig files as with kubectl, from the files of a pod's service account, or
 //! from parts.
 //!
-//! A connection can be made again from where it came: that is how a certificate that has been renewed comes into use.
+//! A connection can be reloaded from its source, so that a renewed certificate comes into use.
 //!
-//! DIVERGES: proxies that environment variables name are not used, and a cluster with a `proxy-url` is refused.
+//! DIVERGES: proxies in environment variables are not used, and a cluster with a `proxy-url` is refused.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,10 +18,10 @@ use kube::Config;
 use kube::config::{AuthInfo, Kubeconfig};
 use portcullis_pki::pem;
 
-/// How long making a connection may take.
+/// The connect timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection that cannot be made from what is there.
+/// The connection cannot be configured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     /// A file cannot be read.
@@ -32,49 +32,49 @@ pub enum ConnectError {
         /// Why.
         why: String,
     },
-    /// A kubeconfig does not say how to connect.
+    /// A kubeconfig is invalid or incomplete.
     #[error("{origin}: {why}")]
     Kubeconfig {
         /// The file or files.
         origin: String,
-        /// What is wrong, and what to do.
+        /// What is wrong, and how to fix it.
         why: String,
     },
-    /// There is nothing to connect with.
+    /// No configuration was found.
     #[error("no API server to connect to: {looked}; name a kubeconfig with --kubeconfig or in KUBECONFIG")]
     Nowhere {
-        /// Where was looked.
+        /// The places that were searched.
         looked: String,
     },
-    /// Parts that do not fit together.
+    /// The parts are inconsistent.
     #[error("cannot connect to {server}: {why}")]
     Parts {
         /// The server's URL.
         server: String,
-        /// What is wrong.
+        /// A description of the error.
         why: String,
     },
 }
 
-/// What a connection is made of, when it comes from no file.
+/// The parts of a connection that is not configured by a file.
 #[derive(Clone)]
 pub struct Parts {
     /// The URL of the API server, such as `https://10.0.0.1:6443`.
     pub server: String,
-    /// The certificates that vouch for the server, in PEM form.
+    /// The CA certificates of the server, in PEM.
     pub certificate_authority: Vec<u8>,
-    /// Who we are.
+    /// Our credentials.
     pub credential: Credential,
 }
 
-/// Who we say that we are.
+/// The credentials of a client.
 #[derive(Clone)]
 pub enum Credential {
-    /// Nobody.
+    /// No credentials.
     Anonymous,
-    /// A certificate and its key, both in PEM form.
+    /// A client certificate and its key, both in PEM.
     Certificate {
-        /// The certificate, and what leads from it to the authority.
+        /// The certificate, with intermediate certificates.
         certificate: Vec<u8>,
         /// The key.
         key: Vec<u8>,
@@ -98,21 +98,21 @@ impl Credential {
     }
 }
 
-/// Where a connection comes from, and comes from again.
+/// The source of a connection, for reloading.
 #[derive(Clone)]
 enum Source {
     Kubeconfig {
         paths: Vec<PathBuf>,
         must_exist: bool,
         context: Option<String>,
-        /// Who we are, whatever the file says about that.
+        /// The credentials that replace those in the file.
         credential: Option<Credential>,
     },
     InCluster,
     Parts(Parts),
 }
 
-/// A connection to an API server. Clones are the same connection.
+/// A connection to an API server. Clones share the connection.
 #[derive(Clone)]
 pub struct Connection {
     shared: Arc<Shared>,
@@ -123,7 +123,7 @@ struct Shared {
     live: ArcSwap<Live>,
 }
 
-/// What is in use now.
+/// The current client.
 struct Live {
     client: kube::Client,
     generation: u64,
@@ -134,12 +134,12 @@ struct Live {
 }
 
 impl Connection {
-    /// Connects as kubectl would: by the named file; else by the files that the environment variable `KUBECONFIG`
-    /// lists, those that exist, the first word on a name being the last; else by `~/.kube/config`; else, inside a pod,
-    /// by the pod's own files. Nothing is sent yet.
+    /// Connects as kubectl would: by the given file; else by the existing files in the environment variable
+    /// `KUBECONFIG`, of which the first definition of a name wins; else by `~/.kube/config`; else, inside a pod, by its
+    /// service account files. Nothing is sent yet.
     ///
     /// # Errors
-    /// A file that is broken, or nothing to connect with.
+    /// A file is invalid, or no configuration was found.
     pub async fn infer(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Self, ConnectError> {
         if let Some(path) = kubeconfig {
             return Self::from_kubeconfig(path, context).await;
@@ -156,28 +156,28 @@ impl Connection {
         Self::in_cluster().await
     }
 
-    /// Connects by one kubeconfig file, and the named context of it or its current one.
+    /// Connects by a kubeconfig file, with the given or its current context.
     ///
     /// # Errors
-    /// A file that is not there or does not say how to connect.
+    /// The file does not exist or is incomplete.
     pub async fn from_kubeconfig(path: &Path, context: Option<&str>) -> Result<Self, ConnectError> {
         let (paths, context) = (vec![path.to_owned()], context.map(str::to_owned));
         Self::from_source(Source::Kubeconfig { paths, must_exist: true, context, credential: None }).await
     }
 
-    /// Connects to the server of a kubeconfig file, as somebody else than the file says.
+    /// Connects to the server of a kubeconfig file with other credentials.
     ///
     /// # Errors
-    /// A file that is not there or does not say where to connect, or a credential that cannot be read.
+    /// The file does not exist or has no server, or the credentials are invalid.
     pub async fn to_server_of(path: &Path, credential: Credential) -> Result<Self, ConnectError> {
         let (paths, credential) = (vec![path.to_owned()], Some(credential));
         Self::from_source(Source::Kubeconfig { paths, must_exist: true, context: None, credential }).await
     }
 
-    /// Connects by the files that a pod is given. The token is read again as it is renewed.
+    /// Connects by the service account files of a pod. A renewed token is reloaded.
     ///
     /// # Errors
-    /// Files that are not there.
+    /// The files do not exist.
     pub async fn in_cluster() -> Result<Self, ConnectError> {
         Self::from_source(Source::InCluster).await
     }
@@ -185,7 +185,7 @@ impl Connection {
     /// Connects by parts.
     ///
     /// # Errors
-    /// A URL, certificate or key that cannot be read, or a key that is not the certificate's.
+    /// The URL, certificate or key is invalid, or the key does not match the certificate.
     pub async fn from_parts(parts: Parts) -> Result<Self, ConnectError> {
         Self::from_source(Source::Parts(parts)).await
     }
@@ -199,11 +199,11 @@ impl Connection {
         Ok(Self { shared: Arc::new(Shared { source, live: ArcSwap::from_pointee(live) }) })
     }
 
-    /// Reads the files again and, when they say something else than before, begins new connections: old ones end as
-    /// soon as nobody waits for an answer on them. Says whether there was a change.
+    /// Reads the files again and, if they have changed, opens new connections; old ones end as soon as they are idle.
+    /// Returns whether there was a change.
     ///
     /// # Errors
-    /// Files that no longer say how to connect. The connection stays as it was.
+    /// The files are no longer valid. The connection does not change.
     #[expect(
         clippy::unused_async,
         reason = "a client can be made inside a runtime only: callers must be in one"
@@ -218,45 +218,45 @@ impl Connection {
         Ok(true)
     }
 
-    /// The URL of the API server.
+    /// Returns the URL of the API server.
     pub fn server(&self) -> String {
         self.shared.live.load().server.clone()
     }
 
-    /// The certificates that vouch for the server, in PEM form; empty if those of the system do.
+    /// Returns the CA certificates of the server, in PEM; empty if those of the system are used.
     pub fn certificate_authority(&self) -> String {
         self.shared.live.load().certificate_authority.clone()
     }
 
-    /// The namespace for those who name none.
+    /// Returns the default namespace.
     pub fn namespace(&self) -> String {
         self.shared.live.load().namespace.clone()
     }
 
-    /// The client in use now.
+    /// Returns the current client.
     pub(crate) fn client(&self) -> kube::Client {
         self.shared.live.load().client.clone()
     }
 
-    /// Changes with every new client.
+    /// Returns a number that changes with every new client.
     pub(crate) fn generation(&self) -> u64 {
         self.shared.live.load().generation
     }
 }
 
 impl std::fmt::Debug for Connection {
-    /// Where to, never as whom.
+    /// Shows the server, never the credentials.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection").field("server", &self.server()).finish_non_exhaustive()
     }
 }
 
-/// The files that kubectl reads when none is named, and how to say that there were none.
+/// Returns the files that kubectl reads by default, and a description of them for errors.
 fn usual_places(variable: Option<OsString>, home: Option<PathBuf>) -> (Vec<PathBuf>, String) {
     let listed: Vec<PathBuf> =
         variable.iter().flat_map(std::env::split_paths).filter(|path| !path.as_os_str().is_empty()).collect();
     if !listed.is_empty() {
-        let looked = format!("of the files in KUBECONFIG, {}, none exists", list(&listed));
+        let looked = format!("none of the files in KUBECONFIG exists: {}", list(&listed));
         return (listed, looked);
     }
     let usual: Vec<PathBuf> = home.map(|home| home.join(".kube").join("config")).into_iter().collect();
@@ -277,7 +277,7 @@ impl Source {
             return Err(self.refuse("there is no certificate in the certificate authority"));
         }
         config.connect_timeout = Some(CONNECT_TIMEOUT);
-        // Callers know which of their requests may be sent twice.
+        // Callers know which of their requests may be retried.
         config.default_retry = false;
         let fingerprint = fingerprint(&config);
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
@@ -349,13 +349,13 @@ impl Source {
         }
         kubeconfig.current_context = Some(name.to_owned());
         let mut config = Config::try_from(kubeconfig).map_err(|e| self.refuse(describe(&e)))?;
-        // Taken from the environment, without regard to what it excepts.
+        // It was taken from the environment, ignoring `NO_PROXY`.
         config.proxy_url = None;
         Ok(config)
     }
 
-    /// Reads certificate and key now, each file once: a pair in one file is never torn by a renewal, and whether
-    /// there is a change can be told.
+    /// Reads certificate and key now, each file once: so a renewal cannot cause a mismatch of a pair in one file, and
+    /// changes can be detected.
     fn load_identity(&self, user: &mut AuthInfo) -> Result<(), ConnectError> {
         let certificate_file =
             user.client_certificate.take().filter(|_| user.client_certificate_data.is_none());
@@ -390,14 +390,14 @@ impl Source {
     }
 }
 
-/// Reads kubeconfig files as one; those that do not exist are skipped, unless they must.
+/// Reads and merges kubeconfig files; missing ones are skipped unless they must exist.
 pub(crate) fn read(paths: &[PathBuf], must_exist: bool) -> Result<Kubeconfig, ConnectError> {
     let mut merged = Kubeconfig::default();
     for path in paths {
         if !must_exist && !path.exists() {
             continue;
         }
-        // Its own error would show the line that cannot be read, which may be a key.
+        // The library's own error would quote the invalid line, which may be a key.
         read_file(path)?;
         let refuse = |why: String| ConnectError::Kubeconfig { origin: path.display().to_string(), why };
         let next = Kubeconfig::read_from(path)
@@ -411,7 +411,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>, ConnectError> {
     fs::read(path).map_err(|e| ConnectError::File { path: path.to_owned(), why: e.to_string() })
 }
 
-/// Where a reader of YAML says that it stopped. What it says of that place may be a secret.
+/// Extracts the position from a YAML error. The rest of the error may quote a secret.
 fn place(said: &str) -> String {
     let number_after = |word: &str| -> Option<u64> {
         let (_, rest) = said.split_once(word)?;
@@ -424,7 +424,7 @@ fn place(said: &str) -> String {
     }
 }
 
-/// The certificates of a PEM text.
+/// Returns the certificates in a PEM text.
 fn certificates(text: &[u8]) -> Vec<Vec<u8>> {
     pem::blocks(text)
         .into_iter()
@@ -433,7 +433,7 @@ fn certificates(text: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// An error with all that caused it, each said once.
+/// Describes an error with its causes, without repetition.
 pub fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -447,13 +447,13 @@ pub fn describe(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// What tells two connections apart.
+/// Returns a hash that identifies a configuration.
 fn fingerprint(config: &Config) -> [u8; 32] {
     let mut all = format!("{}\n{:?}\n", config.cluster_url, config.tls_server_name).into_bytes();
     for certificate in config.root_cert.iter().flatten() {
         all.extend_from_slice(certificate);
     }
-    // The only form that shows the secrets in it.
+    // Only this form contains the secrets.
     all.extend(serde_json::to_vec(&config.auth_info).unwrap_or_default());
     portcullis_pki::sha256(&all)
 }

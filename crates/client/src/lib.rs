@@ -1,7 +1,7 @@
-//! Talks to an API server that is not ours: the only crate that names the Kubernetes client.
+//! The client of external API servers: the only crate that uses the Kubernetes client library.
 //!
-//! It asks and tells. What may be is decided by `portcullis_policy`, what is proved by `portcullis_pki`. No type of the
-//! Kubernetes client is part of what others see: they hold a [`Connection`], and objects as types of their own.
+//! It reads and writes. Decisions are made by `portcullis_policy`, and cryptography is in `portcullis_pki`. No type of
+//! the client library is part of the public interface, which has a [`Connection`] and types of its own.
 
 pub mod approver;
 pub mod call;

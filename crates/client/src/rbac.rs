@@ -1,16 +1,16 @@
-//! The RBAC of an API server, decided here: its ClusterRoles and ClusterRoleBindings are followed, so that a question
-//! about something that lies in no namespace needs no call.
+//! Local RBAC: watches the ClusterRoles and ClusterRoleBindings of an API server, so that cluster-scoped requests can
+//! be authorized without a call.
 //!
-//! It never decides by what may be old. Both kinds are listed anew at least twice within a limit, and what a list
-//! says counts from when it was asked for: a watch that has died without a word, a server that is gone, and one that
-//! answers but sends no news all end the same way. Then nothing is decided here, and whoever asks has to ask the API
-//! server ([`crate::review`]). Between two lists changes come by the watch, at once.
+//! It never decides from outdated data. Both kinds are listed again at least twice within a limit, and the age of a
+//! list counts from when it was requested, so a dead watch, an unreachable server, and a server that sends no events
+//! are all detected. Nothing is decided locally then, and callers must ask the API server ([`crate::review`]). Between
+//! lists, changes arrive by the watch at once.
 //!
-//! Roles and bindings are taken as they are: aggregated roles come with their rules, and `system:masters` is what its
-//! binding says.
+//! Roles and bindings are used as stored: aggregated roles contain their rules, and `system:masters` depends on its
+//! binding.
 //!
-//! A yes is what the API server's own RBAC says. Where that is not asked first or alone, an authorizer before it may
-//! deny what is allowed here; a "no opinion" says nothing of authorizers beside it.
+//! A request is allowed if the API server's own RBAC would allow it. If the API server has another authorizer before
+//! RBAC, that one may deny what is allowed here; "no opinion" says nothing about other authorizers.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,17 +32,18 @@ const CLUSTER_ROLES: Resource = Resource::new("rbac.authorization.k8s.io", "v1",
 const CLUSTER_ROLE_BINDINGS: Resource =
     Resource::new("rbac.authorization.k8s.io", "v1", "clusterrolebindings");
 
-/// Of a kind that was never listed.
+/// A kind that was never listed.
 const NEVER: u64 = u64::MAX;
-/// A list is asked for again when the last one is half as old as it may be, and looked after so often within the limit.
+/// A list is requested again when the last one has half of the maximum age; the age is checked this many times within
+/// the limit.
 const LOOKS: u32 = 10;
 
-/// How local decisions are made.
+/// The settings of local decisions.
 #[derive(Clone)]
 pub struct Settings {
-    /// How old what is decided by may be. As long as an answer of the API server may be kept (KA-68).
+    /// The maximum age of the data for decisions. As long as a response of the API server may be cached (KA-68).
     pub limit: Duration,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -52,8 +53,8 @@ impl Default for Settings {
     }
 }
 
-/// Decides by the RBAC of an API server, as long as that is known. Clones are the same one; when the last is gone,
-/// nothing is followed any more.
+/// Authorizes requests by the RBAC objects of an API server, as long as they are up to date. Clones share the state;
+/// when the last one is dropped, the watches end.
 #[derive(Clone)]
 pub struct LocalRbac {
     shared: Arc<Shared>,
@@ -70,11 +71,11 @@ struct Shared {
 #[derive(Default)]
 struct State {
     index: RbacIndex,
-    /// What is there and cannot be read. It grants nothing here, and may grant something there.
+    /// Objects that cannot be decoded. They grant nothing here, and may grant something on the API server.
     unreadable: HashSet<(Kind, String)>,
 }
 
-/// When the last complete list of a kind was asked for, by the clock that runs, in milliseconds.
+/// When the last complete list of a kind was requested, by the monotonic clock, in milliseconds.
 struct Followed(AtomicU64);
 
 impl std::fmt::Debug for LocalRbac {
@@ -84,7 +85,7 @@ impl std::fmt::Debug for LocalRbac {
 }
 
 impl LocalRbac {
-    /// Begins to follow the RBAC of the server of this connection. Must be called inside a runtime.
+    /// Starts watching the RBAC objects of the server of this connection. Must be called inside a runtime.
     pub fn follow(connection: &Connection, settings: Settings) -> Self {
         let shared = Arc::new(Shared {
             settings,
@@ -102,9 +103,9 @@ impl LocalRbac {
         Self { shared, _following: Arc::new(following) }
     }
 
-    /// Decides one request for something that lies in no namespace. Nothing when that cannot be decided here: not both
-    /// kinds were listed within the limit, the request is for something in a namespace, or nobody is known to allow it
-    /// and there are roles or bindings that cannot be read.
+    /// Authorizes one cluster-scoped request. Returns none if that cannot be decided locally: the two kinds were not
+    /// both listed within the limit, the request is for something in a namespace, or no known binding allows it while
+    /// some roles or bindings cannot be decoded.
     pub fn authorize(&self, attributes: &Attributes<'_>) -> Option<Decision> {
         if attributes.resource.is_some_and(|resource| !resource.namespace.is_empty()) || !self.is_fresh() {
             return None;
@@ -114,13 +115,13 @@ impl LocalRbac {
         (decision.is_allow() || state.unreadable.is_empty()).then_some(decision)
     }
 
-    /// How old what is decided by may be; nothing before both kinds were seen.
+    /// Returns the age of the data; none before both kinds were listed.
     pub fn age(&self) -> Option<Duration> {
         let age = |followed: &Followed| followed.age(self.shared.settings.clock.running());
         Some(age(&self.shared.cluster_roles)?.max(age(&self.shared.cluster_role_bindings)?))
     }
 
-    /// Whether requests are decided here now.
+    /// Returns whether requests are decided locally now.
     pub fn is_fresh(&self) -> bool {
         self.age().is_some_and(|age| age <= self.shared.settings.limit)
     }
@@ -133,7 +134,7 @@ impl Followed {
     }
 
     fn listed(&self, at: Duration) {
-        // Rounded down: older than it is, never younger.
+        // Rounded down, so that the data never seems newer than it is.
         self.0.store(u64::try_from(at.as_millis()).unwrap_or(0), Ordering::Release);
     }
 }
@@ -158,16 +159,16 @@ impl State {
     }
 }
 
-/// Follows one kind.
+/// Watches one kind.
 struct Follower {
     shared: Arc<Shared>,
     kind: Kind,
     watched: Watched<Value>,
-    /// The names of those that are there.
+    /// The names of the existing objects.
     names: HashSet<String>,
-    /// What the list that is under way has named, and since when it is.
+    /// The names in the current, incomplete list, and when it was requested.
     listing: Option<(Duration, HashSet<String>)>,
-    /// When it was last begun anew.
+    /// When the watch was last restarted.
     begun: Duration,
 }
 
@@ -187,7 +188,7 @@ impl Follower {
                     () = &mut look => break,
                 }
             }
-            // What hangs is given up as well.
+            // A watch that hangs is restarted as well.
             let now = settings.clock.running();
             if now.saturating_sub(self.begun) >= settings.limit / 2 {
                 self.begun = now;
@@ -199,7 +200,7 @@ impl Follower {
 
     fn take(&mut self, event: Event<Value>) {
         match event {
-            // A list is asked for after it was said to begin: it is not older than this.
+            // A list is requested after this event, so it is not older.
             Event::Restarted => {
                 self.listing = Some((self.shared.settings.clock.running(), HashSet::new()));
             }
@@ -208,7 +209,7 @@ impl Follower {
             Event::Unreadable { name, why, .. } => self.unreadable(&name, &why),
             Event::Synced => self.listed(),
             Event::Failed { why, retry_in } => {
-                tracing::warn!(kind = self.kind.as_str(), why, ?retry_in, "cannot follow; will try again");
+                tracing::warn!(kind = self.kind.as_str(), why, ?retry_in, "the watch failed; will retry");
             }
         }
     }
@@ -226,13 +227,13 @@ impl Follower {
         self.name(name);
     }
 
-    /// What cannot be read grants nothing, whatever it was before.
+    /// An object that cannot be decoded grants nothing, whatever it granted before.
     fn unreadable(&mut self, name: &str, why: &str) {
         tracing::warn!(
             kind = self.kind.as_str(),
             name,
             why,
-            "an object cannot be read and grants nothing here"
+            "an object cannot be decoded and grants nothing"
         );
         {
             let mut state = self.shared.write();
@@ -254,7 +255,7 @@ impl Follower {
         self.shared.write().forget(self.kind, name);
     }
 
-    /// The list is complete: what it does not name is no more.
+    /// The list is complete: objects that it does not contain are gone.
     fn listed(&mut self) {
         let Some((since, names)) = self.listing.take() else { return };
         let gone: Vec<String> = self.names.difference(&names).cloned().collect();

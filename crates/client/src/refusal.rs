@@ -1,23 +1,23 @@
-//! What a server says when it refuses: a Status of Kubernetes, as far as it can be understood.
+//! Parses error responses of a server: a Kubernetes Status, as far as it is valid.
 //!
-//! Nothing in it is trusted: it is for people, and for the question whether to ask again.
+//! Its contents are not trusted. They are used for messages and for deciding about retries.
 
 use http::StatusCode;
 use serde::Deserialize;
 
-/// A refusal.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why, for people: what the server says, or the name of the code.
+    /// The message for people: from the server, or the name of the status code.
     pub message: String,
     /// The reason in one word, such as `Timeout`; empty if none was given.
     pub reason: String,
-    /// Seconds after which to ask again, if the Status has them.
+    /// The number of seconds to wait before a retry, if the Status contains it.
     pub retry_after: Option<u64>,
 }
 
 impl Refusal {
-    /// Reads the body of an answer with this code. What is no Status says nothing.
+    /// Parses the body of a response with this status code. A body that is not a Status is ignored.
     pub fn read(code: StatusCode, body: &[u8]) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
@@ -40,7 +40,7 @@ impl Refusal {
     }
 }
 
-/// Whether another request may go well, by code and reason (KA-50, WH-31).
+/// Returns whether a retry may succeed, by status code and reason (KA-50, WH-31).
 pub fn is_passing(code: u16, reason: &str) -> bool {
     matches!(code, 429 | 500 | 504)
         || matches!(reason, "InternalError" | "Timeout" | "ServerTimeout" | "TooManyRequests")

@@ -1,8 +1,8 @@
-//! Watching a kind of object: first what is there, then what changes, for as long as somebody listens.
+//! Watches a resource: first the existing objects, then changes, until it is dropped.
 //!
-//! Broken connections, restarts of the server and histories that have been cut off (410) are survived; the listener
-//! learns what it must, which is when a list begins again. An object that cannot be read is told and skipped: one bad
-//! object never hides the others. Nothing is kept here: whoever listens keeps what it needs.
+//! Broken connections, server restarts and compacted histories (410) are handled; the consumer is only notified that a
+//! new list starts. An object that cannot be decoded is reported and skipped, so that one bad object never hides the
+//! others. Nothing is cached here.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -25,14 +25,14 @@ use crate::call::{Resource, without_content};
 use crate::connect::{Connection, describe};
 use crate::random::fraction;
 
-/// The first wait after a failure.
+/// The first delay after a failure.
 const FIRST_DELAY: Duration = Duration::from_millis(800);
-/// The longest one.
+/// The maximum delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
-/// So many refusals to go on from where a watch was, and it starts over with a list.
+/// After this many refusals to resume a watch, it starts over with a list.
 const REFUSALS: u32 = 3;
 
-/// Which objects of a kind.
+/// A selection of objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// A field selector, such as `metadata.name=x`.
@@ -41,45 +41,44 @@ pub struct Selection {
     pub labels: Option<String>,
 }
 
-/// What happens to the objects that are watched.
+/// A watch event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event<T> {
-    /// A list begins: what it does not name until [`Event::Synced`] is no more.
+    /// A list starts: objects that it does not contain until [`Event::Synced`] are gone.
     Restarted,
-    /// One object of the list.
+    /// An object in the list.
     Listed(T),
     /// The list is complete.
     Synced,
-    /// An object is new or has changed.
+    /// An object was created or changed.
     Applied(T),
-    /// An object is gone. This is what it was.
+    /// An object was deleted. This is its last state.
     Deleted(T),
-    /// An object is there, or has been, and cannot be read.
+    /// An existing or deleted object cannot be decoded.
     Unreadable {
-        /// Where it is; empty for those that lie in no namespace.
+        /// The namespace; empty for cluster-scoped objects.
         namespace: String,
         /// Its name.
         name: String,
-        /// Where its JSON is wrong.
+        /// The position of the error in the JSON.
         why: String,
     },
-    /// The server cannot be asked or refuses to answer. It is asked again after a while; until then what was told
-    /// before may be old.
+    /// The server cannot be reached or refuses the request. It is retried; until then the known state may be outdated.
     Failed {
         /// Why.
         why: String,
-        /// How long until it is asked again.
+        /// The time until the retry.
         retry_in: Duration,
     },
 }
 
-/// A kind of object that is being watched, each as a `T`.
+/// A watched resource, with each object as a `T`.
 pub struct Watched<T> {
     connection: Connection,
     resource: Resource,
     selection: Selection,
     stream: BoxStream<'static, watcher::Result<watcher::Event<Raw>>>,
-    /// Which client the stream uses.
+    /// The generation of the client of the stream.
     generation: u64,
     failures: u32,
     refusals: u32,
@@ -97,7 +96,7 @@ impl<T> std::fmt::Debug for Watched<T> {
 }
 
 impl<T: DeserializeOwned> Watched<T> {
-    /// Watches a kind of object. Nothing is sent before the first event is waited for.
+    /// Watches a resource. Nothing is sent before the first call of `next`.
     pub fn new(connection: &Connection, resource: Resource, selection: Selection) -> Self {
         Self {
             stream: stream(connection, &resource, &selection),
@@ -112,7 +111,7 @@ impl<T: DeserializeOwned> Watched<T> {
         }
     }
 
-    /// Waits for the next event. There is always a next one. A wait that is given up loses nothing.
+    /// Waits for the next event. There is always another one. It is cancel safe.
     pub async fn next(&mut self) -> Event<T> {
         loop {
             if let Some(delay) = &mut self.delay {
@@ -122,13 +121,13 @@ impl<T: DeserializeOwned> Watched<T> {
             match self.stream.next().await {
                 Some(Ok(event)) => return self.read(event),
                 Some(Err(error)) => return self.fail(&error),
-                // It never ends by itself; if it did, a new one would begin.
+                // The stream never ends; if it did, a new one would start.
                 None => self.start_over(),
             }
         }
     }
 
-    /// Begins anew with a list, by the connection as it is now. What was under way is given up.
+    /// Starts over with a list, over the current connection. Requests in progress are dropped.
     pub fn restart(&mut self) {
         self.delay = None;
         self.start_over();
@@ -151,21 +150,20 @@ impl<T: DeserializeOwned> Watched<T> {
         }
     }
 
-    /// Decides how to go on after a failure.
+    /// Decides how to continue after a failure.
     fn fail(&mut self, error: &watcher::Error) -> Event<T> {
         let retry_in = delay(self.failures, fraction());
         self.failures = self.failures.saturating_add(1);
         self.delay = Some(Box::pin(tokio::time::sleep(retry_in)));
         if let watcher::Error::WatchStartFailed(kube::Error::Api(status)) = error {
             self.refusals = self.refusals.saturating_add(1);
-            // The place in history that the watch would go on from is gone, or has never been: the store was
-            // replaced by an older one.
+            // The revision of the watch is compacted, or does not exist because the store was replaced by an older one.
             if status.code == 410 || self.refusals >= REFUSALS {
                 self.start_over();
             }
         }
         if self.connection.generation() != self.generation {
-            // The credential that the stream uses is no longer the one to use.
+            // The credentials of the stream are outdated.
             self.start_over();
         }
         Event::Failed { why: describe(error), retry_in }
@@ -178,8 +176,8 @@ impl<T: DeserializeOwned> Watched<T> {
     }
 }
 
-/// How long to wait after so many failures: twice as long each time, less by up to a half as chance will have it, so
-/// that those who lost the same server do not come back together.
+/// Returns the delay after this many failures: exponential backoff, reduced by up to a half at random, so that clients
+/// of a failed server do not all reconnect at once.
 fn delay(failures: u32, chance: f64) -> Duration {
     let full = FIRST_DELAY.saturating_mul(1 << failures.min(10)).min(LONGEST_DELAY);
     full.mul_f64(1.0 - chance / 2.0)
@@ -199,7 +197,7 @@ fn stream(
         group: resource.group.to_string(),
         version: resource.version.to_string(),
         api_version,
-        // Only paths are made of this.
+        // Only used for paths.
         kind: resource.plural.to_string(),
         plural: resource.plural.to_string(),
     };
@@ -215,7 +213,7 @@ fn stream(
     watcher(api, config).boxed()
 }
 
-/// An object as it came, with what the watch itself must know of it.
+/// An object as received, with the fields that the watch needs.
 #[derive(Clone, Debug)]
 struct Raw {
     meta: ObjectMeta,
@@ -236,7 +234,7 @@ impl Raw {
 }
 
 impl<'de> Deserialize<'de> for Raw {
-    /// Accepts whatever is JSON: whether an object is of the form that is expected is asked of it alone.
+    /// Accepts any JSON: each object is decoded on its own, so that one error does not affect others.
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let object = Value::deserialize(from)?;
         let text = |name: &str| object.pointer(name).and_then(Value::as_str).map(str::to_owned);

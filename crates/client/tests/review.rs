@@ -1,4 +1,4 @@
-//! Reviews against a server that answers as a test wants it.
+//! Reviews against a fake webhook.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -8,8 +8,7 @@
     reason = "tests"
 )]
 
-#[expect(unreachable_pub, reason = "other tests have it in a module of their own")]
-#[path = "../../cli/tests/common/clock.rs"]
+#[path = "support/clock.rs"]
 mod clock;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,8 +17,8 @@ use std::time::{Duration, SystemTime};
 
 use clock::MovedClock;
 use portcullis_client::Connection;
-use portcullis_client::review::{Opinion, ReviewError, Reviews, Settings};
-use portcullis_policy::{Attributes, ResourceRequest, User};
+use portcullis_client::review::{ReviewError, Reviews, Settings};
+use portcullis_policy::{Attributes, Decision, ResourceRequest, User};
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::webhook::{Asked, Reply, WebhookService};
 use proptest::prelude::*;
@@ -61,7 +60,7 @@ impl Rig {
         self.service.asked().len()
     }
 
-    async fn access(&self, user: &User, subresource: &str) -> Result<Opinion, ReviewError> {
+    async fn access(&self, user: &User, subresource: &str) -> Result<Decision<()>, ReviewError> {
         self.reviews.access(&attributes(user, subresource, "/")).await
     }
 
@@ -109,7 +108,7 @@ async fn a_question_is_the_caller_and_the_attributes_and_never_the_path_ka_52() 
     let mut user = jane();
     user.uid = "1".into();
     user.extra.insert("k".into(), vec!["v".into(), "w".into()]);
-    assert_eq!(rig.reviews.access(&attributes(&user, "pods", "/pods")).await, Ok(Opinion::Allow));
+    assert_eq!(rig.reviews.access(&attributes(&user, "pods", "/pods")).await, Ok(Decision::Allow(())));
     let asked = &rig.service.asked()[0];
     assert_eq!(asked.line, "POST /apis/authorization.k8s.io/v1/subjectaccessreviews HTTP/1.1");
     assert_eq!(
@@ -130,12 +129,12 @@ async fn a_question_is_the_caller_and_the_attributes_and_never_the_path_ka_52() 
 #[tokio::test]
 async fn a_status_is_an_opinion_and_both_at_once_is_an_error_ka_53() {
     for (given, opinion) in [
-        (json!({"allowed": true}), Ok(Opinion::Allow)),
-        (json!({"allowed": true, "evaluationError": "something"}), Ok(Opinion::Allow)),
-        (json!({"allowed": false, "denied": true}), Ok(Opinion::Deny)),
-        (json!({"allowed": false}), Ok(Opinion::NoOpinion)),
+        (json!({"allowed": true}), Ok(Decision::Allow(()))),
+        (json!({"allowed": true, "evaluationError": "something"}), Ok(Decision::Allow(()))),
+        (json!({"allowed": false, "denied": true}), Ok(Decision::Deny(()))),
+        (json!({"allowed": false}), Ok(Decision::NoOpinion(()))),
         (json!({"allowed": true, "denied": true}), Err(ReviewError::Contradiction)),
-        (json!({}), Ok(Opinion::NoOpinion)),
+        (json!({}), Ok(Decision::NoOpinion(()))),
     ] {
         let rig = Rig::start(status(given)).await;
         assert_eq!(rig.access(&jane(), "pods").await, opinion);
@@ -172,17 +171,17 @@ async fn a_grant_that_is_revoked_is_used_up_and_one_that_is_added_is_waited_for_
     let rig =
         Rig::start(move |asked, _| Reply::status(asked, &json!({"allowed": now.load(Ordering::Relaxed)})))
             .await;
-    assert_eq!(rig.access(&jane(), "pods").await, Ok(Opinion::Allow));
+    assert_eq!(rig.access(&jane(), "pods").await, Ok(Decision::Allow(())));
     allowed.store(false, Ordering::Relaxed);
     rig.clock.advance(300 * SECOND);
-    assert_eq!(rig.access(&jane(), "pods").await, Ok(Opinion::Allow));
+    assert_eq!(rig.access(&jane(), "pods").await, Ok(Decision::Allow(())));
     rig.clock.advance(NANO);
-    assert_eq!(rig.access(&jane(), "pods").await, Ok(Opinion::NoOpinion));
+    assert_eq!(rig.access(&jane(), "pods").await, Ok(Decision::NoOpinion(())));
     allowed.store(true, Ordering::Relaxed);
     rig.clock.advance(30 * SECOND);
-    assert_eq!(rig.access(&jane(), "pods").await, Ok(Opinion::NoOpinion));
+    assert_eq!(rig.access(&jane(), "pods").await, Ok(Decision::NoOpinion(())));
     rig.clock.advance(NANO);
-    assert_eq!(rig.access(&jane(), "pods").await, Ok(Opinion::Allow));
+    assert_eq!(rig.access(&jane(), "pods").await, Ok(Decision::Allow(())));
 }
 
 #[tokio::test]
@@ -193,7 +192,7 @@ async fn answers_of_no_time_are_not_kept_ka_61() {
     })
     .await;
     for calls in [1, 3] {
-        assert_eq!(rig.access(&jane(), "pods").await, Ok(Opinion::Allow));
+        assert_eq!(rig.access(&jane(), "pods").await, Ok(Decision::Allow(())));
         assert_eq!(rig.calls(), calls);
         rig.reviews.token(b"t").await.unwrap().unwrap();
         assert_eq!(rig.calls(), calls + 1);
@@ -215,7 +214,7 @@ async fn the_path_is_no_part_of_a_question_but_a_long_one_keeps_its_answer_out_k
         rig.reviews.access(&attributes(&user, "healthz", path)).await.unwrap();
         assert_eq!(rig.calls(), 3, "K22; and lookups are never skipped");
     }
-    // What is known of the user does not count.
+    // The user info does not count.
     let many = User::new("jane", vec!["g".repeat(100); 200]);
     for _ in 0..2 {
         rig.access(&many, "healthz").await.unwrap();
@@ -295,7 +294,7 @@ async fn what_passes_is_tried_five_times_and_what_does_not_once_ka_50() {
         _ => Reply::status(asked, &json!({"allowed": true})),
     })
     .await;
-    assert_eq!(rig.through_retries(rig.access(&jane(), "pods")).await, Ok(Opinion::Allow));
+    assert_eq!(rig.through_retries(rig.access(&jane(), "pods")).await, Ok(Decision::Allow(())));
     assert_eq!(rig.calls(), 3);
 }
 
@@ -310,12 +309,13 @@ async fn the_server_says_how_long_to_wait_and_is_not_believed_beyond_ten_seconds
         let began = rig.reviews.clone();
         let user = jane();
         let asking = tokio::spawn(async move { began.access(&attributes(&user, "pods", "/")).await });
-        assert!(rig.clock.advance_until(0, || rig.calls() == 1).await || rig.calls() == 1);
+        rig.clock.wait_for_sleep_until(waited).await;
+        assert_eq!(rig.calls(), 1);
         rig.clock.advance(waited - SECOND);
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert_eq!(rig.calls(), 1);
-        assert!(rig.clock.advance_until(3, || asking.is_finished()).await);
-        assert_eq!(asking.await.unwrap(), Ok(Opinion::Allow));
+        rig.clock.advance(SECOND);
+        assert_eq!(asking.await.unwrap(), Ok(Decision::Allow(())));
     }
 }
 
@@ -448,7 +448,7 @@ async fn many_questions_go_over_few_connections() {
         })
     });
     for answer in asking.collect::<Vec<_>>() {
-        assert_eq!(answer.await.unwrap(), Ok(Opinion::Allow));
+        assert_eq!(answer.await.unwrap(), Ok(Decision::Allow(())));
     }
     assert_eq!(rig.calls(), 300);
     assert!((1..=32).contains(&most.load(Ordering::SeqCst)), "{most:?}");
@@ -545,7 +545,7 @@ proptest! {
                         reviews.token(name.as_bytes()).await.unwrap().unwrap().name == name
                     } else {
                         let user = User::new(name, ["a"]);
-                        reviews.access(&attributes(&user, "pods", "/")).await == Ok(Opinion::Allow)
+                        reviews.access(&attributes(&user, "pods", "/")).await == Ok(Decision::Allow(()))
                     };
                     answered.lock().unwrap().push(is_right);
                 });

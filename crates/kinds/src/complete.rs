@@ -1,19 +1,19 @@
-//! Makes of the fields that are set the object that Go prints: zero values that are left out go, those that are always
-//! printed come (AP-136).
+//! Completes an object to the form that Go prints: removes zero values that Go omits, and adds those that it always
+//! prints (AP-136).
 
 use serde_json::Value;
 
 use crate::Map;
 use crate::schema::{Presence, REST, Shape, Type};
 
-/// Completes an object that holds only what is set. `null` is not set.
+/// Completes an object that contains only the fields that are set. `null` counts as not set.
 pub(crate) fn object(object: &mut Map, ty: &Type) {
     for field in ty.fields.iter().filter(|field| field.name != REST) {
         if let Some(value) = object.get_mut(field.name).filter(|value| !value.is_null()) {
             inner(value, field.shape);
             match field.presence {
                 Presence::WhenNotZero if is_zero(value, field.shape) => drop(object.remove(field.name)),
-                // What is stored does not tell an empty list from none.
+                // The stored form does not distinguish an empty list from none.
                 Presence::Always if is_list(field.shape) && is_zero(value, field.shape) => {
                     *value = Value::Null
                 }
@@ -33,7 +33,7 @@ pub(crate) fn object(object: &mut Map, ty: &Type) {
     }
 }
 
-/// Completes what lies in a value.
+/// Completes the objects in a value.
 fn inner(value: &mut Value, shape: Shape) {
     match (shape, value) {
         (Shape::Object(ty), Value::Object(members)) => object(members, ty),
@@ -51,7 +51,7 @@ fn inner(value: &mut Value, shape: Shape) {
     }
 }
 
-/// The value of what is not set, as it is printed.
+/// The value that is printed for a field that is not set.
 pub(crate) fn zero(shape: Shape) -> Value {
     match shape {
         Shape::Any | Shape::List(_) | Shape::Map(_) | Shape::MicroTime | Shape::Time => Value::Null,
@@ -67,7 +67,7 @@ pub(crate) fn zero(shape: Shape) -> Value {
     }
 }
 
-/// Whether a value is the zero value of its shape. An object never is; an empty map is.
+/// Returns whether a value is the zero value of its shape. An object never is; an empty map is.
 fn is_zero(value: &Value, shape: Shape) -> bool {
     match value {
         Value::Null => true,
@@ -79,7 +79,7 @@ fn is_zero(value: &Value, shape: Shape) -> bool {
     }
 }
 
-/// Whether a shape can be empty and yet set.
+/// Returns whether values of a shape can be empty and yet set.
 fn is_list(shape: Shape) -> bool {
     matches!(shape, Shape::List(_) | Shape::Map(_))
 }

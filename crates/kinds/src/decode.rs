@@ -1,18 +1,21 @@
-//! Turns JSON into the object that Go's structs would hold and print (AP-11 to AP-14): names that no field has are
-//! dropped and reported, equal keys merged as Go merges them, numbers, bytes, quantities and times checked and brought
-//! into their one form.
+//! Decodes JSON into the object that Go's structs would represent and print (AP-11 to AP-14): unknown fields are
+//! dropped and reported, duplicate keys are merged as in Go, and numbers, bytes, quantities and times are validated and
+//! normalized.
 //!
-//! Judges the shape of a document alone: whether its `kind` is the right one and its values make sense is for others.
+//! Only the schema of a document is checked, not whether its `kind` is the expected one or its values are valid.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
+use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError as BadBase64, Engine as _};
+use portcullis_apimachinery::json::MAX_DEPTH;
 use serde_json::Value;
 
-use portcullis_policy::rbac::quote::Quoted;
+use portcullis_apimachinery::quote::Quoted;
 
-pub use crate::json::{MAX_DEPTH, MAX_VALUES, SyntaxError};
+pub use crate::json::{MAX_VALUES, SyntaxError};
 
 use crate::Map;
 use crate::complete;
@@ -20,25 +23,34 @@ use crate::json::{self, Json};
 use crate::scalar;
 use crate::schema::{Field, Presence, Shape, Type};
 
-/// Problems after this one are not reported any more.
+/// The maximum number of problems that are reported.
 const MAX_PROBLEMS: usize = 100;
 
-/// What a document holds.
+/// Decodes a base64 field; empty if it is not set.
+///
+/// # Errors
+/// The field is not base64. This cannot happen for decoded objects.
+pub fn bytes(object: &Map, part: &str, field: &str) -> Result<Vec<u8>, BadBase64> {
+    let text = object.get(part).and_then(|part| part.get(field)).and_then(Value::as_str);
+    STANDARD.decode(text.unwrap_or_default())
+}
+
+/// A decoded document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decoded {
-    /// The object as Go would print it.
+    /// The object, as Go would print it.
     pub object: Map,
-    /// What `fieldValidation` is about (AP-14), each once, in the order of the document.
+    /// The problems that `fieldValidation` reports (AP-14), each once, in the order of the document.
     pub problems: Vec<Problem>,
 }
 
-/// Something in a document that is passed over unless the client asked for strictness (AP-14). Prints as Kubernetes
-/// puts it into warnings and causes: `unknown field "spec.foo"`.
+/// A problem that is ignored unless the client requested strict validation (AP-14). Prints in the format of Kubernetes'
+/// warnings and causes: `unknown field "spec.foo"`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Problem {
-    /// No field has this name.
+    /// An unknown field.
     Unknown(String),
-    /// A field or key was given before.
+    /// A duplicate field or key.
     Duplicate(String),
 }
 
@@ -51,31 +63,31 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why a document is not of its type (AP-11).
+/// An error of decoding a document into its type (AP-11).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The text is not one JSON value.
     #[error("the document is not valid JSON: {0}")]
     Syntax(#[from] SyntaxError),
-    /// The value nests too deep.
+    /// The value is nested too deeply.
     #[error("the document nests deeper than {MAX_DEPTH} levels")]
     TooDeep,
-    /// A value is of another JSON type than its field. The path is empty for the document itself.
+    /// A value has another JSON type than its field. The path is empty for the document itself.
     #[error("cannot unmarshal {found} into field {path:?} of type {wanted}")]
     Type {
-        /// Where.
+        /// The field path.
         path: String,
-        /// What was found.
+        /// The JSON type found.
         found: String,
-        /// What the field holds.
+        /// The expected type.
         wanted: &'static str,
     },
-    /// A text is no value of its field.
+    /// A string is not a valid value of its field.
     #[error("field {path:?}: {reason}")]
     Value {
-        /// Where.
+        /// The field path.
         path: String,
-        /// What is wrong with it.
+        /// A description of the error.
         reason: String,
     },
 }
@@ -83,7 +95,7 @@ pub enum DecodeError {
 /// Decodes JSON text.
 ///
 /// # Errors
-/// The text is not one JSON value, or a value is not of its field's type.
+/// The text is not one JSON value, or a value does not have its field's type.
 pub fn json(text: &[u8], ty: &'static Type) -> Result<Decoded, DecodeError> {
     document(json::parse(text)?, ty)
 }
@@ -99,7 +111,7 @@ pub fn value(value: Value, ty: &'static Type) -> Result<Decoded, DecodeError> {
     document(value.into(), ty)
 }
 
-/// Whether so many levels hold all of a value.
+/// Returns whether a value has at most this many levels.
 fn is_shallow(value: &Value, levels: usize) -> bool {
     let is_inner_shallow = |value| levels > 0 && is_shallow(value, levels.saturating_sub(1));
     match value {
@@ -120,17 +132,17 @@ fn document(document: Json<'_>, ty: &'static Type) -> Result<Decoded, DecodeErro
     Ok(Decoded { object, problems: reader.problems })
 }
 
-/// Reads values into what is set of them; `complete` does the rest.
+/// Decodes the fields that are set; `complete` adds the rest.
 #[derive(Default)]
 struct Reader {
-    /// Where the reader is: `spec.containers[0].name`.
+    /// The current field path: `spec.containers[0].name`.
     path: String,
     problems: Vec<Problem>,
     seen: HashSet<Problem>,
 }
 
 impl Reader {
-    /// Reads a value over the one that an equal key gave before. Nothing means that the value is not set.
+    /// Decodes a value over that of an earlier duplicate key. `None` means that the value is not set.
     fn read(
         &mut self,
         shape: Shape,
@@ -139,7 +151,7 @@ impl Reader {
         is_pointer: bool,
     ) -> Result<Option<Value>, DecodeError> {
         if json == Json::Null {
-            // Go leaves plain values and structs as they are.
+            // Go keeps plain values and structs unchanged.
             let is_kept =
                 matches!(shape, Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::Object(_) | Shape::Text);
             return Ok(old.filter(|_| is_kept && !is_pointer));
@@ -197,7 +209,7 @@ impl Reader {
         Ok(Value::Object(object))
     }
 
-    /// Of equal keys of a map the last counts.
+    /// The last of several equal map keys wins.
     fn map(
         &mut self,
         shape: Shape,
@@ -217,7 +229,7 @@ impl Reader {
         Ok(Value::Object(map))
     }
 
-    /// A list that is given twice is read over the first one, entry by entry, as Go does.
+    /// A duplicate list is decoded over the first one, entry by entry, as in Go.
     fn list(&mut self, shape: Shape, items: Vec<Json<'_>>, old: Option<Value>) -> Result<Value, DecodeError> {
         let mut old = match old {
             Some(Value::Array(old)) => old.into_iter(),
@@ -242,7 +254,7 @@ impl Reader {
         number.map(Value::from).map_err(|_| self.mismatch(&format!("number {digits}"), wanted))
     }
 
-    /// Go takes the bytes one by one as well.
+    /// Go also accepts a list of single bytes.
     fn bytes(&self, items: Vec<Json<'_>>) -> Result<Value, DecodeError> {
         let mut bytes = Vec::with_capacity(items.len());
         for item in items {
@@ -276,7 +288,7 @@ impl Reader {
         }
     }
 
-    /// Does something one member further down.
+    /// Runs a function with a member appended to the path.
     fn within<T>(&mut self, key: &str, act: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.path.len();
         if length > 0 {
@@ -289,7 +301,7 @@ impl Reader {
     }
 }
 
-/// Whether Go has a pointer, which `null` takes away.
+/// Returns whether the field is a pointer in Go, which `null` clears.
 fn is_pointer(field: &Field) -> bool {
     matches!(field.presence, Presence::OrNull | Presence::WhenSet)
 }
@@ -301,7 +313,7 @@ fn members_of(old: Option<Value>) -> Map {
     }
 }
 
-/// What a list entry or map value is that was given as `null` (AP-136). `complete` fills in objects.
+/// The value of a list entry or map value that was given as `null` (AP-136). `complete` fills in objects.
 fn unset(shape: Shape) -> Value {
     match shape {
         Shape::Object(_) => Value::Object(Map::new()),
@@ -309,7 +321,7 @@ fn unset(shape: Shape) -> Value {
     }
 }
 
-/// What a shape holds, in the words of error messages.
+/// The name of a shape in error messages.
 fn wanted(shape: Shape) -> &'static str {
     match shape {
         Shape::Any => "any",

@@ -1,5 +1,5 @@
 //! What is served, for clients that ask before they use it (AP-100 to AP-105). All of it follows from the table of
-//! kinds, and from the few resources that are served without being stored.
+//! kinds and from that of the reviews.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
-use crate::resource::{Resource, Subresource};
-use crate::resources;
+use crate::kinds::Kinds;
+use crate::resource::{CREATE_VERBS, Resource, Subresource};
 
-/// The media type of the aggregated documents, as clients ask for it.
+/// The media type of the aggregated documents in requests.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// What can be done with a kind that is stored (AP-101).
-const STORED_VERBS: &[&str] =
-    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-/// Namespaces cannot be deleted as a collection (AP-2).
-const NAMESPACE_VERBS: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
-/// What can be done with a resource that is not stored.
-const VIRTUAL_VERBS: &[&str] = &["create"];
-
-/// The groups in the order in which clients are to try them; others come after these, by name.
+/// The groups in the order in which clients should try them. Other groups follow, sorted by name.
 const ORDER: &[&str] = &[
     "",
     "events.k8s.io",
@@ -37,11 +29,8 @@ const ORDER: &[&str] = &[
     "resource.k8s.io",
 ];
 
-/// The hash of the version that Events are stored in, whichever group they are read through (AP-105).
-const EVENT_STORAGE: &str = "/v1/Event";
-
-/// A resource that takes requests and keeps nothing.
-struct Virtual {
+/// A review, which takes requests and keeps nothing.
+struct Review {
     group: &'static str,
     version: &'static str,
     kind: &'static str,
@@ -54,16 +43,15 @@ const fn review(
     version: &'static str,
     kind: &'static str,
     plural: &'static str,
-) -> Virtual {
-    Virtual { group, version, kind, plural, is_namespaced: false }
+) -> Review {
+    Review { group, version, kind, plural, is_namespaced: false }
 }
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
-/// The resources that are not stored.
-static VIRTUAL: &[Virtual] = &[
-    Virtual { group: "", version: "v1", kind: "Binding", plural: "bindings", is_namespaced: true },
+/// The reviews.
+static REVIEWS: &[Review] = &[
     review(AUTHENTICATION, "v1", "SelfSubjectReview", "selfsubjectreviews"),
     review(AUTHENTICATION, "v1", "TokenReview", "tokenreviews"),
     local_review("v1"),
@@ -76,18 +64,18 @@ static VIRTUAL: &[Virtual] = &[
     review(AUTHORIZATION, OLD, "SubjectAccessReview", "subjectaccessreviews"),
 ];
 
-const fn local_review(version: &'static str) -> Virtual {
+const fn local_review(version: &'static str) -> Review {
     let review = review(AUTHORIZATION, version, "LocalSubjectAccessReview", "localsubjectaccessreviews");
-    Virtual { is_namespaced: true, ..review }
+    Review { is_namespaced: true, ..review }
 }
 
-/// The version of reviews that is served on demand only.
+/// The version of reviews that is served only if enabled.
 const OLD: &str = "v1beta1";
 
-/// A group that has no resources of its own: evictions are posted below pods.
+/// A group without resources of its own: evictions are posted to a subresource of pods.
 const EMPTY: (&str, &str) = ("policy", "v1");
 
-/// The groups, versions and resources that are served.
+/// The served groups, versions and resources.
 #[derive(Clone, Debug)]
 pub struct Discovery {
     groups: Vec<Group>,
@@ -122,30 +110,20 @@ struct Entry {
 }
 
 impl Discovery {
-    /// What a server serves: the stored kinds, and the old version of reviews if it is switched on. `sha256` is the
-    /// hash function of that name.
-    pub fn new(with_old_reviews: bool, sha256: impl Fn(&[u8]) -> [u8; 32]) -> Self {
-        Self::of(resources::ALL.iter().copied(), with_old_reviews, sha256)
-    }
-
-    /// As [`Self::new`], of these stored kinds. One that is served in several versions comes several times, first as it
-    /// is stored.
-    pub fn of(
-        stored: impl IntoIterator<Item = &'static Resource>,
-        with_old_reviews: bool,
-        sha256: impl Fn(&[u8]) -> [u8; 32],
-    ) -> Self {
+    /// What a server serves: these kinds, and reviews, their old version too if it is switched on. `sha256` is the hash
+    /// function of that name.
+    pub fn of(kinds: &Kinds, with_old_reviews: bool, sha256: impl Fn(&[u8]) -> [u8; 32]) -> Self {
         let mut served: BTreeMap<(usize, &str), BTreeMap<&str, Vec<Entry>>> = BTreeMap::new();
         let mut entries = |group: &'static str, version: &'static str, entry: Option<Entry>| {
             let place = ORDER.iter().position(|name| *name == group).unwrap_or(ORDER.len());
             let versions = served.entry((place, group)).or_default();
             versions.entry(version).or_default().extend(entry);
         };
-        for resource in stored {
-            entries(resource.group, resource.version, Some(Entry::stored(resource, &sha256)));
+        for resource in kinds.rows() {
+            entries(resource.group, resource.version, Some(Entry::of(resource, &sha256)));
         }
-        for resource in VIRTUAL.iter().filter(|resource| with_old_reviews || resource.version != OLD) {
-            entries(resource.group, resource.version, Some(Entry::not_stored(resource)));
+        for resource in REVIEWS.iter().filter(|resource| with_old_reviews || resource.version != OLD) {
+            entries(resource.group, resource.version, Some(Entry::review(resource)));
         }
         entries(EMPTY.0, EMPTY.1, None);
         let groups = served.into_iter().map(|((_, name), versions)| Group {
@@ -162,18 +140,12 @@ impl Discovery {
         Self { groups: groups.collect() }
     }
 
-    /// Whether there is such a group; empty for the core group.
+    /// Returns whether the group is served; empty for the core group.
     pub fn has_group(&self, group: &str) -> bool {
         self.groups.iter().any(|known| known.name == group)
     }
 
-    /// Whether there is such a version of a group.
-    pub fn has_version(&self, group: &str, version: &str) -> bool {
-        let of_group = self.groups.iter().filter(|known| known.name == group);
-        of_group.flat_map(|known| &known.versions).any(|known| known.name == version)
-    }
-
-    /// Every document with its path: `/api`, `/apis`, and one for each group and version (AP-100).
+    /// All documents with their paths: `/api`, `/apis`, and one for each group and version (AP-100).
     pub fn documents(&self) -> Vec<(String, Value)> {
         let api = json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []});
         let groups: Vec<Value> = self.named().map(Group::describe).collect();
@@ -192,7 +164,7 @@ impl Discovery {
         documents
     }
 
-    /// The aggregated forms of `/api` and `/apis`: everything below them in one document each (AP-100).
+    /// The aggregated documents of `/api` and `/apis`, each with everything below (AP-100).
     pub fn aggregated(&self) -> [(&'static str, Value); 2] {
         let list = |items: Vec<Value>| {
             json!({
@@ -215,7 +187,7 @@ impl Discovery {
     }
 }
 
-/// Clients are to try finished versions first, then betas, then alphas.
+/// Clients should try stable versions first, then betas, then alphas.
 fn maturity(version: &str) -> u8 {
     match version {
         alpha if alpha.contains("alpha") => 2,
@@ -262,7 +234,7 @@ impl Version {
         }
     }
 
-    /// The document of a version: resources and what is below them, by name.
+    /// The document of a version: resources and subresources, by name.
     fn list(&self) -> Value {
         let mut resources: Vec<(String, Value)> = Vec::new();
         for entry in &self.entries {
@@ -289,34 +261,31 @@ impl Version {
 }
 
 impl Entry {
-    fn stored(resource: &'static Resource, sha256: impl Fn(&[u8]) -> [u8; 32]) -> Self {
-        let storage = match (resource.kind, resource.group) {
-            ("Event", _) => EVENT_STORAGE.to_owned(),
-            (kind, group) => {
-                let stored = resources::find(group, resource.plural).unwrap_or(resource);
-                format!("{group}/{}/{kind}", stored.version)
-            }
+    fn of(resource: &'static Resource, sha256: impl Fn(&[u8]) -> [u8; 32]) -> Self {
+        // AP-105: of the version that is stored, whichever is read.
+        let storage = || {
+            let stored = resource.storage();
+            let hash = sha256(format!("{}/{}/{}", stored.group, stored.version, stored.kind).as_bytes());
+            hash.first_chunk::<8>().map(|start| BASE64.encode(start))
         };
-        let hash = sha256(storage.as_bytes());
-        let is_namespace = resource.group.is_empty() && resource.plural == "namespaces";
         Self {
             name: resource.plural,
             kind: resource.kind,
             is_namespaced: resource.is_namespaced,
-            verbs: if is_namespace { NAMESPACE_VERBS } else { STORED_VERBS },
+            verbs: resource.verbs,
             short_names: resource.short_names,
             categories: resource.categories,
-            storage_hash: hash.first_chunk::<8>().map(|start| BASE64.encode(start)),
+            storage_hash: resource.action.is_none().then(storage).flatten(),
             subresources: resource.subresources,
         }
     }
 
-    fn not_stored(resource: &Virtual) -> Self {
+    fn review(resource: &Review) -> Self {
         Self {
             name: resource.plural,
             kind: resource.kind,
             is_namespaced: resource.is_namespaced,
-            verbs: VIRTUAL_VERBS,
+            verbs: CREATE_VERBS,
             short_names: &[],
             categories: &[],
             storage_hash: None,
@@ -324,7 +293,7 @@ impl Entry {
         }
     }
 
-    /// The kind in small letters (AP-102).
+    /// The kind in lower case (AP-102).
     fn singular(&self) -> String {
         self.kind.to_ascii_lowercase()
     }

@@ -1,18 +1,17 @@
-//! Reads JSON text as Kubernetes does: equal keys are kept apart for the reader of types to judge, numbers keep their
-//! digits, an unpaired surrogate and bytes that are no UTF-8 become U+FFFD (AP-12, AP-13).
+//! Parses JSON like Kubernetes: duplicate keys are kept for the decoder to handle, numbers keep their digits, and
+//! unpaired surrogates and invalid UTF-8 become U+FFFD (AP-12, AP-13).
 //!
 //! Knows nothing of types.
 //!
-//! DIVERGES: deeper than [`MAX_DEPTH`] is refused, Kubernetes reads ten thousand levels; so are more than
-//! [`MAX_VALUES`] values.
+//! DIVERGES: documents with more than [`MAX_DEPTH`] levels or [`MAX_VALUES`] values are refused. Kubernetes accepts ten
+//! thousand levels.
 
 use std::borrow::Cow;
 
+use portcullis_apimachinery::json::MAX_DEPTH;
 use serde_json::{Number, Value};
 
-pub use portcullis_policy::json::MAX_DEPTH;
-
-/// How many values a document may hold. What is short on the wire can be large in memory: so many empty objects take a
+/// The maximum number of values in a document. A small document can be large in memory: this many empty objects take a
 /// few hundred megabytes at most, and the largest objects that can be stored have far fewer values.
 pub const MAX_VALUES: usize = 250_000;
 
@@ -21,26 +20,26 @@ pub const MAX_VALUES: usize = 250_000;
 pub(crate) enum Json<'a> {
     Null,
     Bool(bool),
-    /// A number as it was written.
+    /// A number, as written.
     Number(Cow<'a, str>),
     Text(Cow<'a, str>),
     List(Vec<Json<'a>>),
-    /// The members in order, equal keys included.
+    /// The members in order, including duplicate keys.
     Object(Vec<(Cow<'a, str>, Json<'a>)>),
 }
 
-/// Why a text is not one JSON value, and after how many bytes.
+/// A JSON syntax error, with its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} at byte {offset}")]
 pub struct SyntaxError {
-    /// How many bytes lie before the fault.
+    /// The byte offset of the error.
     pub offset: usize,
-    /// What is wrong.
+    /// A description of the error.
     pub reason: &'static str,
 }
 
 impl Json<'_> {
-    /// What it is, in the words of error messages.
+    /// The type of the value in error messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -52,7 +51,7 @@ impl Json<'_> {
         }
     }
 
-    /// The value without regard to types, of equal keys the last; nothing for a number beyond all that are handled.
+    /// Converts to an untyped value, with the last of duplicate keys; `None` for a number out of range.
     pub(crate) fn into_value(self) -> Option<Value> {
         Some(match self {
             Self::Null => Value::Null,
@@ -97,8 +96,7 @@ fn number(digits: &str) -> Option<Number> {
 /// Reads one JSON value.
 ///
 /// # Errors
-/// The text is not exactly one JSON value, or it nests deeper than [`MAX_DEPTH`] or holds more than
-/// [`MAX_VALUES`] values.
+/// The text is not exactly one JSON value, is nested deeper than [`MAX_DEPTH`], or has more than [`MAX_VALUES`] values.
 pub(crate) fn parse(text: &[u8]) -> Result<Json<'_>, SyntaxError> {
     let mut reader = Reader { text, at: 0, values: 0 };
     let value = reader.value(0)?;
@@ -119,14 +117,14 @@ impl<'a> Reader<'a> {
         SyntaxError { offset: self.at.min(self.text.len()), reason }
     }
 
-    /// The next byte, taken.
+    /// Consumes the next byte.
     fn next(&mut self) -> Option<u8> {
         let byte = self.text.get(self.at).copied()?;
         self.at = self.at.saturating_add(1);
         Some(byte)
     }
 
-    /// The next byte that is no white space, left where it is.
+    /// Returns the next byte after white space, without consuming it.
     fn peek(&mut self) -> Option<u8> {
         loop {
             match self.text.get(self.at).copied()? {
@@ -136,7 +134,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes the next byte if it is this one, after white space.
+    /// Consumes this byte if it is next after white space.
     fn take(&mut self, byte: u8) -> bool {
         let taken = self.peek() == Some(byte);
         if taken {
@@ -236,7 +234,7 @@ impl<'a> Reader<'a> {
         Ok(Json::Number(String::from_utf8_lossy(digits)))
     }
 
-    /// Passes over at most so many such bytes; how many there were.
+    /// Skips at most this many such bytes, and returns how many there were.
     fn skip(&mut self, such: fn(u8) -> bool, most: usize) -> usize {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let count = rest.iter().take(most).take_while(|byte| such(**byte)).count();
@@ -273,7 +271,7 @@ impl<'a> Reader<'a> {
         Ok(Cow::Owned(text))
     }
 
-    /// The bytes of a string between two places, each byte that is no part of a character replaced.
+    /// Decodes the bytes between two positions as UTF-8, and replaces each invalid byte.
     fn lossy(&self, from: usize, to: usize) -> Cow<'a, str> {
         let bytes = self.text.get(from..to).unwrap_or_default();
         match std::str::from_utf8(bytes) {
@@ -289,7 +287,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The character of an escape whose backslash was taken.
+    /// Parses an escape after its backslash.
     fn escape(&mut self) -> Result<char, SyntaxError> {
         Ok(match self.next() {
             Some(byte @ (b'"' | b'\\' | b'/')) => char::from(byte),
@@ -312,7 +310,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The character of a surrogate and the one after it; nothing is taken when they are no pair.
+    /// Combines a surrogate with the next one. Consumes nothing if they are not a pair.
     fn low_surrogate(&mut self, first: u32) -> Option<char> {
         let before = self.at;
         let second = match (self.next(), self.next()) {

@@ -1,12 +1,12 @@
-//! Reads Kubernetes' protobuf form by the tables of fields, into the same objects that JSON gives.
+//! Decodes Kubernetes' protobuf format by the schemas, into the same objects as JSON.
 //!
-//! What no table names is passed over, as a receiver of protobuf does; of a single value that comes twice the last
-//! counts, messages that come in pieces are put together. Messages nest as deep as the tables say, whatever the bytes
-//! say.
+//! Unknown fields are skipped, as usual in protobuf. The last of several values of a singular field wins, and repeated
+//! messages are merged. The nesting depth is limited by the schemas, not by the input.
 //!
 //! DIVERGES: text that is not UTF-8, groups, times outside the years 1 to 9999 and documents of more than
-//! [`MAX_VALUES`] values are refused; Kubernetes takes them.
+//! [`MAX_VALUES`] values are refused; Kubernetes accepts them.
 
+use portcullis_apimachinery::time::Instant;
 use serde_json::Value;
 
 use crate::Map;
@@ -14,60 +14,59 @@ use crate::complete;
 use crate::json::{self, MAX_VALUES};
 use crate::scalar;
 use crate::schema::{Shape, Type};
-use crate::time::Instant;
 
-/// What every document begins with.
+/// The prefix of every document.
 pub const MAGIC: &[u8] = b"k8s\0";
 
 /// The first and the last second of the years 1 to 9999.
 const YEARS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 
-/// Why bytes are no document of their kind.
+/// An error of decoding protobuf.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtobufError {
-    /// The first four bytes are others.
+    /// The magic prefix is missing.
     #[error("the body does not begin with the four bytes of a Kubernetes protobuf document")]
     Magic,
-    /// A message breaks off, or a number does not end.
+    /// A message or a number is truncated.
     #[error("the protobuf message breaks off")]
     Truncated,
-    /// There is no such type of field, or no field has such a number.
+    /// An invalid wire type or field number.
     #[error("the protobuf message has a field of no known type")]
     Wire,
     /// There are more than [`MAX_VALUES`] values.
     #[error("the protobuf message holds more than {MAX_VALUES} values")]
     TooMany,
-    /// A field is of another type than its number says.
+    /// A field has the wrong wire type.
     #[error("the protobuf field {0} has another type than its number says")]
     Type(&'static str),
-    /// A text is not UTF-8.
+    /// A string is not UTF-8.
     #[error("the protobuf field {0} is not valid UTF-8")]
     Utf8(&'static str),
-    /// A value is none of its field.
+    /// A value is invalid for its field.
     #[error("the protobuf field {field}: {reason}")]
     Value {
         /// The name of the field.
         field: &'static str,
-        /// What is wrong.
+        /// A description of the error.
         reason: String,
     },
 }
 
-/// The outer part of a document.
+/// The envelope of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Envelope<'a> {
-    /// The group and version that it says of itself; empty when it says none.
+    /// The group and version of the document; empty if not set.
     pub api_version: &'a str,
-    /// The kind that it says of itself; empty when it says none.
+    /// The kind of the document; empty if not set.
     pub kind: &'a str,
     /// The message, see [`message`].
     pub raw: &'a [u8],
 }
 
-/// Reads a document: the envelope and its message. `kind` and `apiVersion` are as the envelope has them.
+/// Decodes a document: the envelope and its message. `kind` and `apiVersion` are those of the envelope.
 ///
 /// # Errors
-/// See [`ProtobufError`]. Whether it is the kind that was expected is not looked at.
+/// See [`ProtobufError`]. The kind is not compared with the expected one.
 pub fn decode(bytes: &[u8], ty: &Type) -> Result<Map, ProtobufError> {
     let envelope = envelope(bytes)?;
     let mut object = message(envelope.raw, ty)?;
@@ -79,10 +78,10 @@ pub fn decode(bytes: &[u8], ty: &Type) -> Result<Map, ProtobufError> {
     Ok(object)
 }
 
-/// Reads the outer part of a document.
+/// Decodes the envelope of a document.
 ///
 /// # Errors
-/// The bytes are no document.
+/// The bytes are not a document.
 pub fn envelope(bytes: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
     let mut envelope = Envelope::default();
     let mut fields = Fields(bytes.strip_prefix(MAGIC).ok_or(ProtobufError::Magic)?);
@@ -105,10 +104,10 @@ pub fn envelope(bytes: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
     Ok(envelope)
 }
 
-/// Reads a message into the object as Go would print it.
+/// Decodes a message into the object that Go would print.
 ///
 /// # Errors
-/// The bytes are no message, or a value is not of its field's type.
+/// The bytes are not a message, or a value does not have its field's type.
 pub fn message(bytes: &[u8], ty: &Type) -> Result<Map, ProtobufError> {
     let mut object = Map::new();
     Reader { values: 0 }.message(bytes, ty, 0, &mut object)?;
@@ -116,14 +115,14 @@ pub fn message(bytes: &[u8], ty: &Type) -> Result<Map, ProtobufError> {
     Ok(object)
 }
 
-/// Reads values into what is set of them; `complete` does the rest.
+/// Decodes the fields that are set; `complete` adds the rest.
 struct Reader {
-    /// How many were read.
+    /// The number of values read.
     values: usize,
 }
 
 impl Reader {
-    /// Adds the fields of a type that lie in the embedded message `within`, or in its own for 0.
+    /// Decodes the fields of a type that are in the embedded message `within`, or in its own message for 0.
     fn message(&mut self, bytes: &[u8], ty: &Type, within: u32, into: &mut Map) -> Result<(), ProtobufError> {
         let mut fields = Fields(bytes);
         while let Some((number, wire)) = fields.next()? {
@@ -139,7 +138,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads a value over the one that was read before.
+    /// Decodes a value over an earlier one.
     fn value(
         &mut self,
         name: &'static str,
@@ -155,7 +154,7 @@ impl Reader {
             Shape::Any => raw(name, wire.bytes(name)?)?,
             Shape::Bool => (wire.number(name)? != 0).into(),
             Shape::Bytes => scalar::base64(wire.bytes(name)?),
-            // The upper bits are cut off, as protobuf says.
+            // The upper bits are dropped, as specified by protobuf.
             Shape::Int32 => (wire.number(name)? as i32).into(),
             Shape::Int64 => wire.number(name)?.cast_signed().into(),
             Shape::IntOrString => int_or_string(name, wire.bytes(name)?)?,
@@ -179,7 +178,7 @@ impl Reader {
         })
     }
 
-    /// Adds an entry to a list; several of them where numbers come packed.
+    /// Adds an entry to a list, or several if numbers are packed.
     fn list(
         &mut self,
         name: &'static str,
@@ -247,7 +246,7 @@ impl Reader {
     }
 }
 
-/// JSON that lies in a message as bytes.
+/// Decodes JSON that is embedded in a message as bytes.
 fn raw(name: &'static str, bytes: &[u8]) -> Result<Value, ProtobufError> {
     let mut raw: &[u8] = &[];
     let mut fields = Fields(bytes);
@@ -264,7 +263,7 @@ fn raw(name: &'static str, bytes: &[u8]) -> Result<Value, ProtobufError> {
     json.into_value().ok_or_else(|| invalid("a number is too large".to_owned()))
 }
 
-/// A number or a text: which one is the first field's to say.
+/// Decodes a number or a string, depending on the first field.
 fn int_or_string(name: &'static str, bytes: &[u8]) -> Result<Value, ProtobufError> {
     let (mut kind, mut number, mut text) = (0, 0, "");
     let mut fields = Fields(bytes);
@@ -322,7 +321,7 @@ fn time(name: &'static str, bytes: &[u8]) -> Result<Instant, ProtobufError> {
     Ok(Instant { seconds, nanoseconds: nanoseconds.rem_euclid(1_000_000_000).cast_unsigned() })
 }
 
-/// A value as it stands on the wire.
+/// A value on the wire.
 #[derive(Clone, Copy)]
 enum Wire<'a> {
     Bytes(&'a [u8]),
@@ -351,7 +350,7 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// The fields of a message, one after the other.
+/// Iterates over the fields of a message.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

@@ -1,15 +1,13 @@
-//! Values that JSON has as text and that mean more: bytes, quantities, times. Each is brought into the one form in
-//! which Go prints it.
+//! Typed strings in JSON: bytes, quantities and times. Each is normalized to the form that Go prints.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use portcullis_apimachinery::quantity::Quantity;
+use portcullis_apimachinery::time::Instant;
 use serde_json::Value;
 
-use crate::quantity::Quantity;
-use crate::time::Instant;
-
-/// Base64 as Go reads it: padded, the unused bits of the last character whatever they are.
+/// Base64 as Go reads it: padded, with any unused bits in the last character.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -22,26 +20,26 @@ pub(crate) fn base64(bytes: &[u8]) -> Value {
     BASE64.encode(bytes).into()
 }
 
-/// Checks base64, in which line ends are passed over, and writes it anew.
+/// Validates and normalizes base64, ignoring line breaks.
 pub(crate) fn rebase64(text: &str) -> Result<Value, String> {
     let joined: String = text.chars().filter(|character| !matches!(character, '\r' | '\n')).collect();
     let bytes = BASE64.decode(joined).map_err(|error| format!("illegal base64 data: {error}"))?;
     Ok(base64(&bytes))
 }
 
-/// A quantity in canonical form (AP-112).
+/// Normalizes a quantity to its canonical form (AP-112).
 pub(crate) fn quantity(text: &str) -> Result<Value, String> {
     Quantity::parse(text.trim())
         .map(|quantity| quantity.to_string().into())
         .map_err(|error| error.to_string())
 }
 
-/// A time in whole seconds, UTC; `null` for the zero time.
+/// Normalizes a time to whole seconds in UTC; `null` for the zero time.
 pub(crate) fn time(text: &str) -> Result<Value, String> {
     Instant::parse(text).map(of_time).map_err(|error| error.to_string())
 }
 
-/// A time with six digits after the second, UTC (AP-130); `null` for the zero time.
+/// Normalizes a time to six fractional digits in UTC (AP-130); `null` for the zero time.
 pub(crate) fn micro_time(text: &str) -> Result<Value, String> {
     Instant::parse_micro(text).map(of_micro_time).map_err(|error| error.to_string())
 }

@@ -5,18 +5,19 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use portcullis_kinds::Map;
+use portcullis_apimachinery::field_error::FieldError;
 use portcullis_kinds::decode;
 use portcullis_kinds::resource::Resource;
-use portcullis_kinds::resources::core::namespaces::{self, Deletion, NAMESPACES};
+use portcullis_kinds::resource::{Deletion, Refusal};
+use portcullis_kinds::resources::core::namespaces::{self, NAMESPACES};
 use portcullis_kinds::resources::core::persistent_volume_claims::{self as claims, PERSISTENT_VOLUME_CLAIMS};
 use portcullis_kinds::resources::core::persistent_volumes::{self, PERSISTENT_VOLUMES};
-use portcullis_kinds::resources::core::services::{AllocationError, FreePool, SERVICES, allocate};
+use portcullis_kinds::resources::core::services::{FreePool, SERVICES, allocate};
 use portcullis_kinds::resources::core::{
     endpoints::ENDPOINTS, events, nodes::NODES, service_accounts::SERVICE_ACCOUNTS,
 };
 use portcullis_kinds::resources::{self, core::secrets::SECRETS};
-use portcullis_policy::field_error::FieldError;
+use portcullis_kinds::{Kinds, Map};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -72,8 +73,9 @@ fn created(spec: Value) -> Map {
 fn rows_are_in_order_and_found_by_their_names() {
     let names: Vec<_> = resources::ALL.iter().map(|row| (row.group, row.plural)).collect();
     assert!(names.is_sorted());
+    let kinds = Kinds::built_in();
     for row in resources::ALL {
-        assert!(std::ptr::eq(resources::find(row.group, row.plural).unwrap(), *row));
+        assert!(std::ptr::eq(kinds.find(row.group, row.version, row.plural).unwrap(), *row));
         assert_eq!(row.schema.name, row.kind);
         assert!(row.subresources.is_sorted_by_key(|subresource| subresource.name), "{}", row.plural);
     }
@@ -82,20 +84,22 @@ fn rows_are_in_order_and_found_by_their_names() {
 #[test]
 fn ap_59_the_first_delete_of_a_namespace_only_begins() {
     let mut namespace = prepared(&NAMESPACES, json!({ "metadata": { "name": "a" } }));
-    assert_eq!(namespaces::deletion(&namespace), Deletion::Begins);
-    namespace["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    namespaces::set_terminating(&mut namespace);
-    assert_eq!(namespace["status"]["phase"], "Terminating");
-    assert_eq!(namespaces::deletion(&namespace), Deletion::Waits);
+    let Deletion::Begins(marked) = (NAMESPACES.delete)(&namespace, None, 0) else { panic!("it begins") };
+    namespace["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:00Z");
+    namespace["status"]["phase"] = json!("Terminating");
+    assert_eq!(namespace, marked);
+    assert_eq!((NAMESPACES.delete)(&namespace, None, 1), Deletion::Waits);
+    assert!((NAMESPACES.is_held)(&namespace));
     namespace["spec"] = json!({});
-    assert_eq!(namespaces::deletion(&namespace), Deletion::Completes);
+    assert_eq!((NAMESPACES.delete)(&namespace, None, 1), Deletion::Proceeds);
+    assert!(!(NAMESPACES.is_held)(&namespace));
 }
 
 #[test]
 fn ap_58_the_phase_of_a_namespace_follows_its_deletion() {
     let mut namespace = prepared(&NAMESPACES, json!({ "metadata": { "name": "a" } }));
     assert_eq!((NAMESPACES.validate_status)(&namespace, &namespace), []);
-    namespaces::set_terminating(&mut namespace);
+    namespace["status"]["phase"] = json!("Terminating");
     assert_eq!(faults(&(NAMESPACES.validate_status)(&namespace, &namespace)), ["status.Phase Invalid"]);
     namespace["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     assert_eq!((NAMESPACES.validate_status)(&namespace, &namespace), []);
@@ -410,7 +414,7 @@ fn services_get_addresses_and_ports_of_nodes() {
 #[test]
 fn what_a_service_cannot_have_is_told_alone() {
     let of = |spec: Value| match allocate(&mut prepared(&SERVICES, service(spec)), None, &mut pool(&[])) {
-        Err(AllocationError::Invalid(errors)) => faults(&errors),
+        Err(Refusal::Invalid(errors)) => faults(&errors),
         other => panic!("{other:?}"),
     };
     let ports = json!([{ "port": 80 }]);

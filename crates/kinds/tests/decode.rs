@@ -1,4 +1,4 @@
-//! JSON is read as Go reads it into Kubernetes' structs.
+//! JSON is decoded as Go decodes it into the types of Kubernetes.
 
 #![allow(
     clippy::indexing_slicing,
@@ -7,6 +7,7 @@
     reason = "a test that cannot be set up must stop"
 )]
 
+use portcullis_apimachinery::json::MAX_DEPTH;
 use portcullis_kinds::decode::{self, DecodeError, Decoded};
 use portcullis_kinds::schema::Type;
 use portcullis_kinds::schema::{authorization, coordination, core, machine, meta, rbac, resource};
@@ -244,13 +245,13 @@ fn what_would_exhaust_memory_or_stack_is_refused() {
         let inner = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         format!(r#"{{"fieldsV1":{inner}}}"#)
     };
-    assert!(read(&deep(decode::MAX_DEPTH - 1), &meta::MANAGED_FIELDS_ENTRY).is_ok());
-    assert!(read_fails(&deep(decode::MAX_DEPTH), &meta::MANAGED_FIELDS_ENTRY));
+    assert!(read(&deep(MAX_DEPTH - 1), &meta::MANAGED_FIELDS_ENTRY).is_ok());
+    assert!(read_fails(&deep(MAX_DEPTH), &meta::MANAGED_FIELDS_ENTRY));
     assert!(read_fails(&deep(1_000_000), &meta::MANAGED_FIELDS_ENTRY));
     let value = |levels| (1..levels).fold(json!([]), |inner, _| json!([inner]));
     let entry = |levels| decode::value(json!({"fieldsV1": value(levels)}), &meta::MANAGED_FIELDS_ENTRY);
-    assert!(entry(decode::MAX_DEPTH - 1).is_ok());
-    assert_eq!(entry(decode::MAX_DEPTH), Err(DecodeError::TooDeep));
+    assert!(entry(MAX_DEPTH - 1).is_ok());
+    assert_eq!(entry(MAX_DEPTH), Err(DecodeError::TooDeep));
     let many = |count: usize| format!(r#"{{"spec":{{"containers":[{}{{}}]}}}}"#, "{},".repeat(count));
     assert!(read(&many(10_000), &core::POD).is_ok());
     assert!(read_fails(&many(decode::MAX_VALUES), &core::POD));

@@ -1,5 +1,6 @@
 //! kubectl explains, validates and merges by the OpenAPI documents.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "runs kubectl against a socket")]
 #![allow(
     clippy::indexing_slicing,
     clippy::panic,
@@ -10,11 +11,13 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
+use portcullis_kinds::Kinds;
 use portcullis_kinds::openapi::Documents;
 use portcullis_kinds::resources;
+use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool::{self, Finished};
 use serde_json::{Value, json};
 
 /// A pod that kubectl applied before.
@@ -47,7 +50,8 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (documents, seen) = (Arc::new(Documents::of(resources::ALL.iter().copied())), Arc::clone(&asked));
+        let (documents, seen) =
+            (Arc::new(Documents::of(&Kinds::of(resources::ALL.iter().copied()))), Arc::clone(&asked));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (documents, seen) = (Arc::clone(&documents), Arc::clone(&seen));
@@ -61,25 +65,13 @@ impl Server {
 
     /// What kubectl prints, on both outputs.
     fn kubectl(&self, arguments: &[&str], input: &str) -> (String, String) {
-        let home = std::env::temp_dir()
-            .join(format!("portcullis-openapi-{}", self.address.replace([':', '/'], "-")));
-        let mut kubectl = Command::new("kubectl")
-            .args(["--server", &self.address, "--cache-dir"])
-            .arg(&home)
-            .args(arguments)
-            .env("HOME", &home)
-            .env_remove("KUBECONFIG")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        kubectl.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        let output = kubectl.wait_with_output().unwrap();
-        let _ = std::fs::remove_dir_all(home);
-        let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-        assert!(output.status.success(), "{arguments:?}: {texts:?}");
-        texts.into()
+        let home = Scratch::new();
+        let mut kubectl = tool::command("kubectl");
+        kubectl.args(["--server", &self.address, "--cache-dir"]).arg(home.path()).args(arguments);
+        kubectl.env("HOME", home.path()).env_remove("KUBECONFIG");
+        let finished = Finished::with_input(&mut kubectl, input.as_bytes());
+        assert_eq!(finished.code, 0, "{arguments:?}: {finished:#?}");
+        (finished.stdout, finished.stderr)
     }
 }
 
@@ -185,7 +177,7 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
 
 #[test]
 fn every_document_is_complete_in_itself() {
-    let documents = Documents::of(resources::ALL.iter().copied());
+    let documents = Documents::of(&Kinds::of(resources::ALL.iter().copied()));
     let index: Value = serde_json::from_str(documents.index()).unwrap();
     let roots: Vec<&String> = index["paths"].as_object().unwrap().keys().collect();
     assert!(roots.iter().any(|root| *root == "api/v1"), "{roots:?}");
@@ -210,7 +202,7 @@ fn every_document_is_complete_in_itself() {
 
 #[test]
 fn every_kind_has_its_paths_and_its_schema() {
-    let documents = Documents::of(resources::ALL.iter().copied());
+    let documents = Documents::of(&Kinds::of(resources::ALL.iter().copied()));
     for resource in resources::ALL {
         let prefix = if resource.group.is_empty() { "api" } else { "apis" };
         let root = format!("{prefix}/{}", resource.api_version());

@@ -1,4 +1,4 @@
-//! Kubernetes' protobuf form is read into the objects that its JSON form gives.
+//! An object in protobuf is decoded to the same object as its JSON.
 
 #![allow(
     clippy::indexing_slicing,

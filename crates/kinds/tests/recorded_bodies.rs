@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// Every recorded exchange.
 fn exchanges() -> Vec<(String, Value)> {
-    let names = recorded::names().into_iter().filter(|name| name.starts_with("http/"));
+    let names = recorded::exchanges().into_iter();
     names.flat_map(|name| recorded::lines(&name).into_iter().map(move |line| (name.clone(), line))).collect()
 }
 

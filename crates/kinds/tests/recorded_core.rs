@@ -1,6 +1,7 @@
 //! Recorded requests about the kinds of the core group go through their rows as through a server, and come out as
 //! Kubernetes answered them: objects, causes of refusals, rows of tables.
 
+#![allow(clippy::disallowed_macros, reason = "prints what was compared")]
 #![expect(
     clippy::indexing_slicing,
     clippy::panic,
@@ -11,17 +12,17 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::time::Instant;
 use portcullis_kinds::Map;
 use portcullis_kinds::decode;
 use portcullis_kinds::meta;
 use portcullis_kinds::patch::{self, PatchKind};
-use portcullis_kinds::resource::Resource;
+use portcullis_kinds::resource::{Refusal, Resource};
 use portcullis_kinds::resources;
 use portcullis_kinds::resources::core::{
     events, namespaces, persistent_volume_claims, persistent_volumes, services,
 };
-use portcullis_kinds::time::Instant;
-use portcullis_policy::field_error::FieldError;
 use portcullis_testkit::recorded;
 use serde_json::{Value, json};
 
@@ -94,7 +95,7 @@ fn target(line: &Value) -> Option<Target> {
         parts => ("", parts),
     };
     let plural = parts.first().filter(|plural| KINDS.contains(plural))?;
-    let resource = resources::find(group, plural)?;
+    let resource = resources::ALL.iter().copied().find(|row| row.group == group && row.plural == *plural)?;
     if resource.is_namespaced == namespace.is_empty() {
         return None;
     }
@@ -158,8 +159,8 @@ impl Store {
             }
             "services" => match services::allocate(&mut object, None, &mut self.pool()) {
                 Ok(()) => {}
-                Err(services::AllocationError::Invalid(errors)) => return Outcome::Invalid(errors),
-                Err(services::AllocationError::Internal(why)) => panic!("{why}"),
+                Err(Refusal::Invalid(errors)) => return Outcome::Invalid(errors),
+                Err(Refusal::Internal(why)) => panic!("{why}"),
             },
             _ => {}
         }
@@ -430,8 +431,8 @@ fn check_table(place: &str, line: &Value, resource: &Resource, object: &Map, cou
 #[test]
 fn recorded_requests_about_the_core_group_are_answered_as_kubernetes_did() {
     let mut counts = Counts::default();
-    for name in recorded::names().iter().filter(|name| name.starts_with("http/")) {
-        run(name, &mut counts);
+    for name in recorded::exchanges() {
+        run(&name, &mut counts);
     }
     assert!(counts.differences.is_empty(), "{}", counts.differences.join("\n"));
     println!("{counts:?}");
@@ -445,8 +446,8 @@ fn recorded_requests_about_the_core_group_are_answered_as_kubernetes_did() {
 #[test]
 fn recorded_field_selectors_name_selectable_fields_ap_74() {
     let mut selectors = 0;
-    for name in recorded::names().iter().filter(|name| name.starts_with("http/")) {
-        for line in recorded::lines(name) {
+    for name in recorded::exchanges() {
+        for line in recorded::lines(&name) {
             let Some(target) = target(&line).filter(|target| target.name.is_none()) else { continue };
             let query = line["path"].as_str().unwrap().split_once('?').map_or("", |(_, query)| query);
             let Some(selector) = query.split('&').find_map(|pair| pair.strip_prefix("fieldSelector=")) else {

@@ -1,4 +1,4 @@
-//! The tables of fields are those of Kubernetes 1.36.
+//! The field tables equal those of Kubernetes 1.36.
 
 #![allow(
     clippy::indexing_slicing,

@@ -1,6 +1,6 @@
-//! The bootstrap credential of control-plane machines (NB-10 to NB-15): a signer that signs one certificate and is gone.
+//! The bootstrap credential of control-plane machines (NB-10 to NB-15): a signer that signs one certificate.
 //!
-//! The signer's private key never leaves [`sign_once`]: nothing that is returned holds it, so nobody can keep it (NB-12).
+//! The signer's private key never leaves [`sign_once`]: no returned value holds it, so nobody can keep it (NB-12).
 
 use std::time::{Duration, SystemTime};
 
@@ -14,28 +14,28 @@ const SIGNER_UNIT: &str = "openshift";
 /// Ten years (NB-11).
 pub const LIFETIME: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 
-/// What is left of a signer that has signed once. Holds the client's private key, never the signer's.
+/// The result of [`sign_once`]. Holds the client's private key, never the signer's.
 pub struct Credential {
-    /// The certificate of the signer, as PEM: what a server has to trust.
+    /// The signer's certificate as PEM, which a server has to trust.
     pub authority_pem: String,
-    /// The certificate of the client, as PEM.
+    /// The client's certificate as PEM.
     pub certificate_pem: String,
-    /// The client's private key, as PEM.
+    /// The client's private key as PEM.
     pub key_pem: String,
 }
 
 impl std::fmt::Debug for Credential {
-    /// Shows no key.
+    /// Never shows the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Credential").field("certificate_pem", &self.certificate_pem).finish_non_exhaustive()
     }
 }
 
-/// Makes a signer, has it sign a client certificate for this user and these groups, and forgets its key. Both are valid
-/// for ten years.
+/// Creates a signer, signs a client certificate for this user and these groups with it, and drops the signer's key. Both
+/// certificates are valid for ten years.
 ///
 /// # Errors
-/// The system has no randomness, or a name is one that no certificate can hold.
+/// The system has no randomness, or a certificate cannot hold a name.
 pub fn sign_once(user: &str, groups: &[String], now: SystemTime) -> Result<Credential, CaError> {
     let subject = name::written(&[], Some(SIGNER_UNIT), SIGNER);
     let signer = CertificateAuthority::with_subject(KeyPair::generate()?, &subject, now, LIFETIME)?;

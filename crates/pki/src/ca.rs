@@ -1,56 +1,24 @@
-//! A certificate authority: makes itself, and issues certificates, for keys that we hold ourselves and for requests whose
-//! signature was checked.
+//! A certificate authority: created or read from PEM, it issues certificates for our own keys and for verified requests.
+//!
+//! Whether a request is approved is decided elsewhere.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
-use aws_lc_rs::digest::{SHA256, digest};
-use rustls_pki_types::CertificateDer;
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use webpki::{EndEntityCert, KeyUsage};
 use x509_cert::der::Tag;
 use x509_cert::der::asn1::BitString;
 
-use crate::cert::{Facts, VerifyError};
+pub use crate::ca_error::CaError;
+use crate::cert::Facts;
 use crate::csr::{Csr, Names};
 use crate::der::only;
+use crate::hash::sha256;
 use crate::issue::{self, Contents, Period};
-use crate::key::{KeyError, KeyPair};
+use crate::key::KeyPair;
 use crate::usage::{CLIENT_AUTH, SERVER_AUTH, Usages};
 use crate::{name, pem};
-
-/// A certificate authority that cannot be made, read or used.
-#[derive(Debug, thiserror::Error)]
-pub enum CaError {
-    /// A certificate could not be put together.
-    #[error("cannot make a certificate: {0}")]
-    Build(String),
-    /// The certificate cannot be read.
-    #[error("the certificate authority's certificate cannot be read")]
-    Certificate(#[from] VerifyError),
-    /// The authority's time is over, and that of what it would issue (CS-66).
-    #[error("the certificate authority has expired")]
-    Expired,
-    /// The key.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The key is not that of the certificate.
-    #[error("the certificate authority's key does not belong to its certificate")]
-    Mismatch,
-    /// No certificate in the text.
-    #[error("no certificate in PEM form")]
-    NoCertificate,
-    /// The request has a name that no certificate can hold.
-    #[error("the request's subject has text that no certificate can hold")]
-    Subject,
-    /// More than one certificate in the text (CS-72).
-    #[error("more than one certificate where the authority's own is expected")]
-    TooMany,
-}
-
-impl From<x509_cert::der::Error> for CaError {
-    fn from(error: x509_cert::der::Error) -> Self {
-        Self::Build(error.to_string())
-    }
-}
 
 /// A certificate authority.
 #[derive(Debug)]
@@ -59,17 +27,17 @@ pub struct CertificateAuthority {
     certificate: CertificateDer<'static>,
     /// A DER Name.
     subject: Vec<u8>,
-    /// What the certificate calls its key; certificates that it issues repeat that.
+    /// The subject key identifier, which issued certificates repeat as their authority key identifier.
     key_identifier: Option<Vec<u8>>,
     not_after: SystemTime,
 }
 
-/// What a certificate is to say.
+/// The contents of a certificate to issue.
 #[derive(Clone, Debug)]
 pub struct Template {
     /// The common name.
     pub common_name: String,
-    /// The organizations, each a name part of its own, in this order.
+    /// The organizations in order, each a relative distinguished name of its own.
     pub organizations: Vec<String>,
     /// DNS names.
     pub dns_names: Vec<String>,
@@ -77,7 +45,7 @@ pub struct Template {
     pub ip_addresses: Vec<IpAddr>,
     /// What the certificate may be used for.
     pub usage: Usage,
-    /// How long it is valid from now on.
+    /// How long it is valid, from now.
     pub lifetime: Duration,
 }
 
@@ -91,7 +59,7 @@ pub enum Usage {
 }
 
 impl CertificateAuthority {
-    /// Makes a new authority with a new key.
+    /// Creates an authority with a new key.
     ///
     /// # Errors
     /// See [`CaError`].
@@ -99,7 +67,7 @@ impl CertificateAuthority {
         Self::with_key(KeyPair::generate()?, common_name, now, lifetime)
     }
 
-    /// Makes a new certificate for an authority whose key is there already.
+    /// Creates an authority with an existing key.
     ///
     /// # Errors
     /// See [`CaError`].
@@ -112,7 +80,7 @@ impl CertificateAuthority {
         Self::with_subject(key, &name::written(&[], None, common_name), now, lifetime)
     }
 
-    /// As [`Self::with_key`], for an authority of this name, a DER Name.
+    /// As [`Self::with_key`], with this subject, a DER Name.
     ///
     /// # Errors
     /// See [`CaError`].
@@ -152,7 +120,7 @@ impl CertificateAuthority {
     /// Reads an authority from its certificate and key in PEM form.
     ///
     /// # Errors
-    /// Text that holds neither, or a key that is not the certificate's.
+    /// A missing certificate or key, or a key that does not belong to the certificate.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, CaError> {
         let block = pem::blocks(certificate)
             .into_iter()
@@ -161,10 +129,10 @@ impl CertificateAuthority {
         Self::of(CertificateDer::from(block.der), KeyPair::from_pem(key)?)
     }
 
-    /// As [`Self::from_pem`], for a certificate that stands alone (CS-72).
+    /// As [`Self::from_pem`], but refuses more than one certificate (CS-72).
     ///
     /// # Errors
-    /// As there, and a second certificate.
+    /// As [`Self::from_pem`], and for a second certificate.
     pub fn from_single_pem(certificate: &[u8], key: &[u8]) -> Result<Self, CaError> {
         match pem::blocks(certificate).iter().filter(|block| block.label == "CERTIFICATE").count() {
             0 => Err(CaError::NoCertificate),
@@ -173,10 +141,10 @@ impl CertificateAuthority {
         }
     }
 
-    /// Issues a certificate for a key that we hold.
+    /// Issues a certificate for one of our own keys.
     ///
     /// # Errors
-    /// A name that no certificate can hold.
+    /// A name that a certificate cannot hold.
     pub fn issue(
         &self,
         template: &Template,
@@ -193,12 +161,11 @@ impl CertificateAuthority {
         self.sign(&subject, Period::from_now(now, template.lifetime)?, key.public_der(), &usages, &names)
     }
 
-    /// Issues the certificate that was asked for (CS-61 to CS-67): for the time that was asked for, at most for `longest`.
-    /// Of the request count the subject, the key and the names; the usages come with it. Who calls this has seen to it
-    /// that somebody approved.
+    /// Issues a requested certificate (CS-61 to CS-67), valid for the requested lifetime but at most for `longest`. The
+    /// subject, the key and the alternative names come from the request. The caller has checked that it is approved.
     ///
     /// # Errors
-    /// The authority has expired, or the subject cannot be written.
+    /// The authority has expired, or a certificate cannot hold the subject.
     pub fn issue_requested(
         &self,
         request: &Csr,
@@ -244,10 +211,44 @@ impl CertificateAuthority {
     }
 }
 
-/// The first 160 bits of the hash of the public key.
+/// The key identifier of a public key: the first 160 bits of its SHA-256 hash.
 fn key_identifier(public_key: &[u8]) -> Result<Vec<u8>, CaError> {
     let mut fields = only(public_key)?.children(Tag::Sequence)?;
     let _algorithm = fields.required()?;
-    let hash = digest(&SHA256, fields.required()?.decode::<BitString>()?.raw_bytes());
-    Ok(hash.as_ref().iter().copied().take(20).collect())
+    let hash = sha256(fields.required()?.decode::<BitString>()?.raw_bytes());
+    Ok(hash.into_iter().take(20).collect())
+}
+
+/// Whether an existing certificate can be used until `until` instead of a new one: it belongs to the key, this authority
+/// signed it, and it matches the template.
+pub fn is_reusable(
+    certificate_pem: &[u8],
+    key_pem: &[u8],
+    authority: &CertificateAuthority,
+    template: &Template,
+    until: SystemTime,
+) -> bool {
+    let Some(block) = pem::first(certificate_pem) else { return false };
+    let certificate = CertificateDer::from(block.der);
+    let Ok(key) = KeyPair::from_pem(key_pem) else { return false };
+    let Ok(facts) = Facts::read(&certificate) else { return false };
+    let Ok(leaf) = EndEntityCert::try_from(&certificate) else { return false };
+    let Ok(anchor) = webpki::anchor_from_trusted_cert(authority.certificate()) else { return false };
+    let usage = match template.usage {
+        Usage::Client => KeyUsage::client_auth(),
+        Usage::Server => KeyUsage::server_auth(),
+    };
+    let time = UnixTime::since_unix_epoch(until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+    let is_signed =
+        leaf.verify_for_usage(webpki::ALL_VERIFICATION_ALGS, &[anchor], &[], time, usage, None, None).is_ok();
+    let names =
+        template.dns_names.iter().cloned().chain(template.ip_addresses.iter().map(ToString::to_string));
+    let covers = |name: String| {
+        ServerName::try_from(name).is_ok_and(|n| leaf.verify_is_valid_for_subject_name(&n).is_ok())
+    };
+    is_signed
+        && facts.public_key == key.public_der()
+        && facts.subject.common_name() == Ok(template.common_name.as_str())
+        && facts.subject.organizations().is_ok_and(|o| o == template.organizations)
+        && names.into_iter().all(covers)
 }

@@ -1,10 +1,10 @@
-//! Certificates that clients show: first unverified, without any identity, then verified (AN-40 to AN-46).
+//! Client certificates: unverified ones, which have no identity, and verified ones (AN-40 to AN-46).
 //!
-//! There is no revocation, and names in the subject alternative name are not looked at (AN-46).
+//! There is no revocation, and subject alternative names are ignored (AN-46).
 
 use std::time::{Duration, SystemTime};
 
-use rustls_pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
+use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
 use webpki::{
     EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeIdIter, KeyUsage, RequiredEkuNotFoundContext,
 };
@@ -14,9 +14,8 @@ use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::ExtendedKeyUsage;
 use x509_cert::time::Validity;
 
-use crate::ca::{CertificateAuthority, Template, Usage};
 use crate::der::{Element, Elements, only};
-use crate::key::KeyPair;
+use crate::hash::sha256;
 use crate::name::{Subject, SubjectError};
 use crate::pem;
 use crate::usage::{ANY as ANY_USAGE, CLIENT_AUTH};
@@ -25,15 +24,15 @@ const EXTENDED_KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.2
 const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
 const SUBJECT_KEY_IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.14");
 
-/// A certificate that somebody has shown, and proved to hold the key of, but that nobody has verified. It has no
-/// identity: that comes from [`UnverifiedCertificate::verify`] alone.
+/// A certificate that a client presented, with proof that it has the key, before verification. Only
+/// [`UnverifiedCertificate::verify`] gives an identity.
 #[derive(Clone, Debug)]
 pub struct UnverifiedCertificate {
     leaf: CertificateDer<'static>,
     intermediates: Vec<CertificateDer<'static>>,
 }
 
-/// Who a verified certificate says that its holder is. Only verification makes one.
+/// The identity in a verified certificate. Only verification creates one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     common_name: String,
@@ -42,7 +41,7 @@ pub struct Identity {
     credential_id: String,
 }
 
-/// A chain that was verified at one moment.
+/// A certificate chain that was verified, and when it is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     identity: Option<Identity>,
@@ -53,10 +52,10 @@ pub struct Verified {
 /// A certificate that is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
-    /// The chain does not lead to a certificate authority of the bundle, or is not valid now, or not for clients.
+    /// The chain does not end at an authority of the bundle, is not valid at this time, or is not meant for clients.
     #[error("the certificate is not accepted: {0}")]
     Chain(webpki::Error),
-    /// The certificate is not one.
+    /// Malformed DER.
     #[error("the certificate cannot be read")]
     Der(#[from] x509_cert::der::Error),
     /// The subject cannot be used.
@@ -67,15 +66,15 @@ pub enum VerifyError {
 /// A bundle of certificate authorities that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CaBundleError {
-    /// A block that is not a certificate that could sign others.
+    /// A block that is not a certificate of an authority.
     #[error("certificate {0} of the bundle cannot be used as a certificate authority: {1}")]
     Certificate(usize, String),
-    /// There is nothing in it.
+    /// It holds no certificate.
     #[error("the bundle holds no certificate")]
     Empty,
 }
 
-/// The certificate authorities that vouch for clients.
+/// The trusted certificate authorities of clients.
 #[derive(Clone, Debug)]
 pub struct CaBundle {
     authorities: Vec<Authority>,
@@ -102,10 +101,10 @@ impl CaBundle {
         Self::of(authorities)
     }
 
-    /// The bundle of authorities that were read one by one.
+    /// A bundle of these authorities.
     ///
     /// # Errors
-    /// There is none.
+    /// There are none.
     pub fn from_authorities<'a>(
         authorities: impl IntoIterator<Item = &'a KnownAuthority>,
     ) -> Result<Self, CaBundleError> {
@@ -120,7 +119,7 @@ impl CaBundle {
     }
 }
 
-/// One certificate authority of a bundle, and what it is known by.
+/// One certificate authority of a bundle, with its digests and name.
 #[derive(Clone, Debug)]
 pub struct KnownAuthority {
     authority: Authority,
@@ -134,15 +133,15 @@ impl KnownAuthority {
     /// Reads a certificate in DER form.
     ///
     /// # Errors
-    /// It is none that could sign others; the text says why.
+    /// It is not a certificate of an authority; the text says why.
     pub fn read(der: Vec<u8>) -> Result<Self, String> {
         let der = CertificateDer::from(der);
         let facts = Facts::read(&der).map_err(|e| e.to_string())?;
         let anchor = webpki::anchor_from_trusted_cert(&der).map_err(|e| e.to_string())?.to_owned();
         Ok(Self {
             authority: Authority { anchor, validity: facts.validity, is_for_clients: facts.is_for_clients },
-            digest: crate::sha256(&der),
-            key_digest: crate::sha256(&facts.public_key),
+            digest: sha256(&der),
+            key_digest: sha256(&facts.public_key),
             common_name: facts.subject.common_name().unwrap_or_default().to_owned(),
             not_after: facts.validity.not_after.to_system_time(),
         })
@@ -153,7 +152,7 @@ impl KnownAuthority {
         self.digest
     }
 
-    /// The SHA-256 hash of its public key: the same for every certificate of one signer.
+    /// The SHA-256 hash of its public key, which all certificates of one signer share.
     pub fn key_digest(&self) -> [u8; 32] {
         self.key_digest
     }
@@ -197,7 +196,7 @@ fn is_same_oid(arcs: &[usize], oid: ObjectIdentifier) -> bool {
 }
 
 impl UnverifiedCertificate {
-    /// The certificates that a peer sent, its own first. Nothing when it sent none.
+    /// The certificates that a peer sent, its own first. `None` if it sent none.
     pub fn from_chain(chain: &[CertificateDer<'_>]) -> Option<Self> {
         let (leaf, intermediates) = chain.split_first()?;
         Some(Self {
@@ -206,11 +205,11 @@ impl UnverifiedCertificate {
         })
     }
 
-    /// Verifies the chain for a client at one moment (AN-41): each element, the authority included, is valid then
-    /// and is meant for clients.
+    /// Verifies the chain of a client (AN-41): every element, the authority included, must be valid at `now` and meant for
+    /// clients.
     ///
-    /// DIVERGES: a certificate authority that is shown as a client's own certificate, certificates of X.509
-    /// version 1 and RSA keys below 2048 bits are refused; Kubernetes accepts them.
+    /// DIVERGES: a certificate authority as the client's own certificate, certificates of X.509 version 1 and RSA keys below
+    /// 2048 bits are refused; Kubernetes accepts them.
     ///
     /// # Errors
     /// See [`VerifyError`].
@@ -232,7 +231,7 @@ impl UnverifiedCertificate {
             )
             .map_err(VerifyError::Chain)?;
 
-        // How long the answer holds: as long as every element of the path does.
+        // The chain is valid while every element of the path is.
         let anchor = path.anchor();
         let mut validities: Vec<Validity> = usable
             .iter()
@@ -263,12 +262,12 @@ fn contains(validity: &Validity, now: SystemTime) -> bool {
 }
 
 impl Verified {
-    /// Who the holder is. Nothing for a certificate without common name, which names nobody (AN-43).
+    /// The identity. `None` for a certificate without a common name (AN-43).
     pub fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 
-    /// Whether the chain is still valid at that moment.
+    /// Whether the chain is valid at this time.
     pub fn is_valid_at(&self, now: SystemTime) -> bool {
         (self.not_before..=self.not_after).contains(&now)
     }
@@ -284,7 +283,7 @@ impl Identity {
         let organizations = subject.organizations()?.into_iter().map(str::to_owned).collect();
         let user_id = subject.user_id()?.to_owned();
         // AN-45
-        let hex: String = crate::sha256(leaf).iter().map(|b| format!("{b:02x}")).collect();
+        let hex: String = sha256(leaf).iter().map(|b| format!("{b:02x}")).collect();
         Ok(Some(Self { common_name, organizations, user_id, credential_id: format!("X509SHA256={hex}") }))
     }
 
@@ -309,7 +308,7 @@ impl Identity {
     }
 }
 
-/// What we read of a certificate ourselves.
+/// The fields of a certificate that this crate reads itself.
 pub(crate) struct Facts {
     pub(crate) validity: Validity,
     pub(crate) subject: Subject,
@@ -317,9 +316,9 @@ pub(crate) struct Facts {
     pub(crate) subject_der: Vec<u8>,
     /// A DER SubjectPublicKeyInfo.
     pub(crate) public_key: Vec<u8>,
-    /// What the certificate calls its key, if it does.
+    /// The subject key identifier, if there is one.
     pub(crate) key_identifier: Option<Vec<u8>>,
-    /// The extension of alternative names, if there is one.
+    /// The value of the subject alternative name extension, if there is one.
     pub(crate) alternative_names: Option<Vec<u8>>,
     is_for_clients: bool,
 }
@@ -371,7 +370,7 @@ impl Facts {
     }
 }
 
-/// Whether a certificate, in DER form, can be read and is within its dates.
+/// Whether a certificate in DER form can be read and is valid at this time.
 pub(crate) fn is_current(der: &[u8], now: SystemTime) -> bool {
     Facts::read(der).is_ok_and(|facts| contains(&facts.validity, now))
 }
@@ -385,25 +384,25 @@ pub fn not_after(certificate_pem: &[u8]) -> Result<SystemTime, VerifyError> {
     Ok(Facts::read(&der)?.validity.not_after.to_system_time())
 }
 
-/// Text that is not certificates and nothing else (CS-23).
+/// Text that does not consist of certificates alone (CS-23).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificatesError {
     /// A block that cannot be read.
     #[error(transparent)]
     Certificate(#[from] VerifyError),
-    /// Lines in front of the data of a block.
+    /// A block has headers.
     #[error("no PEM block headers are permitted")]
     Headers,
     /// A block of another kind.
     #[error("only CERTIFICATE PEM blocks are allowed, found {0:?}")]
     Label(String),
-    /// There is none.
+    /// There is no block.
     #[error("must contain at least one CERTIFICATE PEM block")]
     None,
 }
 
-/// Whether a text holds certificates in PEM form, and no other blocks (CS-23). A block may hold several. Nobody asks
-/// who signed them, or when they are valid.
+/// Checks that a text holds certificates in PEM form and no other blocks (CS-23). A block may hold several. Signers and
+/// validity are not checked.
 ///
 /// # Errors
 /// See [`CertificatesError`].
@@ -430,7 +429,7 @@ pub fn check_certificates(text: &[u8]) -> Result<(), CertificatesError> {
     Ok(())
 }
 
-/// A certificate has a signature of the algorithm that it names inside.
+/// Checks that a certificate is complete: it has a signature, and names the same algorithm inside and outside.
 fn check_whole(certificate: &Element<'_>) -> Result<(), VerifyError> {
     Facts::read(certificate.raw)?;
     let mut outer = certificate.children(Tag::Sequence)?;
@@ -444,38 +443,4 @@ fn check_whole(certificate: &Element<'_>) -> Result<(), VerifyError> {
     field.tag().assert_eq(Tag::Integer)?;
     let is_same = inner.required()?.raw == algorithm.raw;
     if is_same { Ok(()) } else { Err(VerifyError::Der(Tag::Sequence.value_error().into())) }
-}
-
-/// Whether a certificate that was issued before can go on being used until `until`: it belongs to the key, comes from
-/// this authority, and says what the template says.
-pub fn will_do(
-    certificate_pem: &[u8],
-    key_pem: &[u8],
-    authority: &CertificateAuthority,
-    template: &Template,
-    until: SystemTime,
-) -> bool {
-    let Some(block) = pem::first(certificate_pem) else { return false };
-    let certificate = CertificateDer::from(block.der);
-    let Ok(key) = KeyPair::from_pem(key_pem) else { return false };
-    let Ok(facts) = Facts::read(&certificate) else { return false };
-    let Ok(leaf) = EndEntityCert::try_from(&certificate) else { return false };
-    let Ok(anchor) = webpki::anchor_from_trusted_cert(authority.certificate()) else { return false };
-    let usage = match template.usage {
-        Usage::Client => KeyUsage::client_auth(),
-        Usage::Server => KeyUsage::server_auth(),
-    };
-    let time = UnixTime::since_unix_epoch(until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
-    let is_signed =
-        leaf.verify_for_usage(webpki::ALL_VERIFICATION_ALGS, &[anchor], &[], time, usage, None, None).is_ok();
-    let names =
-        template.dns_names.iter().cloned().chain(template.ip_addresses.iter().map(ToString::to_string));
-    let covers = |name: String| {
-        ServerName::try_from(name).is_ok_and(|n| leaf.verify_is_valid_for_subject_name(&n).is_ok())
-    };
-    is_signed
-        && facts.public_key == key.public_der()
-        && facts.subject.common_name() == Ok(template.common_name.as_str())
-        && facts.subject.organizations().is_ok_and(|o| o == template.organizations)
-        && names.into_iter().all(covers)
 }

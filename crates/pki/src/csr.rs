@@ -1,4 +1,6 @@
-//! Certificate requests (PKCS#10): parsed, and then proved to be signed with the key that they ask a certificate for.
+//! Certificate requests (PKCS#10): first parsed, then verified to be signed with the key that they contain.
+//!
+//! Whether a request is approved is decided elsewhere.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,9 +15,9 @@ use crate::signature::PublicKey;
 pub use crate::signature::{Hash, KeyKind, SignatureKind};
 use crate::uri::{is_uri, rewritten};
 
-/// The largest request that is looked at. Bytes of PEM. DIVERGES: Kubernetes looks at whatever fits into a body, with any
-/// number of names, and checks RSA keys of any length; here names end at [`MAX_NAMES`] and keys at 16,384 bits. A request for a certificate with a hundred names and an RSA key of
-/// 8192 bits has about a sixth of that.
+/// The largest request that is read. Bytes of PEM. DIVERGES: Kubernetes reads whatever fits into a request body, with any
+/// number of names; here the limit of names is [`MAX_NAMES`]. A request with a hundred names and an RSA key of 8192 bits has
+/// about a sixth of this size.
 pub const MAX_PEM_BYTES: usize = 64 * 1024;
 /// The most subject alternative names that a request may hold.
 pub const MAX_NAMES: usize = 1000;
@@ -28,7 +30,7 @@ const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29
 /// A certificate request that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CsrError {
-    /// Not a PKCS#10 request inside.
+    /// Malformed DER.
     #[error("not a PKCS#10 request: {0}")]
     Der(#[from] x509_cert::der::Error),
     /// The first PEM block is of another type.
@@ -37,30 +39,33 @@ pub enum CsrError {
     /// No PEM block.
     #[error("no PEM block of type CERTIFICATE REQUEST")]
     NoPem,
-    /// The signature is not by the key that the request is for.
+    /// The signature is not by the key in the request.
     #[error("the request is not signed with the key that it is for")]
     Signature,
     /// The subject cannot be used.
     #[error(transparent)]
     Subject(#[from] SubjectError),
-    /// Too large to look at.
+    /// Too large.
     #[error("the request is larger than {MAX_PEM_BYTES} bytes")]
     TooLarge,
     /// Too many names.
     #[error("the request has more than {MAX_NAMES} subject alternative names")]
     TooManyNames,
-    /// An extension is asked for twice.
+    /// An extension is requested twice.
     #[error("the request asks for the extension {0} twice")]
     Twice(ObjectIdentifier),
-    /// A URI that is none.
+    /// A malformed URI.
     #[error("the request has the URI {0:?}, which cannot be read")]
     Uri(String),
     /// A kind of key or signature that is not supported.
-    #[error("the kind or size of the request's key, or its signature algorithm, is not supported")]
+    #[error(
+        "the request's key or signature algorithm is not supported: need ECDSA on P-256, P-384 or P-521, Ed25519, RSA of \
+         1024 to 8192 bits over SHA-1, SHA-256 or SHA-512, or RSA of 2048 to 8192 bits over SHA-384 or with RSA-PSS"
+    )]
     UnsupportedAlgorithm,
 }
 
-/// A request whose signature nobody has checked: good for comparing names (NR-99), never for signing.
+/// A request whose signature is not verified: good for comparing names (NR-99), never for signing.
 #[derive(Clone, Debug)]
 pub struct UncheckedCsr {
     subject: Subject,
@@ -75,7 +80,7 @@ pub struct UncheckedCsr {
     key: Option<PublicKey>,
 }
 
-/// A certificate request whose signature was checked.
+/// A certificate request whose signature is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Csr {
     subject: Subject,
@@ -87,19 +92,19 @@ pub struct Csr {
     signature: SignatureKind,
 }
 
-/// An extension that is asked for. Kubernetes goes by `spec.usages` and takes over subject alternative names alone.
+/// A requested extension. Kubernetes copies subject alternative names alone, and takes the usages from `spec.usages`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestedExtension {
-    /// Which one, as `2.5.29.17`.
+    /// The object identifier, such as `2.5.29.17`.
     pub oid: String,
-    /// Whether a reader who does not know it is to refuse the certificate.
+    /// Whether it is marked critical.
     pub is_critical: bool,
-    /// What it says, in DER.
+    /// The value, in DER.
     pub value: Vec<u8>,
 }
 
 impl RequestedExtension {
-    /// Whether these are basic constraints that ask for a certificate authority. What cannot be read asks for one.
+    /// Whether these are basic constraints of a certificate authority. Malformed ones count as such.
     pub fn asks_for_authority(&self) -> bool {
         let constraints = || only(&self.value)?.decode::<BasicConstraints>();
         self.oid == BASIC_CONSTRAINTS.to_string() && constraints().map_or(true, |found| found.ca)
@@ -121,7 +126,7 @@ pub struct Names {
     pub others: usize,
 }
 
-/// The common name of a request in PEM form, without checking its signature (NR-99, NR-100).
+/// The common name of a request in PEM form. Does not verify the signature (NR-99, NR-100).
 ///
 /// # Errors
 /// Anything that is not a certificate request in the first PEM block.
@@ -142,7 +147,7 @@ impl UncheckedCsr {
         if block.label != LABEL {
             return Err(CsrError::Label(block.label));
         }
-        // Go lets more stand at the end of a SEQUENCE than it knows.
+        // As in Go, further elements at the end of a SEQUENCE are ignored.
         let mut request = only(&block.der)?.children(Tag::Sequence)?;
         let info = request.required()?;
         let signature_kind = SignatureKind::read(&request.required()?)?;
@@ -174,12 +179,12 @@ impl UncheckedCsr {
         })
     }
 
-    /// The subject that is asked for.
+    /// The requested subject.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
 
-    /// Checks that the request is signed with the key that it is for.
+    /// Verifies that the request is signed with the key that it contains.
     ///
     /// # Errors
     /// A wrong signature, or a kind or size of key that is not supported.
@@ -187,7 +192,8 @@ impl UncheckedCsr {
         let (Some(key), Some(kind)) = (&self.key, self.signature_kind) else {
             return Err(CsrError::UnsupportedAlgorithm);
         };
-        if !key.has_signed(kind, &self.signed, &self.signature) {
+        let has_signed = key.has_signed(kind, &self.signed, &self.signature);
+        if !has_signed.ok_or(CsrError::UnsupportedAlgorithm)? {
             return Err(CsrError::Signature);
         }
         Ok(Csr {
@@ -203,7 +209,7 @@ impl UncheckedCsr {
 }
 
 impl Csr {
-    /// Reads a request and checks its signature.
+    /// Reads a request and verifies its signature.
     ///
     /// # Errors
     /// See [`CsrError`].
@@ -211,28 +217,28 @@ impl Csr {
         UncheckedCsr::parse(text)?.check()
     }
 
-    /// The subject that is asked for.
+    /// The requested subject.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
 
-    /// The key that the certificate is for: a DER SubjectPublicKeyInfo.
+    /// The public key: a DER SubjectPublicKeyInfo.
     pub fn public_key_der(&self) -> &[u8] {
         &self.public_key_der
     }
 
-    /// The subject alternative names. Kinds that are not listed are neither kept nor refused (CS-53).
+    /// The subject alternative names. Names of other kinds are counted, and neither kept nor refused (CS-53).
     pub fn names(&self) -> &Names {
         &self.names
     }
 
-    /// The extensions that are asked for, in order; none twice.
+    /// The requested extensions, in order; none twice.
     pub fn extensions(&self) -> &[RequestedExtension] {
         &self.extensions
     }
 
-    /// Whether anything but white space follows the first PEM block. Kubernetes passes it over; who stores it may be made
-    /// to carry another request for somebody who reads on.
+    /// Whether anything but white space follows the first PEM block. Kubernetes ignores it; it could smuggle another request
+    /// to a reader that does not.
     pub fn has_trailing_data(&self) -> bool {
         self.has_trailing_data
     }
@@ -242,13 +248,13 @@ impl Csr {
         self.key
     }
 
-    /// How the request is signed.
+    /// The signature algorithm.
     pub fn signature(&self) -> SignatureKind {
         self.signature
     }
 }
 
-/// What the attributes ask for. One that cannot be read is passed over, as in Go.
+/// The extensions that the attributes request. Malformed attributes are skipped, as in Go.
 fn requested_extensions(attributes: &[u8]) -> Result<Vec<RequestedExtension>, CsrError> {
     let mut found: Vec<RequestedExtension> = Vec::new();
     let mut attributes = Elements::of(attributes)?;
@@ -274,7 +280,7 @@ fn requested_extensions(attributes: &[u8]) -> Result<Vec<RequestedExtension>, Cs
     Ok(found)
 }
 
-/// The first value of an attribute that asks for extensions.
+/// The first value of an extension request attribute.
 fn extension_request(attribute: &Element<'_>) -> Option<Vec<u8>> {
     let mut pair = attribute.children(Tag::Sequence).ok()?;
     let oid = pair.required().ok()?.decode::<ObjectIdentifier>().ok()?;

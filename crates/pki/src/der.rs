@@ -1,9 +1,9 @@
-//! DER, element by element, in the order in which it is written: reading sorts nothing and encodes nothing anew.
+//! DER, element by element. Reading keeps the order and the bytes: nothing is sorted or encoded again.
 
 use x509_cert::der::asn1::{AnyRef, ObjectIdentifier};
 use x509_cert::der::{Decode, Error, Reader, SliceReader, Tag, Tagged};
 
-/// An element together with the bytes that it was read from, header included.
+/// An element, with the bytes that it was read from, header included.
 pub(crate) struct Element<'a> {
     pub(crate) raw: &'a [u8],
     any: AnyRef<'a>,
@@ -18,7 +18,7 @@ impl<'a> Element<'a> {
         self.any.value()
     }
 
-    /// The element as another type.
+    /// The element decoded as another type.
     pub(crate) fn decode<T: Decode<'a>>(&self) -> Result<T, T::Error> {
         T::from_der(self.raw)
     }
@@ -30,7 +30,7 @@ impl<'a> Element<'a> {
     }
 }
 
-/// Elements one after the other.
+/// A sequence of elements.
 pub(crate) struct Elements<'a> {
     reader: SliceReader<'a>,
 }
@@ -57,12 +57,12 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// The one element that the bytes are. Bytes after it are an error.
+/// The single element in the bytes. Bytes after it are an error.
 pub(crate) fn only(bytes: &[u8]) -> Result<Element<'_>, Error> {
     Ok(Element { raw: bytes, any: AnyRef::from_der(bytes)? })
 }
 
-/// Writes one element. All lengths that a certificate can have fit into four bytes.
+/// Writes one element.
 pub(crate) fn element(tag: u8, contents: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(contents.len() + 6);
     out.push(tag);
@@ -80,7 +80,7 @@ pub(crate) fn element(tag: u8, contents: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Writes an element made of others.
+/// Writes an element that consists of these parts.
 pub(crate) fn element_of(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     element(tag, &parts.concat())
 }

@@ -1,6 +1,6 @@
-//! Certificates put together and signed, byte for byte as kube-controller-manager does it (CS-61 to CS-69).
+//! Encodes and signs certificates as kube-controller-manager does (CS-61 to CS-69).
 //!
-//! Whether a certificate may be issued is not asked here.
+//! Whether a certificate may be issued is decided elsewhere.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,7 @@ use x509_cert::der::Encode;
 use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::time::Time;
 
-use crate::ca::CaError;
+use crate::ca_error::CaError;
 use crate::csr::Names;
 use crate::der::{self, SEQUENCE, element, element_of};
 use crate::key::{KeyError, KeyPair};
@@ -24,25 +24,25 @@ const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29
 const AUTHORITY_KEY_IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.35");
 const EXTENDED_KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37");
 
-/// Tags of DER.
+/// DER tags.
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
 /// `TRUE`.
 const TRUE: [u8; 3] = [0x01, 0x01, 0xff];
-/// What `[0]` and so on are inside of a structure.
+/// The tag of a context-specific element, such as `[0]`.
 const fn context(number: u8) -> u8 {
     0x80 | number
 }
 
-/// Certificates are valid from a little before they are made, for clocks that run late.
+/// Certificates are valid from a little before they are issued, for clocks that run late.
 pub(crate) const BACKDATE: Duration = Duration::from_secs(5 * 60);
-/// Below this, a certificate is valid for so long from now on; from this on, backdating is part of it (CS-65).
+/// From this lifetime on, the backdating is part of the lifetime (CS-65).
 const SHORT: Duration = Duration::from_secs(8 * 60 * 60);
-/// The shortest that a requester can ask for (CS-64).
+/// The shortest lifetime that can be requested (CS-64).
 const SHORTEST: Duration = Duration::from_secs(10 * 60);
 
-/// From when until when a certificate is valid.
+/// The validity of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Period {
     pub(crate) not_before: SystemTime,
@@ -50,7 +50,7 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    /// From a little before now, and for so long from now on.
+    /// From [`BACKDATE`] before now to `lifetime` after now.
     pub(crate) fn from_now(now: SystemTime, lifetime: Duration) -> Result<Self, CaError> {
         let range = || CaError::Build("the time is out of range".to_owned());
         Ok(Self {
@@ -59,8 +59,8 @@ impl Period {
         })
     }
 
-    /// The period of a certificate for a request (CS-64 to CS-67): so long as was asked for, at most `longest`, and never
-    /// longer than the authority.
+    /// The validity of a requested certificate (CS-64 to CS-67): the requested lifetime, at most `longest`, and never beyond
+    /// the authority's.
     pub(crate) fn of_request(
         now: SystemTime,
         asked: Option<Duration>,
@@ -84,7 +84,7 @@ impl Period {
     }
 }
 
-/// What a certificate says, beside its extensions.
+/// The fields of a certificate other than its extensions.
 pub(crate) struct Contents<'a> {
     /// A DER Name.
     pub(crate) issuer: &'a [u8],
@@ -141,7 +141,7 @@ fn extension(oid: ObjectIdentifier, is_critical: bool, value: &[u8]) -> Vec<u8> 
     element_of(SEQUENCE, &[&der::oid(oid), critical, &element(OCTET_STRING, value)])
 }
 
-/// Key usage and extended key usage, each where there is something to say.
+/// The key usage and extended key usage extensions, each if it is not empty.
 pub(crate) fn usages(usages: &Usages) -> impl Iterator<Item = Vec<u8>> {
     let key = usages.key_bits().map(|bits| extension(KEY_USAGE, true, &element(BIT_STRING, &bits)));
     let purposes: Vec<Vec<u8>> = usages.extended().iter().map(|oid| der::oid(*oid)).collect();
@@ -150,24 +150,24 @@ pub(crate) fn usages(usages: &Usages) -> impl Iterator<Item = Vec<u8>> {
     key.into_iter().chain(extended)
 }
 
-/// Whether this is an authority.
+/// The basic constraints extension.
 pub(crate) fn basic_constraints(is_authority: bool) -> Vec<u8> {
     let inside: &[u8] = if is_authority { &TRUE } else { &[] };
     extension(BASIC_CONSTRAINTS, true, &element(SEQUENCE, inside))
 }
 
-/// How this certificate's key is called.
+/// The subject key identifier extension.
 pub(crate) fn subject_key_identifier(identifier: &[u8]) -> Vec<u8> {
     extension(SUBJECT_KEY_IDENTIFIER, false, &element(OCTET_STRING, identifier))
 }
 
-/// How the key of the issuer is called.
+/// The authority key identifier extension.
 pub(crate) fn authority_key_identifier(identifier: &[u8]) -> Vec<u8> {
     let inside = element(SEQUENCE, &element(context(0), identifier));
     extension(AUTHORITY_KEY_IDENTIFIER, false, &inside)
 }
 
-/// Other names; nothing without any. Critical when they are the only ones.
+/// The subject alternative name extension, if there is a name. Critical if the subject is empty.
 pub(crate) fn subject_alt_names(names: &Names, subject: &[u8]) -> Option<Vec<u8>> {
     let texts = |number: u8, texts: &[String]| -> Vec<u8> {
         texts.iter().flat_map(|text| element(context(number), text.as_bytes())).collect()

@@ -1,8 +1,7 @@
-//! JSON web tokens: signed, and verified with keys that each go with one algorithm. The only module that names the
-//! token library.
+//! JSON Web Tokens: signing and verifying. The only module that uses the token library.
 //!
-//! What the claims mean is not known here, and neither is the time. A token says itself what it was signed with; that
-//! is never believed: a key verifies by its own algorithm, and a token that names another one is refused (AN-71).
+//! This module never interprets claims, and never looks at the time. It never trusts the algorithm that a token names: each
+//! key has one algorithm, and a token that names another one is refused (AN-71).
 
 use std::fmt;
 
@@ -18,6 +17,7 @@ use x509_cert::der::{Decode, Encode, Tag};
 use x509_cert::spki::SubjectPublicKeyInfoRef;
 
 use crate::der::only;
+use crate::hash::sha256;
 use crate::key::{KeyError, KeyPair};
 use crate::pem;
 
@@ -31,7 +31,7 @@ const MIN_RSA_BYTES: usize = 256;
 /// A key that cannot be used for tokens.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenKeyError {
-    /// Nothing in the text is a key.
+    /// There is no key in the text.
     #[error("no public or private key in PEM form")]
     Empty,
     /// A key of another kind.
@@ -43,7 +43,7 @@ pub enum TokenKeyError {
     Private(usize, KeyError),
 }
 
-/// A token that no key vouches for. Says nothing of the token itself.
+/// A token that no key verifies. The error shows nothing of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
     /// There is no key with the id that the token names (AN-71).
@@ -54,12 +54,12 @@ pub enum SignatureError {
     Signature,
 }
 
-/// Claims that are not those of the token that is expected: which one is missing or wrong.
+/// Claims that cannot be read: which one is missing or has another type.
 #[derive(Debug, thiserror::Error)]
 #[error("the claims of the token cannot be read: {0}")]
 pub struct ClaimsError(String);
 
-/// A token could not be signed.
+/// A token cannot be signed.
 #[derive(Debug, thiserror::Error)]
 #[error("the token cannot be signed")]
 pub struct SignError;
@@ -73,7 +73,7 @@ pub struct PublicKey {
     key: DecodingKey,
 }
 
-/// A public key as verifiers elsewhere are told it (RFC 7517).
+/// A public key as published for other verifiers (RFC 7517).
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 pub struct Jwk {
     r#use: &'static str,
@@ -105,7 +105,7 @@ impl PublicKey {
         let info = SubjectPublicKeyInfoRef::from_der(der).ok()?;
         let bits = info.subject_public_key.as_bytes()?;
         // AN-72
-        let id = encoded(&crate::sha256(der));
+        let id = encoded(&sha256(der));
         let jwk = Jwk {
             r#use: "sig",
             kty: "",
@@ -148,11 +148,10 @@ impl PublicKey {
         Some(Self { algorithm, id, jwk, key: DecodingKey::from_ec_der(bits) })
     }
 
-    /// Reads all keys of a text in PEM form: public keys, private keys and certificates (AN-71). Other blocks are
-    /// passed over.
+    /// Reads all keys of a text in PEM form: public keys, private keys and certificates (AN-71). Other blocks are skipped.
     ///
     /// # Errors
-    /// There is none, or one that cannot be used.
+    /// There is no key, or one that is not supported.
     pub fn all_from_pem(text: &[u8]) -> Result<Vec<Self>, TokenKeyError> {
         let mut keys = Vec::new();
         for (i, block) in pem::blocks(text).into_iter().enumerate() {
@@ -190,7 +189,7 @@ impl PublicKey {
         self.jwk.alg
     }
 
-    /// The key as verifiers elsewhere are told it.
+    /// The key as published for other verifiers.
     pub fn jwk(&self) -> &Jwk {
         &self.jwk
     }
@@ -206,7 +205,7 @@ fn encoded(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// A key that tokens are signed with.
+/// A key that signs tokens.
 pub struct SigningKey {
     key: EncodingKey,
     public: PublicKey,
@@ -232,10 +231,10 @@ impl SigningKey {
         &self.public
     }
 
-    /// The token of these claims, with the id of the key in its head.
+    /// Signs a token with these claims. Its header has the id of the key.
     ///
     /// # Errors
-    /// The claims are no JSON object, or the system has no randomness.
+    /// The claims are not a JSON object, or the system has no randomness.
     pub fn sign(&self, claims: &impl Serialize) -> Result<String, SignError> {
         let header =
             Header { typ: None, kid: Some(self.public.id.clone()), ..Header::new(self.public.algorithm) };
@@ -244,24 +243,24 @@ impl SigningKey {
 }
 
 impl fmt::Debug for SigningKey {
-    /// Says that there is a key, never which.
+    /// Never shows the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SigningKey(..)")
     }
 }
 
-/// Text that has the form of a token, and says who has issued it. Nobody has vouched for that.
+/// A token before verification, with the issuer that it claims.
 pub struct UnverifiedToken<'t> {
     issuer: String,
     payload: Vec<u8>,
-    /// Head and payload, as they were signed.
+    /// Header and payload, as they were signed.
     message: &'t [u8],
     signature: &'t str,
 }
 
 impl<'t> UnverifiedToken<'t> {
-    /// Takes a token apart (AN-70): three parts, of which the second is a JSON object with an issuer. Nothing for
-    /// anything else.
+    /// Splits a token (AN-70) into its three parts, of which the second is a JSON object with an issuer. `None` for anything
+    /// else.
     pub fn read(token: &'t [u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Issued {
@@ -278,19 +277,19 @@ impl<'t> UnverifiedToken<'t> {
         Some(Self { issuer, payload, message: message.as_bytes(), signature })
     }
 
-    /// Who it says has issued it. Good for choosing who is to verify it, and nothing else.
+    /// The claimed issuer. Only good for choosing the verifier.
     pub fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// Checks the signature (AN-71): with the key that the token names, or if it names none with each.
+    /// Verifies the signature (AN-71) with the key that the token names, or with every key if it names none.
     ///
     /// # Errors
-    /// No key vouches for it.
+    /// No key verifies it.
     pub fn verify(self, keys: &[PublicKey]) -> Result<VerifiedToken, SignatureError> {
         let head = jsonwebtoken::decode_header([self.message, b".", self.signature.as_bytes()].concat())
             .map_err(|_| SignatureError::Signature)?;
-        // Extensions that must be understood (RFC 7515, 4.1.11): none is.
+        // Critical extensions (RFC 7515, 4.1.11): none is supported.
         if head.crit.is_some() {
             return Err(SignatureError::Signature);
         }
@@ -307,24 +306,24 @@ impl<'t> UnverifiedToken<'t> {
     }
 }
 
-/// The claims of a token whose signature was checked. Only [`UnverifiedToken::verify`] makes one.
+/// The claims of a verified token. Only [`UnverifiedToken::verify`] creates one.
 pub struct VerifiedToken {
     issuer: String,
     payload: Vec<u8>,
 }
 
 impl VerifiedToken {
-    /// Who has issued it.
+    /// The issuer.
     pub fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// The claims. Which of them must be there is said by their type.
+    /// The claims. Their type says which of them are required.
     ///
     /// # Errors
-    /// One is missing or of another type.
+    /// A claim is missing or has another type.
     pub fn claims<C: DeserializeOwned>(&self) -> Result<C, ClaimsError> {
-        // The library's text shows where and what kind, and may show a value: only the place is kept.
+        // The library's text may show a value: only the position is kept.
         serde_json::from_slice(&self.payload).map_err(|error| ClaimsError(place(&error)))
     }
 }

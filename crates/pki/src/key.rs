@@ -1,4 +1,4 @@
-//! Private keys: made, read, and used to sign.
+//! Private keys: generating, reading and signing.
 
 use std::fmt;
 
@@ -15,14 +15,14 @@ use x509_cert::spki::AlgorithmIdentifierOwned;
 
 use crate::pem;
 
-/// RSA keys below this size are refused, as in every verifier that will see the signature. Bits.
+/// RSA keys below this size are refused, as verifiers refuse their signatures. Bits.
 const MIN_RSA_BITS: usize = 2048;
 
-/// A key that cannot be made, read or used.
+/// A key that cannot be generated, read or used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The system has no randomness, or the library refused to make a key.
-    #[error("cannot make a key")]
+    /// The system has no randomness, or the library cannot generate a key.
+    #[error("cannot generate a key")]
     Generate,
     /// The text holds no private key.
     #[error("no private key in PEM form: {0}")]
@@ -60,10 +60,10 @@ const ED25519: &str = "1.3.101.112";
 const SHA256_WITH_RSA: &str = "1.2.840.113549.1.1.11";
 
 impl KeyPair {
-    /// Makes a new ECDSA key on P-256.
+    /// Generates an ECDSA key on P-256.
     ///
     /// # Errors
-    /// When the system has no randomness.
+    /// The system has no random numbers.
     pub fn generate() -> Result<Self, KeyError> {
         let [(p256, oid), ..] = CURVES;
         let inner = EcdsaKeyPair::generate(p256).map_err(|_| KeyError::Generate)?;
@@ -74,7 +74,7 @@ impl KeyPair {
     /// Reads a private key in PEM form: PKCS#8, SEC 1 or PKCS#1.
     ///
     /// # Errors
-    /// No key in the text, or one of another kind.
+    /// No key in the text, or a kind that is not supported.
     pub fn from_pem(text: &[u8]) -> Result<Self, KeyError> {
         let private = PrivateKeyDer::from_pem_slice(text).map_err(|e| KeyError::Pem(e.to_string()))?;
         for (curve, oid) in CURVES {
@@ -107,7 +107,7 @@ impl KeyPair {
         Ok(Self { inner, private, public })
     }
 
-    /// The private key as PEM text. PKCS#8, unless it was read in another form.
+    /// The private key as PEM text, in the form that it was read in; PKCS#8 for a generated key.
     pub fn to_pem(&self) -> String {
         let label = match &self.private {
             PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
@@ -127,7 +127,7 @@ impl KeyPair {
         matches!(self.inner, Inner::Rsa(_))
     }
 
-    /// An ECDSA key as PKCS#8, whatever it was read from.
+    /// An ECDSA key as PKCS#8, whatever form it was read in.
     pub(crate) fn to_pkcs8(&self) -> Option<Vec<u8>> {
         match &self.inner {
             Inner::Ecdsa(key, _) => Some(key.to_pkcs8v1().ok()?.as_ref().to_vec()),
@@ -173,7 +173,7 @@ impl KeyPair {
 }
 
 impl fmt::Debug for KeyPair {
-    /// Says that there is a key, never which.
+    /// Never shows the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyPair(..)")
     }

@@ -1,4 +1,4 @@
-//! Distinguished names, read in the order in which they were written.
+//! Distinguished names. Reading keeps the order of the attributes.
 
 use std::borrow::Cow;
 
@@ -23,20 +23,20 @@ struct Attribute {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
     attributes: Vec<Attribute>,
-    /// Whether a text was not what it should be, and has signs in it that stand for others.
+    /// Whether a text was invalid and has replacement characters.
     is_lossy: bool,
 }
 
 /// An attribute of a subject that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubjectError {
-    /// The name is not well formed.
+    /// Malformed DER.
     #[error("the subject is not a distinguished name")]
     Der(#[from] Error),
-    /// An attribute that matters is not text.
+    /// A required attribute is not a string.
     #[error("the subject's {0} is not a string")]
     NotText(&'static str),
-    /// A string of characters that its type does not have.
+    /// A string with characters that its type does not allow.
     #[error("the subject has a string that is not valid for its type")]
     Text,
     /// More than one user id, or an empty one (AN-44).
@@ -45,7 +45,7 @@ pub enum SubjectError {
 }
 
 impl Subject {
-    /// Reads what stands inside the outermost SEQUENCE of a name.
+    /// Reads the contents of the outermost SEQUENCE of a name.
     pub(crate) fn read(contents: &[u8]) -> Result<Self, SubjectError> {
         let mut subject = Self::default();
         for_each_attribute(contents, |oid, value, has_more| {
@@ -69,7 +69,7 @@ impl Subject {
             .map(move |a| a.value.as_deref().ok_or(SubjectError::NotText(what)))
     }
 
-    /// The common name; of several the last one counts (CS-53). Empty when there is none.
+    /// The common name; the last one if there are several (CS-53). Empty if there is none.
     ///
     /// # Errors
     /// A common name that is not text.
@@ -85,10 +85,10 @@ impl Subject {
         self.values(ORGANIZATION, "organization").collect()
     }
 
-    /// The user id (AN-44): empty when there is none.
+    /// The user id (AN-44). Empty if there is none.
     ///
     /// # Errors
-    /// One that is not text, is empty, or more than one.
+    /// It is not text, is empty, or there is more than one.
     pub fn user_id(&self) -> Result<&str, SubjectError> {
         let mut ids = self.values(USER_ID, "user id");
         match (ids.next().transpose()?, ids.next()) {
@@ -99,8 +99,8 @@ impl Subject {
     }
 }
 
-/// The standard attributes that an issued certificate takes over, in the order in which it has them (CS-69). All values
-/// of one of the first seven stand in one part of the name, of the last two the last value counts.
+/// The standard attributes that an issued certificate copies, in its order (CS-69). All values of one of the first seven
+/// share a relative distinguished name; of the last two the last value counts.
 static ISSUED: [(ObjectIdentifier, Keep); 9] = [
     (ObjectIdentifier::new_unwrap("2.5.4.6"), Keep::All),
     (ObjectIdentifier::new_unwrap("2.5.4.8"), Keep::All),
@@ -123,8 +123,8 @@ const PRINTABLE_STRING: u8 = 0x13;
 const UTF8_STRING: u8 = 0x0c;
 
 impl Subject {
-    /// Reads the name of a certificate request as Go does (CS-17): a string that its type does not allow spoils all; what
-    /// is no string does not count.
+    /// Reads the name of a certificate request as Go does (CS-17): a string that is invalid for its type is an error; other
+    /// values are ignored.
     pub(crate) fn of_request(contents: &[u8]) -> Result<Self, SubjectError> {
         let mut subject = Self::default();
         for_each_attribute(contents, |oid, value, _| {
@@ -144,8 +144,7 @@ impl Subject {
         Ok(subject)
     }
 
-    /// The name as an issued certificate has it: a DER SEQUENCE (CS-61, CS-69). Nothing when it has text that no
-    /// certificate can hold.
+    /// The name in an issued certificate: a DER SEQUENCE (CS-61, CS-69). `None` if a certificate cannot hold its text.
     pub(crate) fn issued(&self) -> Option<Vec<u8>> {
         if self.is_lossy {
             return None;
@@ -165,7 +164,7 @@ impl Subject {
     }
 }
 
-/// Tells each attribute of a name, and whether more stands behind its value.
+/// Calls a function for each attribute of a name, with whether more follows its value.
 fn for_each_attribute(
     contents: &[u8],
     mut tell: impl FnMut(ObjectIdentifier, &Element<'_>, bool) -> Result<(), SubjectError>,
@@ -183,7 +182,8 @@ fn for_each_attribute(
     Ok(())
 }
 
-/// A name of the organizations, one part each so that their order is kept, of the unit, and the common name last.
+/// Encodes a name: the organizations, each in a relative distinguished name of its own to keep their order, the unit, and
+/// the common name.
 pub(crate) fn written(organizations: &[String], unit: Option<&str>, common_name: &str) -> Vec<u8> {
     let organizations = organizations.iter().map(|o| (ORGANIZATION, o.as_str()));
     let unit = unit.map(|unit| (ObjectIdentifier::new_unwrap("2.5.4.11"), unit));
@@ -192,7 +192,7 @@ pub(crate) fn written(organizations: &[String], unit: Option<&str>, common_name:
     der::element(der::SEQUENCE, &parts.concat())
 }
 
-/// One part of a name: a SET of values of one type, in the order that DER wants.
+/// A relative distinguished name: a SET of values of one type, in DER order.
 fn relative(oid: ObjectIdentifier, values: &[&str]) -> Vec<u8> {
     let name = der::oid(oid);
     let mut members: Vec<Vec<u8>> = values
@@ -206,7 +206,7 @@ fn relative(oid: ObjectIdentifier, values: &[&str]) -> Vec<u8> {
     der::element(der::SET, &members.concat())
 }
 
-/// Whether a character may stand in a PrintableString.
+/// Whether a PrintableString may hold this character.
 fn is_printable(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b" '()+,-./:=?".contains(&byte)
 }
@@ -223,21 +223,21 @@ fn is_string(tag: Tag) -> bool {
     )
 }
 
-/// The text of a string type; nothing for any other type, or for bytes that the type does not allow.
+/// The text of a string type; `None` for other types and for bytes that the type does not allow.
 fn text(tag: Tag, bytes: &[u8]) -> Option<String> {
     let ascii = |is_allowed: fn(u8) -> bool| {
         bytes.iter().all(|byte| is_allowed(*byte)).then(|| bytes.iter().map(|b| char::from(*b)).collect())
     };
     match tag {
         Tag::Utf8String => String::from_utf8(bytes.to_vec()).ok(),
-        // `*` and `&` should not be there, and often are.
+        // `*` and `&` are not allowed, but common.
         Tag::PrintableString => ascii(|byte| is_printable(byte) || byte == b'*' || byte == b'&'),
         Tag::Ia5String => ascii(|byte| byte.is_ascii()),
         Tag::NumericString => ascii(|byte| byte.is_ascii_digit() || byte == b' '),
-        // Latin-1 is what T.61 is taken for everywhere.
+        // Everybody reads T.61 as Latin-1.
         Tag::TeletexString => Some(bytes.iter().map(|b| char::from(*b)).collect()),
         Tag::BmpString => {
-            // A terminator may stand at the end.
+            // A terminator may follow the text.
             let bytes = bytes.strip_suffix(&[0, 0]).unwrap_or(bytes);
             let (units, rest) = bytes.as_chunks::<2>();
             if !rest.is_empty() {

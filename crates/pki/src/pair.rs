@@ -1,4 +1,4 @@
-//! A certificate of our own together with its key: what we show to prove who we are.
+//! A certificate of our own with its private key.
 
 use std::net::IpAddr;
 use std::time::SystemTime;
@@ -11,10 +11,10 @@ use crate::key::{KeyError, KeyPair};
 use crate::pem;
 use crate::request::Request;
 
-/// A certificate, and the key that it is for.
+/// A certificate chain with the key of its first certificate.
 #[derive(Debug)]
 pub struct Pair {
-    /// The certificate first, then what leads from it to the authority.
+    /// The certificate, then its intermediates.
     chain: Vec<CertificateDer<'static>>,
     key: KeyPair,
     not_before: SystemTime,
@@ -23,7 +23,7 @@ pub struct Pair {
     organizations: Vec<String>,
 }
 
-/// A certificate and a key that cannot be used together.
+/// A certificate and a key that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
     /// The certificate cannot be read.
@@ -32,7 +32,7 @@ pub enum PairError {
     /// The key cannot be read.
     #[error("the key cannot be read: {0}")]
     Key(#[from] KeyError),
-    /// The key is not that of the certificate.
+    /// The key does not belong to the certificate.
     #[error("the key is not that of the certificate")]
     Mismatch,
     /// No certificate in the text.
@@ -41,7 +41,7 @@ pub enum PairError {
 }
 
 impl Pair {
-    /// Reads certificates and a key in PEM form, from two texts or from one that is given twice.
+    /// Reads certificates and a key in PEM form, from two texts or from one text that is given twice.
     ///
     /// # Errors
     /// No certificate, no key, or a key that is not the first certificate's.
@@ -56,7 +56,7 @@ impl Pair {
         if leaf.public_key != key.public_der() {
             return Err(PairError::Mismatch);
         }
-        // All of them are shown; the first that expires ends it for all (CS-130).
+        // The chain is valid until its first certificate expires (CS-130).
         let mut not_after = leaf.validity.not_after.to_system_time();
         for certificate in &chain {
             not_after = not_after.min(Facts::read(certificate)?.validity.not_after.to_system_time());
@@ -82,12 +82,12 @@ impl Pair {
         &self.key
     }
 
-    /// Since when it is valid.
+    /// When it begins to be valid.
     pub fn not_before(&self) -> SystemTime {
         self.not_before
     }
 
-    /// Until when it is valid.
+    /// When it stops being valid.
     pub fn not_after(&self) -> SystemTime {
         self.not_after
     }
@@ -107,13 +107,13 @@ impl Pair {
         now < self.not_after
     }
 
-    /// Whether it says all that a request asks for (CS-102): the same common name, and all organizations, DNS names and
-    /// IP addresses. More of them are fine.
+    /// Whether it satisfies a request (CS-102): it has the same common name, and at least its organizations, DNS names and IP
+    /// addresses.
     pub fn satisfies(&self, request: &Request) -> bool {
         let Some(leaf) = self.chain.first().and_then(|der| EndEntityCert::try_from(der).ok()) else {
             return false;
         };
-        // Compared as text: names that are asked for hold no wildcard that stands for others.
+        // Compared as text: requested names hold no wildcards.
         let dns: Vec<&str> = leaf.valid_dns_names().collect();
         let has_dns = |name: &String| dns.iter().any(|valid| valid.eq_ignore_ascii_case(name));
         let has_ip = |ip: &IpAddr| leaf.verify_is_valid_for_subject_name(&ServerName::from(*ip)).is_ok();
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn cs_102_a_pair_satisfies_what_it_says_and_less() {
-        let now = SystemTime::now();
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
         let ca = CertificateAuthority::generate("ca", now, Duration::from_secs(9000)).unwrap();
         let key = KeyPair::generate().unwrap();
         let template = Template {

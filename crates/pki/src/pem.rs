@@ -1,8 +1,8 @@
-//! PEM: text armour around DER.
+//! PEM: reading and writing.
 //!
-//! Reading finds the blocks that Go finds, because Go is what kubelets and kube-apiserver read PEM with: whoever sees another
-//! first block than they do checks one request and lets another one pass (NR-99). Text around blocks is skipped, malformed
-//! blocks are skipped, header lines in front of the data are skipped (CS-17). One pass, in proportion to the text.
+//! Reading finds the same blocks as Go, with which kubelets and kube-apiserver read PEM: a reader that finds another first
+//! block checks one request and lets another one pass (NR-99). Text around blocks, malformed blocks and headers are skipped
+//! (CS-17). Reading is one pass, in linear time.
 
 use std::ops::ControlFlow;
 
@@ -14,18 +14,18 @@ const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"-----END ";
 const DASHES: &[u8] = b"-----";
 
-/// Base64 as Go reads it: bits that are left over at the end may be set.
+/// Base64 as Go reads it: unused bits at the end may be set.
 const LENIENT: GeneralPurpose =
     GeneralPurpose::new(&alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
 
 /// One PEM block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// What the block says it holds, such as `CERTIFICATE`.
+    /// The label, such as `CERTIFICATE`.
     pub label: String,
     /// The bytes inside.
     pub der: Vec<u8>,
-    /// Whether lines such as `Proc-Type: ...` stand in front of them.
+    /// Whether headers such as `Proc-Type: ...` precede them.
     pub has_headers: bool,
 }
 
@@ -73,13 +73,13 @@ pub fn first_and_rest(text: &[u8]) -> Option<(Block, &[u8])> {
     first
 }
 
-/// Tells each block, and where it ends.
+/// Calls a function for each block, with the offset of its end.
 fn scan(text: &[u8], mut found: impl FnMut(Block, usize) -> ControlFlow<()>) {
     let mut open: Option<Open<'_>> = None;
     let mut position = 0;
     for (number, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
         position += line.len();
-        // The end of a block has a line in front of it.
+        // A line precedes the end of a block.
         let end = line.strip_prefix(END).filter(|_| number > 0);
         if let Some(label) = end
             && let Some(block) = open.take().and_then(|block| block.close(label))
@@ -89,7 +89,7 @@ fn scan(text: &[u8], mut found: impl FnMut(Block, usize) -> ControlFlow<()>) {
         }
         let line = end.unwrap_or(line);
         if contains(line, BEGIN) {
-            // The last beginning counts: what is not closed before it never will be.
+            // The last beginning counts: a block that is still open never ends.
             open = Open::at(line);
         } else if let (None, Some(block)) = (end, &mut open) {
             block.take(line);
@@ -113,7 +113,7 @@ struct Open<'a> {
     label: &'a [u8],
     /// Whether there was a line such as `Proc-Type: ...`.
     has_headers: bool,
-    /// Whether such lines may still come.
+    /// Whether headers may still follow.
     in_headers: bool,
     encoded: Vec<u8>,
 }
@@ -144,7 +144,7 @@ impl<'a> Open<'a> {
         self.encoded.extend(line.iter().filter(|byte| !matches!(byte, b' ' | b'\t' | b'\r')));
     }
 
-    /// The block, when the label of its last line is that of its first one. Headers end with a line that is none.
+    /// The block, if its last line has the label of its first line. A line that is not a header ends the headers.
     fn close(self, end: &[u8]) -> Option<Block> {
         if trimmed(end).strip_suffix(DASHES)? != self.label || (self.has_headers && self.in_headers) {
             return None;

@@ -1,4 +1,4 @@
-//! Certificate requests (PKCS#10) of our own: for a key that we hold, signed with it.
+//! Certificate requests (PKCS#10) for our own keys.
 
 use std::net::IpAddr;
 
@@ -17,12 +17,12 @@ const VERSION: [u8; 3] = [0x02, 0x01, 0x00];
 /// The tag of the attributes.
 const ATTRIBUTES: u8 = 0xa0;
 
-/// What a certificate is asked to say.
+/// The contents of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The common name.
     pub common_name: String,
-    /// The organizations, each a name part of its own, in this order.
+    /// The organizations in order, each a relative distinguished name of its own.
     pub organizations: Vec<String>,
     /// DNS names.
     pub dns_names: Vec<String>,
@@ -31,7 +31,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The request in PEM form, for a key and signed with it.
+    /// The request in PEM form, for this key and signed with it.
     ///
     /// # Errors
     /// Signing fails.

@@ -1,18 +1,18 @@
-//! What a certificate says that a peer has shown, once the handshake has verified it.
+//! The contents of a peer's certificate, after the handshake has verified it.
 
 use std::time::SystemTime;
 
 use crate::cert::{Facts, VerifyError};
 use crate::csr::Names;
 
-/// What a certificate says. It proves nothing by itself: whoever reads it has verified the chain before.
+/// The contents of a certificate. Proves nothing by itself: the caller has verified the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// The common name; empty when there is none.
+    /// The common name; empty if there is none.
     pub common_name: String,
-    /// The first moment at which it is valid.
+    /// The start of its validity.
     pub not_before: SystemTime,
-    /// The last moment at which it is valid.
+    /// The end of its validity, inclusive.
     pub not_after: SystemTime,
     /// The alternative names.
     pub names: Names,
@@ -22,7 +22,7 @@ impl Shown {
     /// Reads a certificate in DER form.
     ///
     /// # Errors
-    /// It is no certificate, or its names cannot be read.
+    /// It is not a certificate, or its names cannot be read.
     pub fn read(der: &[u8]) -> Result<Self, VerifyError> {
         let facts = Facts::read(der)?;
         let mut names = Names::default();

@@ -1,26 +1,25 @@
-//! Signatures over certificate requests: which key, which algorithm, and whether one made the other (CS-18).
+//! Signatures of certificate requests: the kind of key, the signature algorithm, and the verification (CS-18).
 //!
-//! What Kubernetes accepts is accepted here, weak kinds among it, and is named so that those who want better can refuse it.
-//! Nothing here decides what is strong enough.
-
-mod p224;
-mod rsa;
+//! `aws-lc-rs` does all the arithmetic. What it can verify and Kubernetes accepts is accepted here, weak kinds included; the
+//! caller sees the kind of key and signature and may refuse weak ones. This module never decides what is strong enough.
+//!
+//! DIVERGES: Kubernetes also accepts what `aws-lc-rs` cannot verify: keys on P-224, RSA keys of more than 8192 bits, and
+//! RSA keys below 2048 bits with SHA-384 or RSA-PSS. They are refused: no kept library verifies them without a second
+//! cryptographic stack in the build.
 
 use aws_lc_rs::digest::{self, Digest};
 use aws_lc_rs::signature as aws;
 use aws_lc_rs::signature::{UnparsedPublicKey, VerificationAlgorithm};
-use x509_cert::der::asn1::{BitString, ObjectIdentifier};
+use x509_cert::der::asn1::{BitString, ObjectIdentifier, UintRef};
 use x509_cert::der::{Error, ErrorKind, Tag};
 
 use crate::der::{Element, only};
 
-/// A kind of key, and how long it is.
+/// A kind of public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
     /// Ed25519.
     Ed25519,
-    /// ECDSA on P-224, which is weaker than what is asked for today.
-    P224,
     /// ECDSA on P-256.
     P256,
     /// ECDSA on P-384.
@@ -34,22 +33,10 @@ pub enum KeyKind {
     },
 }
 
-impl KeyKind {
-    /// Whether a key of this kind is what is asked for today (NB-82): P-256, P-384, P-521, Ed25519, or RSA of at least 2048
-    /// bits.
-    pub fn is_strong(self) -> bool {
-        match self {
-            Self::P224 => false,
-            Self::Rsa { bits } => bits >= 2048,
-            Self::Ed25519 | Self::P256 | Self::P384 | Self::P521 => true,
-        }
-    }
-}
-
-/// The hash that is signed.
+/// The hash function of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hash {
-    /// SHA-1, which is broken: two requests with one hash can be made.
+    /// SHA-1, which is broken: collisions can be computed.
     Sha1,
     /// SHA-256.
     Sha256,
@@ -59,27 +46,12 @@ pub enum Hash {
     Sha512,
 }
 
-impl Hash {
-    fn of(self, message: &[u8]) -> Digest {
-        digest::digest(self.algorithm(), message)
-    }
-
-    fn algorithm(self) -> &'static digest::Algorithm {
-        match self {
-            Self::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
-            Self::Sha256 => &digest::SHA256,
-            Self::Sha384 => &digest::SHA384,
-            Self::Sha512 => &digest::SHA512,
-        }
-    }
-}
-
 /// How a request is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignatureKind {
     /// ECDSA over a hash.
     Ecdsa(Hash),
-    /// Ed25519, which hashes by itself.
+    /// Ed25519, which includes its hash function.
     Ed25519,
     /// RSA with the padding of PKCS#1 version 1.5.
     RsaPkcs1(Hash),
@@ -93,14 +65,16 @@ const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1
 const RSA_PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
 const MGF1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.8");
 
-static CURVES: [(ObjectIdentifier, KeyKind); 4] = [
-    (ObjectIdentifier::new_unwrap("1.3.132.0.33"), KeyKind::P224),
+/// P-224, which cannot be verified here.
+const P224: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.33");
+
+static CURVES: [(ObjectIdentifier, KeyKind); 3] = [
     (ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7"), KeyKind::P256),
     (ObjectIdentifier::new_unwrap("1.3.132.0.34"), KeyKind::P384),
     (ObjectIdentifier::new_unwrap("1.3.132.0.35"), KeyKind::P521),
 ];
 
-/// The algorithms that name their hash, with parameters that nobody looks at.
+/// The signature algorithms whose identifier names the hash. Their parameters are ignored, as in Go.
 static SIGNATURES: [(ObjectIdentifier, SignatureKind); 9] = [
     (ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.5"), SignatureKind::RsaPkcs1(Hash::Sha1)),
     (ObjectIdentifier::new_unwrap("1.3.14.3.2.29"), SignatureKind::RsaPkcs1(Hash::Sha1)),
@@ -113,13 +87,14 @@ static SIGNATURES: [(ObjectIdentifier, SignatureKind); 9] = [
     (ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.4"), SignatureKind::Ecdsa(Hash::Sha512)),
 ];
 
-static HASHES: [(ObjectIdentifier, Hash); 3] = [
-    (ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.1"), Hash::Sha256),
-    (ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.2"), Hash::Sha384),
-    (ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.3"), Hash::Sha512),
+/// The hash functions of RSA-PSS, each with the length of its output in bytes.
+static HASHES: [(ObjectIdentifier, (Hash, u32)); 3] = [
+    (ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.1"), (Hash::Sha256, 32)),
+    (ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.2"), (Hash::Sha384, 48)),
+    (ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.3"), (Hash::Sha512, 64)),
 ];
 
-/// An object identifier and what stands behind it.
+/// An AlgorithmIdentifier.
 struct Algorithm<'a> {
     oid: ObjectIdentifier,
     parameters: Option<Element<'a>>,
@@ -137,7 +112,7 @@ fn lookup<T: Copy>(table: &[(ObjectIdentifier, T)], oid: ObjectIdentifier) -> Op
     table.iter().find(|(known, _)| *known == oid).map(|(_, value)| *value)
 }
 
-/// A public key that signatures can be checked with.
+/// A public key that can verify signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PublicKey {
     kind: KeyKind,
@@ -146,10 +121,10 @@ pub(crate) struct PublicKey {
 }
 
 impl PublicKey {
-    /// Reads a SubjectPublicKeyInfo; nothing for a kind that nobody here can check signatures of.
+    /// Reads a SubjectPublicKeyInfo. `None` for a kind of key that is not supported.
     ///
     /// # Errors
-    /// A kind that is known, and a key that is not one.
+    /// A malformed key of a known kind.
     pub(crate) fn read(info: &Element<'_>) -> Result<Option<Self>, Error> {
         let mut fields = info.children(Tag::Sequence)?;
         let algorithm = Algorithm::read(&fields.required()?)?;
@@ -160,13 +135,16 @@ impl PublicKey {
             RSA => {
                 let parameters = algorithm.parameters.ok_or_else(malformed)?;
                 parameters.tag().assert_eq(Tag::Null)?;
-                KeyKind::Rsa { bits: rsa::RsaKey::read(&bytes)?.bits() }
+                KeyKind::Rsa { bits: modulus_bits(&bytes)? }
             }
             ECDSA => {
                 let curve = algorithm.parameters.ok_or_else(malformed)?.decode::<ObjectIdentifier>()?;
                 // Points are written in full: the byte 4, and both coordinates.
                 if bytes.first() != Some(&4) {
                     return Err(malformed());
+                }
+                if curve == P224 {
+                    return Ok(None);
                 }
                 lookup(&CURVES, curve).ok_or_else(malformed)?
             }
@@ -181,37 +159,28 @@ impl PublicKey {
         self.kind
     }
 
-    /// Whether the holder of the key made this signature.
-    pub(crate) fn has_signed(&self, kind: SignatureKind, message: &[u8], signature: &[u8]) -> bool {
+    /// Whether the private key made this signature. `None` for a combination of key and algorithm that is not supported.
+    pub(crate) fn has_signed(&self, kind: SignatureKind, message: &[u8], signature: &[u8]) -> Option<bool> {
         let verify = |algorithm: &'static dyn VerificationAlgorithm| {
             UnparsedPublicKey::new(algorithm, &self.bytes).verify(message, signature).is_ok()
         };
         match (self.kind, kind) {
-            (KeyKind::Ed25519, SignatureKind::Ed25519) => verify(&aws::ED25519),
-            (KeyKind::P224, SignatureKind::Ecdsa(hash)) => {
-                p224::has_signed(&self.bytes, hash.of(message).as_ref(), signature)
+            (KeyKind::Ed25519, SignatureKind::Ed25519) => Some(verify(&aws::ED25519)),
+            (KeyKind::P384, SignatureKind::Ecdsa(Hash::Sha1)) => {
+                Some(self.has_signed_sha1_on_p384(message, signature))
             }
-            (curve, SignatureKind::Ecdsa(hash)) => match ecdsa(curve, hash) {
-                Some(algorithm) => verify(algorithm),
-                None => self.has_signed_sha1_on_p384(curve, hash, message, signature),
-            },
+            (curve, SignatureKind::Ecdsa(hash)) => Some(ecdsa(curve, hash).is_some_and(verify)),
             (KeyKind::Rsa { bits }, SignatureKind::RsaPkcs1(_) | SignatureKind::RsaPss(_)) => {
-                match rsa_algorithm(bits, kind) {
-                    Some(algorithm) => verify(algorithm),
-                    None => rsa::RsaKey::read(&self.bytes)
-                        .is_ok_and(|key| key.has_signed(kind, message, signature)),
-                }
+                rsa(bits, kind).map(verify)
             }
-            _ => false,
+            _ => Some(false),
         }
     }
 
-    /// The library has no SHA-1 on P-384. A hash is a number to ECDSA, and zeros before a number do not change it.
-    fn has_signed_sha1_on_p384(&self, curve: KeyKind, hash: Hash, message: &[u8], signature: &[u8]) -> bool {
-        if (curve, hash) != (KeyKind::P384, Hash::Sha1) {
-            return false;
-        }
-        let short = hash.of(message);
+    /// ECDSA over SHA-1 on P-384, for which `aws-lc-rs` has no algorithm. ECDSA reads the hash as a number, which leading
+    /// zeros do not change, so the padded hash is verified by the algorithm for a longer one.
+    fn has_signed_sha1_on_p384(&self, message: &[u8], signature: &[u8]) -> bool {
+        let short = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, message);
         let mut long = vec![0; digest::SHA256.output_len().saturating_sub(short.as_ref().len())];
         long.extend_from_slice(short.as_ref());
         Digest::import_less_safe(&long, &digest::SHA256).is_ok_and(|digest| {
@@ -220,6 +189,20 @@ impl PublicKey {
                 .is_ok()
         })
     }
+}
+
+/// The length of the modulus of an RSAPublicKey.
+fn modulus_bits(der: &[u8]) -> Result<u64, Error> {
+    let mut fields = only(der)?.children(Tag::Sequence)?;
+    let modulus = fields.required()?.decode::<UintRef<'_>>()?;
+    let exponent = fields.required()?.decode::<UintRef<'_>>()?;
+    let leading_zeros =
+        |number: &UintRef<'_>| number.as_bytes().first().map_or(8, |byte| byte.leading_zeros());
+    if leading_zeros(&modulus) == 8 || leading_zeros(&exponent) == 8 {
+        // A number without leading zero bytes begins with one only when it is zero.
+        return Err(ErrorKind::Failed.into());
+    }
+    Ok((modulus.as_bytes().len() as u64 * 8).saturating_sub(leading_zeros(&modulus).into()))
 }
 
 fn ecdsa(curve: KeyKind, hash: Hash) -> Option<&'static dyn VerificationAlgorithm> {
@@ -239,8 +222,8 @@ fn ecdsa(curve: KeyKind, hash: Hash) -> Option<&'static dyn VerificationAlgorith
     })
 }
 
-/// What the library offers for RSA.
-fn rsa_algorithm(bits: u64, kind: SignatureKind) -> Option<&'static dyn VerificationAlgorithm> {
+/// The algorithm for an RSA key of this length, if there is one.
+fn rsa(bits: u64, kind: SignatureKind) -> Option<&'static dyn VerificationAlgorithm> {
     Some(match kind {
         _ if bits > 8192 => return None,
         SignatureKind::RsaPkcs1(Hash::Sha1) if bits >= 1024 => {
@@ -261,10 +244,10 @@ fn rsa_algorithm(bits: u64, kind: SignatureKind) -> Option<&'static dyn Verifica
 }
 
 impl SignatureKind {
-    /// Reads an AlgorithmIdentifier; nothing for one that is not accepted.
+    /// Reads an AlgorithmIdentifier. `None` for an algorithm that is not supported.
     ///
     /// # Errors
-    /// It is none.
+    /// Malformed DER.
     pub(crate) fn read(element: &Element<'_>) -> Result<Option<Self>, Error> {
         let algorithm = Algorithm::read(element)?;
         Ok(match (algorithm.oid, algorithm.parameters) {
@@ -277,7 +260,8 @@ impl SignatureKind {
     }
 }
 
-/// The hash of RSA-PSS: one for the message and for the mask, with a salt as long as the hash.
+/// The hash function of RSA-PSS parameters. As in Go, the message and the mask must use the same one, and the salt must be
+/// as long as the hash.
 fn pss_hash(parameters: &Element<'_>) -> Result<Option<Hash>, Error> {
     let mut fields = parameters.children(Tag::Sequence)?;
     let hash = Algorithm::read(&only(fields.required()?.contents())?)?;
@@ -292,5 +276,5 @@ fn pss_hash(parameters: &Element<'_>) -> Result<Option<Hash>, Error> {
         |parameters: &Option<Element<'_>>| parameters.as_ref().is_some_and(|p| p.tag() == Tag::Null);
     let found = lookup(&HASHES, hash.oid)
         .filter(|_| mask_hash.oid == hash.oid && is_null(&hash.parameters) && is_null(&mask_hash.parameters));
-    Ok(found.filter(|found| usize::try_from(salt) == Ok(found.algorithm().output_len())))
+    Ok(found.filter(|(_, length)| salt == *length).map(|(hash, _)| hash))
 }

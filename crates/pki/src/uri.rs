@@ -1,14 +1,11 @@
-//! Which texts are URIs to those who read certificates with Go, as Kubernetes does (CS-17).
-//!
-//! A text is a URI or it is not; and it is written again as Go writes what it has read.
+//! URIs in certificate requests, read and written as Go does (CS-17).
 
-/// Whether the text can be read as a URI, and its host, if it has one, as the name of a host.
+/// Whether Go reads the text as a URI and its host, if it has one, as a host name.
 pub(crate) fn is_uri(text: &str) -> bool {
     parse(text).is_some()
 }
 
-/// A URI as Go writes what it has read: the scheme in lower case, no empty fragment, and a path with what may not stand in it
-/// escaped.
+/// A URI as Go writes it: the scheme in lower case, no empty fragment, and the path escaped.
 pub(crate) fn rewritten(uri: &str) -> String {
     let (scheme, rest) = match scheme(uri) {
         Some(Some(rest)) => (uri.split(':').next().unwrap_or_default().to_ascii_lowercase() + ":", rest),
@@ -29,7 +26,7 @@ pub(crate) fn rewritten(uri: &str) -> String {
     [scheme.as_str(), authority, &path, &query, &fragment].concat()
 }
 
-/// A path that is written as it should be stays; any other one is unescaped and escaped again.
+/// Keeps a valid path; unescapes and escapes any other one.
 fn escaped_path(path: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte);
     if path.bytes().all(|byte| is_plain(byte) || b"%!'()*[]".contains(&byte)) {
@@ -65,10 +62,10 @@ fn parse(text: &str) -> Option<()> {
     let (rest, _query) = rest.split_once('?').unwrap_or((rest, ""));
     if !rest.starts_with('/') {
         if has_scheme {
-            // Opaque, as in `urn:a:b`: nothing more is looked at.
+            // Opaque, as in `urn:a:b`: the rest is not checked.
             return Some(());
         }
-        // What stands before a colon in the first part of a path would be taken for a scheme.
+        // Text before a colon in the first segment of a path would be a scheme.
         if rest.split('/').next().unwrap_or_default().contains(':') {
             return None;
         }
@@ -83,7 +80,7 @@ fn parse(text: &str) -> Option<()> {
     is_escaped(path).then_some(())
 }
 
-/// What follows the scheme, if there is one. Nothing at all for a text that begins with a colon.
+/// The text after the scheme, if there is one. `None` for a text that begins with a colon.
 fn scheme(text: &str) -> Option<Option<&str>> {
     for (i, c) in text.char_indices() {
         match c {
@@ -125,12 +122,12 @@ fn host(authority: &str) -> Option<()> {
     (name.is_empty() || is_domain(&name)).then_some(())
 }
 
-/// What may stand in a host without being escaped.
+/// Whether a host may hold this byte unescaped.
 fn is_in_host(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || !byte.is_ascii() || b"-_.~!$&'()*+,;=:[]<>\"".contains(&byte)
 }
 
-/// A host with what was escaped. Only bytes that are no ASCII may be.
+/// The unescaped host. Only bytes beyond ASCII may be escaped.
 fn unescaped_host(host: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = host.as_bytes();
@@ -155,7 +152,7 @@ fn hex(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// Whether every `%` has two hexadecimal digits behind it.
+/// Whether two hexadecimal digits follow every `%`.
 fn is_escaped(text: &str) -> bool {
     text.split('%').skip(1).all(|part| {
         let mut digits = part.bytes();
@@ -165,7 +162,7 @@ fn is_escaped(text: &str) -> bool {
     })
 }
 
-/// Nothing, or a colon and digits.
+/// Whether a text is empty, or a colon and digits.
 fn is_port(text: &str) -> bool {
     text.is_empty() || text.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
 }

@@ -1,8 +1,8 @@
-//! What a certificate may be used for, by the names that Kubernetes has for it (CS-12, CS-62).
+//! Key usages and extended key usages, by their Kubernetes names (CS-12, CS-62).
 
 use x509_cert::der::asn1::ObjectIdentifier;
 
-/// Bits of a key usage extension, the first one highest.
+/// The bits of a key usage extension, from the highest.
 const DIGITAL_SIGNATURE: u16 = bit(0);
 const CONTENT_COMMITMENT: u16 = bit(1);
 const KEY_ENCIPHERMENT: u16 = bit(2);
@@ -57,14 +57,14 @@ static EXTENDED: [(&str, ObjectIdentifier); 13] = [
     ("netscape sgc", id("2.16.840.1.113730.4.1")),
 ];
 
-/// What a certificate may be used for.
+/// The usages of a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usages {
     key: u16,
     extended: Vec<ObjectIdentifier>,
 }
 
-/// A usage that there is not.
+/// An unknown usage.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unrecognized usage {0:?}")]
 pub struct UnknownUsage(String);
@@ -73,7 +73,7 @@ impl Usages {
     /// The usages of these names, in any order.
     ///
     /// # Errors
-    /// A name that is not known.
+    /// An unknown name.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownUsage> {
         let mut key = 0;
         let mut is_asked = [false; EXTENDED.len()];
@@ -91,23 +91,23 @@ impl Usages {
         Ok(Self { key, extended })
     }
 
-    /// Those of an authority's own certificate.
+    /// The usages of an authority's own certificate.
     pub(crate) fn of_authority() -> Self {
         Self { key: DIGITAL_SIGNATURE | KEY_ENCIPHERMENT | CERT_SIGN, extended: Vec::new() }
     }
 
-    /// To sign, and for this alone.
+    /// Digital signature, and this extended usage alone.
     pub(crate) fn only(purpose: ObjectIdentifier) -> Self {
         Self { key: DIGITAL_SIGNATURE, extended: vec![purpose] }
     }
 
-    /// The extended ones, in the order in which a certificate lists them.
+    /// The extended usages, in the order of a certificate.
     pub(crate) fn extended(&self) -> &[ObjectIdentifier] {
         &self.extended
     }
 
-    /// The bits of the key usage extension, as a BIT STRING holds them: how many bits of the last byte are not used, and the
-    /// bytes. Nothing when no bit is set.
+    /// The contents of the BIT STRING of a key usage extension: the number of unused bits in the last byte, and the bytes.
+    /// `None` if no bit is set.
     pub(crate) fn key_bits(&self) -> Option<Vec<u8>> {
         let unused = u8::try_from(self.key.trailing_zeros()).ok().filter(|_| self.key != 0)?;
         let [high, low] = self.key.to_be_bytes();
@@ -124,7 +124,7 @@ mod tests {
         let usages =
             Usages::named(["s/mime", "client auth", "email protection", "signing", "decipher only"]).unwrap();
         assert_eq!(usages.extended, [CLIENT_AUTH, id("1.3.6.1.5.5.7.3.4")]);
-        // X.690, 11.2.2: bits from the first one on, zeros at the end left away.
+        // X.690, 11.2.2: trailing zero bits are omitted.
         assert_eq!(usages.key_bits().unwrap(), [7, 0b1000_0000, 0b1000_0000]);
         assert_eq!(
             Usages::named(["key encipherment", "digital signature"]).unwrap().key_bits().unwrap(),

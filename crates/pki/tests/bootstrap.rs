@@ -1,48 +1,38 @@
-//! Bootstrap credentials, judged by openssl (NB-10 to NB-15).
+//! Bootstrap credentials, checked with openssl (NB-10 to NB-15).
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "runs openssl on files, today")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use portcullis_pki::cert::KnownAuthority;
 use portcullis_pki::{KeyPair, bootstrap, pem};
+use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool;
 
 const USER: &str = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper";
 const GROUP: &str = "system:serviceaccounts:openshift-machine-config-operator";
 
-struct Folder(PathBuf);
+struct Folder(Scratch);
 
 impl Folder {
     fn openssl(&self, words: &str) -> Result<String, String> {
-        let out = Command::new("openssl").args(words.split(' ')).current_dir(&self.0).output().unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if out.status.success() { Ok(text(&out.stdout)) } else { Err(text(&out.stderr) + &text(&out.stdout)) }
+        let finished = tool::try_openssl(self.0.path(), words);
+        if finished.code == 0 { Ok(finished.stdout) } else { Err(finished.stderr + &finished.stdout) }
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap();
-    }
-}
-
-fn written(name: &str) -> (Folder, bootstrap::Credential) {
-    let folder = Folder(
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bootstrap-{name}-{}", std::process::id())),
-    );
-    fs::create_dir_all(&folder.0).unwrap();
+fn written() -> (Folder, bootstrap::Credential) {
+    let folder = Folder(Scratch::new());
     let credential = bootstrap::sign_once(USER, &[GROUP.to_owned()], SystemTime::now()).unwrap();
-    fs::write(folder.0.join("ca.crt"), &credential.authority_pem).unwrap();
-    fs::write(folder.0.join("client.crt"), &credential.certificate_pem).unwrap();
-    fs::write(folder.0.join("client.key"), &credential.key_pem).unwrap();
+    folder.0.write("ca.crt", &credential.authority_pem);
+    folder.0.write("client.crt", &credential.certificate_pem);
+    folder.0.write("client.key", &credential.key_pem);
     (folder, credential)
 }
 
 #[test]
 fn openssl_accepts_the_chain_for_clients_and_for_nothing_else_nb_10_nb_15() {
-    let (folder, _) = written("chain");
+    let (folder, _) = written();
     folder.openssl("verify -x509_strict -CAfile ca.crt -purpose sslclient client.crt").unwrap();
     folder.openssl("verify -CAfile ca.crt -purpose sslserver client.crt").unwrap_err();
     let name = |file: &str, what: &str| {
@@ -71,7 +61,7 @@ fn openssl_accepts_the_chain_for_clients_and_for_nothing_else_nb_10_nb_15() {
 
 #[test]
 fn both_certificates_are_valid_for_ten_years_nb_11() {
-    let (folder, _) = written("years");
+    let (folder, _) = written();
     for file in ["ca.crt", "client.crt"] {
         for (days, ends) in [(3649, false), (3651, true)] {
             let seconds = days * 24 * 60 * 60;
@@ -83,7 +73,7 @@ fn both_certificates_are_valid_for_ten_years_nb_11() {
 
 #[test]
 fn nothing_that_is_returned_holds_the_signers_key_nb_12() {
-    let (_folder, credential) = written("key");
+    let (_folder, credential) = written();
     let all =
         [&credential.authority_pem, &credential.certificate_pem, &credential.key_pem].map(String::as_str);
     let blocks = pem::blocks(all.concat().as_bytes());
@@ -102,7 +92,7 @@ fn nothing_that_is_returned_holds_the_signers_key_nb_12() {
 
 #[test]
 fn two_credentials_share_nothing() {
-    let (one, two) = (written("one").1, written("two").1);
+    let (one, two) = (written().1, written().1);
     assert_ne!(one.authority_pem, two.authority_pem);
     assert_ne!(one.key_pem, two.key_pem);
 }

@@ -1,37 +1,31 @@
-//! Tokens, judged by openssl: what is signed here verifies there, and the other way round.
+//! Tokens, checked with openssl: it verifies the signatures of this crate, and this crate verifies those of openssl.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "runs openssl on files, today")]
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use portcullis_pki::KeyPair;
 use portcullis_pki::jwt::{PublicKey, SignatureError, SigningKey, TokenKeyError, UnverifiedToken};
+use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-struct Folder(PathBuf);
+struct Folder(Scratch);
 
 impl Folder {
     fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("jwt-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(Scratch::new())
     }
 
     fn read(&self, name: &str) -> Vec<u8> {
-        fs::read(self.0.join(name)).unwrap()
+        fs::read(self.0.path().join(name)).unwrap()
     }
 
     fn openssl(&self, words: &str) -> String {
-        let out = Command::new("openssl").args(words.split(' ')).current_dir(&self.0).output().unwrap();
-        assert!(out.status.success(), "openssl {words}: {}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8_lossy(&out.stdout).into_owned()
+        tool::openssl(self.0.path(), words)
     }
 
     /// A key made by openssl: `NAME.key` and `NAME.pub`.
@@ -39,12 +33,6 @@ impl Folder {
         self.openssl(&format!("genpkey {kind} -out {name}.key"));
         self.openssl(&format!("pkey -in {name}.key -pubout -out {name}.pub"));
         KeyPair::from_pem(&self.read(&format!("{name}.key"))).unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -92,8 +80,8 @@ fn openssl_verifies_what_is_signed_here_an_72() {
 
         let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
         let signature = if kind == RSA { signature } else { sequence(&signature) };
-        fs::write(folder.0.join("signature"), signature).unwrap();
-        fs::write(folder.0.join("message"), message).unwrap();
+        fs::write(folder.0.path().join("signature"), signature).unwrap();
+        fs::write(folder.0.path().join("message"), message).unwrap();
         let verdict = folder.openssl(&format!("dgst -{digest} -verify k.pub -signature signature message"));
         assert_eq!(verdict.trim(), "Verified OK", "{algorithm}");
     }
@@ -109,7 +97,7 @@ fn what_openssl_signs_is_taken_from_the_key_alone_and_by_its_algorithm_alone_an_
     let both = [b.clone(), a.clone()].concat();
     let sign = |head: Value, how: &str| {
         let message = format!("{}.{}", part(&head), part(&json!({"iss": "there"})));
-        fs::write(folder.0.join("m"), &message).unwrap();
+        fs::write(folder.0.path().join("m"), &message).unwrap();
         folder.openssl(&format!("dgst {how} -binary -out s m"));
         format!("{message}.{}", URL_SAFE_NO_PAD.encode(folder.read("s")))
     };

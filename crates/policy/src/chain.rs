@@ -1,6 +1,8 @@
-//! The authorizer chain: the modes in order, and the first allow or deny wins (AC-50 to AC-63).
+//! The authorizer chain: the modes in order, and the first allow or deny wins (AC-50 to AC-63, NA-9).
 //!
-//! Here are the modes that answer at once. The one that asks a remote service lives where waiting is allowed.
+//! The chain itself never waits. Where a webhook comes next it stops and says so ([`Step::Webhook`]); the caller asks
+//! the webhook and has the chain go on with the answer ([`Chain::resume`]). A caller that cannot wait uses
+//! [`Chain::decide`], which denies at the place of a webhook.
 
 use std::fmt;
 use std::ops::Deref;
@@ -14,12 +16,12 @@ use crate::decision::{Authorizer, Decision, Reason};
 use crate::node::NodeAuthorizer;
 use crate::rbac::RbacIndex;
 use crate::request::{Attributes, User};
-use crate::rules::{NonResourceRule, ResourceRule, RuleListing};
+use crate::rules::{NonResourceRule, ResourceRule, RuleListing, aggregate};
 
-/// The group that is allowed everything before any mode is asked (AC-62, AC-63).
+/// The group whose requests are allowed before any authorizer is called (AC-62, AC-63).
 pub const MASTERS_GROUP: &str = "system:masters";
 
-/// The authorization modes, by the names that kube-apiserver knows them by (case-sensitive, AC-71).
+/// The authorization modes, with the names that kube-apiserver gives them (case-sensitive, AC-71).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     /// `ABAC`
@@ -37,6 +39,10 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// All modes, in the order of their names.
+    pub const ALL: [Self; 6] =
+        [Self::Abac, Self::AlwaysAllow, Self::AlwaysDeny, Self::Node, Self::Rbac, Self::Webhook];
+
     /// The name, as in `--authorization-mode`.
     pub fn name(self) -> &'static str {
         match self {
@@ -56,7 +62,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A name that is no mode (AC-72).
+/// The name of an unknown mode (AC-72).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("authorization-mode {0:?} is not a valid mode")]
 pub struct UnknownMode(pub String);
@@ -65,10 +71,7 @@ impl FromStr for Mode {
     type Err = UnknownMode;
 
     fn from_str(name: &str) -> Result<Self, UnknownMode> {
-        [Self::Abac, Self::AlwaysAllow, Self::AlwaysDeny, Self::Node, Self::Rbac, Self::Webhook]
-            .into_iter()
-            .find(|mode| mode.name() == name)
-            .ok_or_else(|| UnknownMode(name.to_owned()))
+        Self::ALL.into_iter().find(|mode| mode.name() == name).ok_or_else(|| UnknownMode(name.to_owned()))
     }
 }
 
@@ -79,21 +82,20 @@ pub enum Member {
     Abac(Arc<AbacPolicyFile>),
     /// Allows everything (AC-60).
     AlwaysAllow,
-    /// Has no opinion on anything, and says so (AC-61).
+    /// Has no opinion on any request, and gives a reason (AC-61).
     AlwaysDeny,
     /// The Node authorizer (NA-).
     Node(Arc<NodeAuthorizer>),
     /// Roles and bindings (RB-).
     Rbac(Arc<RbacIndex>),
-    /// Roles and bindings that change meanwhile.
+    /// Roles and bindings that can change at runtime.
     LiveRbac(Arc<RwLock<RbacIndex>>),
-    /// The place of a remote service, which is asked where waiting is allowed. Asked here it refuses: who forgets the
-    /// service must not allow what it would have denied.
+    /// The place of a remote service: the chain stops here, see [`Step::Webhook`].
     Webhook,
 }
 
 impl Member {
-    /// The mode that this member is of.
+    /// The mode of this member.
     pub fn mode(&self) -> Mode {
         match self {
             Self::Abac(_) => Mode::Abac,
@@ -105,7 +107,21 @@ impl Member {
         }
     }
 
-    /// The rules that this member lists for a user (RB-42).
+    /// The decision of this member. None: it is a webhook, which must be waited for.
+    #[inline]
+    fn decide(&self, attributes: &Attributes<'_>) -> Option<Decision> {
+        Some(match self {
+            Self::Abac(file) => file.authorize(attributes),
+            Self::AlwaysAllow => Decision::Allow(Reason::None),
+            Self::AlwaysDeny => Decision::NoOpinion(Reason::Text("Everything is forbidden.")),
+            Self::Node(node) => node.authorize(attributes),
+            Self::Rbac(rbac) => rbac.authorize(attributes),
+            Self::LiveRbac(rbac) => read(rbac).authorize(attributes),
+            Self::Webhook => return None,
+        })
+    }
+
+    /// Lists the rules of a user, as far as this member knows them (RB-42).
     pub fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
         let all = || vec!["*".to_owned()];
         match self {
@@ -133,20 +149,6 @@ impl Member {
     }
 }
 
-impl Authorizer for Member {
-    fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
-        match self {
-            Self::Abac(file) => file.authorize(attributes),
-            Self::AlwaysAllow => Decision::Allow(Reason::None),
-            Self::AlwaysDeny => Decision::NoOpinion(Reason::Text("Everything is forbidden.")),
-            Self::Node(node) => node.authorize(attributes),
-            Self::Rbac(rbac) => rbac.authorize(attributes),
-            Self::LiveRbac(rbac) => read(rbac).authorize(attributes),
-            Self::Webhook => Decision::Deny(Reason::Text("the webhook cannot be asked here")),
-        }
-    }
-}
-
 /// The members in order.
 #[derive(Clone, Debug, Default)]
 pub struct Chain {
@@ -154,54 +156,86 @@ pub struct Chain {
     members: Vec<Member>,
 }
 
-/// What the chain answered.
+/// The decision of a chain.
 #[derive(Clone, Debug)]
-pub enum Outcome {
-    /// Allowed, by which mode (none: by group `system:masters`) and why.
-    Allow(Option<Mode>, Reason),
-    /// Refused by a mode; later ones were not asked.
-    Deny(Mode, Reason),
-    /// Nobody allowed it. What each said that said anything, in order.
-    NoOpinion(Reasons),
+pub struct Outcome {
+    /// The decision. With no opinion, the reasons of all members that gave one, in order.
+    pub decision: Decision<Reasons>,
+    /// The mode that allowed or denied. None: nobody did, or the user is in group `system:masters`.
+    pub by: Option<Mode>,
+    /// An error during evaluation. It changes no decision.
+    pub error: Option<String>,
 }
 
-/// The reasons of several members. Six fit without allocating, and there are no more modes that answer at once.
+/// The reasons of several members. Six fit without an allocation; there are no more synchronous modes.
 pub type Reasons = SmallVec<[Reason; 6]>;
 
 impl Outcome {
-    /// Whether this is a yes.
+    /// Whether the request is allowed.
     pub fn is_allow(&self) -> bool {
-        matches!(self, Self::Allow(..))
+        self.decision.is_allow()
     }
 
-    /// Whether this is an explicit no; no opinion is none.
+    /// Whether the request is refused whatever others would say; no opinion is not.
     pub fn is_deny(&self) -> bool {
-        matches!(self, Self::Deny(..))
+        matches!(self.decision, Decision::Deny(_))
     }
 
-    /// The reason, or the reasons one a line (AC-51). Empty when nobody said why.
-    pub fn render(&self, attributes: &Attributes<'_>) -> String {
-        match self {
-            Self::Allow(_, reason) | Self::Deny(_, reason) => reason.render(attributes).to_string(),
-            Self::NoOpinion(reasons) => {
-                let lines: Vec<String> = reasons
-                    .iter()
-                    .map(|reason| reason.render(attributes).to_string())
-                    .filter(|line| !line.is_empty())
-                    .collect();
-                lines.join("\n")
-            }
-        }
+    /// The reasons as text, one a line (AC-51). Empty when there are none.
+    pub fn reason(&self, attributes: &Attributes<'_>) -> String {
+        let lines: Vec<String> = self
+            .decision
+            .reason()
+            .iter()
+            .map(|reason| reason.render(attributes).to_string())
+            .filter(|line| !line.is_empty())
+            .collect();
+        lines.join("\n")
+    }
+}
+
+/// The answer of a webhook, for [`Chain::resume`].
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The decision.
+    pub decision: Decision,
+    /// What went wrong.
+    pub error: Option<String>,
+}
+
+/// How far a chain has come with a request.
+#[derive(Debug)]
+pub enum Step {
+    /// To the end.
+    Decided(Outcome),
+    /// To a webhook, which must be asked before the chain can go on.
+    Webhook(Pending),
+}
+
+/// A decision that waits for the answer of a webhook.
+#[derive(Debug, Default)]
+pub struct Pending {
+    /// How many members have answered.
+    answered: usize,
+    webhook: usize,
+    reasons: Reasons,
+    errors: Vec<String>,
+}
+
+impl Pending {
+    /// Which of the chain's webhooks must be asked, from 0.
+    pub fn webhook(&self) -> usize {
+        self.webhook
     }
 }
 
 impl Chain {
-    /// A chain of just these members.
+    /// Creates a chain of these members.
     pub fn new(members: Vec<Member>) -> Self {
         Self { masters_first: false, members }
     }
 
-    /// The same chain with group `system:masters` allowed first, as a running server has it (AC-63).
+    /// Adds group `system:masters`, which is allowed before any member is called, as in a running server (AC-63).
     #[must_use]
     pub fn with_masters(mut self) -> Self {
         self.masters_first = true;
@@ -213,45 +247,66 @@ impl Chain {
         &self.members
     }
 
-    /// Asks the members in order until one allows or denies (AC-51). Allocates nothing.
-    pub fn decide(&self, attributes: &Attributes<'_>) -> Outcome {
-        self.decide_by(attributes, |member| member.authorize(attributes))
+    /// Asks the members in order until one allows or denies (AC-51), or a webhook must be asked. Allocates nothing.
+    #[inline]
+    pub fn start(&self, attributes: &Attributes<'_>) -> Step {
+        if self.masters_first && attributes.user.in_group(MASTERS_GROUP) {
+            let decision = Decision::Allow(Reasons::new());
+            return Step::Decided(Outcome { decision, by: None, error: None });
+        }
+        self.proceed(Pending::default(), attributes)
     }
 
-    /// [`Chain::decide`] over a live index that the caller has locked for reading: who holds a lock must not wait for
-    /// it again.
-    pub(crate) fn decide_over(&self, locked: &RbacIndex, attributes: &Attributes<'_>) -> Outcome {
-        self.decide_by(attributes, |member| match member {
-            Member::LiveRbac(_) => locked.authorize(attributes),
-            member => member.authorize(attributes),
-        })
+    /// Goes on with the answer of the webhook that a decision waits for. The attributes must be those of
+    /// [`Chain::start`].
+    pub fn resume(&self, mut pending: Pending, answer: Answer, attributes: &Attributes<'_>) -> Step {
+        pending.answered += 1;
+        pending.webhook += 1;
+        match pending.take(answer.decision, Mode::Webhook) {
+            Some(outcome) => Step::Decided(Outcome { error: answer.error, ..outcome }),
+            None => {
+                pending.errors.extend(answer.error);
+                self.proceed(pending, attributes)
+            }
+        }
+    }
+
+    /// Decides without waiting: the place of a webhook denies, because it might. Allocates nothing.
+    #[inline]
+    pub fn decide(&self, attributes: &Attributes<'_>) -> Outcome {
+        match self.start(attributes) {
+            Step::Decided(outcome) => outcome,
+            Step::Webhook(_) => Outcome {
+                decision: Decision::Deny(Reasons::from_iter([Reason::Text(
+                    "the webhook cannot be asked here",
+                )])),
+                by: Some(Mode::Webhook),
+                error: None,
+            },
+        }
     }
 
     #[inline]
-    fn decide_by(&self, attributes: &Attributes<'_>, ask: impl Fn(&Member) -> Decision) -> Outcome {
-        if self.masters_first && attributes.user.in_group(MASTERS_GROUP) {
-            return Outcome::Allow(None, Reason::None);
-        }
-        let mut reasons = Reasons::new();
-        for member in &self.members {
-            match ask(member) {
-                Decision::Allow(reason) => return Outcome::Allow(Some(member.mode()), reason),
-                Decision::Deny(reason) => return Outcome::Deny(member.mode(), reason),
-                Decision::NoOpinion(reason) if reason.is_none() => {}
-                Decision::NoOpinion(reason) => reasons.push(reason),
+    fn proceed(&self, mut pending: Pending, attributes: &Attributes<'_>) -> Step {
+        for member in self.members.iter().skip(pending.answered) {
+            let Some(decision) = member.decide(attributes) else { return Step::Webhook(pending) };
+            pending.answered += 1;
+            if let Some(outcome) = pending.take(decision, member.mode()) {
+                return Step::Decided(outcome);
             }
         }
-        Outcome::NoOpinion(reasons)
+        let Pending { reasons, errors, .. } = pending;
+        Step::Decided(Outcome { decision: Decision::NoOpinion(reasons), by: None, error: aggregate(&errors) })
     }
 
-    /// The rules of all members, one after the other (AC-59). Group `system:masters` plays no part.
+    /// Lists the rules of all members in order (AC-59). Group `system:masters` is ignored.
     pub fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
         let mut listing = RuleListing::default();
         self.members.iter().for_each(|member| listing.append(member.rules_for(user, namespace)));
         listing
     }
 
-    /// Explains a decision, one paragraph a member, for those who may see all of it.
+    /// Explains a decision, one paragraph per member. Show it only to users who may see everything that it names.
     pub fn explain(&self, attributes: &Attributes<'_>) -> Explanation {
         let mut members = Vec::new();
         if self.masters_first && attributes.user.in_group(MASTERS_GROUP) {
@@ -259,7 +314,7 @@ impl Chain {
             return Explanation { allowed: true, members: vec![("system:masters".to_owned(), text)] };
         }
         for member in &self.members {
-            let decision = member.authorize(attributes);
+            let decision = member.decide(attributes);
             let text = match member {
                 Member::Abac(file) => file.explain(attributes).to_string(),
                 Member::AlwaysAllow => "allows everything".to_owned(),
@@ -270,8 +325,11 @@ impl Chain {
                 Member::Webhook => "a remote service, which cannot be asked here".to_owned(),
             };
             members.push((member.mode().name().to_owned(), text));
-            if !matches!(decision, Decision::NoOpinion(_)) {
-                return Explanation { allowed: decision.is_allow(), members };
+            if !matches!(decision, Some(Decision::NoOpinion(_))) {
+                return Explanation {
+                    allowed: decision.is_some_and(|decision| decision.is_allow()),
+                    members,
+                };
             }
         }
         Explanation { allowed: false, members }
@@ -279,18 +337,26 @@ impl Chain {
 }
 
 impl Authorizer for Chain {
+    /// [`Chain::decide`] with a single reason. Where nobody has an opinion, it is the first that a member gave.
     fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
-        self.decide(attributes).into()
+        self.decide(attributes).decision.map(|reasons| reasons.into_iter().next().unwrap_or_default())
     }
 }
 
-impl From<Outcome> for Decision {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Allow(_, reason) => Self::Allow(reason),
-            Outcome::Deny(_, reason) => Self::Deny(reason),
-            // One reason is all that fits; who wants all of them asks `decide`.
-            Outcome::NoOpinion(reasons) => Self::NoOpinion(reasons.into_iter().next().unwrap_or_default()),
+impl Pending {
+    /// The outcome, if this decision of a member ends the chain.
+    #[inline]
+    fn take(&mut self, decision: Decision, mode: Mode) -> Option<Outcome> {
+        match decision {
+            Decision::NoOpinion(Reason::None) => None,
+            Decision::NoOpinion(reason) => {
+                self.reasons.push(reason);
+                None
+            }
+            decided => {
+                let decision = decided.map(|reason| Reasons::from_iter([reason]));
+                Some(Outcome { decision, by: Some(mode), error: None })
+            }
         }
     }
 }
@@ -299,12 +365,12 @@ fn read(index: &RwLock<RbacIndex>) -> impl Deref<Target = RbacIndex> {
     index.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why the chain answered as it did: what each member that was asked has to say.
+/// The explanation of a decision: what each member that was called says about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// Whether the request is allowed.
     pub allowed: bool,
-    /// The members asked, in order: the mode, and its explanation as lines of text.
+    /// The members that were called, in order: the mode, and its explanation as lines of text.
     pub members: Vec<(String, String)>,
 }
 

@@ -1,6 +1,6 @@
-//! What is answered: allow, deny or no opinion, and why.
+//! Authorization decisions: allow, deny or no opinion, each with a reason.
 //!
-//! A reason is structured and costs nothing to carry; it becomes text only when somebody prints it.
+//! A reason is structured and cheap to pass around. It is rendered as text only when printed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,63 +9,74 @@ use crate::identity::NodeIdentity;
 use crate::rbac::RbacReason;
 use crate::request::Attributes;
 
-/// The answer of one authorizer (AC-50).
-#[derive(Clone, Debug)]
-pub enum Decision {
-    /// The request may go on.
-    Allow(Reason),
-    /// The request is refused, and nobody further is asked.
-    Deny(Reason),
-    /// This authorizer does not know; the next one is asked. Without a next one the request is refused.
-    NoOpinion(Reason),
+/// The answer of one authorizer (AC-50), with a reason; of a whole chain, with its reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision<R = Reason> {
+    /// The request is allowed.
+    Allow(R),
+    /// The request is denied, and no further authorizer is called.
+    Deny(R),
+    /// This authorizer has no opinion; the next one is called. After the last one the request is refused.
+    NoOpinion(R),
 }
 
 impl Decision {
-    /// No opinion, and nothing to say about it.
+    /// No opinion, without a reason.
     pub const NO_OPINION: Self = Self::NoOpinion(Reason::None);
+}
 
-    /// Whether this is a yes.
+impl<R> Decision<R> {
+    /// Returns whether the request is allowed.
     pub fn is_allow(&self) -> bool {
         matches!(self, Self::Allow(_))
     }
 
+    /// The same decision with a reason made of this one.
+    pub fn map<S>(self, reason: impl FnOnce(R) -> S) -> Decision<S> {
+        match self {
+            Self::Allow(own) => Decision::Allow(reason(own)),
+            Self::Deny(own) => Decision::Deny(reason(own)),
+            Self::NoOpinion(own) => Decision::NoOpinion(reason(own)),
+        }
+    }
+
     /// Why.
-    pub fn reason(&self) -> &Reason {
+    pub fn reason(&self) -> &R {
         match self {
             Self::Allow(reason) | Self::Deny(reason) | Self::NoOpinion(reason) => reason,
         }
     }
 }
 
-/// Why an authorizer answered as it did. Free text once rendered: no program may depend on its words.
+/// The reason for a decision. Once rendered it is free text: programs must not depend on its wording.
 #[derive(Clone, Debug, Default)]
 pub enum Reason {
-    /// Nothing to say.
+    /// No reason.
     #[default]
     None,
     /// The node has no path to the object (NA-66).
     NodeUnrelated,
-    /// What RBAC granted, or could not look up (RB-36, RB-37).
+    /// The binding by which RBAC allowed, or the roles that it did not find (RB-36, RB-37).
     Rbac(RbacReason),
     /// A fixed sentence.
     Text(&'static str),
-    /// What a remote service said (WH-22).
+    /// The reason that a webhook returned (WH-22).
     Told(Arc<str>),
 }
 
 impl Reason {
-    /// The reason as text for one request, ready to print. Empty when there is nothing to say.
+    /// Renders the reason for one request. Empty if there is none.
     pub fn render<'a>(&'a self, attributes: &'a Attributes<'a>) -> RenderedReason<'a> {
         RenderedReason { reason: self, attributes }
     }
 
-    /// Whether there is nothing to say.
+    /// Returns whether there is no reason.
     pub fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
 }
 
-/// A reason beside the request that it speaks of; prints the text.
+/// A reason together with its request. Displays as text.
 #[derive(Clone, Copy, Debug)]
 pub struct RenderedReason<'a> {
     reason: &'a Reason,
@@ -87,8 +98,8 @@ impl fmt::Display for RenderedReason<'_> {
     }
 }
 
-/// Something that decides requests without waiting for anything: the Node, RBAC and ABAC authorizers.
+/// A synchronous authorizer: Node, RBAC or ABAC.
 pub trait Authorizer {
-    /// Decides one request. Allocates nothing and never fails: what cannot be looked up is no opinion.
+    /// Decides one request. Allocates nothing and never fails: a failed lookup results in no opinion.
     fn authorize(&self, attributes: &Attributes<'_>) -> Decision;
 }

@@ -1,6 +1,6 @@
 //! Feature gates that change a decision, with their Kubernetes 1.36 defaults (NA-106, NR-102 to NR-105, RB-92).
 //!
-//! Gates that no decision reads are not here: naming one is an error, so that a typing mistake is noticed.
+//! Gates that affect no decision are unknown here. Naming one is an error, so that a typo is noticed.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Feature {
-    /// NodeRestriction does not look at certificate requests (NR-105).
+    /// NodeRestriction does not check certificate requests (NR-105).
     AllowInsecureKubeletCertificateSigningRequests,
-    /// Field selectors narrow what nodes may list (NA-106).
+    /// Nodes may read only their own Node, and list only objects selected for themselves (NA-106).
     AuthorizeNodeWithSelectors,
-    /// Requests carry their selectors to authorizers (NA-106).
+    /// Authorizers see the selectors of requests (NA-106).
     AuthorizeWithSelectors,
     /// Nodes read cluster trust bundles (NA-106, RB-92).
     ClusterTrustBundle,
@@ -44,11 +44,11 @@ pub enum Feature {
     MultiCIDRServiceAllocator,
     /// Pod certificate requests (NA-103a, NR-76).
     PodCertificateRequest,
-    /// Ours: nodes read only the Endpoints that a pod of theirs mounts. See `docs/compatibility.md`.
+    /// Not in Kubernetes: nodes read only the Endpoints that one of their pods mounts. See `docs/compatibility.md`.
     PortcullisNodeEndpointsRestriction,
-    /// Ours: nodes write only events whose source is themselves. See `docs/compatibility.md`.
+    /// Not in Kubernetes: nodes write only events that name themselves as the source. See `docs/compatibility.md`.
     PortcullisNodeEventSourceRestriction,
-    /// A node may not write the allocated resources of a claim back (NR-50, NR-104).
+    /// A node may write the allocated resources in the status of a claim (NR-50, NR-104).
     RecoverVolumeExpansionFailure,
     /// SELinux change policy controller in the default policy (RB-92).
     SELinuxChangePolicy,
@@ -64,7 +64,7 @@ pub enum Feature {
     WorkloadWithJob,
 }
 
-/// How far a gate has come. `Locked` gates cannot be switched from a flag.
+/// The maturity stage of a gate. A flag cannot change `Locked` gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Alpha,
@@ -93,7 +93,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// How far it had come in a release.
+    /// The stage in a release.
     fn stage_in(&self, release: Release) -> Stage {
         match self.feature {
             // KA-74
@@ -103,9 +103,9 @@ impl Gate {
     }
 }
 
-/// A minor release of Kubernetes, 1.33 to 1.36, as whose API server to behave.
+/// The emulated minor release of Kubernetes, 1.33 to 1.36.
 ///
-/// All that differs is which gates are locked: `KubeletFineGrainedAuthz` is not, before 1.36 (KA-74).
+/// The only difference is that `KubeletFineGrainedAuthz` is not locked before 1.36 (KA-74).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release(u8);
 
@@ -123,7 +123,7 @@ impl Default for Release {
 impl std::str::FromStr for Release {
     type Err = FeatureGateError;
 
-    /// Reads the value of `--emulated-version`: `1.35` or `kube=1.35`.
+    /// Parses the value of `--emulated-version`: `1.35` or `kube=1.35`.
     fn from_str(text: &str) -> Result<Self, FeatureGateError> {
         let version = text.strip_prefix("kube=").unwrap_or(text);
         let minor =
@@ -169,7 +169,7 @@ const GATES: &[Gate] = gates![
     WorkloadWithJob Alpha false,
 ];
 
-/// A `--feature-gates` value that was refused.
+/// An error in the value of `--feature-gates`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeatureGateError {
     /// The value is neither `true` nor `false`.
@@ -184,12 +184,12 @@ pub enum FeatureGateError {
     /// A release that cannot be emulated.
     #[error("{0:?} cannot be emulated: use 1.33, 1.34, 1.35 or 1.36")]
     Release(String),
-    /// No decision depends on a gate of this name.
+    /// The gate is unknown.
     #[error("unrecognized feature gate: {0} (known: {known})", known = FeatureGates::names().collect::<Vec<_>>().join(", "))]
     Unknown(String),
 }
 
-/// Which features are on.
+/// The enabled features.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FeatureGates {
     on: u64,
@@ -205,7 +205,7 @@ impl Default for FeatureGates {
 }
 
 impl FeatureGates {
-    /// The same gates with one of them set. Also sets locked gates: only tests and version emulation do that.
+    /// Returns the gates with one of them set. This also sets locked gates, which only tests and version emulation do.
     #[must_use]
     pub fn with(mut self, feature: Feature, on: bool) -> Self {
         let bit = 1_u64 << (feature as u8);
@@ -217,23 +217,24 @@ impl FeatureGates {
         self
     }
 
-    /// Every gate: its name, its stage as `kubernetes_feature_enabled` tells it (KA-75), and whether it is on.
+    /// All gates: the name, the stage as metric `kubernetes_feature_enabled` reports it (KA-75), and whether the gate
+    /// is on.
     pub fn all(self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
         GATES
             .iter()
             .map(move |gate| (gate.name, gate.stage_in(self.release).label(), self.is_on(gate.feature)))
     }
 
-    /// Reads the value of `--feature-gates`: `Name=true,Other=false`. `AllAlpha` and `AllBeta` set every gate of
-    /// that stage that is not named itself, wherever they stand in the list, as in Kubernetes.
+    /// Parses the value of `--feature-gates`: `Name=true,Other=false`. `AllAlpha` and `AllBeta` set every gate of that
+    /// stage that is not listed itself, regardless of the order, as in Kubernetes.
     ///
     /// # Errors
-    /// An unknown gate, a value that is not a boolean, or a locked gate set to what it is not.
+    /// An unknown gate, a value that is not a boolean, or a locked gate set to another value than its default.
     pub fn parse(text: &str) -> Result<Self, FeatureGateError> {
         Self::parse_in(text, Release::default())
     }
 
-    /// [`FeatureGates::parse`], as in a release.
+    /// Like [`FeatureGates::parse`], for an emulated release.
     ///
     /// # Errors
     /// As [`FeatureGates::parse`].
@@ -276,12 +277,12 @@ impl FeatureGates {
         Ok(gates)
     }
 
-    /// Whether a feature is on.
+    /// Returns whether a feature is on.
     pub fn is_on(self, feature: Feature) -> bool {
         self.on & (1 << (feature as u8)) != 0
     }
 
-    /// The names of all gates known here, sorted.
+    /// The names of all known gates, sorted.
     pub fn names() -> impl Iterator<Item = &'static str> {
         GATES.iter().map(|g| g.name)
     }

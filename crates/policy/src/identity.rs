@@ -1,28 +1,28 @@
-//! Who is a node. The one place that reads `system:node:` user names.
+//! Node identities. This is the only module that parses `system:node:` user names.
 
 use crate::request::User;
 
-/// The prefix that every node's user name starts with (NA-1).
+/// The prefix that every node's user name starts with (NA-1, NB-3).
 pub const NODE_USER_PREFIX: &str = "system:node:";
-/// The group that every node is in (NA-1).
+/// The group of all nodes (NA-1).
 pub const NODES_GROUP: &str = "system:nodes";
 
-/// The node that a user is (NA-1 to NA-7). Nothing else can make one.
+/// The identity of a node (NA-1 to NA-7). It can only be derived from a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeIdentity<'a> {
     name: &'a str,
 }
 
 impl<'a> NodeIdentity<'a> {
-    /// The node identity of a user, if it is a node: name prefix and group, both byte-exact (NA-1, NA-2, NA-3).
+    /// Returns the node identity of a user who is a node, by name prefix and group, both byte-exact (NA-1, NA-2, NA-3).
     ///
-    /// The Node object need not exist (NA-7); uid, extra and other groups play no part (NA-5).
+    /// The Node object need not exist (NA-7). The uid, extra and other groups are ignored (NA-5).
     pub fn of(user: &'a User) -> Option<Self> {
         let name = user.name.strip_prefix(NODE_USER_PREFIX)?;
         user.in_group(NODES_GROUP).then_some(Self { name })
     }
 
-    /// The node's name. May be empty (NA-4): such a node is refused everywhere.
+    /// The node's name. It may be empty (NA-4); such a node is always refused.
     pub fn name(self) -> &'a str {
         self.name
     }

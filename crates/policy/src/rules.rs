@@ -1,4 +1,4 @@
-//! Rule listing: what a user may do, as lists of rules (AC-59, WH-92). For display; never for enforcement (WH-93).
+//! Rule listings of a user (AC-59, WH-92). For display, never for enforcement (WH-93).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct RuleListing {
-    /// What the user may do to resources. Unmerged, duplicates included.
+    /// The rules for resources. Unmerged, duplicates included.
     pub resource_rules: Vec<ResourceRule>,
-    /// What the user may do to URL paths. Unmerged, duplicates included.
+    /// The rules for URL paths. Unmerged, duplicates included.
     pub non_resource_rules: Vec<NonResourceRule>,
-    /// Whether the user may be able to do more than is listed.
+    /// Whether the user may have more permissions than are listed.
     pub incomplete: bool,
-    /// What went wrong while listing, each message once, in order. Not part of the JSON form: see
+    /// The errors of the listing, each message once, in order. Not part of the JSON form: see
     /// [`RuleListing::evaluation_error`].
     #[serde(skip)]
     pub errors: Vec<String>,
@@ -47,7 +47,7 @@ pub struct NonResourceRule {
 }
 
 impl RuleListing {
-    /// Appends what a later authorizer lists (AC-59).
+    /// Appends the rules of a later authorizer (AC-59).
     pub fn append(&mut self, other: Self) {
         self.resource_rules.extend(other.resource_rules);
         self.non_resource_rules.extend(other.non_resource_rules);
@@ -55,14 +55,14 @@ impl RuleListing {
         self.errors.extend(other.errors);
     }
 
-    /// The errors as one text, or nothing when there are none (AC-52).
+    /// The errors as one text; `None` if there are none (AC-52).
     pub fn evaluation_error(&self) -> Option<String> {
         aggregate(&self.errors)
     }
 }
 
-/// Joins error messages as Kubernetes does (AC-52): one stands alone, several are bracketed, repetitions are
-/// dropped, the order is kept.
+/// Joins error messages like Kubernetes (AC-52): a single one stays as it is, several are bracketed, duplicates are
+/// dropped, and the order is kept.
 pub fn aggregate<S: AsRef<str>>(messages: &[S]) -> Option<String> {
     let mut distinct: Vec<&str> = Vec::with_capacity(messages.len());
     for message in messages.iter().map(AsRef::as_ref) {

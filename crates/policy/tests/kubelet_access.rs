@@ -1,4 +1,4 @@
-//! Who is said to hold `nodes/proxy` is who the RBAC authorizer lets use it, and nobody else.
+//! The reported holders of `nodes/proxy` are exactly the users that the RBAC authorizer allows to use it.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
 use portcullis_policy::audit::kubelet_access::{

@@ -1,13 +1,13 @@
-//! The Node authorizer with feature gates other than the defaults, which no recording shows.
+//! The Node authorizer with feature gates that no recording covers.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
 use std::sync::Arc;
 
+use portcullis_apimachinery::selector::{FieldOperator, FieldRequirement};
 use portcullis_policy::features::Feature;
 use portcullis_policy::graph::Graph;
 use portcullis_policy::node::NodeAuthorizer;
 use portcullis_policy::objects::{Kind, Object};
-use portcullis_policy::selector::{FieldOperator, FieldRequirement};
 use portcullis_policy::{Attributes, Authorizer, FeatureGates, ResourceRequest, User};
 use serde_json::{Value, json};
 

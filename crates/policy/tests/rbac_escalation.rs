@@ -12,13 +12,52 @@ use std::collections::BTreeMap;
 use portcullis_policy::objects::Object;
 use portcullis_policy::objects::rbac::{Binding, PolicyRule, Role};
 use portcullis_policy::rbac::aggregation::{aggregate, aggregated_rules};
-use portcullis_policy::rbac::escalation::{Refusal, Write, differ_only_for_garbage_collection};
+use portcullis_policy::rbac::escalation::{
+    RbacObject, RbacWrite, Refusal, differ_only_for_garbage_collection,
+};
 use portcullis_policy::rbac::{RbacIndex, covers, default_policy};
 use portcullis_policy::{Attributes, Authorizer, FeatureGates, ResourceRequest, User};
 use portcullis_testkit::recorded;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/";
+
+/// A caller and where the write goes, with who is asked about `escalate` and `bind`.
+struct Write<'a> {
+    index: &'a RbacIndex,
+    authorizer: &'a RbacIndex,
+    user: &'a User,
+    namespace: &'a str,
+    name: &'a str,
+    only_garbage_collection: bool,
+}
+
+impl Write<'_> {
+    fn check(&self, object: RbacObject<'_>) -> Result<(), Refusal> {
+        let Write { index, user, namespace, name, only_garbage_collection, .. } = *self;
+        let write = RbacWrite { user, namespace, name, object, only_garbage_collection };
+        match write.question(index)? {
+            Some(asked) if !self.authorizer.authorize(&asked).is_allow() => write.check_held(index),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_role(&self, new: &Role) -> Result<(), Refusal> {
+        self.check(RbacObject::Role(new))
+    }
+
+    fn check_cluster_role(&self, new: &Role, old: Option<&Role>) -> Result<(), Refusal> {
+        self.check(RbacObject::ClusterRole { new, old })
+    }
+
+    fn check_binding(&self, new: &Binding) -> Result<(), Refusal> {
+        self.check(RbacObject::RoleBinding(new))
+    }
+
+    fn check_cluster_role_binding(&self, new: &Binding) -> Result<(), Refusal> {
+        self.check(RbacObject::ClusterRoleBinding(new))
+    }
+}
 
 /// As much of an API server as a recording needs: the objects by path, and the index over them.
 struct Server {
@@ -109,7 +148,8 @@ impl Server {
             user,
             namespace: target.namespace,
             name: target.name,
-            only_garbage_collection: old.is_some_and(|old| differ_only_for_garbage_collection(old, new)),
+            only_garbage_collection: old
+                .is_some_and(|old| differ_only_for_garbage_collection(map(old), map(new))),
         };
         let role = |object: &Value| serde_json::from_value::<Role>(object.clone()).unwrap();
         let binding = || serde_json::from_value::<Binding>(new.clone()).unwrap();
@@ -121,6 +161,10 @@ impl Server {
             other => panic!("{other}"),
         }
     }
+}
+
+fn map(object: &Value) -> &Map<String, Value> {
+    object.as_object().unwrap()
 }
 
 fn merge(target: &mut Value, patch: &Value) {

@@ -1,4 +1,4 @@
-//! Explanations name the grant, or what is nearest to one and what it would take.
+//! Explanations name the grant, or the closest grant and what is missing.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops where its own set-up fails")]
 
 use portcullis_policy::objects::rbac::{Binding, PolicyRule, Role};

@@ -1,4 +1,4 @@
-//! The index, kept up to date change by change, decides as one built anew and as a model that walks every object.
+//! The index, updated change by change, decides as a newly built index and as a model that checks every object.
 #![expect(clippy::indexing_slicing, reason = "a test stops where its own set-up fails")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! Start-up reconciliation makes the default policy hold, as Kubernetes 1.36 was recorded to have it, and takes nothing
-//! away that somebody else has written.
+//! Reconciliation at start restores the default policy of Kubernetes 1.36, and removes nothing that others have
+//! written.
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test stops where its own set-up fails")]
 
 use std::collections::BTreeMap;

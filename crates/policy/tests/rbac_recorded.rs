@@ -1,4 +1,4 @@
-//! RBAC decides, lists and covers as Kubernetes 1.36 was recorded to.
+//! RBAC decisions, rule lists and escalation checks equal the recorded ones of Kubernetes 1.36.
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test stops where its own set-up fails")]
 
 use std::collections::BTreeSet;

@@ -1,8 +1,7 @@
-//! The first start: a certificate authority, a serving certificate, an administrator and a key for tokens, all under
-//! `--data-dir`.
-//! Later starts reuse what is there, and renew what is about to expire.
+//! The first start creates a certificate authority, a serving certificate, administrator credentials and a token
+//! signing key under `--data-dir`. Later starts reuse these files and renew certificates that are about to expire.
 //!
-//! Files are written whole: under another name first, then renamed. Keys can be read by their owner only.
+//! Files are written atomically: to a temporary name first, then renamed. Only the owner can read keys.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -13,20 +12,19 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pki::ca::{CaError, Template, Usage};
+use pki::ca::{self, CaError, Template, Usage};
 use pki::key::KeyError;
 use pki::tls::{ServerTls, TlsError};
 use pki::{CaBundle, CertificateAuthority, KeyPair, cert, pem};
-use portcullis_pki as pki;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Ten years, as kubeadm's.
+/// Ten years, as with kubeadm.
 const CA_LIFETIME: Duration = Duration::from_secs(3650 * DAY.as_secs());
 const LEAF_LIFETIME: Duration = Duration::from_secs(365 * DAY.as_secs());
-/// A certificate with less than this left is renewed at start.
+/// A certificate is renewed at startup if less than this remains.
 const RENEW_BEFORE: Duration = Duration::from_secs(30 * DAY.as_secs());
 
-/// What only the owner may read.
+/// The files that only the owner may read.
 const PRIVATE: [&str; 7] = [
     "admin.key",
     "admin.kubeconfig",
@@ -46,10 +44,10 @@ const SERVICE_NAMES: [&str; 5] = [
     "localhost",
 ];
 
-/// A data directory that cannot be used.
+/// An unusable data directory.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
-    /// The authority cannot be used.
+    /// The CA cannot be used.
     #[error("{}: {source}", path.display())]
     Authority {
         /// The file.
@@ -57,7 +55,7 @@ pub enum BootstrapError {
         /// Why.
         source: CaError,
     },
-    /// The authority as a bundle of client authorities.
+    /// The CA is not usable as a client CA bundle.
     #[error("{}: {source}", path.display())]
     Bundle {
         /// The file.
@@ -65,7 +63,7 @@ pub enum BootstrapError {
         /// Why.
         source: cert::CaBundleError,
     },
-    /// The authority has expired, and everything that it issued with it.
+    /// The CA has expired, and so has everything that it issued.
     #[error("{} has expired: move the directory away, and a new authority is made at the next start", .0.display())]
     Expired(PathBuf),
     /// A file cannot be read or written.
@@ -76,21 +74,21 @@ pub enum BootstrapError {
         /// Why.
         source: io::Error,
     },
-    /// One of a pair is missing.
-    #[error("{} is missing, but {} is there: put it back, or remove both for new ones", missing.display(), present.display())]
+    /// One file of a pair is missing.
+    #[error("{} is missing, but {} exists: restore it, or remove both to create new ones", missing.display(), present.display())]
     Half {
-        /// What is not there.
+        /// The missing file.
         missing: PathBuf,
-        /// What is.
+        /// The existing file.
         present: PathBuf,
     },
     /// Another process uses the directory.
     #[error("{} is in use by another process", .0.display())]
     InUse(PathBuf),
-    /// A key cannot be made.
+    /// A key cannot be generated.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A file holds no key.
+    /// A file does not contain a key.
     #[error("{}: {source}", path.display())]
     KeyFile {
         /// The file.
@@ -98,17 +96,17 @@ pub enum BootstrapError {
         /// Why.
         source: KeyError,
     },
-    /// The serving certificate is not taken.
+    /// The serving certificate is invalid.
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
 
-/// What a server needs to begin: its certificate, the authority for clients, and the administrator.
+/// What a server needs to start: its certificate, the client CA, and the administrator's credentials.
 #[derive(Debug)]
 pub struct Bootstrap {
-    /// The server's side of TLS.
+    /// The TLS configuration of the server.
     pub tls: ServerTls,
-    /// The authority that vouches for clients.
+    /// The client CA bundle.
     pub clients: CaBundle,
     authority_pem: String,
     admin_certificate: String,
@@ -120,10 +118,10 @@ pub struct Bootstrap {
 }
 
 impl Bootstrap {
-    /// Reads the directory, and makes what is missing or about to expire.
+    /// Reads the directory, and creates what is missing or about to expire.
     ///
     /// # Errors
-    /// See [`BootstrapError`]. What was there before is still there.
+    /// See [`BootstrapError`]. Existing files are kept.
     pub fn prepare(dir: &Path, bind_address: IpAddr, now: SystemTime) -> Result<Self, BootstrapError> {
         make_private(dir)?;
         let lock = Lock::take(dir)?;
@@ -135,6 +133,7 @@ impl Bootstrap {
         let serving = serving_template(bind_address);
         let (certificate, key) = leaf(dir, "apiserver", &authority, &serving, now)?;
         let tls = ServerTls::new(certificate.as_bytes(), &KeyPair::from_pem(key.as_bytes())?)?;
+        // RB-126
         let admin = Template {
             common_name: "kubernetes-admin".to_owned(),
             organizations: vec!["system:masters".to_owned()],
@@ -156,10 +155,10 @@ impl Bootstrap {
         })
     }
 
-    /// The key that tokens of service accounts are signed with, in `sa.key`; made if it is not there.
+    /// Returns the signing key of service account tokens, in `sa.key`, which is created if it does not exist.
     ///
     /// # Errors
-    /// The file cannot be read or written, or holds no key.
+    /// The file cannot be read or written, or does not contain a key.
     pub fn service_account_key(&self) -> Result<KeyPair, BootstrapError> {
         let path = self.dir.join("sa.key");
         if let Some(text) = read(&path)? {
@@ -170,19 +169,19 @@ impl Bootstrap {
         Ok(key)
     }
 
-    /// The authority itself, to sign with.
+    /// Returns the CA for signing.
     ///
     /// # Errors
-    /// Its files have been changed since the start.
+    /// Its files have changed since startup.
     pub fn authority(&self) -> Result<CertificateAuthority, BootstrapError> {
         authority(&self.dir, SystemTime::now())
     }
 
-    /// A certificate for a client inside of this process, and its key, in PEM. They are in no file, and last as long as the
-    /// authority.
+    /// Issues a certificate for a client in this process, and returns it with its key, in PEM. They are not stored in a
+    /// file, and are valid as long as the CA.
     ///
     /// # Errors
-    /// The authority's files have been changed since the start.
+    /// The CA files have changed since startup.
     pub fn issue_client(&self, common_name: &str) -> Result<(String, String), BootstrapError> {
         let template = Template {
             common_name: common_name.to_owned(),
@@ -200,12 +199,12 @@ impl Bootstrap {
         Ok((pem::encode("CERTIFICATE", &certificate), key.to_pem()))
     }
 
-    /// The certificate of the authority that vouches for the server, as PEM.
+    /// Returns the CA certificate of the server, in PEM.
     pub fn authority_pem(&self) -> &str {
         &self.authority_pem
     }
 
-    /// Where this machine reaches a server on this port.
+    /// Returns the URL of a server on this port of the local machine.
     pub fn url(&self, port: u16) -> String {
         match self.bind_address {
             ip if ip.is_unspecified() || ip == IpAddr::V4(Ipv4Addr::LOCALHOST) => {
@@ -216,7 +215,7 @@ impl Bootstrap {
         }
     }
 
-    /// Writes `admin.kubeconfig` for a server on this port, and says where it is.
+    /// Writes `admin.kubeconfig` for a server on this port, and returns its path.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -259,8 +258,7 @@ fn make_private(dir: &Path) -> Result<(), BootstrapError> {
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(file)
 }
 
-/// Takes everybody else's rights to what nobody else may read: a copy of the directory may have lost the modes of its
-/// files.
+/// Restricts the permissions of private files, because a copy of the directory may have lost them.
 fn keep_private(dir: &Path) -> Result<(), BootstrapError> {
     for name in PRIVATE {
         let path = dir.join(name);
@@ -274,14 +272,14 @@ fn keep_private(dir: &Path) -> Result<(), BootstrapError> {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(file)?;
             tracing::warn!(
                 file = %path.display(),
-                "others could read or write this file, and no longer can; if they have, remove it for a new one"
+                "others could read or write this file; its permissions were restricted. If it may be compromised, remove it to create a new one"
             );
         }
     }
     Ok(())
 }
 
-/// The file that keeps other processes away from the directory.
+/// The lock file that keeps other processes away from the directory.
 #[derive(Debug)]
 struct Lock(File);
 
@@ -300,8 +298,8 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing the file is not enough: a child that was forked just now holds the lock, too, until it becomes another
-        // program. A failure leaves it to the close.
+        // Closing the file is not enough: a child that was just forked also holds the lock until it calls exec. If
+        // unlocking fails, closing must do.
         let _ = self.0.unlock();
     }
 }
@@ -319,8 +317,8 @@ fn authority(dir: &Path, now: SystemTime) -> Result<CertificateAuthority, Bootst
             };
         }
         (Some(_), None) => return Err(BootstrapError::Half { missing: key_path, present: path }),
-        // An earlier start was cut short between the two files, or the certificate was lost. With the old key, what
-        // was issued before goes on being good.
+        // An earlier start was interrupted between the two files, or the certificate was lost. With the old key, issued
+        // certificates remain valid.
         (None, Some(key)) => KeyPair::from_pem(&key)?,
         (None, None) => KeyPair::generate()?,
     };
@@ -329,8 +327,8 @@ fn authority(dir: &Path, now: SystemTime) -> Result<CertificateAuthority, Bootst
     Ok(authority)
 }
 
-/// The certificate and key of this name, made anew unless what is there will do: for its names, for the time to
-/// come, from this authority.
+/// Returns the certificate and key of this name. They are reissued unless the existing ones have the right names,
+/// lifetime and CA.
 fn leaf(
     dir: &Path,
     name: &str,
@@ -340,7 +338,7 @@ fn leaf(
 ) -> Result<(String, String), BootstrapError> {
     let path = dir.join(format!("{name}.crt"));
     if let (Some(certificate), Some(key)) = (read(&path)?, read(&dir.join(format!("{name}.key")))?)
-        && cert::will_do(&certificate, &key, authority, template, now + RENEW_BEFORE)
+        && ca::is_reusable(&certificate, &key, authority, template, now + RENEW_BEFORE)
         && let (Ok(certificate), Ok(key)) = (String::from_utf8(certificate), String::from_utf8(key))
     {
         return Ok((certificate, key));
@@ -366,12 +364,12 @@ fn write_pair(dir: &Path, name: &str, certificate: &str, key: &str) -> Result<()
     write(&dir.join(format!("{name}.crt")), certificate, 0o644)
 }
 
-/// Writes a file whole or not at all, and durably.
+/// Writes a file atomically and durably.
 fn write(path: &Path, text: &str, mode: u32) -> Result<(), BootstrapError> {
     let failed = |source| BootstrapError::File { path: path.to_owned(), source };
     let temporary = path.with_added_extension("new");
     let attempt = || {
-        // What an earlier start left half done may have other permissions.
+        // The leftover of an interrupted start may have other permissions.
         match fs::remove_file(&temporary) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -397,7 +395,7 @@ mod tests {
     fn a_directory_is_free_at_once_although_a_child_still_has_the_file_open() {
         let dir = Scratch::new();
         let lock = Lock::take(dir.path()).unwrap();
-        // What a child has between fork and exec: the same open file.
+        // As in a child between fork and exec: the same open file.
         let childs = lock.0.try_clone().unwrap();
         assert!(matches!(Lock::take(dir.path()), Err(BootstrapError::InUse(_))));
         drop(lock);

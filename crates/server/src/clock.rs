@@ -1,27 +1,27 @@
-//! What time it is, for what acts by the time: the system's clock, or one that a test moves.
+//! The clock of everything that depends on time: the system clock, or one that a test controls.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// See the module. Clones are the same clock.
+/// See the module documentation. Clones share the clock.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
 
 impl Clock {
-    /// A clock that shows what this function says.
+    /// Creates a clock that returns the time of this function.
     pub fn new(now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    /// What it shows.
+    /// Returns the current time.
     pub fn now(&self) -> SystemTime {
         (self.0)()
     }
 }
 
 impl Default for Clock {
-    /// The system's clock.
+    /// Returns the system clock.
     fn default() -> Self {
         Self::new(SystemTime::now)
     }

@@ -1,38 +1,52 @@
-//! Listens: HTTPS, who asks, what they ask, whether they may, and the API on top of that.
+//! The HTTPS server: the listener, authentication, request info, authorization, and the API on top of them.
 //!
-//! A request goes through [`listener`] (TLS, possession of a key only), [`service`] (what is asked), [`authn`] (who
-//! asks), [`authz`] (may they) and then reaches a handler in [`api`]. A handler takes a [`authz::Permit`], and only
-//! [`authz`] makes one: there is no way round.
+//! The parts stand on floors. A file imports from its own folder and from the floors below, never from above, and no
+//! files import each other in a circle.
+//!
+//! ```text
+//!  controller   guard   config                   background controllers; the guard of a kubelet; options of `serve`
+//!  api                                           routes to handlers: thin, HTTP to operations and back
+//!  admission                                     what is asked of a write beyond authorization
+//!  authz (webhook, match_conditions)             may they: the only module that makes a Permit
+//!  authn   audit                                 who asks; what is written down
+//!  registry                                      objects in the store: the only module that commits
+//!  http                                          connections, bodies, media types, answers
+//!  state   metrics   clock   logging   signing   files, and what metrics are made of
+//!  bootstrap                                     the files of the first start
+//!  certificate_requests                          how NodeRestriction reads them
+//! ```
+//!
+//! A request goes through [`http::listener`] (TLS, possession of a key only), [`api::service`] (the order of a
+//! request), [`authn`] (who asks), [`authz`] (may they) and then reaches a handler in [`api`], which calls the
+//! registry. A handler takes a [`authz::Permit`], which only [`authz`] can make, so authorization cannot be bypassed.
+//! The registry asks [`admission`] through a trait of its own before it writes.
 
+// The names that all modules know these crates by.
+extern crate portcullis_kinds as kinds;
+extern crate portcullis_pki as pki;
+extern crate portcullis_policy as policy;
+
+pub mod admission;
 pub mod api;
 pub mod audit;
 pub mod authn;
 pub mod authz;
-pub mod backend;
-pub mod body;
 pub mod bootstrap;
-pub mod bootstrap_authorities;
+pub mod certificate_requests;
 pub mod clock;
-pub mod cluster;
 pub mod config;
 pub mod controller;
-mod go;
 pub mod guard;
-mod impersonation;
-mod in_flight;
-pub mod listener;
+pub mod http;
 pub mod logging;
 pub mod match_conditions;
 pub mod metrics;
-mod query;
-pub mod service;
-pub mod serving_certificate;
+pub mod registry;
 pub mod signing;
 pub mod state;
-pub mod status;
-pub mod token_file;
-pub mod webhook;
 
+pub use api::app::App;
+pub use api::server_metrics::Metrics;
 pub use config::ServeConfig;
-pub use listener::Server;
-pub use service::App;
+pub use http::listener::Server;
+pub use kinds::Kinds;

@@ -1,10 +1,10 @@
-//! How much is logged, by the number that `-v` takes.
+//! The log level for the number given to `-v`.
 
-/// The filter for a verbosity, as kube-apiserver's numbers go: up to 2 what an operator should know, 3 also a line for
-/// each request, from 4 what is for debugging, from 6 everything of ours.
+/// Returns the log filter for a verbosity, like the levels of kube-apiserver: up to 2 for operators, 3 also a line for
+/// each request, from 4 debug messages, from 6 all messages of this program.
 ///
-/// Libraries are held at what they say of failures: at their lowest levels they write what passes through them, headers
-/// and so credentials among it.
+/// Libraries are limited to errors: at lower levels they log the data that they process, including headers and so
+/// credentials.
 pub fn filter(verbosity: u8) -> &'static str {
     match verbosity {
         0..=2 => "info",

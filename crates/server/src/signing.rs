@@ -1,4 +1,4 @@
-//! Which authority signs for which signer (CS-71, CS-72). Files are read again when they change.
+//! The certificate authority of each signer (CS-71, CS-72). Files are reloaded when they change.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,28 +9,26 @@ use arc_swap::ArcSwap;
 use pki::CertificateAuthority;
 use pki::ca::CaError;
 use policy::approval::Signer;
-use portcullis_pki as pki;
-use portcullis_policy as policy;
 
-/// How often files are looked at. They are small, and a mounted one changes in ways that a watch does not see.
+/// The interval at which files are checked. Files are small, and file events miss some changes of mounted ones.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The longest that a certificate is valid, unless `--cluster-signing-duration` says otherwise.
+/// The default maximum lifetime of certificates (`--cluster-signing-duration`).
 pub const USUAL_LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// A certificate authority in two files, in PEM.
+/// A certificate authority in two PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// The certificate, one only.
+    /// The certificate file, with exactly one certificate.
     pub certificate: PathBuf,
-    /// Its key.
+    /// The key file.
     pub key: PathBuf,
 }
 
-/// An authority that cannot be used.
+/// The authority cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SigningError {
-    /// The files do not make an authority.
+    /// The files do not form a certificate authority.
     #[error("{}: {source}", certificate.display())]
     Authority {
         /// The file of the certificate.
@@ -55,7 +53,7 @@ pub struct Signing {
     longest: Duration,
 }
 
-/// An authority, and where it comes from.
+/// A certificate authority and its source.
 #[derive(Debug)]
 struct Authority {
     source: Option<Pair>,
@@ -65,19 +63,19 @@ struct Authority {
 #[derive(Debug)]
 enum Current {
     Usable(Arc<CertificateAuthority>),
-    /// The file holds more than one certificate: nobody knows which is meant.
+    /// The file contains more than one certificate, so it is ambiguous.
     Ambiguous,
 }
 
 impl Signing {
-    /// One authority signs for all signers, for at most this long.
+    /// Uses one authority for all signers, with this maximum lifetime.
     pub fn by_one(authority: CertificateAuthority, longest: Duration) -> Self {
         let authority =
             Authority { source: None, current: ArcSwap::from_pointee(Current::Usable(Arc::new(authority))) };
         Self::shared(authority, longest)
     }
 
-    /// As [`Self::by_one`], with an authority in files.
+    /// Like [`Self::by_one`], with an authority in files.
     ///
     /// # Errors
     /// See [`SigningError`].
@@ -91,7 +89,7 @@ impl Signing {
         Self { authorities, longest }
     }
 
-    /// Each of these signers has an authority of its own; others do not sign.
+    /// Uses separate authorities for these signers; other signers are disabled.
     ///
     /// # Errors
     /// See [`SigningError`].
@@ -103,10 +101,10 @@ impl Signing {
         Ok(Self { authorities: pairs.into_iter().map(open).collect::<Result<_, SigningError>>()?, longest })
     }
 
-    /// Who signs for a signer; nothing if nobody does.
+    /// Returns the authority of a signer; none if the signer is disabled.
     ///
     /// # Errors
-    /// Somebody does, but cannot at present.
+    /// The authority is not usable at present.
     pub(crate) fn authority(&self, signer: Signer) -> Result<Option<Arc<CertificateAuthority>>, CaError> {
         let Some(authority) = self.authorities.get(&signer) else { return Ok(None) };
         match &**authority.current.load() {
@@ -115,12 +113,12 @@ impl Signing {
         }
     }
 
-    /// The longest that a certificate is valid.
+    /// Returns the maximum lifetime of certificates.
     pub(crate) fn longest(&self) -> Duration {
         self.longest
     }
 
-    /// Reads files again that have changed, until it is dropped (CS-72). A pair that cannot be used changes nothing.
+    /// Reloads changed files until the future is dropped (CS-72). An invalid pair changes nothing.
     pub async fn follow(self: Arc<Self>) {
         let mut followed: Vec<(Arc<Authority>, Pair, Vec<Vec<u8>>)> = Vec::new();
         for authority in self.authorities.values() {
@@ -172,7 +170,7 @@ impl Authority {
         let new = match CertificateAuthority::from_single_pem(certificate, key) {
             Ok(authority) => {
                 if is_change {
-                    tracing::info!(%path, "the authority that signs certificates has changed");
+                    tracing::info!(%path, "the signing certificate authority was reloaded");
                 }
                 Current::Usable(Arc::new(authority))
             }

@@ -1,19 +1,21 @@
-//! Who gets in, judged by curl and openssl (AN-20 to AN-24, AN-40, AC-53 to AC-58).
+//! Authentication and authorization of requests, checked with curl and openssl (AN-20 to AN-24, AN-40, AC-53 to AC-58).
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
 mod common;
 
 use std::fs;
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
 use common::{REVIEW, REVIEWS, Setup, start, start_with};
+use portcullis_kinds::Kinds;
 use portcullis_pki::ca::Usage;
 use portcullis_pki::{CaBundle, CertificateAuthority};
-use portcullis_server::api::discovery::Documents;
+use portcullis_server::api::documents::Documents;
 use portcullis_server::api::route::Route;
-use portcullis_server::config::RuntimeConfig;
+use portcullis_server::registry::runtime_config::RuntimeConfig;
+use portcullis_testkit::tool;
 
 #[test]
 fn every_route_refuses_strangers_and_users_without_rights_unless_it_is_public() {
@@ -26,7 +28,7 @@ fn every_route_refuses_strangers_and_users_without_rights_unless_it_is_public() 
     let runtime = RuntimeConfig { authorization_v1beta1: true, rbac_v1alpha1: true, rbac_v1beta1: true };
     let server = start_with(Setup { runtime, ..Setup::default() });
     let nobody = server.user("nobody", &[]);
-    let paths = Route::paths(&Documents::new(runtime));
+    let paths = Route::paths(&Documents::new(&Kinds::built_in(), runtime));
     assert!(paths.len() > 50);
     for path in &paths {
         for method in ["GET", "POST", "PUT", "DELETE", "OPTIONS"] {
@@ -226,7 +228,7 @@ fn strangers_get_one_request_for_each_http2_connection_an_22() {
     let server = start();
     let two = |version: &str, identity: Option<&common::Identity>| {
         let url = format!("https://localhost:{}/livez", server.address.port());
-        let mut curl = Command::new("curl");
+        let mut curl = tool::command("curl");
         curl.args(["-sS", version, "-o", "/dev/null", "-w", "%{num_connects}", "--cacert"])
             .arg(server.dir.join("ca.crt"));
         if let Some(identity) = identity {
@@ -436,7 +438,7 @@ fn static_tokens_are_users_an_60_to_an_64() {
 fn openssl_finds_the_certificate_good_and_the_handshake_proves_possession() {
     let server = start();
     let ask = |words: &[&str]| {
-        let mut child = Command::new("openssl")
+        let mut child = tool::command("openssl")
             .args(["s_client", "-connect", &server.address.to_string(), "-CAfile"])
             .arg(server.dir.join("ca.crt"))
             .args([
@@ -502,7 +504,7 @@ fn a_resumed_session_is_still_the_same_client_and_nobody_elses() {
     let admin = server.admin();
     let session = server.dir.join("session");
     let ask = |words: &[&str], file: &std::path::Path, with_certificate: bool| {
-        let mut openssl = Command::new("openssl");
+        let mut openssl = tool::command("openssl");
         openssl.args([
             "s_client",
             "-tls1_2",

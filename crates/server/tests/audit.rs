@@ -5,12 +5,12 @@ mod common;
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use common::{REVIEW, REVIEWS, Setup, Started, start_with};
 use portcullis_server::audit::sink::Rotation;
 use portcullis_server::audit::{Mode, SinkOptions};
+use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
 const ALL: &str = "
@@ -31,15 +31,10 @@ fn events(server: &Started, uri: &str) -> Vec<Value> {
 
 /// Waits until so many events are there.
 fn wait_for(server: &Started, uri: &str, count: usize) -> Vec<Value> {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
+    wait::until_ok(&format!("{count} events of {uri}"), || {
         let found = events(server, uri);
-        if found.len() >= count {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{found:#?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        if found.len() >= count { Ok(found) } else { Err(found) }
+    })
 }
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -268,17 +263,7 @@ fn a_log_that_cannot_be_written_stops_requests_only_in_strict_mode() {
     for mode in [Mode::Batch, Mode::Blocking] {
         let server = full_disk(mode);
         assert_eq!(server.post(REVIEWS, REVIEW).by(&admin(&server)).send().code, 201);
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !server
-            .app
-            .metrics()
-            .render()
-            .unwrap()
-            .contains("apiserver_audit_error_total{plugin=\"log\"} 2")
-        {
-            assert!(Instant::now() < deadline, "both events are counted as lost");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        server.wait_for_metric(r#"apiserver_audit_error_total{plugin="log"} 2"#);
     }
     let server = full_disk(Mode::BlockingStrict);
     let answer = server.post(REVIEWS, REVIEW).by(&admin(&server)).send();
@@ -294,19 +279,15 @@ fn a_full_file_is_put_aside_and_what_is_too_many_is_removed() {
     assert!(server.codes("GET", &paths, None).iter().all(|code| *code == 200));
     let log = fs::metadata(server.dir.join("audit.log")).unwrap();
     assert!((1..=4000).contains(&log.len()), "{}", log.len());
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let aside = loop {
+    let aside = wait::until_ok("two compressed files", || {
         let names: Vec<String> = fs::read_dir(&server.dir)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .filter(|name| name.starts_with("audit-"))
             .collect();
-        if names.len() == 2 && names.iter().all(|name| name.ends_with(".log.gz")) {
-            break names;
-        }
-        assert!(Instant::now() < deadline, "{names:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    };
+        let is_done = names.len() == 2 && names.iter().all(|name| name.ends_with(".log.gz"));
+        if is_done { Ok(names) } else { Err(names) }
+    });
     for name in aside {
         use std::os::unix::fs::PermissionsExt;
         let path = server.dir.join(name);

@@ -1,11 +1,10 @@
-//! Bootstrap credentials, from the moment they count to the moment they do not (NB-10 to NB-37, NB-157).
+//! Bootstrap credentials from their creation to their revocation (NB-10 to NB-37, NB-157).
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
 mod common;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::scope;
 use std::time::{Duration, Instant, SystemTime};
@@ -14,6 +13,8 @@ use common::{Setup, Started, start_with};
 use portcullis_pki::ca::Usage;
 use portcullis_pki::{CertificateAuthority, bootstrap, pem, sha256};
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::tool;
+use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
 const USER: &str = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper";
@@ -38,6 +39,13 @@ fn namespaces(admin: &mut Client) {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         admin.must(201, "POST", "/api/v1/namespaces", Some(&body));
     }
+}
+
+fn cluster_with_namespaces() -> (Started, Client) {
+    let server = cluster();
+    let mut admin = admin(&server);
+    namespaces(&mut admin);
+    (server, admin)
 }
 
 fn config_map(bundle: &str, acknowledged: &str) -> Value {
@@ -116,9 +124,7 @@ fn refused_within(mut client: Client, revoke: impl FnOnce()) -> Duration {
 
 #[test]
 fn a_control_plane_credential_counts_while_its_config_map_is_there_and_not_a_moment_longer_nb_20_to_nb_22() {
-    let server = cluster();
-    let mut admin = admin(&server);
-    namespaces(&mut admin);
+    let (server, mut admin) = cluster_with_namespaces();
     let credential = credential();
     let mut early = holder(&server, &credential);
     assert_eq!(code(&mut early), 401, "nobody trusts it yet");
@@ -144,9 +150,7 @@ fn a_control_plane_credential_counts_while_its_config_map_is_there_and_not_a_mom
 
 #[test]
 fn a_watch_ends_with_the_credential_that_it_goes_on_by_nb_20() {
-    let server = cluster();
-    let mut admin = admin(&server);
-    namespaces(&mut admin);
+    let (server, mut admin) = cluster_with_namespaces();
     let (one, two) = (credential(), credential());
     let both = one.authority_pem.clone() + &two.authority_pem;
     admin.must(201, "POST", CONFIG_MAPS, Some(&config_map(&both, "")));
@@ -178,16 +182,12 @@ fn base64_of(bytes: &[u8]) -> String {
 /// A certificate request, by openssl.
 fn request() -> Vec<u8> {
     let words = "req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=any -keyout /dev/null";
-    let out = Command::new("openssl").args(words.split(' ')).output().unwrap();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    out.stdout
+    tool::run("openssl", words.split(' ')).into_bytes()
 }
 
 #[test]
 fn t15_a_sync_loop_that_puts_a_revoked_authority_back_lets_nobody_in_nb_25() {
-    let server = cluster();
-    let mut admin = admin(&server);
-    namespaces(&mut admin);
+    let (server, mut admin) = cluster_with_namespaces();
     let (revoked, other) = (credential(), credential());
     let fingerprint = digest(&revoked.authority_pem);
     admin.must(201, "POST", CONFIG_MAPS, Some(&config_map(&revoked.authority_pem, "")));
@@ -214,9 +214,7 @@ fn t15_a_sync_loop_that_puts_a_revoked_authority_back_lets_nobody_in_nb_25() {
 
 #[test]
 fn t15_another_certificate_for_the_key_of_a_revoked_signer_lets_nobody_in() {
-    let server = cluster();
-    let mut admin = admin(&server);
-    namespaces(&mut admin);
+    let (server, mut admin) = cluster_with_namespaces();
     let credential = credential();
     admin.must(201, "POST", CONFIG_MAPS, Some(&config_map(&credential.authority_pem, "")));
     admin.must(200, "DELETE", CONFIG_MAP, None);
@@ -233,9 +231,7 @@ fn t15_another_certificate_for_the_key_of_a_revoked_signer_lets_nobody_in() {
 
 #[test]
 fn an_authority_is_revoked_when_no_config_map_holds_it_any_more_nb_14() {
-    let server = cluster();
-    let mut admin = admin(&server);
-    namespaces(&mut admin);
+    let (server, mut admin) = cluster_with_namespaces();
     let (one, two) = (credential(), credential());
     let both = one.authority_pem.clone() + &two.authority_pem;
     admin.must(201, "POST", CONFIG_MAPS, Some(&config_map(&both, "")));
@@ -253,20 +249,14 @@ fn an_authority_is_revoked_when_no_config_map_holds_it_any_more_nb_14() {
     assert_eq!(codes(), [401, 201]);
     // The namespace goes, and the ConfigMap with it.
     admin.must(200, "DELETE", "/api/v1/namespaces/openshift-config", None);
-    let until = Instant::now() + Duration::from_secs(20);
-    while codes() != [401, 401] {
-        assert!(Instant::now() < until);
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait::until("both are refused", || codes() == [401, 401]);
     let list = admin.must(200, "GET", LIST, None);
     assert_eq!(list["data"].as_object().unwrap().len(), 2);
 }
 
 #[test]
 fn a_finalizer_does_not_keep_a_revoked_authority_alive_nb_20() {
-    let server = cluster();
-    let mut admin = admin(&server);
-    namespaces(&mut admin);
+    let (server, mut admin) = cluster_with_namespaces();
     let credential = credential();
     let mut map = config_map(&credential.authority_pem, "");
     map["metadata"]["finalizers"] = json!(["example.com/wait"]);
@@ -280,9 +270,7 @@ fn a_finalizer_does_not_keep_a_revoked_authority_alive_nb_20() {
 
 #[test]
 fn t16_an_authority_of_bootstrap_credentials_vouches_for_the_bootstrapper_alone() {
-    let server = cluster();
-    let mut admin = admin(&server);
-    namespaces(&mut admin);
+    let (server, mut admin) = cluster_with_namespaces();
     let signer = authority("kubelet-bootstrap-kubeconfig-signer");
     admin.must(201, "POST", CONFIG_MAPS, Some(&config_map(&signer.certificate_pem(), "")));
     let asked = |name: &str, groups: &[&str]| code(&mut issued(&server, &signer, name, groups));
@@ -325,9 +313,7 @@ fn t16_an_authority_of_bootstrap_credentials_vouches_for_the_bootstrapper_alone(
 
 #[test]
 fn an_authority_that_vouches_for_everybody_goes_on_when_a_config_map_loses_it() {
-    let server = cluster();
-    let mut admin = admin(&server);
-    namespaces(&mut admin);
+    let (server, mut admin) = cluster_with_namespaces();
     let own = server.authority().certificate_pem();
     admin.must(201, "POST", CONFIG_MAPS, Some(&config_map(&own, "")));
     assert_eq!(code(&mut issued(&server, server.authority(), "jane", &["system:masters"])), 201);
@@ -337,9 +323,7 @@ fn an_authority_that_vouches_for_everybody_goes_on_when_a_config_map_loses_it() 
 
 #[test]
 fn what_cannot_be_used_in_a_bundle_is_passed_over_and_drops_nothing_else_nb_16() {
-    let server = cluster();
-    let mut admin = admin(&server);
-    namespaces(&mut admin);
+    let (server, mut admin) = cluster_with_namespaces();
     let (one, two) = (credential(), credential());
     let garbage = pem::encode("CERTIFICATE", b"no certificate");
     let key = pem::encode("PRIVATE KEY", b"no key");
@@ -352,16 +336,10 @@ fn what_cannot_be_used_in_a_bundle_is_passed_over_and_drops_nothing_else_nb_16()
     assert_eq!(codes(), [201, 201]);
     // It is said where those look who wrote it, and said once.
     let events = "/api/v1/namespaces/openshift-config/events";
-    let until = Instant::now() + Duration::from_secs(30);
-    let said = loop {
+    let said = wait::until_some("an event", || {
         let list = admin.must(200, "GET", events, None);
-        let items = list["items"].as_array().unwrap().clone();
-        if !items.is_empty() {
-            break items;
-        }
-        assert!(Instant::now() < until);
-        std::thread::sleep(Duration::from_millis(10));
-    };
+        list["items"].as_array().filter(|items| !items.is_empty()).cloned()
+    });
     assert_eq!(said.len(), 1, "{said:?}");
     assert_eq!((&said[0]["type"], &said[0]["reason"]), (&json!("Warning"), &json!("AuthorityPassedOver")));
     assert_eq!(said[0]["involvedObject"]["name"], "kubelet-bootstrap-kubeconfig");
@@ -427,19 +405,17 @@ fn account() -> Value {
 /// The uid of the secret and the token in it, once there is one; not of the secret with this uid.
 fn minted(admin: &mut Client, but: &str) -> (String, String) {
     use base64::Engine as _;
-    let until = Instant::now() + Duration::from_secs(30);
-    loop {
+    wait::until_ok("the token in the secret", || {
         let answer = admin.ask("GET", &format!("{OPERATOR}/secrets/node-bootstrapper-token"), None).unwrap();
         let secret = answer.json();
         let uid = secret["metadata"]["uid"].as_str().unwrap_or_default();
         if let Some(token) = secret["data"]["token"].as_str().filter(|_| uid != but) {
             assert_eq!(secret["type"], "kubernetes.io/service-account-token");
             let token = base64::engine::general_purpose::STANDARD.decode(token).unwrap();
-            return (uid.to_owned(), String::from_utf8(token).unwrap());
+            return Ok((uid.to_owned(), String::from_utf8(token).unwrap()));
         }
-        assert!(Instant::now() < until, "{secret}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        Err(secret)
+    })
 }
 
 fn bearer(server: &Started, token: &str) -> Client {
@@ -475,18 +451,9 @@ fn a_worker_credential_dies_with_its_secret_and_another_one_is_minted_nb_30_to_n
 
 #[test]
 fn a_revoked_worker_credential_stays_revoked_when_signatures_repeat_themselves_nb_33() {
-    let folder = common::scratch();
-    fs::create_dir_all(&folder).unwrap();
-    let key = folder.join("rsa.key");
-    let made = Command::new("openssl")
-        .args(["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out"])
-        .arg(&key)
-        .output()
-        .unwrap();
-    assert!(made.status.success());
-    let signing_key = Some(fs::read(&key).unwrap());
+    let key = tool::run("openssl", ["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"]);
+    let signing_key = Some(key.into_bytes());
     worker_credential(&start_with(Setup { is_cluster: true, signing_key, ..Setup::default() }));
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
@@ -522,9 +489,7 @@ fn a_secret_that_was_deleted_while_nobody_served_is_there_after_the_next_start_n
 
 #[test]
 fn an_account_that_is_not_marked_or_is_another_one_gets_no_secret() {
-    let server = cluster();
-    let mut admin = admin(&server);
-    namespaces(&mut admin);
+    let (_server, mut admin) = cluster_with_namespaces();
     let mut other = account();
     other["metadata"]["name"] = json!("other");
     admin.must(201, "POST", &format!("{OPERATOR}/serviceaccounts"), Some(&other));

@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,11 +16,12 @@ use portcullis_server::signing::{Pair, Signing, USUAL_LONGEST};
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::recorded;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool;
+use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
-const PATIENCE: Duration = Duration::from_secs(30);
 const HOUR: u64 = 3600;
 
 /// A clock that stands as far ahead of the system's as it was told.
@@ -97,14 +98,7 @@ impl Server {
     }
 
     fn until<T>(&mut self, what: &str, mut seen: impl FnMut(&mut Self) -> Option<T>) -> T {
-        let start = Instant::now();
-        loop {
-            if let Some(found) = seen(self) {
-                return found;
-            }
-            assert!(start.elapsed() < PATIENCE, "{what}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait::until_some(what, || seen(self))
     }
 
     fn certificate(&mut self, name: &str) -> Vec<u8> {
@@ -176,13 +170,7 @@ fn authority(name: &str) -> CertificateAuthority {
 fn is_signed_by(folder: &Scratch, certificate: &[u8], authority: &CertificateAuthority) -> bool {
     std::fs::write(folder.path().join("leaf.crt"), certificate).unwrap();
     std::fs::write(folder.path().join("by.crt"), authority.certificate_pem()).unwrap();
-    let mut openssl = std::process::Command::new("openssl");
-    let out = openssl
-        .args(["verify", "-CAfile", "by.crt", "leaf.crt"])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    out.status.success()
+    tool::try_openssl(folder.path(), "verify -CAfile by.crt leaf.crt").code == 0
 }
 
 #[test]

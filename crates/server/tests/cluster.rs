@@ -1,22 +1,22 @@
-//! A cluster of one's own: what is written counts at once, what every cluster has is there, and what goes on without
-//! being asked for goes on.
+//! A server with a store and all controllers: writes take effect at once, default objects exist, and controllers keep
+//! running.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
 mod common;
 
 use std::fs;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use common::{Answer, Identity, Setup, Started, engine_config, scratch, start_with};
-use portcullis_policy::chain::{Mode, Outcome};
+use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_policy::{Attributes, ResourceRequest, User};
-use portcullis_server::cluster::Cluster;
+use portcullis_server::Metrics;
 use portcullis_server::controller::{ControllerSettings, Controllers};
-use portcullis_server::metrics::Metrics;
+use portcullis_server::registry::cluster::Cluster;
 use portcullis_store::embedded::Options;
 use portcullis_store::{Expect, List, Store as _, Value as Stored, Write};
+use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -54,15 +54,10 @@ impl Served {
 
     /// Waits for what a controller does.
     fn until(&self, path: &str, holds: impl Fn(&Answer) -> bool) {
-        let end = Instant::now() + Duration::from_secs(30);
-        loop {
+        wait::until_ok(path, || {
             let answer = self.ask("GET", path, None);
-            if holds(&answer) {
-                return;
-            }
-            assert!(Instant::now() < end, "{path}: {}", answer.text());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+            if holds(&answer) { Ok(()) } else { Err(answer.text().to_owned()) }
+        });
     }
 }
 
@@ -108,8 +103,8 @@ impl Direct {
         let metrics = Metrics::default();
         let cluster = runtime.block_on(async {
             match path {
-                Some(path) => Cluster::open(Options::file(path), config, &metrics).await,
-                None => Cluster::open(Options::memory(), config, &metrics).await,
+                Some(path) => Cluster::open(Options::file(path), config, &metrics.store).await,
+                None => Cluster::open(Options::memory(), config, &metrics.store).await,
             }
         });
         Self { runtime, cluster: cluster.unwrap(), metrics }
@@ -144,11 +139,11 @@ impl Direct {
         let request =
             ResourceRequest { namespace, version: "v1", resource, name, ..ResourceRequest::default() };
         let attributes = Attributes { user, verb, path: "", resource: Some(request) };
-        matches!(self.cluster.engine.authorize(&attributes), Outcome::Allow(..))
+        self.cluster.engine.authorize(&attributes).is_allow()
     }
 
     fn refused(&self) -> u64 {
-        self.metrics.refused_objects.get()
+        self.metrics.store.refused_objects.get()
     }
 }
 

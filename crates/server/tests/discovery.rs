@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Setup, Started, start, start_with};
-use portcullis_server::api::health::Check;
-use portcullis_server::config::RuntimeConfig;
+use portcullis_server::api::check::Check;
+use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_testkit::recorded;
 use serde_json::{Value, json};
 
@@ -23,15 +23,7 @@ fn check(server: &Started, case: &Value) {
     if case["headers"]["Accept"].is_null() {
         request = request.header("Accept: application/json");
     }
-    for (name, value) in case["headers"].as_object().into_iter().flatten() {
-        request = request.header(&format!("{name}: {}", value.as_str().unwrap()));
-    }
-    match &case["body"] {
-        Value::Null => {}
-        Value::String(text) => request = request.body(text.as_bytes()),
-        other => request = request.body(other.to_string()),
-    }
-    let answer = request.send();
+    let answer = request.recorded(case).send();
     let expected = &case["expect"];
     assert_eq!(answer.code, expected["code"], "{id}: {}", answer.text());
     let compare = case["compare"].as_str().unwrap_or("full");

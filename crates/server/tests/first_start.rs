@@ -1,4 +1,4 @@
-//! The first start and those after it, judged by the file system, openssl and kubectl.
+//! The first and later starts, checked with the file system, openssl and kubectl.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
 mod common;
@@ -6,11 +6,12 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use common::{scratch, start};
+use common::{Setup, scratch, start_with};
 use portcullis_server::bootstrap::{Bootstrap, BootstrapError};
+use portcullis_testkit::tool::{self, Finished};
+use serde_json::json;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const FILES: [&str; 6] = ["ca.crt", "ca.key", "apiserver.crt", "apiserver.key", "admin.crt", "admin.key"];
@@ -21,12 +22,6 @@ fn prepare(dir: &Path, at: SystemTime) -> Result<Bootstrap, BootstrapError> {
 
 fn contents(dir: &Path) -> Vec<Vec<u8>> {
     FILES.iter().map(|f| fs::read(dir.join(f)).unwrap()).collect()
-}
-
-fn openssl(dir: &Path, words: &str) -> String {
-    let out = Command::new("openssl").args(words.split(' ')).current_dir(dir).output().unwrap();
-    assert!(out.status.success(), "openssl {words}: {}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8(out.stdout).unwrap()
 }
 
 #[test]
@@ -50,7 +45,7 @@ fn everything_is_made_once_and_only_its_owner_can_read_it() {
     let left: Vec<_> =
         fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     assert!(!left.iter().any(|name| name.ends_with(".new")), "{left:?}");
-    let names = openssl(&dir, "x509 -in apiserver.crt -noout -ext subjectAltName");
+    let names = tool::openssl(&dir, "x509 -in apiserver.crt -noout -ext subjectAltName");
     for name in [
         "DNS:kubernetes,",
         "DNS:kubernetes.default,",
@@ -62,10 +57,10 @@ fn everything_is_made_once_and_only_its_owner_can_read_it() {
     ] {
         assert!(names.contains(name), "{name}: {names}");
     }
-    openssl(&dir, "verify -x509_strict -CAfile ca.crt -purpose sslserver apiserver.crt");
-    openssl(&dir, "verify -x509_strict -CAfile ca.crt -purpose sslclient admin.crt");
+    tool::openssl(&dir, "verify -x509_strict -CAfile ca.crt -purpose sslserver apiserver.crt");
+    tool::openssl(&dir, "verify -x509_strict -CAfile ca.crt -purpose sslclient admin.crt");
     assert_eq!(
-        openssl(&dir, "x509 -in admin.crt -noout -subject -nameopt sep_comma_plus").trim(),
+        tool::openssl(&dir, "x509 -in admin.crt -noout -subject -nameopt sep_comma_plus").trim(),
         "subject=O=system:masters,CN=kubernetes-admin"
     );
     fs::remove_dir_all(&dir).unwrap();
@@ -86,13 +81,13 @@ fn what_is_about_to_expire_or_no_longer_fits_is_renewed_at_start() {
     // Another address to be reached at.
     drop(Bootstrap::prepare(&dir, "127.0.0.2".parse().unwrap(), now + 340 * DAY).unwrap());
     assert_ne!(contents(&dir)[2], later[2]);
-    assert!(openssl(&dir, "x509 -in apiserver.crt -noout -ext subjectAltName").contains("127.0.0.2"));
+    assert!(tool::openssl(&dir, "x509 -in apiserver.crt -noout -ext subjectAltName").contains("127.0.0.2"));
 
     // A certificate that does not belong to its key, or is no certificate.
     for garbage in [ca.as_slice(), b"garbage"] {
         fs::write(dir.join("apiserver.crt"), garbage).unwrap();
         drop(prepare(&dir, now).unwrap());
-        openssl(&dir, "verify -CAfile ca.crt -purpose sslserver apiserver.crt");
+        tool::openssl(&dir, "verify -CAfile ca.crt -purpose sslserver apiserver.crt");
     }
 
     assert!(matches!(prepare(&dir, now + 3651 * DAY), Err(BootstrapError::Expired(_))));
@@ -111,7 +106,7 @@ fn a_lost_file_of_the_authority_never_costs_the_key() {
     let again = contents(&dir);
     assert_eq!(again[1], made[1]);
     assert_eq!(again[2..], made[2..]);
-    openssl(&dir, "verify -CAfile ca.crt -purpose sslclient admin.crt");
+    tool::openssl(&dir, "verify -CAfile ca.crt -purpose sslclient admin.crt");
 
     fs::remove_file(dir.join("ca.key")).unwrap();
     let error = prepare(&dir, now).unwrap_err().to_string();
@@ -125,29 +120,30 @@ fn a_lost_file_of_the_authority_never_costs_the_key() {
 
 #[test]
 fn kubectl_works_with_the_administrators_kubeconfig() {
-    let server = start();
+    const RBAC: &str = "rbac.authorization.k8s.io";
+    let role = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role",
+        "metadata": {"name": "r", "namespace": "default"},
+        "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["p"]}]});
+    let binding = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",
+        "metadata": {"name": "b", "namespace": "default"},
+        "subjects": [{"kind": "Group", "name": "system:masters", "apiGroup": RBAC},
+            {"kind": "User", "name": "jane", "apiGroup": RBAC}],
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "r"}});
+    let server = start_with(Setup { state: Some(format!("{role}\n{binding}")), ..Setup::default() });
     let kubectl = |words: &[&str]| {
-        let out = Command::new("kubectl")
-            .arg("--kubeconfig")
-            .arg(server.dir.join("admin.kubeconfig"))
-            .arg("--cache-dir")
-            .arg(server.dir.join("cache"))
-            .args(words)
-            .output()
-            .unwrap();
-        (
-            out.status.code().unwrap(),
-            String::from_utf8_lossy(&out.stdout).trim().to_owned(),
-            String::from_utf8_lossy(&out.stderr).into_owned(),
-        )
+        let mut command = tool::command("kubectl");
+        command.arg("--kubeconfig").arg(server.dir.join("admin.kubeconfig"));
+        command.arg("--cache-dir").arg(server.dir.join("cache")).args(words);
+        let Finished { code, stdout, stderr } = Finished::of(&mut command);
+        (code, stdout.trim().to_owned(), stderr)
     };
     let (code, out, error) = kubectl(&["auth", "can-i", "get", "pods"]);
     assert_eq!((code, out.as_str()), (0, "yes"), "{error}");
     let (code, out, error) = kubectl(&["auth", "can-i", "get", "/metrics"]);
     assert_eq!((code, out.as_str()), (0, "yes"), "{error}");
-    let (code, out, error) = kubectl(&["auth", "can-i", "--list", "-n", "ns1"]);
+    let (code, out, error) = kubectl(&["auth", "can-i", "--list", "-n", "default"]);
     assert_eq!(code, 0, "{error}");
-    assert!(out.contains("pods") && out.contains("ns1"), "{out}");
+    assert!(out.contains("pods") && out.contains("[p]"), "{out}");
     let (code, out, error) = kubectl(&["get", "--raw", "/readyz?verbose"]);
     assert_eq!((code, out.as_str()), (0, "[+]ping ok\n[+]shutdown ok\nreadyz check passed"), "{error}");
     let (code, out, error) = kubectl(&["version"]);

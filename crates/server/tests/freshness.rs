@@ -1,4 +1,4 @@
-//! Decisions go by the newest write: the very next request after an acknowledgement, whoever else writes meanwhile.
+//! Decisions follow the newest write: the next request after an acknowledgement sees it, whatever else is written.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
 mod common;
@@ -8,19 +8,13 @@ use std::thread::scope;
 
 use common::{Setup, Started, start_with};
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::mutate::dice;
 use serde_json::{Value, json};
 
 const NAMESPACE: &str = "/api/v1/namespaces/default";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
 const PAIRS: u64 = 4;
 const ROUNDS: u64 = 300;
-
-/// A number that looks random.
-fn dice(seed: u64) -> u64 {
-    let mixed = (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32
-}
-
 fn client(server: &Started, name: &str, groups: &[&str]) -> Client {
     let user = server.user(name, groups);
     let identity = Identity::read(&server.dir.join("ca.crt"), &user.certificate, &user.key);

@@ -1,15 +1,15 @@
-//! Clients that mean harm: garbage on the socket, broken bodies, and taking their time.
+//! Hostile clients: garbage on the socket, invalid bodies, slow requests.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
 mod common;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::tls::Tls;
 use common::{REVIEW, REVIEWS, Setup, start, start_with};
-use portcullis_server::config::Limits;
+use portcullis_server::http::limits::Limits;
+use portcullis_testkit::wait;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -43,7 +43,7 @@ fn assert_sane(body: &[u8], (code, answer): (u16, Vec<u8>)) {
 #[test]
 fn every_byte_of_a_review_can_be_broken() {
     let server = start();
-    let mut tls = Tls::open(&server);
+    let mut tls = server.open_tls();
     let valid = REVIEW.as_bytes();
     for at in 0..valid.len() {
         for flip in [0x01, 0x20, 0x80] {
@@ -61,7 +61,7 @@ fn every_byte_of_a_review_can_be_broken() {
 #[test]
 fn bodies_of_any_bytes_and_of_any_json_are_survived() {
     let server = start();
-    let tls = std::cell::RefCell::new(Tls::open(&server));
+    let tls = std::cell::RefCell::new(server.open_tls());
     let mut runner = TestRunner::new(ProptestConfig {
         cases: 300,
         failure_persistence: None,
@@ -130,13 +130,13 @@ fn garbage_on_the_socket_harms_nobody() {
         b"POST /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ] {
-        let mut tls = Tls::open(&server);
+        let mut tls = server.open_tls();
         tls.send(garbage);
         let text = tls.rest();
         assert!(!text.starts_with("HTTP/1.1 2") || garbage.starts_with(b"POST"), "{text}");
     }
     // A body of more than it says is the next request, and that is none.
-    let mut tls = Tls::open(&server);
+    let mut tls = server.open_tls();
     tls.send(format!("POST {REVIEWS} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{REVIEW}").as_bytes());
     let text = tls.rest();
     assert!(text.starts_with("HTTP/1.1 400") && !text.contains("allowed\":true"), "{text}");
@@ -147,7 +147,7 @@ fn garbage_on_the_socket_harms_nobody() {
 fn heads_are_bounded() {
     let server = start();
     let long = "x".repeat(300 * 1024);
-    let mut tls = Tls::open(&server);
+    let mut tls = server.open_tls();
     tls.send(format!("GET /livez HTTP/1.1\r\nHost: x\r\nX-Long: {long}\r\n\r\n").as_bytes());
     assert!(tls.rest().starts_with("HTTP/1.1 431"));
     assert_eq!(server.get("/livez").send().text(), "ok");
@@ -174,13 +174,13 @@ fn whoever_takes_too_long_is_cut_off() {
     let mut answer = Vec::new();
     assert_eq!(silent.read_to_end(&mut answer).unwrap(), 0, "closed by the server");
     // Half a head; half a body; nothing after an answer.
-    let mut tls = Tls::open(&server);
+    let mut tls = server.open_tls();
     tls.send(b"GET /livez HTTP/1.1\r\nHos");
     assert!(!tls.rest().starts_with("HTTP/1.1 2"));
-    let mut tls = Tls::open(&server);
+    let mut tls = server.open_tls();
     tls.send(format!("POST {REVIEWS} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{{").as_bytes());
     assert!(tls.rest().starts_with("HTTP/1.1 408"));
-    let mut tls = Tls::open(&server);
+    let mut tls = server.open_tls();
     tls.send(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(tls.rest().ends_with("ok"));
 }
@@ -189,9 +189,9 @@ fn whoever_takes_too_long_is_cut_off() {
 fn connections_are_bounded_and_a_free_place_is_used() {
     let limits = Limits { connections: 2, ..Limits::default() };
     let server = start_with(Setup { limits, ..Setup::default() });
-    let mut first = Tls::open(&server);
+    let mut first = server.open_tls();
     assert_eq!(first.review(REVIEW.as_bytes()).0, 201);
-    let mut second = Tls::open(&server);
+    let mut second = server.open_tls();
     assert_eq!(second.review(REVIEW.as_bytes()).0, 201);
     let third = server.get("/livez").word("--max-time").word("1").try_send();
     assert!(third.is_err(), "there is no place for a third");
@@ -205,7 +205,7 @@ fn connections_are_bounded_and_a_free_place_is_used() {
 fn a_server_that_stops_finishes_what_is_under_way() {
     let limits = Limits { shutdown: Duration::from_secs(20), ..Limits::default() };
     let mut server = start_with(Setup { limits, ..Setup::default() });
-    let mut tls = Tls::open(&server);
+    let mut tls = server.open_tls();
     assert_eq!(tls.review(REVIEW.as_bytes()).0, 201);
     let (head, tail) = REVIEW.split_at(20);
     tls.send(
@@ -215,11 +215,7 @@ fn a_server_that_stops_finishes_what_is_under_way() {
     // The server holds the first half once the socket has taken it; asking for something else shows that it is busy.
     assert_eq!(server.get("/livez").send().text(), "ok");
     server.stop();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while TcpStream::connect(server.address).is_ok() {
-        assert!(Instant::now() < deadline, "nothing new is accepted");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait::until("nothing new is accepted", || TcpStream::connect(server.address).is_err());
     tls.send(tail.as_bytes());
     let text = tls.rest();
     assert!(text.starts_with("HTTP/1.1 201") && text.contains("\"allowed\":true"), "{text}");

@@ -1,23 +1,22 @@
-//! Clients that claim to be somebody else, and clients that come in great number.
+//! Clients that claim another identity, and too many clients.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
 mod common;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use common::{Identity, Started, start};
 use portcullis_pki::CertificateAuthority;
 use portcullis_pki::ca::Usage;
+use portcullis_testkit::tool;
 
 const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const WHO_AM_I: &str = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
 
 fn openssl(words: &[&str]) {
-    let out = Command::new("openssl").args(words).output().unwrap();
-    assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
+    tool::run("openssl", words);
 }
 
 fn text(path: &Path) -> &str {

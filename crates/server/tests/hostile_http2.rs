@@ -1,14 +1,13 @@
-//! HTTP/2 as nobody should speak it: every frame is written by hand. Whatever comes, the connection ends or is ignored, and
-//! others are served.
+//! Invalid HTTP/2: every frame is written by hand. The connection ends or the frame is ignored, and other clients are
+//! served.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::tls::Tls;
-use common::{Setup, Started, start, start_with};
-use portcullis_server::config::Limits;
+use common::{Setup, Started, Tls, start, start_with};
+use portcullis_server::http::limits::Limits;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
@@ -40,7 +39,7 @@ fn begin() -> Vec<u8> {
 }
 
 fn open(server: &Started) -> Tls {
-    Tls::open_as(server, &server.admin(), "h2")
+    server.open_tls_as(&server.admin(), "h2")
 }
 
 /// The kinds of the frames that the server has sent until it closed.
@@ -156,11 +155,7 @@ fn watches_on_one_connection_are_bounded() {
         let line = format!(
             r#"apiserver_longrunning_requests{{verb="WATCH",group="",version="v1",resource="namespaces",subresource="",scope="cluster",component="apiserver"}} {count}"#
         );
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !server.app.metrics().render().unwrap().lines().any(|found| found == line) {
-            assert!(Instant::now() < deadline, "{line}\n{}", server.app.metrics().render().unwrap());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        server.wait_for_metric(&line);
     };
     wait_for(10);
     assert_others_are_served(&server);

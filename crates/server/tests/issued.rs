@@ -9,7 +9,6 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine as _;
@@ -20,6 +19,8 @@ use portcullis_store::{Expect, Store as _, Value as Stored, Write};
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::recorded;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool::{self, Finished};
+use portcullis_testkit::wait;
 use serde_json::{Value, json};
 use x509_cert::Certificate;
 use x509_cert::der::asn1::ObjectIdentifier;
@@ -33,14 +34,11 @@ use x509_cert::ext::pkix::{
 use x509_cert::request::CertReq;
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-/// Long enough for a signature, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How long is waited for what must not happen.
 const NOTHING_HAPPENS: Duration = Duration::from_secs(1);
 
 fn openssl(folder: &Path, words: &[&str]) {
-    let out = Command::new("openssl").args(words).current_dir(folder).output().unwrap();
-    assert!(out.status.success(), "openssl {words:?}: {}", String::from_utf8_lossy(&out.stderr));
+    Finished::of(tool::command("openssl").args(words).current_dir(folder)).ok();
 }
 
 /// The end of an authority that has this much left, as openssl wants it.
@@ -196,18 +194,15 @@ impl Server {
     fn settled(&mut self, case: &Value) -> Value {
         let start = Instant::now();
         let must_stay = case["outcome"].as_str().unwrap().starts_with("approved, not issued");
-        loop {
-            let path = format!("{REQUESTS}/{}", case["id"].as_str().unwrap());
+        let path = format!("{REQUESTS}/{}", case["id"].as_str().unwrap());
+        wait::until_ok(&path, || {
             let object = self.admin.ask("GET", &path, None).unwrap().json();
             let status = &object["status"];
             let is_settled =
                 !status["certificate"].is_null() || status["conditions"].as_array().unwrap().len() > 1;
-            if is_settled || must_stay && start.elapsed() > NOTHING_HAPPENS {
-                return object;
-            }
-            assert!(start.elapsed() < PATIENCE, "nothing happens to {}", case["id"]);
-            std::thread::sleep(Duration::from_millis(5));
-        }
+            let is_over = is_settled || must_stay && start.elapsed() > NOTHING_HAPPENS;
+            if is_over { Ok(object) } else { Err(object) }
+        })
     }
 
     fn check(&mut self, case: &Value) {
@@ -407,7 +402,10 @@ fn requested(request: &CertReq) -> Vec<ObjectIdentifier> {
 
 #[test]
 fn certificates_are_those_that_kubernetes_issues() {
-    let cases = recorded::lines("certificates/issued.jsonl");
+    let mut cases = recorded::lines("certificates/issued.jsonl");
+    // The one difference (CS-18): Kubernetes accepts keys on P-224, which are refused here.
+    let p224 = cases.iter_mut().find(|case| case["id"] == "key-p224").unwrap();
+    p224["create"] = json!({"code": 422, "reason": "Invalid", "fields": ["spec.request"]});
     let mut by_config: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
     for case in &cases {
         by_config.entry(case["config"].to_string()).or_default().push(case);

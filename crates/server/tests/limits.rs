@@ -1,4 +1,4 @@
-//! What the server does when there is too much to do, when it is to stop, and when its files change.
+//! The server under too much load, at its shutdown, and when its files change.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
 mod common;
@@ -6,15 +6,14 @@ mod common;
 use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use common::tls::Tls;
-use common::{REVIEW, REVIEWS, Setup, Started, scratch, start, start_with};
+use common::{REVIEW, REVIEWS, Setup, Started, Tls, scratch, start, start_with};
 use portcullis_pki::ca::Usage;
 use portcullis_server::bootstrap::Bootstrap;
-use portcullis_server::config::Limits;
-use portcullis_server::serving_certificate::ServingCertificate;
+use portcullis_server::http::limits::Limits;
+use portcullis_server::http::serving_certificate::ServingCertificate;
+use portcullis_testkit::tool::{self, Finished};
 
 const SELF: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 const SELF_REVIEW: &str = r#"{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{"nonResourceAttributes":{"verb":"get","path":"/livez"}}}"#;
@@ -28,23 +27,15 @@ fn begin_review(tls: &mut Tls) -> &'static str {
     tail
 }
 
-fn wait_for_metric(server: &Started, line: &str) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !server.app.metrics().render().unwrap().lines().any(|found| found == line) {
-        assert!(Instant::now() < deadline, "{line}\n{}", server.app.metrics().render().unwrap());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn requests_beyond_the_limit_are_told_to_come_back_and_reads_go_on() {
     let limits = Limits { mutating_in_flight: 1, shutdown: Duration::from_secs(1), ..Limits::default() };
     let server = start_with(Setup { limits, ..Setup::default() });
     let jane = server.user("jane", &[]);
     assert_eq!(server.post(SELF, SELF_REVIEW).by(&jane).send().code, 201);
-    let mut tls = Tls::open(&server);
+    let mut tls = server.open_tls();
     let tail = begin_review(&mut tls);
-    wait_for_metric(&server, r#"apiserver_current_inflight_requests{request_kind="mutating"} 1"#);
+    server.wait_for_metric(r#"apiserver_current_inflight_requests{request_kind="mutating"} 1"#);
     let refused = server.post(SELF, SELF_REVIEW).by(&jane).send();
     assert_eq!(refused.code, 429);
     assert_eq!(refused.header("retry-after"), "1");
@@ -54,7 +45,7 @@ fn requests_beyond_the_limit_are_told_to_come_back_and_reads_go_on() {
     assert_eq!(server.post(REVIEWS, REVIEW).by(&server.admin()).send().code, 201);
     tls.send(tail.as_bytes());
     assert_eq!(tls.answer().0, 201);
-    wait_for_metric(&server, r#"apiserver_current_inflight_requests{request_kind="mutating"} 0"#);
+    server.wait_for_metric(r#"apiserver_current_inflight_requests{request_kind="mutating"} 0"#);
     assert_eq!(server.post(SELF, SELF_REVIEW).by(&jane).send().code, 201);
     let metrics = server.app.metrics().render().unwrap();
     assert!(
@@ -78,25 +69,25 @@ fn watches_and_health_checks_are_answered_when_all_places_are_taken() {
     // Two watches, neither of which counts.
     let uri = "/api/v1/namespaces?watch=true&timeoutSeconds=600";
     let watch = || {
-        let mut tls = Tls::open(&server);
+        let mut tls = server.open_tls();
         tls.send(format!("GET {uri} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
         tls
     };
     let (first, second) = (watch(), watch());
     let line = r#"apiserver_longrunning_requests{verb="WATCH",group="",version="v1",resource="namespaces",subresource="",scope="cluster",component="apiserver"} 2"#;
-    wait_for_metric(&server, line);
+    server.wait_for_metric(line);
     assert_eq!(server.get("/version").send().code, 200);
     assert_eq!(server.get("/readyz").send().text(), "ok");
     first.cut();
     second.cut();
-    wait_for_metric(&server, &line.replace("} 2", "} 0"));
+    server.wait_for_metric(&line.replace("} 2", "} 0"));
 }
 
 #[test]
 fn a_request_that_takes_too_long_is_given_up() {
     let limits = Limits { request: Duration::from_millis(200), ..Limits::default() };
     let server = start_with(Setup { limits, ..Setup::default() });
-    let mut tls = Tls::open(&server);
+    let mut tls = server.open_tls();
     begin_review(&mut tls);
     let text = tls.rest();
     assert!(text.starts_with("HTTP/1.1 504"), "{text}");
@@ -121,11 +112,11 @@ fn a_server_that_is_about_to_stop_is_not_ready_and_serves_on() {
 fn a_watch_ends_whole_when_the_server_stops() {
     let limits = Limits { shutdown: Duration::from_secs(60), ..Limits::default() };
     let mut server = start_with(Setup { is_cluster: true, limits, ..Setup::default() });
-    let mut tls = Tls::open(&server);
+    let mut tls = server.open_tls();
     let uri = "/api/v1/namespaces?watch=true&timeoutSeconds=600";
     tls.send(format!("GET {uri} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
     let line = r#"apiserver_longrunning_requests{verb="WATCH",group="",version="v1",resource="namespaces",subresource="",scope="cluster",component="apiserver"} 1"#;
-    wait_for_metric(&server, line);
+    server.wait_for_metric(line);
     server.stop();
     let text = tls.rest();
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
@@ -135,23 +126,10 @@ fn a_watch_ends_whole_when_the_server_stops() {
 
 /// The serial number of the certificate that is served, as openssl sees it.
 fn served_serial(server: &Started) -> String {
-    let mut client = Command::new("openssl")
-        .args(["s_client", "-connect", &server.address.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut show = Command::new("openssl")
-        .args(["x509", "-noout", "-serial"])
-        .stdin(client.stdout.take().unwrap())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let _ = client.wait();
-    let out = show.stdout.take().unwrap();
-    assert!(show.wait().unwrap().success());
-    std::io::read_to_string(out).unwrap()
+    let mut client = tool::command("openssl");
+    let shown = Finished::of(client.args(["s_client", "-connect", &server.address.to_string()])).stdout;
+    let mut serial = tool::command("openssl");
+    Finished::with_input(serial.args(["x509", "-noout", "-serial"]), shown.as_bytes()).ok()
 }
 
 #[test]

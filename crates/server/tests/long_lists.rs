@@ -1,4 +1,4 @@
-//! Lists that are too long to be put together at once say the same as their pages, in every form.
+//! Lists that are streamed have the same content as their pages, in every format.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
 mod common;

@@ -2,8 +2,9 @@
 #![cfg(feature = "cel")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
+use portcullis_policy::User;
+use portcullis_policy::review::{AccessReview, Review, ReviewKind, ReviewMetadata, ReviewVersion};
 use portcullis_server::match_conditions::{Conditions, Matched};
-use portcullis_server::webhook::review::Spec;
 use portcullis_testkit::recorded;
 use serde_json::{Value, json};
 
@@ -16,7 +17,9 @@ fn every_recorded_condition_has_its_recorded_outcome() {
     let lines = recorded::lines("match-conditions.jsonl");
     let mut differ = Vec::new();
     for line in &lines {
-        let spec: Spec = serde_json::from_value(line["spec"].clone()).unwrap();
+        let document = json!({"spec": line["spec"]});
+        let expected = Some((ReviewKind::SubjectAccessReview, ReviewVersion::V1));
+        let Ok(Review::Access(spec)) = Review::read(&document, expected) else { panic!("{line}") };
         let found = match Conditions::compile(&expressions(line)) {
             Err(_) => json!({"compileError": true}),
             Ok(conditions) => match conditions.evaluate(&spec) {
@@ -32,6 +35,19 @@ fn every_recorded_condition_has_its_recorded_outcome() {
         }
     }
     assert!(differ.is_empty(), "{} of {} differ:\n{}", differ.len(), lines.len(), differ.join("\n"));
+}
+
+/// A review that says no more than whom it is about.
+fn about(user: User) -> AccessReview {
+    let (version, kind) = (ReviewVersion::V1, ReviewKind::SubjectAccessReview);
+    AccessReview {
+        version,
+        kind,
+        metadata: ReviewMetadata::default(),
+        user,
+        resource: None,
+        non_resource: None,
+    }
 }
 
 fn refusal(expression: &str) -> String {
@@ -94,7 +110,7 @@ fn what_is_accepted_is_evaluated_on_an_ordinary_stack() {
     let sum = format!("'a'{} != 'b'", " + 'a'".repeat(30));
     let trimmed = format!("request.user{} == 'x'", ".trim()".repeat(30));
     let conditions = Conditions::compile(&[deep, sum, trimmed]).unwrap();
-    let spec = Spec { user: "x".to_owned(), ..Spec::default() };
+    let spec = about(User::new("x", [""; 0]));
     let evaluating = std::thread::Builder::new().stack_size(2 << 20);
     let matched = evaluating.spawn(move || conditions.evaluate(&spec)).unwrap().join().unwrap();
     assert_eq!(matched, Matched::Yes);
@@ -103,7 +119,7 @@ fn what_is_accepted_is_evaluated_on_an_ordinary_stack() {
 #[test]
 fn a_request_that_is_too_large_is_an_error_and_not_a_mismatch() {
     let conditions = Conditions::compile(&["request.user == 'x'".to_owned()]).unwrap();
-    let spec = Spec { groups: vec!["g".repeat(1000); 1000], ..Spec::default() };
+    let spec = about(User::new("", vec!["g".repeat(1000); 1000]));
     assert!(matches!(conditions.evaluate(&spec), Matched::Failed(_)));
 }
 
@@ -112,7 +128,7 @@ fn what_takes_too_long_is_an_error_ac_102() {
     let nested = "request.groups.all(a, request.groups.all(b, request.groups.all(c, a + b != c)))";
     let listed = "request.groups.map(g, g + 'x').size() > 0";
     let flat = "request.groups.all(a, a != 'x')";
-    let spec = |groups| Spec { groups: vec!["g".to_owned(); groups], ..Spec::default() };
+    let spec = |groups| about(User::new("", vec!["g"; groups]));
     for (expression, few, many) in [(nested, 62, 63), (listed, 500, 501), (flat, 60_000, usize::MAX)] {
         let conditions = Conditions::compile(&[expression.to_owned()]).unwrap();
         assert_eq!(conditions.evaluate(&spec(few)), Matched::Yes, "{expression}");
@@ -127,7 +143,7 @@ fn a_false_condition_wins_over_one_that_failed_ac_108() {
     let compile = |expressions: &[&str]| {
         Conditions::compile(&expressions.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap()
     };
-    let spec = Spec::default();
+    let spec = about(User::default());
     let fails = "request.resourceAttributes.name == ''";
     assert_eq!(compile(&[fails, "false"]).evaluate(&spec), Matched::No { failed: true });
     assert_eq!(compile(&["false", fails]).evaluate(&spec), Matched::No { failed: false });

@@ -4,9 +4,8 @@
 
 mod common;
 
-use std::process::Command;
-
 use common::{Answer, Identity, Setup, Started, start_with};
+use portcullis_testkit::tool;
 use serde_json::{Value, json};
 
 const DEFAULT: &str = "/api/v1/namespaces/default";
@@ -237,16 +236,12 @@ fn nc_14_nc_20_a_node_takes_no_role_and_no_label_that_draws_workloads() {
 
 /// A signing request for a key of its own, in the form that the API takes it.
 fn signing_request(subject: &str, signer: &str) -> Value {
-    let out = Command::new("openssl")
-        .args(["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
-        .args(["-keyout", "/dev/null", "-subj", subject])
-        .output()
-        .unwrap_or_else(|e| panic!("openssl (Debian package openssl) does not run: {e}"));
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let words = "req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout /dev/null -subj";
+    let request = tool::run("openssl", words.split(' ').chain([subject]));
     use base64::Engine as _;
     let usage = if signer.ends_with("serving") { "server auth" } else { "client auth" };
     json!({"metadata": {"generateName": "csr-"}, "spec": {
-        "request": base64::engine::general_purpose::STANDARD.encode(out.stdout),
+        "request": base64::engine::general_purpose::STANDARD.encode(request),
         "signerName": signer,
         "usages": ["digital signature", usage],
     }})

@@ -6,12 +6,17 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use common::{Answer, Setup, Started, start_with};
+use portcullis_testkit::tool;
+use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 fn start() -> Started {
@@ -150,7 +155,7 @@ struct Watching {
 impl Watching {
     fn start(server: &Started, path: &str) -> Self {
         let admin = server.admin();
-        let mut curl = Command::new("curl")
+        let mut curl = tool::command("curl")
             .args(["-sS", "-N", "--max-time", "30", "--cacert"])
             .arg(server.dir.join("ca.crt"))
             .arg("--cert")
@@ -232,11 +237,7 @@ fn a_client_that_goes_away_ends_its_watch() {
     assert_eq!(open(), 1);
     watch.curl.kill().unwrap();
     watch.curl.wait().unwrap();
-    let until = Instant::now() + Duration::from_secs(10);
-    while open() > 0 && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_eq!(open(), 0);
+    wait::until("no connection is open", || open() == 0);
 }
 
 #[test]
@@ -321,4 +322,77 @@ fn dry_runs_store_nothing_and_answer_like_the_real_thing_ap_15() {
     assert_eq!((answer.code, answer.json()["data"]["k"].clone()), (201, json!("v")));
     by_admin(&server, "PATCH", &format!("{MAPS}/a?dryRun=All"), &json!({})).assert_status(404, "NotFound");
     assert_eq!(server.app.backend().map(portcullis_store::Store::revision), before);
+}
+
+/// What a kubelet and a controller manager sent with a DELETE, byte for byte: no options, an immediate deletion of the pod
+/// with this UID, and a foreground deletion.
+mod recorded_options {
+    pub(super) const NONE: &str = "azhzAAoTCgJ2MRINRGVsZXRlT3B0aW9ucxIAGgAiAA==";
+    pub(super) const AT_ONCE: &str = "azhzAAoTCgJ2MRINRGVsZXRlT3B0aW9ucxIqCAASJgokOTkyNzZjMTAtMDRlZi00NGUyLTgwOWMtMzgw\
+                                      NjczZjkzMjkwGgAiAA==";
+    pub(super) const UID_OF_AT_ONCE: &str = "99276c10-04ef-44e2-809c-380673f93290";
+    pub(super) const SLICES: &str = "azhzAAojChJyZXNvdXJjZS5rOHMuaW8vdjESDURlbGV0ZU9wdGlvbnMSABoAIgA=";
+}
+
+fn recorded(text: &str) -> Vec<u8> {
+    STANDARD.decode(text).unwrap()
+}
+
+fn delete(server: &Started, path: &str, media_type: &str, body: Vec<u8>) -> Answer {
+    let request = server.request("DELETE", path).by(&server.admin());
+    request.header(&format!("Content-Type: {media_type}")).body(body).send()
+}
+
+#[test]
+fn options_of_a_delete_are_read_in_protobuf_ap_51() {
+    let server = start();
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "node-1",
+        "containers": [{"name": "c", "image": "i"}]}});
+    let pods = "/api/v1/namespaces/default/pods";
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    by_admin(&server, "POST", accounts, &json!({"metadata": {"name": "default"}}));
+    let made = by_admin(&server, "POST", pods, &pod);
+    assert_eq!(made.code, 201, "{}", made.text());
+    let uid = made.json()["metadata"]["uid"].as_str().unwrap().to_owned();
+
+    let other = recorded(recorded_options::AT_ONCE);
+    let path = format!("{pods}/p");
+    delete(&server, &path, PROTOBUF, other.clone()).assert_status(409, "Conflict");
+    let marked = delete(&server, &path, PROTOBUF, recorded(recorded_options::NONE));
+    assert_eq!(marked.code, 200, "{}", marked.text());
+    assert_eq!(get(&server, &path)["metadata"]["deletionGracePeriodSeconds"], 30);
+
+    // The same bytes with the UID of this pod, which has the same length.
+    let place =
+        other.windows(uid.len()).position(|w| w == recorded_options::UID_OF_AT_ONCE.as_bytes()).unwrap();
+    let mut this = other;
+    this[place..place + uid.len()].copy_from_slice(uid.as_bytes());
+    assert_eq!(delete(&server, &path, PROTOBUF, this).code, 200);
+    by_admin(&server, "GET", &path, &Value::Null).assert_status(404, "NotFound");
+}
+
+#[test]
+fn options_of_a_collection_are_read_in_every_form_ap_51_ap_56() {
+    let server = start();
+    let slices = "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%3Dnode1";
+    assert_eq!(delete(&server, slices, PROTOBUF, recorded(recorded_options::SLICES)).code, 200);
+    let forms = [
+        (PROTOBUF, recorded(recorded_options::NONE)),
+        ("application/yaml", b"propagationPolicy: Background\n".to_vec()),
+        ("application/json", br#"{"propagationPolicy":"Background"}"#.to_vec()),
+    ];
+    for (media_type, body) in forms {
+        make(&server, "a");
+        let answer = delete(&server, &format!("{MAPS}?labelSelector=n%3Da"), media_type, body);
+        assert_eq!(answer.code, 200, "{media_type}: {}", answer.text());
+        by_admin(&server, "GET", &format!("{MAPS}/a"), &Value::Null).assert_status(404, "NotFound");
+    }
+    // Damaged options delete nothing.
+    make(&server, "a");
+    let path = format!("{MAPS}/a");
+    for damaged in [&b"k8s\0\x0a\xff"[..], b"no protobuf", b"k8s\0\x12\x02\x08"] {
+        delete(&server, &path, PROTOBUF, damaged.to_vec()).assert_status(400, "BadRequest");
+    }
+    delete(&server, &path, "application/cbor", b"x".to_vec()).assert_status(415, "UnsupportedMediaType");
+    get(&server, &path);
 }

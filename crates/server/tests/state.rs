@@ -10,12 +10,12 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use portcullis_policy::objects::Kind;
 use portcullis_server::state::{self, Format, Loader, StateError, Summary};
 use portcullis_testkit::recorded;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -155,9 +155,7 @@ fn separated(yaml: &str) -> String {
 }
 
 fn kubectl(arguments: &[&str]) -> String {
-    let output = Command::new("kubectl").args(arguments).output().expect("kubectl is installed");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    tool::run("kubectl", arguments)
 }
 
 #[test]
@@ -218,7 +216,7 @@ const REFUSED: &[(&str, usize, &str, &str)] = &[
     ("null", 1, "", "expected a Kubernetes object"),
     ("{}", 1, "apiVersion", "missing"),
     (r#"{"apiVersion":"v1"}"#, 1, "kind", "missing"),
-    (r#"{"apiVersion":"v1","kind":5}"#, 1, "kind", "missing or no text"),
+    (r#"{"apiVersion":"v1","kind":5}"#, 1, "kind", "missing or not a string"),
     (r#"{"kind":"Node","metadata":{"name":"a"}}"#, 1, "apiVersion", "missing"),
     (r#"{"apiVersion":"v1","kind":"Node","kind":"Node"}"#, 1, "kind", "twice"),
     (r#"{"apiVersion":"v1","kind":"Node"}"#, 1, "metadata.name", "missing"),
@@ -257,15 +255,15 @@ const REFUSED: &[(&str, usize, &str, &str)] = &[
         "{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[\n{\"apiVersion\":\"v1\",\n\"kind\":",
         3,
         "items[0].kind",
-        "cut short",
+        "truncated",
     ),
     (
         "{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[\n{\"apiVersion\":\"v1\"},\n",
         3,
         "items",
-        "cut short",
+        "truncated",
     ),
-    (r#"{"apiVersion":"v1","kind":"List","items":[]"#, 1, "", "cut short"),
+    (r#"{"apiVersion":"v1","kind":"List","items":[]"#, 1, "", "truncated"),
     ("{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\"}\n{\"a\":{\"b\":tru}}", 2, "a.b", "expected ident"),
     ("{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\"}\n]", 2, "", "expected value"),
 ];
@@ -285,7 +283,7 @@ fn every_cut_of_a_state_is_refused() {
     let text = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{},{}]}}"#, node("a"), node("b"));
     for cut in 1..text.len() {
         let error = refused(Format::Json, &text[..cut]);
-        assert!(error.reason.contains("cut short"), "{error}");
+        assert!(error.reason.contains("truncated"), "{error}");
     }
 }
 
@@ -355,7 +353,7 @@ fn a_directory_is_read_in_the_order_of_names() {
     assert_eq!(names, ["ac", "az", "b", "cd"]);
     assert_eq!(summary.files, 4);
     let twice = load_paths(&[scratch.path().join("b.json"), scratch.path().to_owned()]).unwrap_err();
-    assert!(twice.reason.contains("given twice"), "{twice}");
+    assert!(twice.reason.contains("occurs twice"), "{twice}");
 }
 
 #[cfg(unix)]

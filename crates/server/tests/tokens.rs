@@ -1,4 +1,4 @@
-//! Tokens and what they depend on: what is taken away is gone with the next request (AN-75 to AN-105).
+//! Tokens and the objects that they are bound to: a deletion revokes them with the next request (AN-75 to AN-105).
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
 mod common;
@@ -9,6 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::{Setup, Started, start_with};
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::tool;
+use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
@@ -56,18 +58,6 @@ fn pod(name: &str) -> Value {
         "containers": [{"name": "c", "image": "i"}]}})
 }
 
-/// Asks for something until it is there.
-fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(30);
-    loop {
-        if let Some(found) = ask() {
-            return found;
-        }
-        assert!(Instant::now() < until, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// A requested token of the account `bot`.
 fn request(admin: &mut Client, spec: Value) -> String {
     let answer = admin.must(201, "POST", &format!("{ACCOUNTS}/bot/token"), Some(&json!({ "spec": spec })));
@@ -76,7 +66,7 @@ fn request(admin: &mut Client, spec: Value) -> String {
 
 /// The token that is put into a secret.
 fn kept(admin: &mut Client, name: &str) -> String {
-    wait_for("the token in the secret", || {
+    wait::until_some("the token in the secret", || {
         let found = admin.must(200, "GET", &format!("{SECRETS}/{name}"), None);
         let token = STANDARD.decode(found["data"]["token"].as_str()?).unwrap();
         Some(String::from_utf8(token).unwrap())
@@ -236,18 +226,18 @@ fn secrets_of_tokens_are_filled_noted_and_cleared_away_an_75_to_an_78() {
         String::from_utf8(out.stdout).unwrap().trim().to_owned()
     };
     let before = today();
-    let used = wait_for("the day of the use", || {
+    let used = wait::until_some("the day of the use", || {
         let found = admin.must(200, "GET", &format!("{SECRETS}/tok"), None);
         found["metadata"]["labels"]["kubernetes.io/legacy-token-last-used"].as_str().map(str::to_owned)
     });
     assert!(used >= before && used <= today(), "{used}");
     holder(&server, &token).must(200, "GET", "/api", None);
 
-    wait_for("the secret without an account to go", || {
+    wait::until_some("the secret without an account to go", || {
         (admin.ask("GET", &format!("{SECRETS}/orphan"), None).unwrap().code == 404).then_some(())
     });
     admin.must(200, "DELETE", &format!("{ACCOUNTS}/bot"), None);
-    wait_for("the secret of the account to go", || {
+    wait::until_some("the secret of the account to go", || {
         (admin.ask("GET", &format!("{SECRETS}/tok"), None).unwrap().code == 404).then_some(())
     });
 }
@@ -268,7 +258,7 @@ fn bootstrap_tokens_that_are_over_are_deleted_an_105() {
     admin.must(201, "POST", BOOTSTRAP, Some(&other));
     admin.must(201, "POST", BOOTSTRAP, Some(&bootstrap("eeeeee")));
     for id in ["aaaaaa", "bbbbbb"] {
-        wait_for("a token that is over to go", || {
+        wait::until_some("a token that is over to go", || {
             let path = format!("{BOOTSTRAP}/bootstrap-token-{id}");
             (admin.ask("GET", &path, None).unwrap().code == 404).then_some(())
         });
@@ -288,13 +278,8 @@ fn the_documents_of_the_issuer_name_the_key_that_verifies_its_tokens() {
     assert_eq!(configuration["jwks_uri"], "https://kubernetes.default.svc/openid/v1/jwks");
     let keys = admin.must(200, "GET", "/openid/v1/jwks", None);
     // openssl has the key in the data directory, and knows the rest.
-    let public = std::process::Command::new("openssl")
-        .args(["pkey", "-pubout", "-in"])
-        .arg(server.dir.join("sa.key"))
-        .output()
-        .unwrap();
-    assert!(public.status.success());
-    let public = portcullis_pki::jwt::PublicKey::all_from_pem(&public.stdout).unwrap();
+    let public = tool::openssl(&server.dir, "pkey -pubout -in sa.key");
+    let public = portcullis_pki::jwt::PublicKey::all_from_pem(public.as_bytes()).unwrap();
     assert_eq!(keys["keys"], json!([public[0].jwk()]));
     assert_eq!(configuration["id_token_signing_alg_values_supported"], json!([public[0].algorithm()]));
     let verified =

@@ -9,9 +9,10 @@ use std::thread::{ScopedJoinHandle, scope};
 use std::time::Duration;
 
 use common::{Setup, Started, start_with};
-use portcullis_server::config::Limits;
+use portcullis_server::http::limits::Limits;
 use portcullis_store::{Revision, Store as _};
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::mutate::dice;
 use serde_json::{Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -19,13 +20,6 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const END: &str = "end";
 const WRITERS: u64 = 4;
 const WRITES: u64 = 220;
-
-/// A number that looks random.
-fn dice(seed: u64) -> u64 {
-    let mixed = (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32
-}
-
 /// A selector, and what it means. Each selects the last pod once that runs.
 struct Selector {
     query: &'static str,

@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use common::{Setup, start, start_with};
 use portcullis_pki::ca::Usage;
@@ -13,6 +13,7 @@ use portcullis_pki::{CaBundle, CertificateAuthority};
 use portcullis_server::authn::anonymous::Anonymous;
 use portcullis_server::authn::reload::AuthorityFiles;
 use portcullis_server::authn::request_header::{HeaderError, Headers, RequestHeader};
+use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
 const SELF_REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -124,9 +125,9 @@ fn authorities_in_a_file_count_as_soon_as_it_changes_an_40() {
     let own = fs::read_to_string(server.dir.join("ca.crt")).unwrap();
     let files = AuthorityFiles::default().with_clients(path.clone()).unwrap().with_own(&own);
     server.app.authentication().replace_clients(files.clients().unwrap());
-    let app = Arc::clone(&server.app);
+    let authentication = Arc::clone(server.app.authentication());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let following = runtime.spawn(files.follow(app));
+    let following = runtime.spawn(files.follow(authentication));
     let of = |authority: &CertificateAuthority| {
         server.issued(authority, "jane", &[], Usage::Client, SystemTime::now())
     };
@@ -134,11 +135,7 @@ fn authorities_in_a_file_count_as_soon_as_it_changes_an_40() {
     let code = |by: &common::Identity| server.get("/api").by(by).send().code;
     assert_eq!((code(&of_first), code(&of_second), code(&server.admin())), (200, 401, 200));
     let wait_for = |expected: (u16, u16)| {
-        let until = Instant::now() + Duration::from_secs(30);
-        while (code(&of_first), code(&of_second)) != expected {
-            assert!(Instant::now() < until, "{expected:?}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait::until(&format!("{expected:?}"), || (code(&of_first), code(&of_second)) == expected);
     };
     // Both, then the other one alone.
     fs::write(&path, first.certificate_pem() + &second.certificate_pem()).unwrap();

@@ -1,7 +1,7 @@
-//! What every backend must do. Each check takes a store of its own, in which nobody else writes, and panics where the
-//! store does something else. The state of a store at each revision is compared with a plain map.
+//! The conformance suite of backends. Each check takes a store that nobody else writes to, and panics where the store is
+//! wrong. The state of a store at each revision is compared with a plain map.
 //!
-//! Checks never look at the time, and never assume that a new store is at a certain revision.
+//! Checks never look at the time, and never assume the revision of a new store.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -40,7 +40,7 @@ async fn keys<S: Store>(store: &Arc<S>, list: List) -> Vec<String> {
     listing.entries.iter().map(|entry| entry.key.to_string()).collect()
 }
 
-/// Revisions grow by one with each commit that changes something; entries know when they were made and written.
+/// Revisions grow by one with each commit that changes something; entries have the revisions that created and wrote them.
 pub async fn revisions<S: Store>(store: &Arc<S>) {
     let Revision(base) = store.revision();
     let made = commit(store, [put("/a", Expect::Absent, "1")]).await;
@@ -71,7 +71,7 @@ pub async fn revisions<S: Store>(store: &Arc<S>) {
     assert_eq!(store.revision(), Revision(base + 4));
 }
 
-/// A commit that does not find what it expects, or that no store can carry out, changes nothing at all.
+/// A commit whose expectations do not hold, or that is invalid, changes nothing.
 pub async fn expectations<S: Store>(store: &Arc<S>) {
     let made = commit(store, [put("/a", Expect::Absent, "1")]).await;
     let here = made.entries[0].clone();
@@ -107,7 +107,7 @@ pub async fn expectations<S: Store>(store: &Arc<S>) {
     assert_eq!(store.get("/a").await.unwrap(), here);
 }
 
-/// The digits of the revision are written into the value where the writer says.
+/// The digits of the revision are inserted into the value at the writer's offset.
 pub async fn revision_in_value<S: Store>(store: &Arc<S>) {
     for (bytes, at) in [("[]", 1), ("[]", 0), ("[]", 2), ("", 0)] {
         let value = Value { bytes: Bytes::from(bytes), revision_at: Some(at) };
@@ -121,7 +121,7 @@ pub async fn revision_in_value<S: Store>(store: &Arc<S>) {
     }
 }
 
-/// Many writers that each add one to a number many times lose none, and each reads what it has written.
+/// Many writers that increment a number lose no increment, and each reads its own writes.
 pub async fn concurrent_writers<S: Store>(store: &Arc<S>) {
     const WRITERS: u64 = 8;
     const ROUNDS: u64 = 25;
@@ -170,7 +170,7 @@ pub async fn concurrent_writers<S: Store>(store: &Arc<S>) {
     assert_eq!(total.value, (WRITERS * ROUNDS).to_string().as_bytes());
 }
 
-/// Numbers that look random and are the same each time.
+/// Pseudorandom numbers, the same each time.
 struct Dice(u64);
 
 impl Dice {
@@ -200,7 +200,7 @@ impl Dice {
 
 type State = BTreeMap<String, Arc<Entry>>;
 
-/// Brings a plain map to where a commit leaves a store.
+/// Applies a commit to a plain map.
 fn apply(state: &mut State, writes: &[Write], done: &Committed) {
     for (write, entry) in writes.iter().zip(&done.entries) {
         match &write.value {
@@ -219,7 +219,7 @@ fn apply(state: &mut State, writes: &[Write], done: &Committed) {
     }
 }
 
-/// A store after random commits, and what it held at each revision.
+/// A store after random commits, and its state at each revision.
 async fn filled<S: Store>(store: &Arc<S>, commits: usize) -> BTreeMap<Revision, State> {
     let mut dice = Dice(7);
     let mut state = State::new();
@@ -233,7 +233,7 @@ async fn filled<S: Store>(store: &Arc<S>, commits: usize) -> BTreeMap<Revision, 
     states
 }
 
-/// Every list at every revision shows what a plain map held then: prefix, place to begin, limit and what remains.
+/// Every list at every revision equals that of a plain map: prefix, start, limit and remaining count.
 pub async fn lists_at_revisions<S: Store>(store: &Arc<S>) {
     let states = filled(store, 150).await;
     let newest = store.revision();
@@ -270,7 +270,7 @@ pub async fn lists_at_revisions<S: Store>(store: &Arc<S>) {
     assert_eq!((asked, reached), (Revision(newest.0 + 1), newest));
 }
 
-/// Pages that continue at the revision of the first show one state, whatever is written meanwhile.
+/// Pages at the revision of the first page show one state, whatever is written meanwhile.
 pub async fn pages_show_one_state<S: Store>(store: &Arc<S>) {
     let states = filled(store, 100).await;
     let mut dice = Dice(11);
@@ -290,7 +290,7 @@ pub async fn pages_show_one_state<S: Store>(store: &Arc<S>) {
     assert!(found.len() > 4, "more than a page");
 }
 
-/// What a watch must deliver: checks events as they come, and keeps the state that follows from them.
+/// Checks the events of a watch, and keeps the resulting state.
 struct Follower {
     prefix: String,
     state: State,
@@ -328,8 +328,8 @@ impl Follower {
     }
 }
 
-/// Watches from every past revision, over several prefixes, deliver each change once and in order, before and after
-/// they catch up, and know how far they have come.
+/// Watches from every past revision, over several prefixes, return each change once and in order, before and after they
+/// catch up, and know their revision.
 pub async fn watches_from_revisions<S: Store>(store: &Arc<S>) {
     let mut states = filled(store, 80).await;
     let past: Vec<_> = states.clone().into_iter().collect();
@@ -367,8 +367,7 @@ pub async fn watches_from_revisions<S: Store>(store: &Arc<S>) {
     assert!(matches!(answer, Some(StoreError::Future { asked, .. }) if asked == ahead), "{answer:?}");
 }
 
-/// Watches that are cut off at any moment and resumed from where they had come to miss and repeat nothing while
-/// several write.
+/// Watches that are interrupted at any moment and resumed at their revision miss and repeat nothing, with several writers.
 pub async fn watches_resume_under_writers<S: Store>(store: &Arc<S>) {
     const WRITERS: u64 = 4;
     let start = store.revision();
@@ -416,7 +415,7 @@ pub async fn watches_resume_under_writers<S: Store>(store: &Arc<S>) {
     }
 }
 
-/// All changes of a commit come together, and giving up waiting loses none.
+/// All changes of a commit come together, and dropping a waiting future loses none.
 pub async fn watches_see_whole_commits<S: Store>(store: &Arc<S>) {
     let start = store.revision();
     let mut watch = store.watch("/a/", start).await.unwrap();
@@ -444,7 +443,7 @@ pub async fn watches_see_whole_commits<S: Store>(store: &Arc<S>) {
     assert_eq!(count, 100);
 }
 
-/// What is compacted is refused and says what is held; what is not stays as it was.
+/// Compacted revisions are refused with the oldest that is held; the others stay.
 pub async fn compaction<S: Store>(store: &Arc<S>) {
     let states = filled(store, 60).await;
     let all: Vec<_> = states.iter().collect();

@@ -1,13 +1,13 @@
-//! Remembers: keys and values under one growing revision, as etcd does. Compare-and-swap, lists as of a revision, watches
-//! that miss and repeat nothing, and no acknowledgement before a write is safe.
+//! Stores keys and values under one growing revision, as etcd does: compare-and-swap, lists at a revision, watches that miss
+//! and repeat nothing, and no acknowledgement before a write is durable.
 //!
-//! What the values mean is not known here.
+//! The store never interprets values.
 //!
 //! The trait is shaped so that etcd fits behind it: a [`Revision`] is etcd's revision of the whole key space,
 //! [`Entry::created`] and [`Entry::modified`] are its `create_revision` and `mod_revision`, a [`Store::commit`] is one
 //! transaction of compares on `mod_revision` and of puts and deletes, a [`Watch`] is a watch with the previous values.
-//! etcd does not tell a revision before the transaction is through; a backend for it keeps the value and
-//! [`Value::revision_at`] apart and writes the revision in when it reads.
+//! etcd tells the revision only after the transaction; a backend for it keeps the value and [`Value::revision_at`] apart
+//! and writes the revision into the value when it reads.
 //!
 //! [`Embedded`] keeps everything in this process and one file. Every backend passes `conformance` (feature
 //! `conformance`).
@@ -15,6 +15,7 @@
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod embedded;
+mod history;
 pub mod watch;
 
 pub use embedded::{Embedded, History, Options};
@@ -24,40 +25,40 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// The number of a change. A new store is at revision 1, as with etcd, so that 0 is free to mean "any"; each commit has
-/// one more than the commit before. Revisions never go back and none is given twice.
+/// The number of a commit. A new store is at revision 1, as with etcd, so that 0 can mean "any"; each commit adds one.
+/// Revisions never go back, and none is used twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
-/// A key with its value, as of one commit.
+/// A key with its value, as written by one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The key: `/core/pods/default/web`.
     pub key: Box<str>,
     /// The value, with the revision written in (see [`Value`]).
     pub value: Bytes,
-    /// When the key was made. A key that was removed and made again has a new one.
+    /// The revision that created the key. A key that was removed and created again has a new one.
     pub created: Revision,
-    /// When the value was written.
+    /// The revision that wrote the value.
     pub modified: Revision,
 }
 
-/// A value to be written. It may hold its own revision, which nobody knows before it is committed: the store writes
-/// the decimal digits of the revision in at a place that the writer names.
+/// A value to write. It may contain its own revision, which is unknown before the commit: the store inserts its decimal
+/// digits at an offset that the writer gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
     /// The value without the revision.
     pub bytes: Bytes,
-    /// Before which byte the revision is written in; nothing if nowhere. At most the length of `bytes`.
+    /// The offset at which the revision is inserted, if at all. At most the length of `bytes`.
     pub revision_at: Option<usize>,
 }
 
-/// What a write expects to find.
+/// What a write expects under its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Nothing under this key.
+    /// No value.
     Absent,
-    /// Whatever is there, or nothing.
+    /// Any value, or none.
     Anything,
     /// The value that was written at this revision.
     Modified(Revision),
@@ -68,33 +69,33 @@ pub enum Expect {
 pub struct Write {
     /// The key.
     pub key: Box<str>,
-    /// What must be there.
+    /// The expectation.
     pub expect: Expect,
-    /// The new value; nothing to remove the key.
+    /// The new value; `None` removes the key.
     pub value: Option<Value>,
 }
 
 /// What to list.
 #[derive(Clone, Debug, Default)]
 pub struct List {
-    /// The keys that begin with this.
+    /// The prefix of the keys.
     pub prefix: Box<str>,
-    /// Only keys after this one. It need not be there.
+    /// Only keys after this one, which need not exist.
     pub after: Option<Box<str>>,
-    /// At most so many; zero for all.
+    /// The most entries to return; zero for all.
     pub limit: usize,
-    /// As of this revision; the newest if nothing.
+    /// The revision to list at; the newest if `None`.
     pub at: Option<Revision>,
 }
 
-/// What was found.
+/// The result of a list.
 #[derive(Clone, Debug)]
 pub struct Listing {
     /// The revision that the listing shows.
     pub revision: Revision,
     /// The entries in key order.
     pub entries: Vec<Arc<Entry>>,
-    /// How many more there are after the last.
+    /// How many more entries follow the last.
     pub remaining: usize,
 }
 
@@ -103,9 +104,9 @@ pub struct Listing {
 pub struct Event {
     /// The commit.
     pub revision: Revision,
-    /// What was there before; nothing for a new key.
+    /// The previous entry; `None` for a new key.
     pub previous: Option<Arc<Entry>>,
-    /// What is there now; nothing for a removed key.
+    /// The new entry; `None` for a removed key.
     pub entry: Option<Arc<Entry>>,
 }
 
@@ -117,48 +118,47 @@ impl Event {
     }
 }
 
-/// Told of every commit, in order, before it is acknowledged. Must be quick: all writers wait for it.
+/// Is called for every commit, in order, before it is acknowledged. Must be fast: all writers wait for it.
 pub trait Observer: Send + Sync {
     /// The changes of one commit.
     fn committed(&self, events: &[Event]);
 }
 
-/// What is under a key, as a commit finds it.
+/// Reads the entry of a key, as a commit finds it.
 pub type Current<'a> = &'a dyn Fn(&str) -> Option<Arc<Entry>>;
 
-/// Asked for every commit that finds what it expects, before it is carried out: what else is to be written with it, all
-/// or nothing. Must be quick: all writers wait for it.
+/// Is called for every commit whose expectations hold, before it is written, and may add writes to it. Must be fast: all
+/// writers wait for it.
 pub trait Amender: Send + Sync {
-    /// The further writes. They must name no key that the commit names, and find what they expect.
+    /// The additional writes. Their keys must not be in the commit, and their expectations must hold.
     fn amend(&self, writes: &[Write], current: Current<'_>) -> Vec<Write>;
 }
 
-/// Tells which part of its collection an entry belongs to, if to any: of the pods, those of one node. Watches of one part
-/// are then told of that part alone, which counts where thousands of them watch a collection, each a part of its own.
-/// Must depend on the entry alone and be quick: all writers wait for it.
-pub type PartOf = fn(&Entry) -> Option<Box<str>>;
+/// Returns the part of its collection that an entry belongs to, if any, such as the pods of one node. A watch of one part
+/// reads the events of that part alone, which matters when thousands of clients each watch a part of a collection.
+/// Must depend on the entry alone and be fast: all writers wait for it.
+pub type PartOf = Arc<dyn Fn(&Entry) -> Option<Box<str>> + Send + Sync>;
 
 /// A backend.
 pub trait Store: Send + Sync + 'static {
     /// The changes of the keys under a prefix, in order, each once.
     type Watch: Watch;
 
-    /// The newest revision that is safe on disk and can be read.
+    /// The newest revision that is durable and can be read.
     fn revision(&self) -> Revision;
 
     /// The entry of a key.
     fn get(&self, key: &str) -> impl Future<Output = Result<Option<Arc<Entry>>, StoreError>> + Send;
 
-    /// The entries under a prefix, all as of one revision.
+    /// The entries under a prefix, all at one revision.
     ///
     /// # Errors
     /// [`StoreError::Compacted`] and [`StoreError::Future`] for a revision that is not held.
     fn list(&self, list: &List) -> impl Future<Output = Result<Listing, StoreError>> + Send;
 
-    /// Writes all or nothing, and returns when that is safe on disk: the new revision and the entries as written (in
-    /// the order of the writes; for a removed key what was removed). A commit that changes nothing, because what it
-    /// removes is not there, takes no revision: the answer has the newest. A commit goes on when its future is
-    /// dropped.
+    /// Writes all or nothing, and returns when it is durable: the new revision, and the entries in the order of the writes
+    /// (for a removed key the removed entry). A commit that changes nothing, because the keys that it removes do not exist,
+    /// uses no revision: the answer has the newest. Dropping the future does not stop the commit.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] for the first write that did not find what it expected; [`StoreError::Refused`] for a
@@ -175,8 +175,8 @@ pub trait Store: Send + Sync + 'static {
         after: Revision,
     ) -> impl Future<Output = Result<Self::Watch, StoreError>> + Send;
 
-    /// As [`Store::watch`], of those keys whose entry was in a part before or is in it now. A backend that knows no parts
-    /// may tell of other keys as well.
+    /// As [`Store::watch`], for keys whose previous or new entry is in this part. A backend without parts may also return
+    /// events of other keys.
     ///
     /// # Errors
     /// As [`Store::watch`].
@@ -190,40 +190,40 @@ pub trait Store: Send + Sync + 'static {
         self.watch(prefix, after)
     }
 
-    /// Forgets what was before a revision: lists and watches from before it fail with [`StoreError::Compacted`], those
-    /// from the revision itself do not. Forgetting again what is forgotten does nothing.
+    /// Forgets the history before a revision: earlier lists and watches fail with [`StoreError::Compacted`], those at the
+    /// revision itself do not. Compacting again does nothing.
     ///
     /// # Errors
-    /// [`StoreError::Future`] for a revision that is not there yet.
+    /// [`StoreError::Future`] for a revision that does not exist yet.
     fn compact(&self, before: Revision) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
-/// A watch under way.
+/// A running watch.
 pub trait Watch: Send + 'static {
-    /// The next changes, those of whole commits together; never an empty list. Also says how far the watch has come
-    /// when nothing under the prefix has changed: see [`Watch::revision`]. Dropping the future loses nothing.
+    /// The next changes; the changes of one commit come together, and the list is never empty. [`Watch::revision`] also
+    /// advances when nothing under the prefix changes. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// [`StoreError::Compacted`] when the reader was too slow and changes were lost to it; the store's end.
+    /// [`StoreError::Compacted`] if the reader was too slow and missed changes; an error when the store closes.
     fn next(&mut self) -> impl Future<Output = Result<Vec<Event>, StoreError>> + Send;
 
     /// Every change up to this revision has been returned.
     fn revision(&self) -> Revision;
 }
 
-/// A commit that is safe.
+/// A durable commit.
 #[derive(Clone, Debug)]
 pub struct Committed {
     /// Its revision.
     pub revision: Revision,
-    /// For each write the entry as written, or as removed; nothing where there was nothing to remove.
+    /// For each write the written or removed entry; `None` if there was nothing to remove.
     pub entries: Vec<Option<Arc<Entry>>>,
 }
 
-/// What a store could not do.
+/// An error of a store.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A write did not find what it expected. Nothing was written.
+    /// The expectation of a write did not hold. Nothing was written.
     #[error("the key {key:?} has changed")]
     Conflict {
         /// The key.
@@ -247,10 +247,10 @@ pub enum StoreError {
         /// What there is.
         newest: Revision,
     },
-    /// No store can carry this commit out; the reason says why. Nothing was written. A fault of the caller.
+    /// The commit is invalid, and why. Nothing was written. An error of the caller.
     #[error("{0}")]
     Refused(String),
-    /// The store cannot be read or written. What was not acknowledged may or may not be there afterwards.
+    /// The store cannot be read or written. Commits that were not acknowledged may or may not be there afterwards.
     #[error("{0}")]
     Broken(String),
 }

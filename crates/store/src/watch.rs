@@ -1,9 +1,9 @@
-//! Hands changes on: a bounded ring of the last commits, and one of those that touch it for each prefix that is watched,
-//! and for each part of a prefix.
+//! Distributes changes: a bounded ring of the last commits, and one ring for each watched prefix, or part of a prefix, with
+//! the commits that touch it.
 //!
-//! All watches of a prefix, or of a part of it, read one ring, each at its own place; nothing is queued for one of them. So a commit costs
-//! the same for one watch and for thousands, the writer waits for none, and a watch that is too slow loses its place
-//! in the ring and is told so. Nothing here decides what is committed.
+//! All watches of a prefix or part read one ring, each at its own position, without queues of their own. So a commit costs
+//! the same for one watch and for thousands, the writer never waits for a watch, and a watch that is too slow loses its
+//! position and gets an error. This module never decides what is committed.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::pin;
@@ -13,9 +13,10 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use crate::{Entry, Event, History, PartOf, Revision, StoreError, Watch};
+use crate::history::History;
+use crate::{Entry, Event, PartOf, Revision, StoreError, Watch};
 
-/// How many commits are looked at before others may have the lock.
+/// How many commits are visited before the lock is released for others.
 const STRIDE: usize = 1_024;
 
 /// One commit, as it is remembered.
@@ -24,12 +25,12 @@ pub(crate) struct Commit {
     pub(crate) revision: Revision,
     pub(crate) at: Instant,
     pub(crate) events: Vec<Event>,
-    /// For each event the part that its key was in before, and the one that it is in now.
+    /// For each event the part of the previous and of the new entry.
     pub(crate) parts: Vec<[Option<Box<str>>; 2]>,
 }
 
 impl Commit {
-    pub(crate) fn new(revision: Revision, events: Vec<Event>, part_of: Option<PartOf>) -> Self {
+    pub(crate) fn new(revision: Revision, events: Vec<Event>, part_of: Option<&PartOf>) -> Self {
         let part =
             |entry: &Option<Arc<Entry>>| part_of.zip(entry.as_deref()).and_then(|(of, entry)| of(entry));
         let parts = events.iter().map(|event| [part(&event.previous), part(&event.entry)]).collect();
@@ -40,7 +41,7 @@ impl Commit {
         self.events.iter().zip(&self.parts)
     }
 
-    /// What remembering it costs, in bytes of values.
+    /// The size of its previous values. Bytes.
     fn bytes(&self) -> usize {
         let size = |event: &Event| event.previous.as_ref().map_or(0, |entry| entry.value.len());
         self.events.iter().map(size).sum()
@@ -51,7 +52,7 @@ impl Commit {
     }
 }
 
-/// What is watched: the keys under a prefix, or those of one part of them.
+/// The scope of a watch: the keys under a prefix, or one part of them.
 #[derive(Clone, Debug)]
 struct Scope {
     prefix: Box<str>,
@@ -69,7 +70,7 @@ impl Scope {
 pub(crate) struct Topic {
     scope: Scope,
     ring: Mutex<Ring>,
-    /// Told when the ring has grown, and when the store ends.
+    /// Notified when the ring grows, and when the store closes.
     grown: Notify,
 }
 
@@ -86,13 +87,13 @@ impl Topic {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes those who wait for changes.
+    /// Wakes the watches that wait for changes.
     pub(crate) fn wake(&self) {
         self.grown.notify_waiters();
     }
 }
 
-/// The commits of the history window, and who follows them.
+/// The commits of the history window, and their watches.
 #[derive(Debug)]
 pub(crate) struct Feed {
     inner: Mutex<Inner>,
@@ -107,11 +108,11 @@ struct Inner {
     bytes: usize,
     floor: Revision,
     topics: HashMap<Box<str>, Prefix>,
-    /// The lengths of the prefixes that are watched, and how many there are of each.
+    /// The lengths of the watched prefixes, and how many prefixes have each length.
     lengths: BTreeMap<usize, usize>,
 }
 
-/// Who follows a prefix as a whole, and who a part of it.
+/// The topics of a prefix as a whole, and of its parts.
 #[derive(Debug, Default)]
 struct Prefix {
     whole: Option<Followed>,
@@ -145,7 +146,7 @@ struct Followed {
 }
 
 impl Inner {
-    /// The topics that a commit touches. A topic may come twice.
+    /// The topics that a commit touches. A topic may occur twice.
     fn touched<'a>(&'a self, commit: &'a Commit) -> impl Iterator<Item = &'a Arc<Topic>> {
         commit.events().flat_map(move |(event, parts)| {
             let key = event.key();
@@ -159,7 +160,7 @@ impl Inner {
 }
 
 impl Feed {
-    /// A feed that remembers nothing up to a revision.
+    /// A feed that begins after a revision.
     pub(crate) fn new(revision: Revision, floor: Revision) -> Self {
         let inner = Inner {
             history: VecDeque::new(),
@@ -179,8 +180,7 @@ impl Feed {
         Revision(self.fed.load(Ordering::Acquire))
     }
 
-    /// Remembers commits and gives them to those who watch. The caller wakes the topics that are returned; some
-    /// may be there more than once.
+    /// Adds commits to the rings. The caller wakes the returned topics, some of which may occur more than once.
     pub(crate) fn push(&self, commits: &[Arc<Commit>]) -> Vec<Arc<Topic>> {
         let mut inner = self.inner();
         let mut grown: Vec<Arc<Topic>> = Vec::new();
@@ -200,7 +200,7 @@ impl Feed {
         grown
     }
 
-    /// Up to where must be forgotten, if anywhere, to keep to the limits.
+    /// The revision up to which the limits require forgetting, if any.
     pub(crate) fn overdue(&self, limits: &History, now: Instant) -> Option<Revision> {
         let inner = self.inner();
         let mut bytes = inner.bytes;
@@ -237,7 +237,7 @@ impl Feed {
         forgotten
     }
 
-    /// Follows a prefix, or a part of it, from a revision on.
+    /// Begins a watch of a prefix, or of a part of it, after a revision.
     pub(crate) fn subscribe(
         self: &Arc<Self>,
         prefix: &str,
@@ -252,7 +252,7 @@ impl Feed {
             if seen < inner.floor {
                 return Err(StoreError::Compacted { asked: after, oldest: inner.floor });
             }
-            // Another watch of the scope may have kept all that this one needs.
+            // The ring of another watch of the scope may have all that this one needs.
             let others = inner.topics.get(prefix).and_then(|prefix| prefix.followed(&scope));
             let kept = others.is_some_and(|followed| followed.topic.ring().since <= seen);
             let start = inner.history.partition_point(|commit| commit.revision <= seen);
@@ -277,7 +277,7 @@ impl Feed {
         }
     }
 
-    /// The topic of a scope, made if nobody watches it yet.
+    /// The topic of a scope, created if nobody watches it yet.
     fn follow(&self, inner: &mut Inner, scope: &Scope) -> Arc<Topic> {
         if !inner.topics.contains_key(&scope.prefix) {
             inner.topics.insert(scope.prefix.clone(), Prefix::default());
@@ -299,7 +299,7 @@ impl Feed {
         topic
     }
 
-    /// One watch less of a topic.
+    /// Ends one watch of a topic.
     fn leave(&self, topic: &Topic) {
         let mut inner = self.inner();
         let Some(prefix) = inner.topics.get_mut(&topic.scope.prefix) else { return };
@@ -325,7 +325,7 @@ impl Feed {
         }
     }
 
-    /// Ends all watches once they have returned what there is.
+    /// Ends all watches after they have returned their remaining changes.
     pub(crate) fn close(&self) {
         let inner = self.inner();
         self.closed.store(true, Ordering::Release);
@@ -341,7 +341,7 @@ impl Feed {
 pub struct Subscription {
     feed: Arc<Feed>,
     topic: Arc<Topic>,
-    /// What was committed before the watch began, and not seen yet.
+    /// Commits from before the watch began that are not returned yet.
     missed: VecDeque<Arc<Commit>>,
     /// Every commit up to here was returned, or is in `missed`.
     seen: Revision,
@@ -351,7 +351,7 @@ pub struct Subscription {
 const MOST: usize = 256;
 
 impl Subscription {
-    /// What can be had without waiting; nothing if that is nothing.
+    /// The changes that are available without waiting, if any.
     fn ready(&mut self) -> Result<Vec<Event>, StoreError> {
         if !self.missed.is_empty() {
             let count = self.missed.len().min(MOST);
@@ -392,7 +392,7 @@ impl Watch for Subscription {
         loop {
             let topic = Arc::clone(&self.topic);
             let mut grown = pin!(topic.grown.notified());
-            // From here on no growth is missed, so what is not there now will wake us.
+            // From here on no notification is missed.
             grown.as_mut().enable();
             let events = self.ready()?;
             if !events.is_empty() {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use portcullis_store::{Embedded, Expect, List, Options, Revision, Store, Value, Write};
+use portcullis_testkit::mutate::dice;
 use portcullis_testkit::scratch::Scratch;
 
 /// Names the store to the process that writes.
@@ -46,13 +47,6 @@ fn what_was_acknowledged_survives_kill_and_nothing_is_there_by_half() {
     assert!(commits > 10 * KILLS as usize, "{commits} commits are too few to say anything");
     assert!(silent < KILLS / 2, "{silent} processes were killed before they wrote");
 }
-
-/// A number that looks random.
-fn dice(seed: u64) -> u64 {
-    let mixed = (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32
-}
-
 /// Lets a process write, kills it, and returns what it was told: writer, number of the commit, revision.
 fn killed(path: &Path, dice: u64) -> Vec<(u64, u64, Revision)> {
     let mut child = Command::new(std::env::current_exe().unwrap())

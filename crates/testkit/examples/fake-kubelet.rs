@@ -1,6 +1,6 @@
-//! Runs the kubelet of the tests by itself: `fake-kubelet FOLDER [PORT [TOKEN]]`. Prints its address. Beside its own
-//! certificates it leaves `guard.pem` and `guard-key.pem` in the folder, a client that it serves; with a token it serves
-//! who shows that, and nobody else.
+//! Runs the fake kubelet of the tests: `fake-kubelet FOLDER [PORT [TOKEN]]`. It prints its address and writes its
+//! certificates to the folder, with `guard.pem` and `guard-key.pem` for a client. With a token, only requests with that
+//! token are authorized.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,

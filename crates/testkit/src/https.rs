@@ -1,5 +1,5 @@
-//! A client that keeps its connection: for what curl is too slow for. It knows HTTP/1.1 as far as a server that we
-//! trust speaks it, and nothing else.
+//! An HTTPS client that keeps its connection, for tests that send too many requests for curl. It reads only as much of
+//! HTTP/1.1 as `portcullis serve` writes.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,12 +13,12 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, StreamOwned};
 use serde_json::Value;
 
-/// No answer takes longer in a test that goes well.
+/// How long a read waits for data before the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
-/// Whom a client trusts, and who it is.
+/// The authority that a client trusts, and its credential.
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub(crate) config: Arc<ClientConfig>,
@@ -34,13 +34,13 @@ impl Identity {
         Self { config: Arc::new(config), token: None }
     }
 
-    /// Reads the authority of the server; the client shows a token with every request.
+    /// Reads the authority of the server; the client sends a token with every request.
     pub fn with_token(authority: &Path, token: &str) -> Self {
         let config = trusting(authority).with_no_client_auth();
         Self { config: Arc::new(config), token: Some(token.to_owned()) }
     }
 
-    /// Reads the authority of the server; the client shows nothing.
+    /// Reads the authority of the server; the client has no credential.
     pub fn anonymous(authority: &Path) -> Self {
         Self { config: Arc::new(trusting(authority).with_no_client_auth()), token: None }
     }
@@ -103,7 +103,7 @@ impl Client {
         self.connections
     }
 
-    /// Sends this header, `name: value`, with all that is asked from now on.
+    /// Sends this header, `name: value`, with every request from now on.
     #[must_use]
     pub fn header(mut self, header: &str) -> Self {
         self.headers.push_str(header);
@@ -125,10 +125,10 @@ impl Client {
         self.stream.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// Asks, and waits for the whole answer.
+    /// Sends a request, and reads the whole answer.
     ///
     /// # Errors
-    /// The connection broke. Whether the server has done what it was asked to do is not known then.
+    /// The connection broke. The server may have processed the request or not.
     pub fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Answer> {
         let headers = self.headers.clone();
         let answer = self.connected().and_then(|stream| {
@@ -159,7 +159,7 @@ impl Client {
         }
     }
 
-    /// Asks where nothing can go wrong but the test.
+    /// Sends a request that must be answered with this status code, and returns the body.
     #[track_caller]
     pub fn must(&mut self, code: u16, method: &str, path: &str, body: Option<&Value>) -> Value {
         let answer = self.ask(method, path, body).unwrap_or_else(|e| panic!("{method} {path}: {e}"));
@@ -167,7 +167,7 @@ impl Client {
         answer.json()
     }
 
-    /// Begins to read the events of a watch, which takes the connection.
+    /// Starts a watch, which takes the connection.
     ///
     /// # Errors
     /// The connection broke.

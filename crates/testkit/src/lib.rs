@@ -1,4 +1,4 @@
-//! Test support: recordings, builders, started servers. Never part of the product.
+//! Test support: recordings, the program under test, fake servers, clients. Never part of the product.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -8,12 +8,17 @@
     reason = "a test that cannot be set up must stop at once and say where"
 )]
 
+pub mod curl;
 pub mod https;
 pub mod kubelet;
 pub mod mutate;
 pub mod pages;
+pub mod program;
 pub mod recorded;
 pub mod scratch;
+pub mod tls;
+pub mod tool;
 pub mod upgrade;
+pub mod wait;
 pub mod webhook;
 pub mod websocket;

@@ -1,7 +1,7 @@
 //! Damages inputs, the same way each time for the same seed.
 //!
-//! Coverage-guided fuzzing needs a compiler that is not the pinned one; this needs none, runs everywhere, and finds what
-//! a reader of outside input most often gets wrong: cuts, repetitions, depth, extremes and bytes that are no text.
+//! Coverage-guided fuzzing needs a compiler that is not the pinned one; this needs none, runs everywhere, and finds
+//! what parsers most often get wrong: truncation, repetition, depth, extreme numbers and bytes that are not UTF-8.
 
 /// A xorshift generator: not for secrets, but the same numbers on every machine.
 #[derive(Clone, Debug)]
@@ -36,10 +36,15 @@ impl Random {
     }
 }
 
+/// A number that looks random, the same for the same seed.
+pub fn dice(seed: u64) -> u64 {
+    Random::new(seed).number()
+}
+
 /// Inputs are kept below this many bytes, so that a run sees many of them.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Numbers that readers trip over.
+/// Numbers at the limits of types.
 const EXTREMES: &[&str] = &[
     "0",
     "-0",
@@ -73,7 +78,7 @@ const EXTREMES: &[&str] = &[
 const BRACKETS: &[(&str, &str)] =
     &[("[", "]"), ("{\"a\":", "}"), ("- ", ""), ("{a: ", "}"), ("(", ")"), ("\"", "\""), ("%25", "")];
 
-/// Byte sequences that are no UTF-8, or that confuse those who expect text.
+/// Byte sequences that are not UTF-8, or that confuse parsers of text.
 const NO_TEXT: &[&[u8]] = &[
     b"\xff",
     b"\xc0\x80",
@@ -150,14 +155,14 @@ fn insert(input: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     input.splice(at..at, bytes.iter().copied());
 }
 
-/// Puts an extreme number in the place of the next digits, or where there are none.
+/// Replaces the next digits by an extreme number, or inserts one.
 fn replace_number(random: &mut Random, input: &mut Vec<u8>, at: usize) {
     let start = input[at..].iter().position(u8::is_ascii_digit).map_or(at, |found| at + found);
     let end = start + input[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     input.splice(start..end, random.pick(EXTREMES).bytes());
 }
 
-/// Gives two lines each other's place.
+/// Swaps two lines.
 fn swap_lines(random: &mut Random, input: &mut Vec<u8>) {
     let mut lines: Vec<&[u8]> = input.split(|byte| *byte == b'\n').collect();
     let (one, other) = (random.below(lines.len()), random.below(lines.len()));

@@ -1,4 +1,4 @@
-//! The examples in the project's pages: `console` blocks with commands and what each prints.
+//! The examples in the documentation: `console` blocks with commands and the output of each.
 //!
 //! A block holds commands (`$ portcullis ...`) and, below each, what it prints. A line `...` stands for any number of
 //! lines, and `...` within a line for any text.
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::recorded::repository;
 
-/// A command and the lines that it is said to print.
+/// A command and its documented output.
 #[derive(Clone, Debug)]
 pub struct Example {
     /// The page, from the repository's root.
@@ -17,7 +17,7 @@ pub struct Example {
     pub line: usize,
     /// The command, as typed.
     pub command: String,
-    /// What it is said to print.
+    /// Its documented output.
     pub expected: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ pub fn examples(page: &Path, program: &str) -> Vec<Example> {
     examples
 }
 
-/// Whether a line is as it was written, where `...` stands for any text.
+/// Whether a line matches, where `...` stands for any text.
 fn line_fits(written: &str, printed: &str) -> bool {
     let mut parts = written.split("...");
     let Some(mut rest) = parts.next().and_then(|start| printed.strip_prefix(start)) else { return false };
@@ -56,7 +56,7 @@ fn line_fits(written: &str, printed: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Whether what was printed is what was written.
+/// Whether the printed lines match the documented ones.
 pub fn fits(written: &[String], printed: &[String]) -> bool {
     match written.split_first() {
         None => printed.is_empty(),

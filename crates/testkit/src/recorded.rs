@@ -1,14 +1,16 @@
 //! The recorded answers of Kubernetes 1.36 under `tests/recorded/`.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-/// The members that recorded answers lack wherever they stood, for they differ from run to run: unique ids, revisions,
-/// times, texts for people.
+use crate::scratch::Scratch;
+
+/// The members that recorded answers lack at any depth, because they differ from run to run: uids, revisions, times,
+/// messages.
 pub const LEFT_OUT: &[&str] = &[
     "certificate",
     "continue",
@@ -37,12 +39,12 @@ pub const LEFT_OUT: &[&str] = &[
     "uid",
 ];
 
-/// A document without what recordings lack ([`LEFT_OUT`]).
+/// A document without the members that recordings lack ([`LEFT_OUT`]).
 pub fn cleaned(document: &Value) -> Value {
     without(document, LEFT_OUT)
 }
 
-/// A document without the members of these names, wherever they stand.
+/// A document without the members of these names, at any depth.
 pub fn without(document: &Value, names: &[&str]) -> Value {
     match document {
         Value::Array(items) => items.iter().map(|item| without(item, names)).collect(),
@@ -51,6 +53,19 @@ pub fn without(document: &Value, names: &[&str]) -> Value {
             kept.map(|(name, value)| (name.clone(), without(value, names))).collect()
         }
         other => other.clone(),
+    }
+}
+
+/// Whether all that is in `a` is in `b`: objects may have more members there.
+pub fn is_within(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            a.iter().all(|(name, value)| b.get(name).is_some_and(|other| is_within(value, other)))
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_within(a, b))
+        }
+        (a, b) => a == b,
     }
 }
 
@@ -83,19 +98,39 @@ pub fn lines(name: &str) -> Vec<Value> {
     lines
 }
 
-/// The folder `shared` that lies beside the repository or above it and holds the recordings as they were made, or
-/// nothing where there is none.
+/// Writes a recording to a folder as it was recorded, for a program that reads files, and returns its path.
+pub fn unpacked(scratch: &Scratch, name: &str) -> PathBuf {
+    scratch.write(name.rsplit('/').next().unwrap_or(name), text(name))
+}
+
+/// The folder of the original recordings, `shared`, which lies beside the repository or above it. Tests use the copies
+/// in the repository; only the test that compares both needs the originals.
+///
+/// Without them, it says on standard error that nothing was compared.
 ///
 /// # Panics
-/// In CI (`CI` is set) it must be there.
-pub fn shared_folder() -> Option<PathBuf> {
+/// In CI (`CI` is set) the originals must be there.
+pub fn originals() -> Option<PathBuf> {
     let repository = repository();
     let found = repository
         .ancestors()
         .map(|folder| folder.join("shared"))
         .find(|folder| folder.join("conformance").is_dir());
-    assert!(found.is_some() || std::env::var_os("CI").is_none(), "shared/conformance must be there in CI");
+    if found.is_none() {
+        let problem = "there is no folder shared/conformance beside the repository or above it";
+        assert!(std::env::var_os("CI").is_none(), "{problem}: in CI the recordings must be compared");
+        // Not by a macro: its output would be shown only if the test failed.
+        let _ = writeln!(io::stderr(), "{problem}: the recordings were compared with NOTHING");
+    }
     found
+}
+
+/// The names of the recorded HTTP exchanges.
+pub fn exchanges() -> Vec<String> {
+    let mut names = names();
+    names.retain(|name| name.starts_with("http/") && name.ends_with(".jsonl"));
+    assert!(names.len() > 30, "the recordings are there");
+    names
 }
 
 /// The names of all recordings, as [`text`] takes them.

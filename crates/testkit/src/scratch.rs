@@ -1,16 +1,16 @@
-//! A folder of a test's own, gone when the test ends.
+//! Temporary folders that are removed when the test ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A fresh folder for temporary files; removed with all it holds when dropped.
+/// A new temporary folder; dropping this removes it with its content.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes the folder.
-    #[expect(clippy::new_without_default, reason = "making a folder is no default")]
+    /// Creates the folder.
+    #[expect(clippy::new_without_default, reason = "creating a folder is a side effect")]
     pub fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -24,7 +24,7 @@ impl Scratch {
         &self.0
     }
 
-    /// Writes a file, with the folders that it lies in, and returns its path.
+    /// Writes a file, creates its parent folders, and returns its path.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.0.join(name);
         let folder = path.parent().expect("a file lies in a folder");

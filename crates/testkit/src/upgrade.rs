@@ -1,5 +1,5 @@
-//! A client that changes the protocol of its connection, and then has a stream of bytes whose halves close by
-//! themselves: what `kubectl exec` does, without what it says on the stream.
+//! A client that upgrades its connection to another protocol and then has a byte stream whose two directions close
+//! separately: what `kubectl exec` does, without the protocol on the stream.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use rustls::pki_types::ServerName;
 
 use crate::https::Identity;
 
-/// No answer takes longer in a test that goes well.
+/// How long a read waits for data before the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The key of the example in RFC 6455, section 1.3, and the answer to it.
@@ -153,7 +153,7 @@ impl ByteStream {
         })
     }
 
-    /// Cuts the connection without a word in TLS.
+    /// Cuts the connection without `close_notify`.
     pub fn cut(&self) {
         // It may be gone already.
         let _ = self.tcp.shutdown(Shutdown::Both);

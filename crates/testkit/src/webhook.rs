@@ -1,16 +1,16 @@
-//! An authorization webhook for tests: HTTPS on this machine, with an authority made by openssl. It answers as a test
-//! wants it: well, slowly, wrongly, not at all.
+//! A fake authorization and authentication webhook: HTTPS on the loopback interface, with an authority made by openssl.
+//! The test decides how it answers: correctly, slowly, wrongly, or not at all.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use crate::tool::{self, Finished};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -63,8 +63,7 @@ pub struct WebhookService {
 }
 
 pub(crate) fn openssl(folder: &Path, arguments: &[&str]) {
-    let output = Command::new("openssl").args(arguments).current_dir(folder).output().expect("openssl runs");
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Finished::of(tool::command("openssl").args(arguments).current_dir(folder)).ok();
 }
 
 /// An authority, the service's certificate, and one for the API server, as PEM files in a folder.
@@ -136,7 +135,7 @@ impl WebhookService {
         Self { address, folder, asked }
     }
 
-    /// Where it listens.
+    /// Returns the local address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use portcullis_testkit::recorded::repository;
@@ -20,6 +21,11 @@ const BANNED: &[&str] =
 /// Crates that one member alone may name.
 const CONFINED: &[(&str, &str)] =
     &[("axum", "server"), ("jsonwebtoken", "pki"), ("k8s-openapi", "client"), ("kube", "client")];
+
+/// Crates without I/O, a clock or randomness of their own, and dependencies that would bring them. The lints of
+/// `clippy-no-io.toml` say the same of the standard library.
+const WITHOUT_IO: &[&str] = &["apimachinery", "kinds", "pki", "policy"];
+const DOES_IO: &[&str] = &["getrandom", "hyper", "hyper-util", "kube", "redb", "rustix", "tokio", "tracing"];
 
 /// Licences that may be used.
 const LICENCES: &[&str] = &[
@@ -162,4 +168,118 @@ fn confined_crates_stay_where_they_belong() {
             }
         }
     }
+}
+
+/// Packages whose library has another name than the package.
+const LIBRARIES: &[(&str, &str)] = &[("portcullis", "portcullis_cli"), ("rustls-webpki", "webpki")];
+
+/// The packages of one section of a manifest.
+fn declared(manifest: &str, section: &str) -> Vec<String> {
+    let lines = manifest.lines().skip_while(|line| *line != format!("[{section}]")).skip(1);
+    lines
+        .take_while(|line| !line.starts_with('['))
+        .map(|line| line.chars().take_while(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect())
+        .filter(|name: &String| !name.is_empty())
+        .collect()
+}
+
+/// The text of all source files below a folder, without comments.
+fn sources(folder: &Path) -> String {
+    let Ok(entries) = fs::read_dir(folder) else { return String::new() };
+    let mut text = String::new();
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            text.push_str(&sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let file = fs::read_to_string(&path).unwrap();
+            for line in file.lines().filter(|line| !line.trim_start().starts_with("//")) {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+    text
+}
+
+/// Whether a source names a package's library, as the beginning of a path or in `use NAME as`, `use NAME;` or `extern crate NAME as`.
+fn names(source: &str, package: &str) -> bool {
+    let renamed = LIBRARIES.iter().find(|(known, _)| *known == package);
+    let library = renamed.map_or_else(|| package.replace('-', "_"), |(_, library)| (*library).to_owned());
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    source.match_indices(&library).any(|(at, _)| {
+        let (before, after) = (&source[..at], &source[at + library.len()..]);
+        let begins = !before.strip_suffix("::").unwrap_or(before).ends_with(is_part);
+        let is_used = (before.ends_with("use ") || before.ends_with("extern crate "))
+            && (after.starts_with(" as ") || after.starts_with(';'));
+        begins && (after.starts_with("::") || is_used)
+    })
+}
+
+fn members() -> Vec<PathBuf> {
+    let crates = fs::read_dir(repository().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    crates.chain([repository().join("fuzz")]).collect()
+}
+
+#[test]
+fn crates_without_io_depend_on_nothing_that_does_io() {
+    for folder in members() {
+        let member = folder.file_name().unwrap().to_str().unwrap();
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        if WITHOUT_IO.contains(&member) {
+            let own = declared(&manifest, "dependencies");
+            let found: Vec<_> = own.iter().filter(|package| DOES_IO.contains(&package.as_str())).collect();
+            assert!(found.is_empty(), "{member} depends on {found:?}");
+            assert!(folder.join("clippy.toml").exists(), "{member} has no lints against I/O");
+        }
+    }
+}
+
+#[test]
+fn every_declared_dependency_is_named_by_a_source() {
+    let mut needed = BTreeSet::new();
+    for folder in members() {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let product = sources(&folder.join("src"));
+        let tests: String =
+            ["src", "tests", "benches", "examples"].iter().map(|part| sources(&folder.join(part))).collect();
+        let (own, dev) = (declared(&manifest, "dependencies"), declared(&manifest, "dev-dependencies"));
+        assert!(!own.is_empty(), "{}", folder.display());
+        for (packages, source) in [(&own, &product), (&dev, &tests)] {
+            for package in packages {
+                assert!(names(source, package), "{} never names {package}: remove it", folder.display());
+            }
+        }
+        let twice: Vec<_> = dev.iter().filter(|package| own.contains(package)).collect();
+        assert!(twice.is_empty(), "{} declares {twice:?} for tests once more", folder.display());
+        needed.extend(own.into_iter().chain(dev));
+    }
+    let workspace = fs::read_to_string(repository().join("Cargo.toml")).unwrap();
+    for package in declared(&workspace, "workspace.dependencies") {
+        assert!(needed.contains(&package), "no crate needs {package}: remove it from the workspace");
+    }
+}
+
+#[test]
+fn a_dependency_is_named_where_a_path_begins_with_its_library() {
+    for yes in [
+        "use http::Uri;",
+        "use serde_json as http;\nuse http as h;",
+        "pub use http;",
+        "&http::Uri",
+        "(::http::Uri)",
+    ] {
+        assert!(names(yes, "http"), "{yes}");
+    }
+    for no in [
+        "use hyper::http::Uri;",
+        "use http_body::Body;",
+        "send(http);",
+        "let a = http;",
+        "crate::http::Body",
+        "xhttp::a",
+    ] {
+        assert!(!names(no, "http"), "{no}");
+    }
+    assert!(names("use webpki::EndEntityCert;", "rustls-webpki"));
 }

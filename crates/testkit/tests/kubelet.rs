@@ -1,5 +1,5 @@
-//! The kubelet of the tests behaves as one does, on the wire: plain answers as curl sees them, changed protocols, and
-//! what it does wrong when it is told to.
+//! The fake kubelet behaves like a real one on the wire: plain answers with curl, protocol upgrades, and faults on
+//! demand.
 #![allow(
     clippy::indexing_slicing,
     clippy::panic,
@@ -8,14 +8,15 @@
 )]
 
 use std::io::{ErrorKind, Read, Write};
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use portcullis_testkit::https::Identity;
 use portcullis_testkit::kubelet::{FakeKubelet, Fault, Options, Pod, pattern};
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool;
 use portcullis_testkit::upgrade::{ByteStream, Protocol, Response, open};
+use portcullis_testkit::wait;
 use portcullis_testkit::websocket;
 use serde_json::Value;
 
@@ -48,7 +49,7 @@ impl Started {
         );
         let port = self.kubelet.address().port();
         let (resolve, url) = (format!("node-1:{port}:127.0.0.1"), format!("https://node-1:{port}{path}"));
-        let mut command = Command::new("curl");
+        let mut command = tool::command("curl");
         command.args(["-s", "--path-as-is", "--noproxy", "*", "--resolve", &resolve, "--cacert", &ca]);
         if !certificate.is_empty() {
             command.args(["--cert", &pem, "--key", &key]);
@@ -59,16 +60,6 @@ impl Started {
         let text = String::from_utf8(output.stdout).unwrap();
         let (body, status) = text.rsplit_once('\n').unwrap();
         (status.to_owned(), body.to_owned())
-    }
-}
-
-/// Waits for what another thread is about to do.
-#[track_caller]
-fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(30), "{what}");
-        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -223,7 +214,7 @@ fn a_followed_log_goes_on_until_its_end_or_until_the_client_goes() {
     assert_eq!(&start, b"7\r\nline 1\n\r\n7\r\nline 2\n\r\n7\r\nline 3\n\r\n");
     assert_eq!(started.kubelet.open_streams(), 1);
     drop(stream);
-    eventually("the log is no longer followed", || started.kubelet.open_streams() == 0);
+    wait::until("the log is no longer followed", || started.kubelet.open_streams() == 0);
 }
 
 const OFFERS: [Protocol<'static>; 2] = [
@@ -317,7 +308,7 @@ fn all_that_is_sent_is_echoed_in_both_directions_at_once() {
         assert!(received.strip_suffix(b"the end") == Some(&sent[..]), "{} bytes", received.len());
     }
     assert_eq!(started.kubelet.received(), 2 * LENGTH as u64);
-    eventually("the streams are closed", || started.kubelet.open_streams() == 0);
+    wait::until("the streams are closed", || started.kubelet.open_streams() == 0);
 }
 
 #[test]
@@ -349,13 +340,13 @@ fn each_half_of_a_stream_closes_by_itself() {
     (&stream).read_to_end(&mut received).unwrap();
     assert_eq!((received.len(), is_pattern(&received)), (1_000_000, true));
     assert_eq!(started.kubelet.received(), 100_000);
-    eventually("one stream is half open", || started.kubelet.open_streams() == 1);
+    wait::until("one stream is half open", || started.kubelet.open_streams() == 1);
     (&stream).write_all(&[7; 50_000]).unwrap();
     stream.close_write().unwrap();
-    eventually("what is sent after the other half closed still comes", || {
+    wait::until("what is sent after the other half closed still comes", || {
         started.kubelet.received() == 150_000
     });
-    eventually("the stream is closed", || started.kubelet.open_streams() == 0);
+    wait::until("the stream is closed", || started.kubelet.open_streams() == 0);
 }
 
 #[test]
@@ -386,7 +377,7 @@ fn what_follows_a_refused_upgrade_is_written_down_nc_12_nc_13() {
         assert_eq!((response.code, response.header("location").is_some()), (code, code == 302));
         assert_eq!(started.kubelet.strays(), [b""]);
         (&stream).write_all(b"GET /pods HTTP/1.1\r\n\r\n").unwrap();
-        eventually("the rest is kept", || started.kubelet.strays() == [b"GET /pods HTTP/1.1\r\n\r\n"]);
+        wait::until("the rest is kept", || started.kubelet.strays() == [b"GET /pods HTTP/1.1\r\n\r\n"]);
         let requests = started.kubelet.requests();
         let paths: Vec<&str> = requests.iter().map(|seen| seen.path.as_str()).collect();
         assert_eq!(paths, ["/healthz", "/exec/ns/p/c?output=1"]);
@@ -419,7 +410,7 @@ fn answers_break_where_they_are_told_to() {
     let started = start(Options { fault: Some(Fault::silence()), ..Options::default() });
     let stream = ByteStream::connect(started.kubelet.address(), &started.guard).unwrap();
     stream.request("GET", "/pods", &[], Protocol::Plain).unwrap();
-    eventually("the request came", || started.kubelet.requests().len() == 1);
+    wait::until("the request came", || started.kubelet.requests().len() == 1);
     stream.patience(Duration::from_millis(50));
     assert!(stream.response().is_err());
 }

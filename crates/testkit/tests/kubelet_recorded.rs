@@ -1,4 +1,4 @@
-//! The kubelet of the tests answers what a kubelet answered.
+//! The fake kubelet gives the recorded answers of a real one.
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test that cannot be set up must stop")]
 
 use std::collections::BTreeMap;

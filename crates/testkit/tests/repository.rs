@@ -1,4 +1,4 @@
-//! House rules that no compiler checks, over every file of the repository.
+//! Conventions that no compiler checks, over every file of the repository.
 #![allow(
     clippy::panic,
     clippy::string_slice,

@@ -1,10 +1,10 @@
-//! What the machine approver reads: its configuration, and Machines that others write.
+//! The inputs of the machine approver: its configuration, and Machines that others write.
 
+use portcullis_apimachinery::time::Instant;
 use portcullis_policy::approval::machine::{
     Cluster, Config, Current, Grants, Key, Limits, Member, Network, Node, Outcome, Pkcs10, Request,
     SignerPath, evaluate, read,
 };
-use portcullis_policy::time::Instant;
 
 pub(super) const CONFIG: &[&str] = &[
     "nodeClientCert: {disabled: true}\n",
@@ -59,7 +59,7 @@ fn yaml(text: &str) -> Result<serde_json::Value, String> {
     serde_saphyr::from_str(text).map_err(|error| error.to_string())
 }
 
-/// What is taken lies within its limits, and what is refused says why.
+/// An accepted configuration is within its limits, and a refused one has a reason.
 pub(super) fn config(input: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(input) else { return false };
     let config = match Config::parse(text, yaml) {
@@ -83,10 +83,10 @@ pub(super) fn config(input: &[u8]) -> bool {
     true
 }
 
-/// No damage to a Machine has a node approved that it does not name, or that it does not wait for.
+/// No mutated Machine leads to the approval of a node that it does not name, or that it does not wait for.
 pub(super) fn machine(input: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(input) else { return false };
-    // Whatever the object is, reading it as another kind stops nothing.
+    // Parsing an object as another kind does not panic.
     let _ = (Node::from_json(text), Request::from_json(text, |_| Err("not looked at".to_owned())));
     let Ok(Some(member)) = read(text) else { return false };
     let (machines, pools) = match member {
@@ -116,13 +116,13 @@ pub(super) fn machine(input: &[u8]) -> bool {
         let machine = machines.first().expect("a Machine that speaks for the node");
         assert!(machine.node_ref.is_none() && !machine.is_deleting && machine.phase != "Failed");
         assert!(machine.created.is_some());
-        // An escape may name it as well.
+        // The word may also be written with escapes.
         assert!(text.to_ascii_lowercase().contains("worker-0") || text.contains('\\'));
     }
     true
 }
 
-/// The request for the first client certificate of `worker-0`.
+/// Returns the first client certificate request of `worker-0`.
 fn first_request(created: Instant) -> Request {
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     let namespace = "openshift-machine-config-operator";

@@ -1,4 +1,4 @@
-//! Audit policies: no damage to a policy has the body of a secret written.
+//! Audit policies: no mutated policy logs the body of a secret.
 
 use portcullis_policy::User;
 use portcullis_policy::request_info::RequestInfo;
@@ -50,7 +50,7 @@ pub(super) fn policy(input: &[u8]) -> bool {
         for user in [None, Some(&user)] {
             let level = policy.wanted(user, &info).level;
             let is_named = text.contains(info.resource());
-            // An escape may name it as well.
+            // The word may also be written with escapes.
             assert!(level <= Level::Metadata || is_named || text.contains('\\'), "{level:?} of {target}");
         }
     }

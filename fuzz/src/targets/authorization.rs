@@ -1,11 +1,12 @@
-//! What authorization webhooks are configured with, and what they answer.
+//! The configuration and the responses of authorization webhooks.
 
+use portcullis_policy::User;
+use portcullis_policy::review::{AccessReview, AccessStatus, ReviewKind, ReviewMetadata, ReviewVersion};
 use portcullis_server::authz::configuration::Document;
+use portcullis_server::authz::webhook::kubeconfig;
 use portcullis_server::match_conditions::{Conditions, Matched};
-use portcullis_server::webhook::review::{ReviewVersion, Spec};
-use portcullis_server::webhook::{answer, kubeconfig};
 
-/// Words of the configuration.
+/// The words of the configuration.
 pub(super) const CONFIGURATION: &[&str] = &[
     "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers:\n",
     "- {type: RBAC, name: rbac}\n",
@@ -14,7 +15,7 @@ pub(super) const CONFIGURATION: &[&str] = &[
     "    connectionInfo: {type: KubeConfigFile, kubeConfigFile: /k}\n",
     "    matchConditions:\n    - expression: true\n",
 ];
-/// Words of connection files.
+/// The words of connection files.
 pub(super) const KUBECONFIG: &[&str] = &[
     "apiVersion: v1\nkind: Config\n",
     "current-context: c\n",
@@ -23,7 +24,7 @@ pub(super) const KUBECONFIG: &[&str] = &[
     "users: [{name: u, user: {token: t}}]\n",
     "insecure-skip-tls-verify: true",
 ];
-/// Words of answers.
+/// The words of responses.
 pub(super) const ANSWER: &[&str] = &[
     "{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SubjectAccessReview\",",
     "\"status\":{",
@@ -33,7 +34,7 @@ pub(super) const ANSWER: &[&str] = &[
     "\"spec\":{\"user\":\"u\"}",
     "}}",
 ];
-/// Words of conditions.
+/// The words of conditions.
 pub(super) const CONDITION: &[&str] = &[
     "request",
     ".user",
@@ -62,18 +63,18 @@ pub(super) const CONDITION: &[&str] = &[
     ".orValue(",
 ];
 
-/// A configuration that is read says the same when it is read again; checking it opens no connection.
+/// An accepted configuration is the same when it is parsed again; validation opens no connection.
 pub(super) fn configuration(input: &[u8]) -> bool {
     let Ok(document) = Document::read(input) else { return false };
     assert_eq!(Document::read(input).ok().as_ref(), Some(&document));
-    // Faults are told, whatever they are.
+    // Errors can always be printed.
     if let Err(error) = document.validate() {
         assert!(!error.to_string().is_empty());
     }
     true
 }
 
-/// A connection file is taken or refused with a reason.
+/// A connection file is accepted or refused with a reason.
 pub(super) fn connection(input: &[u8]) -> bool {
     match kubeconfig::check(input) {
         Ok(()) => true,
@@ -84,11 +85,11 @@ pub(super) fn connection(input: &[u8]) -> bool {
     }
 }
 
-/// What allows or denies says so in so many words, in the version that was asked in.
+/// A response that allows or denies says so explicitly, in the requested version.
 pub(super) fn webhook_answer(input: &[u8]) -> bool {
     let mut is_taken = false;
     for version in [ReviewVersion::V1, ReviewVersion::V1beta1] {
-        let Ok(status) = answer::read(input, version) else { continue };
+        let Ok(status) = AccessStatus::read(input, version) else { continue };
         is_taken = true;
         let document: serde_json::Value = serde_json::from_slice(input).unwrap_or_default();
         let said = |field: &str| document.pointer(field).and_then(serde_json::Value::as_bool) == Some(true);
@@ -98,13 +99,20 @@ pub(super) fn webhook_answer(input: &[u8]) -> bool {
     is_taken
 }
 
-/// A condition that compiles evaluates on an ordinary stack, and twice to the same.
+/// A condition that compiles can be evaluated on the usual stack, and always with the same result.
 pub(super) fn condition(input: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(input) else { return false };
     let Ok(conditions) = Conditions::compile(&[text.to_owned()]) else { return false };
-    let spec = Spec { user: "a".to_owned(), groups: vec!["a".to_owned(), "b".to_owned()], ..Spec::default() };
+    let spec = AccessReview {
+        version: ReviewVersion::V1,
+        kind: ReviewKind::SubjectAccessReview,
+        metadata: ReviewMetadata::default(),
+        user: User::new("a", ["a", "b"]),
+        resource: None,
+        non_resource: None,
+    };
     let is_same = match (conditions.evaluate(&spec), conditions.evaluate(&spec)) {
-        // Maps print in any order.
+        // Maps are printed in any order.
         (Matched::Failed(_), Matched::Failed(_)) => true,
         (a, b) => a == b,
     };

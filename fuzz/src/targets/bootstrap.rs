@@ -1,8 +1,8 @@
-//! Bundles of authorities of bootstrap credentials. Damage never brings back what was revoked.
+//! Bundles of bootstrap authorities. No mutation restores a revoked authority.
 
 use std::collections::BTreeSet;
 
-use portcullis_server::bootstrap_authorities::{ACKNOWLEDGE, BUNDLE_KEY, Inventory};
+use portcullis_server::registry::bootstrap_authorities::{ACKNOWLEDGE, BUNDLE_KEY, Inventory};
 use serde_json::{Map, Value, json};
 
 pub(super) const BUNDLE: &[&str] = super::certificates::PEM;
@@ -22,7 +22,7 @@ pub(super) fn bundle(input: &[u8]) -> bool {
     assert_eq!(digests.len(), found.authorities.len(), "each once");
     assert!(found.authorities.iter().all(|one| !one.is_revoked), "nothing was revoked");
 
-    // The same text as the list, and as what is acknowledged: only digests mean something there.
+    // The same text as the list and as the acknowledgement: only digests have a meaning in either.
     let list: Map<String, Value> =
         digests.iter().map(|digest| ((*digest).to_owned(), text.clone().into())).collect();
     let list = map(json!({"data": list}));

@@ -1,4 +1,4 @@
-//! Certificates and certificate requests. Damage never makes one that is taken for another than was signed.
+//! Certificates and certificate requests. No mutated one is accepted unless its contents are those that were signed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -42,7 +42,7 @@ pub(super) const DER: &[&str] = &[
     "\x1f\x7f",
 ];
 
-/// 2027-01-01, when all of the corpus is valid.
+/// 2027-01-01, when the whole corpus is valid.
 const NOW: Duration = Duration::from_secs(1_798_761_600);
 
 fn corpus(name: &str) -> Vec<u8> {
@@ -53,10 +53,10 @@ fn corpus(name: &str) -> Vec<u8> {
 static BUNDLE: LazyLock<CaBundle> =
     LazyLock::new(|| CaBundle::from_pem(&corpus("certificate-pem/ca.pem")).expect("an authority"));
 
-/// The authority between the first one and some of the certificates.
+/// The intermediate authority of some of the certificates.
 static INTERMEDIATE: LazyLock<Vec<u8>> = LazyLock::new(|| corpus("certificate-der/mid.der"));
 
-/// Subject and key of every request in the corpus.
+/// The subject and key of every request in the corpus.
 static REQUESTS: LazyLock<BTreeSet<(String, Vec<u8>)>> = LazyLock::new(|| {
     let names = ["admin", "node", "plain", "rsa", "serving"];
     let requests = names.map(|name| {
@@ -109,7 +109,7 @@ pub(super) fn certificate_der(input: &[u8]) -> bool {
     verify(&[CertificateDer::from(input), CertificateDer::from(INTERMEDIATE.as_slice())])
 }
 
-/// Whether the chain is accepted. It is then for somebody whom the authority has named.
+/// Returns whether the chain is accepted. If so, its subject must be one that the authority has named.
 fn verify(chain: &[CertificateDer<'_>]) -> bool {
     let Some(certificate) = UnverifiedCertificate::from_chain(chain) else { return false };
     let now = SystemTime::UNIX_EPOCH + NOW;
@@ -117,7 +117,7 @@ fn verify(chain: &[CertificateDer<'_>]) -> bool {
     assert!(verified.is_valid_at(now), "what was accepted now is valid now");
     let Some(identity) = verified.identity() else { return true };
     let organizations: Vec<&str> = identity.organizations().iter().map(String::as_str).collect();
-    // The serving certificate is not for clients.
+    // The serving certificate is not valid for clients.
     assert!(
         matches!(
             (identity.common_name(), organizations.as_slice()),

@@ -1,4 +1,4 @@
-//! What a node's agent reads: what a client says of itself, and pairs of certificate and key.
+//! The inputs of a node's agent: what a credential plugin's client sends, and pairs of certificate and key.
 
 use portcullis_client::node_certificate::exec;
 use portcullis_pki::{Pair, Request};

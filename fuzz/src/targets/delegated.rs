@@ -1,4 +1,4 @@
-//! What a guard is told by an API server, and what is read of its own log and of audit logs afterwards.
+//! The responses of an API server to a guard, and the parsing of access logs and audit logs.
 
 use portcullis_client::review::answer;
 use portcullis_policy::audit::kubelet_access::Evidence;

@@ -1,4 +1,4 @@
-//! Objects of all kinds, in JSON and in protobuf: what is read of them prints and reads the same again.
+//! Objects of all kinds, in JSON and in protobuf: what is decoded encodes and decodes to the same again.
 
 use portcullis_kinds::schema::{self, Type, meta};
 use portcullis_kinds::{Map, decode, protobuf};

@@ -3,7 +3,9 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use portcullis_policy::{json, objects::Object, rbac::legacy};
+use portcullis_apimachinery::json;
+use portcullis_kinds::resources::rbac::legacy;
+use portcullis_policy::objects::Object;
 use portcullis_server::state::{Format, Loader};
 use serde_json::Value;
 
@@ -70,7 +72,7 @@ pub(super) const RBAC_LEGACY: &[&str] = &[
 pub(super) fn json(input: &[u8]) -> bool {
     let Ok(text) = json::check_bytes(input) else { return false };
     let value: Value = serde_json::from_str(text).expect("what passes the check is JSON");
-    // No key was given twice, so nothing is lost by reading it, and what was read passes as well.
+    // There was no duplicate key, so nothing was lost, and the printed value is valid as well.
     assert_eq!(json::check(&value.to_string()), Ok(()), "what was read passes again");
     true
 }
@@ -92,7 +94,7 @@ pub(super) fn state_yaml(input: &[u8]) -> bool {
     loaded.is_ok()
 }
 
-/// What a text holds as a state, or the line and words of its fault.
+/// Returns the state in a text, or the line and message of the error.
 fn load(format: Format, text: &str, threads: usize) -> Result<Vec<String>, (Option<usize>, String)> {
     let mut keys = Vec::new();
     let mut sink = |object: Object<'_>| {
@@ -134,7 +136,7 @@ pub(super) fn rbac_legacy(input: &[u8]) -> bool {
         return true;
     }
     assert_eq!(everybody(&upgraded), 0, "RB-124: v1alpha1 means everybody by the star");
-    // RB-121, RB-123: nothing that counts is lost on the way back and forth.
+    // RB-121, RB-123: conversion and back loses nothing relevant.
     assert!(legacy::downgrade_to_v1alpha1(&mut again), "an object of the newest version has an old form");
     assert!(legacy::upgrade(&mut again), "which is an old one");
     assert_eq!(again, upgraded, "and means the same");

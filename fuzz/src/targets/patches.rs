@@ -1,8 +1,9 @@
-//! Patches of all forms: an object and a patch with a tab between them. What comes out is bounded, reads the same
-//! again, and if it is a pod it can be judged as one.
+//! Patches of all formats: an object and a patch, separated by a tab. The result has a bounded size and decodes to the
+//! same again, and a pod can be validated.
 
 use portcullis_kinds::patch::{self, MAX_COPIED, PatchError, PatchKind};
-use portcullis_kinds::{Map, decode, meta, resources};
+use portcullis_kinds::resources::pods::PODS;
+use portcullis_kinds::{Map, decode, meta};
 use serde_json::Value;
 
 pub(super) const PATCH: &[&str] = &[
@@ -27,7 +28,7 @@ pub(super) const PATCH: &[&str] = &[
 pub(super) fn patch(input: &[u8]) -> bool {
     let mut parts = input.splitn(2, |byte| *byte == b'\t');
     let (Some(current), Some(patch)) = (parts.next(), parts.next()) else { return false };
-    let pods = resources::find("", "pods").expect("pods are a kind");
+    let pods = &PODS;
     let Ok(current) = decode::json(current, pods.schema) else { return false };
     let mut taken = false;
     for kind in [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic] {
@@ -46,7 +47,7 @@ pub(super) fn patch(input: &[u8]) -> bool {
 
 fn promise_to_be_bounded(patched: &Map, input: usize) {
     let text = serde_json::to_string(patched).expect("an object prints");
-    // Escapes and what decoding prints always make an object longer than it was written.
+    // Escapes and the decoder's output always make an object longer than it was written.
     assert!(text.len() <= 64 * input + MAX_COPIED, "{} bytes of {input}", text.len());
 }
 
@@ -55,9 +56,9 @@ fn promise_a_reason(error: &PatchError) {
     assert!(!error.to_string().is_empty(), "{error:?}");
 }
 
-/// What an update does with the result.
+/// Validates the result as an update does.
 fn judge(patched: Map, current: &Map) {
-    let pods = resources::find("", "pods").expect("pods are a kind");
+    let pods = &PODS;
     let Ok(decoded) = decode::value(Value::Object(patched), pods.schema) else { return };
     let mut pod = decoded.object;
     (pods.default)(&mut pod);

@@ -1,10 +1,10 @@
-//! What an operator writes: ABAC policy files and flags.
+//! The inputs of an operator: ABAC policy files and flags.
 
 use portcullis_policy::abac::{AbacPolicyFile, Compatibility};
 use portcullis_policy::chain::Mode;
 use portcullis_policy::features::{Feature, FeatureGates};
 use portcullis_policy::{Attributes, Authorizer, ResourceRequest, User};
-use portcullis_server::config::RuntimeConfig;
+use portcullis_server::registry::runtime_config::RuntimeConfig;
 
 pub(super) const ABAC: &[&str] = &[
     "\"apiVersion\":\"abac.authorization.kubernetes.io/v1beta1\",",
@@ -81,7 +81,7 @@ pub(super) fn abac(input: &[u8]) -> bool {
             assert_eq!(strict.policies(), compatible.policies(), "what both take means the same");
             assert_eq!(strict.warnings(), compatible.warnings(), "and is as odd");
         }
-        // AB-12: the first fault is told, with its line.
+        // AB-12: the first error is reported, with its line.
         Err(error) => assert!(error.line().is_some_and(|line| (1..=lines).contains(&line)), "{error}"),
     }
     true

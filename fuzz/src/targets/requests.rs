@@ -1,12 +1,12 @@
 //! Requests: methods, targets and selectors, to the API server and to kubelets.
 
+use portcullis_apimachinery::selector::{
+    FieldRequirement, LabelRequirement, parse_field_selector, parse_label_selector,
+};
+use portcullis_apimachinery::target::Target;
 use portcullis_policy::features::FeatureGates;
 use portcullis_policy::kubelet_api::{KubeletRequest, Route, Router, Settings, forwardable};
 use portcullis_policy::request_info::RequestInfo;
-use portcullis_policy::selector::{
-    FieldRequirement, LabelRequirement, parse_field_selector, parse_label_selector,
-};
-use portcullis_policy::target::Target;
 use portcullis_policy::{Attributes, User};
 
 pub(super) const TARGET: &[&str] = &[
@@ -67,7 +67,7 @@ pub(super) const SELECTOR: &[&str] = &[
     "é",
 ];
 
-/// The method and the target of an input: what stands before and after the first space.
+/// Splits an input at the first space into the method and the target.
 fn method_and_target(input: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = input.iter().position(|byte| *byte == b' ')?;
     let (method, rest) = input.split_at_checked(space)?;
@@ -82,7 +82,7 @@ pub(super) fn request_info(input: &[u8]) -> bool {
         return false;
     };
     let reference = RequestInfo::parse_reference(method, target);
-    // AC-49: the two forms differ only in what begins like a host and in fragments.
+    // AC-49: the two forms differ only in targets that begin like a host, and in fragments.
     if target.starts_with('/') && !target.starts_with("//") && !target.contains('#') {
         assert_eq!(form(&wire), form(&reference), "a plain path is the same in both forms");
     }
@@ -114,7 +114,7 @@ fn check_info(info: &RequestInfo) {
     assert_eq!(resource.is_some(), info.is_resource_request());
     let Some(resource) = resource else { return };
     assert!(path.contains(resource.resource) && path.contains(resource.namespace), "AC-25: as in the path");
-    // AC-46: what cannot be read is no requirement.
+    // AC-46: an invalid selector is not a requirement.
     assert!(info.field_selector_error().is_none() || resource.field_selector.is_empty());
     assert!(info.label_selector_error().is_none() || resource.label_selector.is_empty());
     if info.is_name_selected() {
@@ -172,7 +172,7 @@ pub(super) fn kubelet_route(input: &[u8]) -> bool {
         let request = KubeletRequest::new("GET", Target::from_wire(target).ok()?, &Settings::default());
         Some(request.checks().map(|check| (check.verb, check.subresources)).collect::<Vec<_>>())
     };
-    // A query may hold bytes that no target takes; it plays no part.
+    // A query may contain bytes that no target allows; it is irrelevant here.
     let path = |target: &str| target.split('?').next().unwrap_or_default().to_owned();
     assert_eq!(asked(&path(target)), asked(&path(&forwarded)), "what is forwarded is what was authorized");
     if !matches!(route, Route::Redirect(_)) {
@@ -190,7 +190,7 @@ pub(super) fn field_selector(input: &[u8]) -> bool {
         let structured = FieldRequirement::from_structured(&requirement.to_structured());
         assert_eq!(structured.as_ref(), Ok(requirement), "the structured form says the same");
     }
-    // Terms are sorted as they are written, and printing may write them otherwise.
+    // Terms are sorted as written, and printing may write them differently.
     first.sort();
     second.sort();
     assert_eq!(first, second, "and reads the same");

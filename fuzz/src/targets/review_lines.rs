@@ -1,4 +1,4 @@
-//! The lines of `portcullis review`: what is read is answered in one line, and that line reads and answers the same.
+//! The lines of `portcullis review`: an accepted line is answered in one line, which parses and answers the same.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;

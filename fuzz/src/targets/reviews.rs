@@ -1,19 +1,20 @@
-//! Reviews: what is asked of authorizers and of admission, and that nothing is allowed by knowing nothing.
+//! Access and admission reviews; unknown objects never allow anything.
 
 use std::cell::Cell;
 use std::sync::{Arc, LazyLock};
 
-use portcullis_pki::csr;
-use portcullis_policy::chain::Mode;
+use portcullis_apimachinery::json;
+use portcullis_policy::chain::{Chain, Mode};
 use portcullis_policy::engine::{Builder, Engine, EngineConfig};
 use portcullis_policy::features::FeatureGates;
 use portcullis_policy::restriction::lookup::{ClaimFacts, CsiDriverFacts, PodFacts, Uid, VolumeFacts};
-use portcullis_policy::restriction::review::{AdmissionReview, complete};
+use portcullis_policy::restriction::review::AdmissionReview;
 use portcullis_policy::restriction::{Lookup, NodeRestriction};
 use portcullis_policy::review::{
     AccessReview, AccessStatus, Review, ReviewKind, ReviewVersion, invalid_message,
 };
-use portcullis_policy::{Attributes, Authorizer, Decision, NodeIdentity, User, json};
+use portcullis_policy::{NodeIdentity, User};
+use portcullis_server::certificate_requests::Pkcs10Reader;
 
 pub(super) const ACCESS: &[&str] = &[
     "\"apiVersion\":\"authorization.k8s.io/v1\",",
@@ -63,7 +64,7 @@ pub(super) const ADMISSION: &[&str] = &[
     "\"1Gi\"",
 ];
 
-/// Every authorizer over nothing at all.
+/// All authorizers without any objects.
 static EMPTY: LazyLock<Engine> = LazyLock::new(|| {
     let config = EngineConfig {
         modes: vec![Mode::Node, Mode::Rbac, Mode::Abac, Mode::AlwaysDeny],
@@ -102,7 +103,7 @@ pub(super) fn access_review(input: &[u8]) -> bool {
     }
 }
 
-/// Whether the review is valid; what it must keep if so.
+/// Returns whether the review is valid, and checks its invariants.
 fn check_access(review: &AccessReview) -> bool {
     let sender = User::new("sender", ["system:authenticated"]);
     let errors = review.validate();
@@ -124,14 +125,14 @@ fn check_access(review: &AccessReview) -> bool {
         let needs_path = matches!((resource.group, resource.resource), ("", "secrets" | "configmaps"));
         assert!(!needs_path, "there is no pod that would need it");
     }
-    let status = AccessStatus::new(&asked, &Decision::NO_OPINION, None);
+    let status = AccessStatus::new(&asked, &outcome);
     let answer = serde_json::to_vec(&review.answered(&status)).expect("can be written");
     let again = Review::parse(&answer, None).expect("an answer is a review");
     assert_eq!(again, Review::Access(review.clone()), "and asks the same");
     true
 }
 
-/// Knows nothing, and remembers whether it was asked.
+/// An authorizer without objects that records whether it was called.
 #[derive(Default)]
 struct Nothing {
     asked: Cell<bool>,
@@ -165,15 +166,6 @@ impl Lookup for Nothing {
     }
 }
 
-/// Has no opinion on anything.
-struct Undecided;
-
-impl Authorizer for Undecided {
-    fn authorize(&self, _: &Attributes<'_>) -> Decision {
-        Decision::NO_OPINION
-    }
-}
-
 pub(super) fn admission_review(input: &[u8]) -> bool {
     let Ok(text) = json::utf8(input) else { return false };
     let Ok(review) = AdmissionReview::parse(text) else { return false };
@@ -182,20 +174,21 @@ pub(super) fn admission_review(input: &[u8]) -> bool {
     for gates in ["", "AllAlpha=true,AllBeta=true", "AllBeta=false"] {
         let gates = FeatureGates::parse(gates).expect("gates of every stage");
         let nothing = Nothing::default();
-        let common_name = |pem: &[u8]| csr::common_name(pem).map_err(|error| error.to_string());
-        let restriction = NodeRestriction::new(&nothing, &Undecided, gates, common_name);
-        let decision = restriction.admit(&request);
+        let restriction = NodeRestriction::new(&nothing, gates).with_certificate_requests(&Pkcs10Reader);
+        let authorizer = Chain::default();
+        let decision = restriction.admit(&request, &authorizer);
         assert!(is_node || decision.is_ok(), "NR-2: who is no node passes");
         assert!(is_node || !nothing.asked.get(), "NR-2: unread");
         assert!(decision.is_err() || !nothing.asked.get(), "NR-8: what must be known and is not is refused");
         let is_allowed = decision.is_ok();
-        let answered = complete(text, &restriction).expect("what was read is answered");
-        assert_eq!(
-            complete(&answered, &restriction).expect("the answer is a review"),
-            answered,
-            "the same one"
-        );
-        // What is passed over is not read, and comes back as it was.
+        let complete = |text: &str| {
+            let review = AdmissionReview::parse(text).expect("a review");
+            let decision = restriction.admit(&review.request(), &authorizer);
+            review.completed(review.response(decision)).expect("what was read is answered")
+        };
+        let answered = complete(text);
+        assert_eq!(complete(&answered), answered, "the answer is a review, and the same one");
+        // Ignored parts are not parsed, and are returned unchanged.
         if json::check(text).is_ok() {
             assert_eq!(json::check(&answered), Ok(()), "a sound question has a sound answer");
             let value: serde_json::Value = serde_json::from_str(&answered).expect("sound");

@@ -1,5 +1,5 @@
-//! Tokens, keys of tokens, and the file that says where anonymous requests are served. Damage never makes a token that
-//! is taken for another than was signed.
+//! Tokens, token keys, and the configuration of anonymous requests. No mutated token is accepted unless its contents
+//! are those that were signed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,7 +34,7 @@ static KEYS: LazyLock<Vec<PublicKey>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Every token that was signed with one of the keys, up to its signature.
+/// Every token that was signed with one of the keys, without its signature.
 static SIGNED: LazyLock<BTreeSet<Vec<u8>>> = LazyLock::new(|| {
     let folder = recorded::repository().join("fuzz/corpus/token");
     let files = fs::read_dir(folder).expect("a corpus");

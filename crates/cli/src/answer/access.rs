@@ -1,33 +1,33 @@
-//! SubjectAccessReview, LocalSubjectAccessReview and AdmissionReview, told apart by their kind.
+//! SubjectAccessReview, LocalSubjectAccessReview and AdmissionReview, distinguished by their kind.
 
-use portcullis_policy::chain::Outcome;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::json;
+use portcullis_policy::User;
 use portcullis_policy::engine::Engine;
-use portcullis_policy::json;
 use portcullis_policy::restriction::review::AdmissionReview;
-use portcullis_policy::review::{AccessReview, AccessStatus, FieldError, Review, ReviewError};
-use portcullis_policy::{Decision, User};
+use portcullis_policy::review::{AccessReview, AccessStatus, Review, ReviewError};
 use serde_json::Value;
 
 use super::admission::{self, RecordedResponse};
 use super::{Answering, Parsing, object, unless_equal};
 
-/// Answers by the chain and by NodeRestriction.
+/// Answers with the authorizer chain and NodeRestriction.
 #[derive(Debug)]
 pub struct AccessAndAdmission {
-    /// What decides.
+    /// The engine.
     pub engine: Engine,
 }
 
-/// A review that can be answered.
+/// A valid review.
 #[derive(Debug)]
 pub enum Question<'l> {
-    /// About one request.
+    /// An access review.
     Access(Box<AccessReview>, Option<RecordedStatus>),
-    /// About one write.
+    /// An admission review.
     Admission(Box<AdmissionReview<'l>>, Option<RecordedResponse>),
 }
 
-/// The part of a recorded status that must be equal.
+/// The fields of a recorded status that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedStatus {
     allowed: bool,
@@ -69,7 +69,7 @@ impl Answering for AccessAndAdmission {
         match question {
             Question::Access(review, _) => {
                 let status = self.status(review);
-                // Strings and flags can always be written.
+                // Serializing strings and flags cannot fail.
                 serde_json::to_string(&review.answered(&status)).unwrap_or_default()
             }
             Question::Admission(review, _) => admission::answer(&self.engine, review),
@@ -94,26 +94,17 @@ impl AccessAndAdmission {
     fn status(&self, review: &AccessReview) -> AccessStatus {
         let nobody = User::default();
         match review.attributes(&nobody) {
-            Ok(attributes) => {
-                let attributes_asked = attributes.attributes();
-                let outcome = self.engine.chain().decide(&attributes_asked);
-                AccessStatus {
-                    allowed: outcome.is_allow(),
-                    denied: matches!(outcome, Outcome::Deny(..)),
-                    reason: outcome.render(&attributes_asked),
-                    ..AccessStatus::new(&attributes, &Decision::NO_OPINION, None)
-                }
-            }
-            // Validated while reading; should that ever differ, the answer is no.
+            Ok(read) => AccessStatus::new(&read, &self.engine.chain().decide(&read.attributes())),
+            // Already validated; if that ever failed, the answer would be a denial.
             Err(errors) => AccessStatus { evaluation_error: invalid(&errors), ..AccessStatus::default() },
         }
     }
 }
 
-/// Reads a document as a review that says whom it is about, and that has an answer.
+/// Parses a document as a review with a user and an answer.
 ///
 /// # Errors
-/// It is something else, or not valid (WH-72, WH-73).
+/// The document is of another kind, or invalid (WH-72, WH-73).
 pub fn access(document: &Value) -> Result<AccessReview, String> {
     let review = match Review::read(document, None) {
         Ok(Review::Access(review)) if review.kind.names_subject() => review,
@@ -126,7 +117,7 @@ pub fn access(document: &Value) -> Result<AccessReview, String> {
     if errors.is_empty() { Ok(review) } else { Err(invalid(&errors)) }
 }
 
-/// What kinds there are, for a document of another one.
+/// Returns the error for an unsupported kind, with the supported ones.
 fn wrong_kind(document: &Value) -> String {
     let said = |field| document.get(field).and_then(Value::as_str).unwrap_or_default();
     let (kind, api_version) = (said("kind"), said("apiVersion"));

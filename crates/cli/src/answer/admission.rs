@@ -1,6 +1,5 @@
-//! AdmissionReview lines: NodeRestriction's answers.
+//! AdmissionReview lines: The answers of NodeRestriction.
 
-use portcullis_pki::csr;
 use portcullis_policy::engine::Engine;
 use portcullis_policy::restriction::review::{AdmissionReview, ReviewError, ReviewResponse};
 use serde_json::Value;
@@ -8,11 +7,11 @@ use serde_json::Value;
 use super::{Parsing, object, unless_equal};
 use crate::lines::in_line;
 
-/// The part of a recorded response that must be equal.
+/// The fields of a recorded response that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedResponse {
     allowed: bool,
-    /// The status code; zero when the response has none.
+    /// The status code; zero if the response has none.
     code: u64,
 }
 
@@ -22,7 +21,7 @@ pub(super) fn parse(
 ) -> Result<(AdmissionReview<'_>, Option<RecordedResponse>), String> {
     let review = AdmissionReview::parse(line).map_err(|error| match error {
         ReviewError::Undecodable(error) => in_line(&error),
-        ReviewError::Missing(field) => format!("{field}: is missing: without it there is no answer"),
+        ReviewError::Missing(field) => format!("{field}: is missing and required"),
         error @ ReviewError::WrongKind { .. } => error.to_string(),
     })?;
     if parsing == Parsing::Question {
@@ -42,13 +41,11 @@ pub(super) fn parse(
 }
 
 fn response(engine: &Engine, review: &AdmissionReview<'_>) -> ReviewResponse {
-    review.response(
-        engine.admit(&review.request(), |pem| csr::common_name(pem).map_err(|error| error.to_string())),
-    )
+    review.response(engine.admit(&review.request()))
 }
 
 pub(super) fn answer(engine: &Engine, review: &AdmissionReview<'_>) -> String {
-    // What was read from text can always be written.
+    // Serializing what was parsed from text cannot fail.
     review.completed(response(engine, review)).unwrap_or_default()
 }
 

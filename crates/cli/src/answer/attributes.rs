@@ -1,24 +1,25 @@
-//! Lines with a method and a URL: what the API server (AC-10 to AC-49) or a kubelet (KA-25 to KA-39a) makes of it.
+//! Lines with a method and a URL: the attributes that the API server (AC-10 to AC-49) or a kubelet (KA-25 to KA-39a)
+//! derives from them.
 
+use portcullis_apimachinery::target::Target;
 use portcullis_policy::features::FeatureGates;
 use portcullis_policy::kubelet_api::{KubeletRequest, Settings};
 use portcullis_policy::request_info::RequestInfo;
-use portcullis_policy::target::Target;
 use portcullis_policy::{Attributes, User};
 use serde_json::{Value, json};
 
 use super::{Answering, Parsing, object, text, unless_equal};
 
-/// Answers as the API server reads requests.
+/// Answers like the API server.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestInfos;
 
-/// Answers as a kubelet reads requests.
+/// Answers like a kubelet.
 #[derive(Clone, Debug)]
 pub struct KubeletAttributes {
-    /// The kubelet's node.
+    /// The node of the kubelet.
     pub node_name: String,
-    /// The gates in force (KA-74).
+    /// The feature gates (KA-74).
     pub gates: FeatureGates,
 }
 
@@ -34,7 +35,7 @@ fn parts(document: &Value) -> (&str, &str) {
     (part("method"), part("url"))
 }
 
-/// The line with this answer, in the place of every answer that it may already hold.
+/// Returns the line with this answer, which replaces any recorded one.
 fn completed(document: &Value, field: &str, value: Value) -> String {
     let mut document = document.clone();
     if let Some(fields) = document.as_object_mut() {
@@ -71,7 +72,7 @@ impl Answering for RequestInfos {
         }
     }
 
-    /// Error texts compare by presence.
+    /// Error texts are compared by presence.
     fn difference(&self, document: &Value) -> Option<String> {
         match (Self::info(document), document.get("info")) {
             (Ok(info), Some(recorded)) => unless_equal("info", recorded, &info),

@@ -1,4 +1,4 @@
-//! Lines with two lists of rules: does one cover the other (RB-65 to RB-67)?
+//! Lines with two lists of rules: whether one covers the other (RB-65 to RB-67).
 
 use portcullis_policy::objects::rbac::PolicyRule;
 use portcullis_policy::rbac::covers;
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Answering, Parsing, decoded, unless_equal};
 
-/// Answers by the escalation check's own comparison.
+/// Answers with the comparison of the escalation check.
 #[derive(Clone, Copy, Debug)]
 pub struct Covers;
 
-/// One line.
+/// The fields of a line.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,11 +41,11 @@ impl Answering for Covers {
     fn answer(&self, line: &Line) -> String {
         let (covers, uncovered) = line.answer();
         let line = Line { covers: Some(covers), uncovered: Some(uncovered), ..line.clone() };
-        // Strings, lists and flags can always be written.
+        // Serializing strings, lists and flags cannot fail.
         serde_json::to_string(&line).unwrap_or_default()
     }
 
-    /// The lists compare as multisets.
+    /// The lists are compared as multisets.
     fn difference(&self, line: &Line) -> Option<String> {
         let (covers, mut answered) = line.answer();
         let mut recorded = line.uncovered.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Lines with a user, groups and a namespace: the rules of that user (RB-40, AC-59).
+//! Lines with a user, groups and a namespace: the rules of the user (RB-40, AC-59).
 
 use portcullis_policy::User;
 use portcullis_policy::engine::Engine;
@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use super::{Answering, Parsing, decoded, unless_equal};
 
-/// Lists rules by the chain.
+/// Lists rules with the authorizer chain.
 #[derive(Debug)]
 pub struct Rules {
-    /// What lists.
+    /// The engine.
     pub engine: Engine,
 }
 
-/// One line.
+/// The fields of a line.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Line {
     query: Query,
@@ -53,7 +53,7 @@ impl Answering for Rules {
 
     fn answer(&self, line: &Line) -> String {
         let listing = self.listing(&line.query);
-        // Strings, lists and flags can always be written.
+        // Serializing strings, lists and flags cannot fail.
         let mut status = serde_json::to_value(&listing).unwrap_or_default();
         if let (Some(error), Some(status)) = (listing.evaluation_error(), status.as_object_mut()) {
             status.insert("evaluationError".to_owned(), Value::String(error));
@@ -61,7 +61,7 @@ impl Answering for Rules {
         serde_json::to_string(&Line { status: Some(status), ..line.clone() }).unwrap_or_default()
     }
 
-    /// Lists compare as multisets, error texts by presence.
+    /// Lists are compared as multisets, error texts by presence.
     fn difference(&self, line: &Line) -> Option<String> {
         let status = line.status.as_ref()?;
         let Ok(mut recorded) = RuleListing::deserialize(status) else {

@@ -1,4 +1,4 @@
-//! How long decisions take, counted without allocating: buckets of one part in 32, from one nanosecond to minutes.
+//! A histogram of decision times that does not allocate: buckets of one part in 32, from one nanosecond to minutes.
 
 const SUB_BITS: u32 = 5;
 const SUB: usize = 1 << SUB_BITS;
@@ -38,17 +38,17 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// How many durations were counted.
+    /// Returns the number of durations.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The longest duration, in nanoseconds, exactly.
+    /// Returns the longest duration, in nanoseconds, exactly.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The duration that `share` (0 to 1) of all durations do not exceed, in nanoseconds, rounded up to its bucket.
+    /// Returns the quantile `share` (0 to 1) of all durations, in nanoseconds, rounded up to its bucket.
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = (share * self.total as f64).ceil() as u64;
         let mut seen = 0;

@@ -1,13 +1,13 @@
-//! How much memory is in use.
+//! Memory usage.
 
-/// The bytes that the allocator has handed out and not got back.
+/// Returns the number of allocated bytes.
 pub fn allocated() -> u64 {
-    // The figures are those of the last epoch; a failure leaves them older, not wrong.
+    // The figures are those of the last epoch; after a failure they are only outdated.
     let _ = tikv_jemalloc_ctl::epoch::advance();
     tikv_jemalloc_ctl::stats::allocated::read().map_or(0, |bytes| bytes as u64)
 }
 
-/// The bytes of this process that are in memory, or zero where the system does not tell.
+/// Returns the resident memory of this process in bytes, or zero if the system does not provide it.
 pub fn resident() -> u64 {
     let _ = tikv_jemalloc_ctl::epoch::advance();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Measuring decisions: made-up clusters, the requests to ask, and the clock.
+//! Benchmarks: synthetic clusters, requests and measurement.
 
 pub mod histogram;
 pub mod memory;

@@ -1,4 +1,4 @@
-//! The requests that a measurement asks, ready before the clock starts.
+//! The requests of a benchmark, prepared before it starts.
 
 use portcullis_policy::review::{AccessReview, ReviewAttributes};
 use portcullis_policy::{Attributes, User};
@@ -8,16 +8,16 @@ use crate::answer;
 use crate::failure::Failure;
 use crate::lines::Lines;
 
-/// Requests to ask again and again.
+/// The requests to repeat.
 #[derive(Debug)]
 pub enum Questions {
-    /// Of a made-up cluster.
+    /// Of a synthetic cluster.
     Synthetic(Requests),
     /// From a file.
     Reviews(Vec<AccessReview>),
 }
 
-/// Requests as authorizers see them.
+/// Requests in the form of authorizers.
 #[derive(Debug)]
 pub enum Ready<'q> {
     /// Of a made-up cluster.
@@ -30,7 +30,7 @@ impl Questions {
     /// Reads SubjectAccessReviews.
     ///
     /// # Errors
-    /// A line that is no valid one.
+    /// A line is not a valid review.
     pub fn read(lines: &Lines) -> Result<Self, Failure> {
         let mut reviews = Vec::new();
         for (number, line) in lines.iter() {
@@ -40,7 +40,7 @@ impl Questions {
         Ok(Self::Reviews(reviews))
     }
 
-    /// How many there are.
+    /// Returns the number of requests.
     pub fn len(&self) -> usize {
         match self {
             Self::Synthetic(requests) => requests.len(),
@@ -48,17 +48,17 @@ impl Questions {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The requests with everything read, so that asking reads nothing but them.
+    /// Prepares the requests, so that nothing else is parsed during the measurement.
     pub fn ready<'q>(&'q self, nobody: &'q User) -> Ready<'q> {
         match self {
             Self::Synthetic(requests) => Ready::Synthetic(requests),
             Self::Reviews(reviews) => {
-                // Validated while reading.
+                // Already validated.
                 Ready::Reviews(reviews.iter().filter_map(|review| review.attributes(nobody).ok()).collect())
             }
         }
@@ -66,7 +66,7 @@ impl Questions {
 }
 
 impl Ready<'_> {
-    /// One of the requests.
+    /// Returns the attributes of one request.
     pub fn attributes(&self, at: usize) -> Option<Attributes<'_>> {
         match self {
             Self::Synthetic(requests) => requests.attributes(at),

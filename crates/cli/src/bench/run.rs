@@ -1,4 +1,4 @@
-//! The measurement itself.
+//! The measurement of decisions.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,40 +11,41 @@ use super::histogram::Histogram;
 use super::questions::{Questions, Ready};
 use super::writer::Updates;
 
-/// What to measure.
+/// The parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Threads that decide.
+    /// The number of deciding threads.
     pub threads: u16,
-    /// How long.
+    /// The duration.
     pub time: Duration,
-    /// Pods out and in again beside it.
+    /// The number of pods deleted and added again per second meanwhile.
     pub updates_per_second: u32,
 }
 
-/// What was measured.
+/// The results of a measurement.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// How many decisions were made.
+    /// The number of decisions.
     pub decisions: u64,
-    /// How long single decisions took, of those that were timed.
+    /// The latencies of the decisions that were timed.
     pub latency: Histogram,
-    /// How many of them allowed.
+    /// The number of allowed requests.
     pub allowed: u64,
-    /// How long it went on.
+    /// The elapsed time.
     pub elapsed: Duration,
-    /// How long single updates took.
+    /// The latencies of updates.
     pub updates: Histogram,
 }
 
-/// Decisions between two looks at the clock for the end.
+/// The number of decisions between checks of the elapsed time.
 const BATCH: usize = 1024;
 
-/// One decision of so many is timed: reading the clock takes a good part of the time of a decision, and timing all of
+/// One of this many decisions is timed: reading the clock takes a good part of the time of a decision, so timing all of
 /// them would measure the clock.
 const TIMED: usize = 8;
 
-/// What reading the clock twice in a row shows, in nanoseconds: the middle of many tries. It is taken off what is timed.
+/// Returns the cost of reading the clock twice, in nanoseconds: the median of many attempts. It is subtracted from the
+/// measured times.
 fn clock_cost() -> u64 {
     let mut costs = Histogram::default();
     for _ in 0..10_000 {
@@ -58,7 +59,7 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Asks the questions on several threads until the time is over.
+/// Decides the requests on several threads until the time has elapsed.
 pub fn measure(engine: &Engine, questions: &Questions, updates: &Updates, plan: Plan) -> Found {
     let nobody = User::default();
     let ready = questions.ready(&nobody);
@@ -77,7 +78,7 @@ pub fn measure(engine: &Engine, questions: &Questions, updates: &Updates, plan: 
             .collect();
         let mut all = Decided::default();
         for reader in readers {
-            // A reader that panicked has already said so; its figures are missing then.
+            // The panic of a thread was already printed; its results are missing.
             if let Ok(decided) = reader.join() {
                 all.latency.merge(&decided.latency);
                 all.count += decided.count;
@@ -91,7 +92,8 @@ pub fn measure(engine: &Engine, questions: &Questions, updates: &Updates, plan: 
     })
 }
 
-/// Reads a request, as whoever asks has just done: who asks would otherwise be fetched from memory on the clock.
+/// Touches a request, as its caller has just done: otherwise the measurement would include fetching the request from
+/// memory.
 fn read(attributes: &Attributes<'_>) -> usize {
     let words = [attributes.user.name.as_str(), attributes.verb];
     let groups = attributes.user.groups.iter().map(String::as_str);
@@ -99,7 +101,7 @@ fn read(attributes: &Attributes<'_>) -> usize {
     words.into_iter().chain(groups).chain(resource).flat_map(str::bytes).map(usize::from).sum()
 }
 
-/// How many decisions were made, how many of them allowed, and how long those that were timed took.
+/// The number of decisions, the number of allowed ones, and the latencies of those that were timed.
 #[derive(Clone, Debug, Default)]
 struct Decided {
     count: u64,

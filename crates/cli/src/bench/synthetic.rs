@@ -1,4 +1,4 @@
-//! A made-up cluster of any size, and requests to ask of it.
+//! A synthetic cluster of any size, and requests for it.
 //!
 //! Pods are spread over 200 namespaces. Each has its own secret, the one shared secret of its namespace, its own
 //! config map, and its own claim bound to its own volume with a secret of its own. Binding `i` gives user `i` the role
@@ -21,14 +21,14 @@ use portcullis_policy::{Attributes, ResourceRequest, User};
 
 const NAMESPACES: u32 = 200;
 
-/// How large the made-up cluster is: `nodes=N,pods-per-node=P,bindings=B`.
+/// The size of the synthetic cluster: `nodes=N,pods-per-node=P,bindings=B`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Synthetic {
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: u32,
-    /// How many pods on each.
+    /// The number of pods per node.
     pub pods_per_node: u32,
-    /// How many ClusterRoleBindings, each with a user and a role of its own.
+    /// The number of ClusterRoleBindings, each with its own user and role.
     pub bindings: u32,
 }
 
@@ -49,16 +49,16 @@ impl FromStr for Synthetic {
             }
         }
         if u64::from(size.nodes) * u64::from(size.pods_per_node) > u64::from(u32::MAX / 16) {
-            return Err("more pods than can be made: at most 268,435,455".to_owned());
+            return Err("too many pods: the maximum is 268,435,455".to_owned());
         }
         if size.nodes > 0 && size.pods_per_node == 0 || size == Self::default() {
-            return Err("nothing to make: say nodes and pods-per-node, or bindings".to_owned());
+            return Err("the cluster is empty: set nodes and pods-per-node, or bindings".to_owned());
         }
         Ok(size)
     }
 }
 
-/// The names that belong to one pod.
+/// The names of the objects of one pod.
 struct Names {
     namespace: String,
     node: String,
@@ -73,7 +73,7 @@ struct Names {
 const SHARED_SECRET: &str = "shared";
 
 impl Synthetic {
-    /// How many pods there are.
+    /// Returns the number of pods.
     pub fn pods(self) -> u32 {
         self.nodes * self.pods_per_node
     }
@@ -91,7 +91,7 @@ impl Synthetic {
         }
     }
 
-    /// Makes every object in turn: pods and volumes first, then roles and bindings.
+    /// Creates all objects in order: pods and volumes first, then roles and bindings.
     pub fn each_object(self, mut visit: impl FnMut(Object<'_>)) {
         for pod in 0..self.pods() {
             let names = self.names(pod);
@@ -104,15 +104,15 @@ impl Synthetic {
         }
     }
 
-    /// Makes one pod, for taking it out and in again.
+    /// Creates one pod, for deleting and adding it again.
     pub fn with_pod<T>(self, pod: u32, visit: impl FnOnce(&Pod<'_>) -> T) -> T {
         visit(&self.names(pod).pod())
     }
 
-    /// Writes the objects as one JSON List, one object a line.
+    /// Writes the objects as one JSON List, one object per line.
     ///
     /// # Errors
-    /// What writing returns.
+    /// Errors of the writer.
     pub fn write_list(self, out: &mut impl std::io::Write) -> std::io::Result<()> {
         writeln!(out, "{{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[")?;
         let mut line = String::new();
@@ -130,7 +130,7 @@ impl Synthetic {
         writeln!(out, "\n]}}")
     }
 
-    /// Makes `count` requests of nodes, spread evenly over nodes and objects.
+    /// Creates `count` requests of nodes, spread evenly over nodes and objects.
     pub fn node_requests(self, count: u32) -> Requests {
         let mut requests = Requests::default();
         let pods = self.pods();
@@ -140,7 +140,7 @@ impl Synthetic {
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         for at in 0..count {
             let asker = random.below(pods);
-            // Every second request is for a pod of another node, when there is one.
+            // Every second request is for a pod of another node, if there is one.
             let owner = if at % 2 == 0 || self.nodes < 2 {
                 asker
             } else {
@@ -162,7 +162,7 @@ impl Synthetic {
         requests
     }
 
-    /// Makes `count` requests of users, spread evenly over the bindings.
+    /// Creates `count` requests of users, spread evenly over the bindings.
     pub fn user_requests(self, count: u32) -> Requests {
         let mut requests = Requests::default();
         if self.bindings == 0 {
@@ -181,8 +181,7 @@ impl Synthetic {
     }
 }
 
-/// Requests to ask, one after another in memory as a server would have them at hand: reading them must not be what is
-/// measured.
+/// The requests, contiguous in memory, so that fetching them does not affect the measurement.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
     text: String,
@@ -201,7 +200,7 @@ impl Requests {
     fn push(&mut self, user: User, parts: [&str; 5]) {
         let at = self.text.len();
         parts.iter().for_each(|part| self.text.push_str(part));
-        // Made-up names are short.
+        // The generated names are short.
         self.requests.push(Request { user, at, lengths: parts.map(|part| part.len() as u8) });
     }
 
@@ -212,26 +211,26 @@ impl Requests {
         self.requests.extend(other.requests.into_iter().map(|r| Request { at: r.at + at, ..r }));
     }
 
-    /// How many requests there are.
+    /// Returns the number of requests.
     pub fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
 
-    /// Writes the requests as SubjectAccessReviews, one JSON object a line.
+    /// Writes the requests as SubjectAccessReviews, one JSON object per line.
     ///
     /// # Errors
-    /// What writing returns.
+    /// Errors of the writer.
     pub fn write_reviews(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
         for at in 0..self.len() {
             let Some(Attributes { user, verb, resource, .. }) = self.attributes(at) else { continue };
             let ResourceRequest { group, version, resource, namespace, name, .. } =
                 resource.unwrap_or_default();
-            // Made-up names need no escaping in JSON.
+            // The generated names need no escaping in JSON.
             let groups = user.groups.join("\",\"");
             writeln!(
                 out,
@@ -242,7 +241,7 @@ impl Requests {
         Ok(())
     }
 
-    /// A request as authorizers see it.
+    /// Returns the attributes of a request.
     pub fn attributes(&self, at: usize) -> Option<Attributes<'_>> {
         let request = self.requests.get(at)?;
         let mut rest = self.text.get(request.at..)?;
@@ -369,7 +368,7 @@ fn rbac_json(at: u32) -> String {
     )
 }
 
-/// A small generator of even numbers: the same requests every time.
+/// A small deterministic random number generator.
 struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! Changes beside the decisions: one pod out and in again, at a steady rate.
+//! Updates during the measurement: one pod is deleted and added again, at a constant rate.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,19 +13,19 @@ use super::histogram::Histogram;
 use super::memory;
 use super::synthetic::Synthetic;
 
-/// How many pods of a snapshot are kept for changing.
+/// The number of pods of a snapshot that are kept for updates.
 const KEPT: usize = 10_000;
 
-/// The pods to take out and in again.
+/// The pods to delete and add again.
 #[derive(Debug)]
 pub enum Updates {
-    /// Every pod of a made-up cluster, in an order that jumps.
+    /// All pods of a synthetic cluster, in a scattered order.
     Synthetic(Synthetic),
-    /// The first pods of a snapshot: where each is and what it refers to.
+    /// The first pods of a snapshot, with their locations and references.
     Kept(Vec<KeptPod>),
 }
 
-/// What is kept of a pod: enough to take it out and in.
+/// The parts of a pod that are needed to delete and add it.
 #[derive(Clone, Debug)]
 pub struct KeptPod {
     namespace: String,
@@ -35,12 +35,12 @@ pub struct KeptPod {
 }
 
 impl Updates {
-    /// None yet, of a snapshot.
+    /// Creates an empty set, for a snapshot.
     pub fn kept() -> Self {
         Self::Kept(Vec::new())
     }
 
-    /// Keeps a pod of the snapshot, while there is room.
+    /// Keeps a pod of the snapshot, up to the maximum number.
     pub fn keep(&mut self, object: &Object<'_>) {
         let (Self::Kept(pods), Object::Pod(pod)) = (self, object) else { return };
         if pods.len() == KEPT || pod.spec.node_name.is_empty() {
@@ -56,7 +56,7 @@ impl Updates {
         });
     }
 
-    /// How many bytes keeping the pods takes: what a copy of them takes.
+    /// Returns the size of the kept pods, measured by copying them.
     pub fn bytes(&self) -> u64 {
         let Self::Kept(pods) = self else { return 0 };
         let before = memory::allocated();
@@ -66,7 +66,7 @@ impl Updates {
         bytes
     }
 
-    /// Whether there is no pod to change.
+    /// Returns whether there are no pods.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Synthetic(synthetic) => synthetic.pods() == 0,
@@ -74,12 +74,12 @@ impl Updates {
         }
     }
 
-    /// Takes one pod out and in again.
+    /// Deletes one pod and adds it again.
     fn change(&self, graph: &Graph, at: u32, latency: &mut Histogram) {
         let mut out_and_in = |pod: &Pod<'_>| {
             let started = Instant::now();
             graph.delete(Kind::Pod, &pod.metadata.namespace, &pod.metadata.name);
-            // It was in before, so its names fit.
+            // The graph held the pod before, so its names fit.
             let _ = graph.apply_pod(pod);
             latency.record(nanoseconds(started.elapsed()));
         };
@@ -96,7 +96,7 @@ impl Updates {
         }
     }
 
-    /// Changes pods at the rate until told to stop, and says how long each change took.
+    /// Updates pods at a rate until stopped, and returns the latencies.
     pub fn run(&self, graph: &Graph, per_second: u32, stop: &AtomicBool) -> Histogram {
         let mut latency = Histogram::default();
         let started = Instant::now();

@@ -1,4 +1,4 @@
-//! `portcullis bench`: how fast decisions are, and what the index takes.
+//! `portcullis bench`: measures the speed of decisions and the memory of the index.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -20,10 +20,11 @@ use crate::engine_flags::{EngineFlags, threads};
 use crate::failure::Failure;
 use crate::lines::Lines;
 
-/// How many requests are made for a made-up cluster.
+/// The number of requests for a synthetic cluster.
 const SYNTHETIC_REQUESTS: u32 = 400_000;
 
-/// How many of them are written to a file for each mode: enough to outgrow caches, few enough to read at once.
+/// The number of requests for each mode that are written to a file: enough to outgrow caches, few enough to read at
+/// once.
 const WRITTEN_REQUESTS: u32 = 50_000;
 
 const EXAMPLES: &str = "\
@@ -32,38 +33,38 @@ Examples:
   portcullis bench --synthetic nodes=100,pods-per-node=30 --write-state made-up --seconds 1
   portcullis bench --state made-up --reviews made-up/reviews.jsonl --updates-per-second 1000";
 
-/// Measure decisions over a snapshot of a cluster, or over a made-up one
+/// Measure decisions over a snapshot of a cluster, or over a synthetic one
 ///
-/// Asks the same requests again and again, on several threads, and prints one JSON object on its last line: `objects`
-/// loaded in `load_seconds`, `decisions_per_second` of all threads together, the time of single decisions in
-/// nanoseconds (`p50_ns`, `p99_ns`, `max_ns`: every eighth is timed, less what reading the clock takes), the memory of
-/// the process (`rss_bytes`) and what the allocator holds for the index (`graph_bytes`).
+/// Repeats the same requests on several threads, and prints one JSON object on its last line: `objects` loaded in
+/// `load_seconds`, `decisions_per_second` of all threads together, the time of single decisions in nanoseconds
+/// (`p50_ns`, `p99_ns`, `max_ns`: every eighth is timed, minus the cost of reading the clock), the memory of the
+/// process (`rss_bytes`) and what is allocated for the index (`graph_bytes`).
 ///
-/// Exit codes: 0 measured; 2 bad flags or input; 3 the output cannot be written.
+/// Exit codes: 0 success; 2 bad flags or input; 3 the output cannot be written.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct BenchArgs {
-    /// SubjectAccessReviews to ask again and again, one JSON object per line
+    /// The SubjectAccessReviews to repeat, one JSON object per line
     #[arg(long, value_name = "FILE", required_unless_present = "synthetic")]
     reviews: Option<PathBuf>,
 
-    /// Make up a cluster and requests instead: nodes=N,pods-per-node=P,bindings=B
+    /// Use a synthetic cluster and requests instead: nodes=N,pods-per-node=P,bindings=B
     #[arg(long, value_name = "SIZES", conflicts_with_all = ["state", "reviews"])]
     synthetic: Option<Synthetic>,
 
-    /// Also write the made-up cluster into this directory, as state.json, and requests to it, as reviews.jsonl
+    /// Also write the synthetic cluster to this directory, as state.json, and requests for it, as reviews.jsonl
     #[arg(long, value_name = "DIR", requires = "synthetic", conflicts_with_all = ["state", "reviews"])]
     write_state: Option<PathBuf>,
 
-    /// Threads that decide
+    /// The number of deciding threads
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
 
-    /// How long to measure
+    /// The duration of the measurement
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
 
-    /// Take one pod out and in again so often beside the decisions
+    /// Delete and add a pod this many times per second during the measurement
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
     updates_per_second: u32,
 
@@ -74,7 +75,7 @@ pub struct BenchArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// Flags, objects or reviews that cannot be used.
+/// Flags, objects or reviews are invalid.
 pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let config = args.engine.config()?;
     let modes = config.modes.clone();
@@ -140,7 +141,7 @@ fn questions(args: &BenchArgs, modes: &[Mode]) -> Result<Questions, Failure> {
     Ok(Questions::Synthetic(requests(synthetic, modes, SYNTHETIC_REQUESTS)))
 }
 
-/// So many requests for each mode that has something to say about a made-up cluster.
+/// Creates this many requests for each mode that decides on a synthetic cluster.
 fn requests(synthetic: Synthetic, modes: &[Mode], count: u32) -> Requests {
     let mut requests = Requests::default();
     if modes.contains(&Mode::Node) {
@@ -203,7 +204,7 @@ fn report(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes what was made up: the state, and requests to it.
+/// Writes the synthetic cluster: the state, and requests for it.
 fn write_state(synthetic: Synthetic, modes: &[Mode], directory: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(directory)
         .map_err(|error| Failure::input(format_args!("cannot make {}: {error}", directory.display())))?;

@@ -1,4 +1,4 @@
-//! `portcullis can-i`: one question about one user, answered over a snapshot of a cluster.
+//! `portcullis can-i`: answers one access check of a user over a snapshot of a cluster.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -11,12 +11,12 @@ use crate::engine_flags::{EngineFlags, load};
 use crate::failure::Failure;
 use crate::resource_type::ResourceType;
 
-/// Ask whether a user may do something, over a snapshot of a cluster
+/// Check whether a user may do something, over a snapshot of a cluster
 ///
-/// The question is written as for `kubectl auth can-i`: VERB TYPE, VERB TYPE/NAME, VERB TYPE NAME, or VERB /PATH. TYPE
-/// is plural, singular or short (pods, pod, po) and may carry its group (deployments.apps, deployments.v1.apps). Groups
-/// are never added to the user implicitly: say --as-group system:nodes for a node, system:authenticated for anyone who
-/// is logged in.
+/// The arguments are those of `kubectl auth can-i`: VERB TYPE, VERB TYPE/NAME, VERB TYPE NAME, or VERB /PATH. TYPE is
+/// plural, singular or short (pods, pod, po) and may include its group (deployments.apps, deployments.v1.apps). Groups
+/// are never added to the user implicitly: pass --as-group system:nodes for a node, system:authenticated for any
+/// authenticated user.
 ///
 /// Exit codes: 0 yes; 1 no; 2 bad flags or input; 3 the output cannot be written.
 #[derive(Args, Debug)]
@@ -29,10 +29,10 @@ pub struct CanIArgs {
     #[arg(value_name = "TYPE[/NAME]|/PATH")]
     what: String,
 
-    /// The name, when it is not given with the type
+    /// The name, if it is not given with the type
     name: Option<String>,
 
-    /// The user who would ask
+    /// The user to check
     #[arg(long = "as", value_name = "USER")]
     user: String,
 
@@ -44,11 +44,11 @@ pub struct CanIArgs {
     #[arg(long = "as-uid", value_name = "UID", default_value = "", hide_default_value = true)]
     uid: String,
 
-    /// The namespace; types that live in none ignore it [default: default]
+    /// The namespace; ignored for cluster-scoped types [default: default]
     #[arg(short, long)]
     namespace: Option<String>,
 
-    /// In all namespaces at once, as a list of everything is
+    /// Check all namespaces at once, as for a list of everything
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
 
@@ -56,18 +56,18 @@ pub struct CanIArgs {
     #[arg(long, default_value = "", hide_default_value = true)]
     subresource: String,
 
-    /// Say why: by which path or rule, or what came nearest and what would be needed
+    /// Explain the decision: by which path or rule, or the nearest match and what is missing
     #[arg(long)]
     explain: bool,
 
-    /// Print no answer; the exit code is the answer
+    /// Print nothing; the exit code is the answer
     #[arg(short, long, conflicts_with = "explain")]
     quiet: bool,
 
     #[command(flatten)]
     engine: EngineFlags,
 
-    /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state win
+    /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state take precedence
     #[arg(long, help_heading = "State and authorizers")]
     default_policy: bool,
 }
@@ -78,10 +78,10 @@ Examples:
   portcullis can-i --state cluster.json --as jane --as-group system:authenticated create deploy -n shop
   portcullis can-i --default-policy --as anyone --as-group system:authenticated get /version";
 
-/// The namespace where nothing else is said.
+/// The default namespace.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Verbs of requests for resources, and those that only RBAC knows.
+/// The verbs of requests for resources, and those that only RBAC has.
 const RESOURCE_VERBS: &[&str] = &[
     "*",
     "approve",
@@ -101,10 +101,10 @@ const RESOURCE_VERBS: &[&str] = &[
     "watch",
 ];
 
-/// Verbs of requests for paths.
+/// The verbs of requests for paths.
 const PATH_VERBS: &[&str] = &["*", "delete", "get", "head", "options", "patch", "post", "put"];
 
-/// Subresources that people write behind a type, where the name belongs.
+/// Subresources that people write after the type, in the place of the name.
 const SUBRESOURCES: &[&str] = &[
     "approval",
     "attach",
@@ -125,7 +125,7 @@ const SUBRESOURCES: &[&str] = &[
 /// Runs the command.
 ///
 /// # Errors
-/// Flags or objects that cannot be used, or a question that makes no sense.
+/// Flags or objects are invalid, or the question makes no sense.
 pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
     let user = User { uid: args.uid.clone(), ..User::new(&*args.user, args.groups.iter().cloned()) };
     let target = Target::of(args)?;
@@ -136,7 +136,7 @@ pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
     let allowed = outcome.is_allow();
     if !args.quiet {
         let mut out = std::io::stdout().lock();
-        let reason = outcome.render(&attributes);
+        let reason = outcome.reason(&attributes);
         let reason = if allowed || reason.is_empty() {
             String::new()
         } else {
@@ -150,7 +150,7 @@ pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(!allowed)))
 }
 
-/// What is asked about.
+/// The target of the check.
 enum Target {
     Path(String),
     Resource { kind: ResourceType, name: String, namespace: String },
@@ -188,21 +188,21 @@ impl Target {
         warn_of_verb(args, RESOURCE_VERBS);
         if kind.namespaced.is_none() && word != "*" {
             eprintln!(
-                "warning: resource type {word:?} is not known here; it is taken as {:?} of API group {:?}",
+                "warning: unknown resource type {word:?}; using {:?} of API group {:?}",
                 kind.resource, kind.group
             );
         }
         if kind.namespaced == Some(false) && args.namespace.is_some() {
-            eprintln!("warning: {} live in no namespace: --namespace is ignored", kind.resource);
+            eprintln!("warning: {} are cluster-scoped: --namespace is ignored", kind.resource);
         }
         if args.subresource.is_empty() && SUBRESOURCES.contains(&&*name) {
             eprintln!(
-                "warning: this asks about an object named {name:?}; for the subresource say --subresource {name}"
+                "warning: this checks an object named {name:?}; for the subresource use --subresource {name}"
             );
         }
         let namespace = match kind.namespaced {
             _ if args.all_namespaces => String::new(),
-            // AC-29: the API server takes the name of a namespace for its namespace too.
+            // AC-29: for namespaces the API server uses the name as the namespace too.
             Some(false) if kind.is_namespaces() => name.clone(),
             Some(false) => String::new(),
             _ => args.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
@@ -231,9 +231,9 @@ impl Target {
     }
 }
 
-/// A verb that nobody asks for is allowed to nobody, which may not be the answer that was sought.
+/// Warns about an unknown verb, which nobody is allowed to use, so the answer may be misleading.
 fn warn_of_verb(args: &CanIArgs, known: &[&str]) {
     if !known.contains(&&*args.verb) {
-        eprintln!("warning: verb {:?} is not known here; known are {}", args.verb, known.join(", "));
+        eprintln!("warning: unknown verb {:?}; known verbs are {}", args.verb, known.join(", "));
     }
 }

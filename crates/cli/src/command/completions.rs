@@ -1,15 +1,14 @@
-//! `portcullis completions`: what a shell needs to complete the command line.
+//! `portcullis completions`: prints shell completions.
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
-use crate::Cli;
 use crate::failure::Failure;
 
-/// Print a script that makes a shell complete this command line
+/// Print a shell completion script
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct CompletionsArgs {
@@ -23,14 +22,14 @@ Examples:
   portcullis completions zsh > \"${fpath[1]}/_portcullis\"
   portcullis completions fish > ~/.config/fish/completions/portcullis.fish";
 
-/// Runs the command.
+/// Runs the command, for the command line that is given.
 ///
 /// # Errors
 /// The script cannot be written.
-pub fn run(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
-    // Made in memory first: the generator panics where writing fails.
+pub fn run(args: &CompletionsArgs, command_line: &mut Command) -> Result<ExitCode, Failure> {
+    // Generated in memory first: the generator panics if writing fails.
     let mut script = Vec::new();
-    generate(args.shell, &mut Cli::command(), "portcullis", &mut script);
+    generate(args.shell, command_line, "portcullis", &mut script);
     std::io::stdout().write_all(&script)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `portcullis credential`: a node's client certificate, asked for and kept fresh as a kubelet does it.
+//! `portcullis credential`: requests a node's client certificate and renews it, as a kubelet does.
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -18,22 +18,22 @@ use portcullis_pki::Pair;
 use crate::failure::Failure;
 use crate::signals::told;
 
-/// Get a node's client certificate, and keep it fresh
+/// Get a node's client certificate, and renew it
 ///
-/// Uses the certificate in the directory if there is one that is valid. Otherwise makes a key, which never leaves the
-/// machine, asks for a certificate with the bootstrap kubeconfig, waits until somebody approves, and writes
-/// kubelet-client-current.pem and a kubeconfig that leads to it: the files of a kubelet, under its names. Then stays, and
-/// replaces the certificate at 70 to 90 percent of its life.
+/// Uses the certificate in the directory if it is valid. Otherwise generates a key, which never leaves the machine,
+/// requests a certificate with the bootstrap kubeconfig, waits for approval, and writes kubelet-client-current.pem and
+/// a kubeconfig that refers to it: the files of a kubelet, under its names. Then keeps running, and renews the
+/// certificate at 70 to 90 percent of its lifetime.
 ///
-/// With --once, and as a credential plugin of kubectl and other clients (KUBERNETES_EXEC_INFO is set), it ends as soon as
-/// there is a certificate. Stopped at any moment, the next start goes on where this one was.
+/// With --once, and as a credential plugin of kubectl and other clients (KUBERNETES_EXEC_INFO is set), it exits as soon
+/// as there is a certificate. It can be stopped at any time; the next start continues where it left off.
 ///
 /// Exit codes: 0 there is a certificate, or told to stop; 1 refused; 2 bad flags or files; 3 the server cannot be
 /// reached, nobody has approved in time, or another process is at it.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct CredentialArgs {
-    /// The kubeconfig to ask for the first certificate with. Readable for its owner only
+    /// The kubeconfig for requesting the first certificate. Must be readable only by its owner
     #[arg(long, value_name = "FILE")]
     bootstrap_kubeconfig: Option<PathBuf>,
 
@@ -49,31 +49,31 @@ pub struct CredentialArgs {
     #[arg(long, visible_alias = "hostname-override", value_name = "NAME")]
     node_name: Option<String>,
 
-    /// Stay, and replace the certificate before it expires
+    /// Keep running, and renew the certificate before it expires
     #[arg(
         long, visible_alias = "rotate-certificates", value_name = "BOOL", action = ArgAction::Set,
         num_args = 0..=1, default_value = "true", default_missing_value = "true", require_equals = true
     )]
     rotate: bool,
 
-    /// End as soon as there is a certificate; renew one that is due
+    /// Exit as soon as there is a certificate; renew one that is due
     #[arg(long)]
     once: bool,
 
-    /// How long to wait for a first certificate with --once, --rotate=false and as a plugin. Seconds
+    /// The timeout for a first certificate with --once, --rotate=false and as a plugin. In seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     wait: u32,
 
-    /// Also keep a serving certificate for the addresses that the Node bears. Somebody has to approve it
+    /// Also maintain a serving certificate for the addresses of the Node. It must be approved
     #[arg(long, conflicts_with = "once")]
     rotate_server_certificates: bool,
 
-    /// How long certificates are asked for, at least 600 [default: what the signer gives]. Seconds
+    /// The requested lifetime of certificates, at least 600 [default: what the signer gives]. In seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i32).range(600..))]
     expiration_seconds: Option<i32>,
 
-    /// Keep the bootstrap kubeconfig, to ask anew should the certificate ever expire; false removes it once there is a
-    /// certificate
+    /// Keep the bootstrap kubeconfig, to request a new certificate if the current one ever expires; false removes it
+    /// once there is a certificate
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value = "true",
         default_missing_value = "true", require_equals = true
@@ -89,7 +89,7 @@ Examples:
 /// Runs the command.
 ///
 /// # Errors
-/// There is no certificate.
+/// No certificate could be obtained.
 pub fn run(args: &CredentialArgs) -> Result<ExitCode, Failure> {
     let plugin = match std::env::var(exec::VARIABLE) {
         Ok(info) if !info.is_empty() => Some(exec::version(&info).map_err(Failure::input)?),
@@ -163,11 +163,11 @@ fn failure(error: CredentialError) -> Failure {
     }
 }
 
-/// Tells people, on standard error, what is waited for.
+/// Returns an observer that reports the progress on standard error.
 fn narrator(node_name: String) -> Observer {
     Arc::new(move |progress| {
         if let Some(line) = line(progress, &node_name) {
-            // Whether anybody listens makes no difference.
+            // Errors of standard error are ignored.
             let _ = writeln!(std::io::stderr(), "{line}");
         }
         ControlFlow::Continue(())

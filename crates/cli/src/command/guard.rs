@@ -19,40 +19,40 @@ use portcullis_server::Server;
 use portcullis_server::audit::sink::Rotation;
 use portcullis_server::audit::{Mode as LogMode, Sink, SinkOptions};
 use portcullis_server::authn::delegated::{ClientAuthorities, Delegated};
-use portcullis_server::config::Limits;
 use portcullis_server::guard::access_log::AccessLog;
 use portcullis_server::guard::metrics::GuardMetrics;
 use portcullis_server::guard::rates::Rates;
 use portcullis_server::guard::upstream::{Kubelet, KubeletConfig};
 use portcullis_server::guard::{Authorization, Guard, Member, Parts};
+use portcullis_server::http::limits::Limits;
+use portcullis_server::http::serving_certificate::{self, ServingCertificate};
 use portcullis_server::metrics::FeatureMetrics;
-use portcullis_server::serving_certificate::{self, ServingCertificate};
 use prometheus_client::registry::Registry;
 
-use crate::command::serve::{LoggingFormat, log};
 use crate::failure::Failure;
 use crate::health::{self, Health};
 use crate::limit_flags::duration;
-use crate::open_files;
+use crate::logging::{LoggingFormat, log};
 use crate::signals::told;
-use crate::{kubeconfig, memory};
+use crate::{kubeconfig, memory, open_files};
 
-/// Stand in front of a kubelet, and let through what callers may do
+/// Run in front of a kubelet, and forward only authorized requests
 ///
-/// Answers on the node's address as the kubelet would: who asks is found out by client certificates and TokenReviews, may
-/// they by SubjectAccessReviews on nodes/pods, nodes/healthz, nodes/configz and the other subresources of nodes, for a
-/// kubelet of any version. The kubelet itself listens on the loopback address and trusts the guard's certificate alone.
+/// Serves the kubelet's API on the node's address: callers are authenticated by client certificates and TokenReviews,
+/// and authorized by SubjectAccessReviews on nodes/pods, nodes/healthz, nodes/configz and the other subresources of
+/// nodes, for a kubelet of any version. The kubelet itself listens on the loopback address and trusts only the guard's
+/// certificate.
 ///
-/// Beyond a kubelet: exec, attach, run and port-forward need the verb create as well, whatever the HTTP method, so that
-/// get on nodes/proxy no longer runs commands (--exec-requires-create=false for a kubelet's own behaviour).
+/// Unlike with a kubelet, exec, attach, run and port-forward also require the verb create, whatever the HTTP method, so
+/// that get on nodes/proxy no longer runs commands (--exec-requires-create=false for the behaviour of a kubelet).
 ///
-/// docs/guard.md takes you through it; docs/kubelet-api.md lists every endpoint and what grants it.
+/// docs/guard.md is a tutorial; docs/kubelet-api.md lists every endpoint and the permissions that it requires.
 ///
-/// Exit codes: 0 told to stop; 2 bad flags or input; 3 the address cannot be had.
+/// Exit codes: 0 stopped; 2 bad flags or input; 3 the address is not available.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct GuardArgs {
-    /// The kubeconfig of the API server that is asked who may do what [default: as kubectl, or the pod's own]
+    /// The kubeconfig of the API server for authentication and authorization [default: as kubectl, or the pod's own]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
@@ -72,7 +72,7 @@ pub struct GuardArgs {
     #[arg(long, value_name = "PORT", default_value_t = 10250)]
     port: u16,
 
-    /// The certificate to serve with, in PEM form: the kubelet's own will do. Taken up anew when it changes
+    /// The serving certificate, in PEM: may be the kubelet's own. Reloaded when it changes
     #[arg(long, value_name = "FILE")]
     tls_cert_file: PathBuf,
 
@@ -89,23 +89,23 @@ pub struct GuardArgs {
     #[command(flatten)]
     log: LogFlags,
 
-    /// Requests a second for each user; 0 for no limit. Further ones are answered 429
+    /// Requests per second for each user; 0 for no limit. Requests above it are answered with 429
     #[arg(long, value_name = "COUNT", default_value_t = 0.0, value_parser = rate)]
     user_qps: f64,
 
-    /// Requests at once for each user [default: twice --user-qps]
+    /// The burst of requests for each user [default: twice --user-qps]
     #[arg(long, value_name = "COUNT")]
     user_burst: Option<u32>,
 
-    /// Where /healthz, /readyz and /metrics of the guard are answered, over HTTP [default: nowhere]
+    /// The address of /healthz, /readyz and /metrics of the guard, over HTTP [default: none]
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics_bind_address: Option<SocketAddr>,
 
-    /// The form of the log
+    /// The format of the log
     #[arg(long, value_enum, default_value = "text")]
     logging_format: LoggingFormat,
 
-    /// How much is logged
+    /// The log level
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 2)]
     verbosity: u8,
 }
@@ -123,19 +123,19 @@ Example, on a node whose kubelet has `address: 127.0.0.1` in its configuration:
 #[derive(Args, Debug)]
 #[command(next_help_heading = "The kubelet")]
 struct KubeletFlags {
-    /// Where the kubelet listens
+    /// The address of the kubelet
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:10250")]
     kubelet_address: String,
 
-    /// The name that the kubelet's certificate must have [default: the node's name]
+    /// The name that the kubelet's certificate must contain [default: the node's name]
     #[arg(long, value_name = "NAME")]
     kubelet_server_name: Option<String>,
 
-    /// Who vouches for the kubelet's certificate, in PEM form: an authority, or a self-signed certificate itself
+    /// The CA of the kubelet's certificate, in PEM: an authority, or the self-signed certificate itself
     #[arg(long, value_name = "FILE")]
     kubelet_certificate_authority: PathBuf,
 
-    /// The certificate that the guard shows the kubelet, in PEM form
+    /// The guard's client certificate for the kubelet, in PEM
     #[arg(long, value_name = "FILE")]
     kubelet_client_certificate: PathBuf,
 
@@ -143,7 +143,7 @@ struct KubeletFlags {
     #[arg(long, value_name = "FILE")]
     kubelet_client_key: PathBuf,
 
-    /// Whether the kubelet serves exec, logs and the like: what its own flag of this name says
+    /// Whether the kubelet serves exec, logs and other debugging endpoints, as its own flag of this name says
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value = "true",
         default_missing_value = "true", require_equals = true
@@ -151,42 +151,42 @@ struct KubeletFlags {
     enable_debugging_handlers: bool,
 }
 
-/// Who may do what. Names are the kubelet's.
+/// The flags of authentication and authorization. Names are the kubelet's.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Who may do what")]
 struct CallerFlags {
-    /// Who vouches for client certificates, in PEM form. Taken up anew when it changes
+    /// The client certificate authorities, in PEM. Reloaded when it changes
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
 
-    /// Ask the API server about bearer tokens
+    /// Authenticate bearer tokens by the API server
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value = "true",
         default_missing_value = "true", require_equals = true
     )]
     authentication_token_webhook: bool,
 
-    /// How long an answer about a token counts
+    /// How long responses about tokens are cached
     #[arg(long, value_name = "TIME", default_value = "2m0s", value_parser = duration)]
     authentication_token_webhook_cache_ttl: Duration,
 
-    /// Let requests without credentials in as system:anonymous, who may do what is granted to that name
+    /// Allow requests without credentials as system:anonymous, with the permissions of that user
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value = "false",
         default_missing_value = "true", require_equals = true
     )]
     anonymous_auth: bool,
 
-    /// Who is asked, in this order, until one allows. RBAC follows the cluster's roles and bindings and sends no review
-    /// for what they allow
+    /// The authorizers, in order; the first that allows wins. RBAC watches the cluster's roles and bindings, and sends
+    /// no review for what they allow
     #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "Webhook")]
     authorization_mode: Vec<Mode>,
 
-    /// How long a review that allows counts
+    /// How long reviews that allow are cached
     #[arg(long, value_name = "TIME", default_value = "5m0s", value_parser = duration)]
     authorization_webhook_cache_authorized_ttl: Duration,
 
-    /// How long any other review counts
+    /// How long all other reviews are cached
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     authorization_webhook_cache_unauthorized_ttl: Duration,
 
@@ -194,14 +194,15 @@ struct CallerFlags {
     #[arg(action = ArgAction::Set, long, value_name = "GATES", default_value = "", hide_default_value = true, value_parser = gates)]
     feature_gates: bool,
 
-    /// Ask for create as well where a request runs code in a container or connects to one
+    /// Also require create where a request runs code in a container or connects to one
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value = "true",
         default_missing_value = "true", require_equals = true
     )]
     exec_requires_create: bool,
 
-    /// Let nodes/containerlogs, nodes/exec, nodes/attach, nodes/run and nodes/portforward grant their endpoints
+    /// Accept nodes/containerlogs, nodes/exec, nodes/attach, nodes/run and nodes/portforward as permissions for their
+    /// endpoints
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value = "false",
         default_missing_value = "true", require_equals = true
@@ -212,7 +213,7 @@ struct CallerFlags {
 /// See [`Member`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum Mode {
-    /// Nobody is asked
+    /// Every authenticated user is allowed
     #[value(name = "AlwaysAllow")]
     AlwaysAllow,
     /// The roles and bindings of the cluster
@@ -223,27 +224,27 @@ enum Mode {
     Webhook,
 }
 
-/// Where requests are written down.
+/// The access log, if any.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Access log")]
 struct LogFlags {
-    /// Where requests are written down, one JSON object a line; - for standard output [default: nowhere]
+    /// The file of the access log, with one JSON object per line; - for standard output [default: none]
     #[arg(long, value_name = "FILE")]
     access_log_path: Option<PathBuf>,
 
-    /// Days that files put aside are kept; 0 for ever
+    /// Days that rotated files are kept; 0 for unlimited
     #[arg(long, value_name = "DAYS", default_value_t = 30)]
     access_log_maxage: u32,
 
-    /// How many files put aside are kept; 0 for all
+    /// The number of rotated files that are kept; 0 for all
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     access_log_maxbackup: usize,
 
-    /// Megabytes after which a file is put aside; 0 for never
+    /// The size in megabytes at which a file is rotated; 0 for never
     #[arg(long, value_name = "MB", default_value_t = 100)]
     access_log_maxsize: u32,
 
-    /// Compress files that are put aside
+    /// Compress rotated files
     #[arg(long)]
     access_log_compress: bool,
 }
@@ -253,22 +254,20 @@ fn rate(text: &str) -> Result<f64, String> {
     (number.is_finite() && number >= 0.0).then_some(number).ok_or_else(|| format!("{text} is below 0"))
 }
 
-/// Whether fine-grained authorization is on. DIVERGES: the gate is locked in Kubernetes 1.36; here it may be off, as in the
-/// kubelets of older releases.
+/// Parses whether fine-grained authorization is enabled. DIVERGES: the gate is locked in Kubernetes 1.36; here it can
+/// be disabled, as in the kubelets of older releases.
 fn gates(text: &str) -> Result<bool, String> {
     match text {
         "" | "KubeletFineGrainedAuthz=true" => Ok(true),
         "KubeletFineGrainedAuthz=false" => Ok(false),
-        _ => {
-            Err("there is one gate: KubeletFineGrainedAuthz=true or KubeletFineGrainedAuthz=false".to_owned())
-        }
+        _ => Err("the only gate is KubeletFineGrainedAuthz: set it to true or false".to_owned()),
     }
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// Flags or files that cannot be used, or an address that cannot be had.
+/// Flags or files are invalid, or the address is not available.
 pub fn run(args: &GuardArgs) -> Result<ExitCode, Failure> {
     log(args.logging_format, args.verbosity);
     open_files::raise_limit();
@@ -358,7 +357,7 @@ fn gate(settings: Settings) -> impl Iterator<Item = (&'static str, &'static str,
     gates.all().filter(|(name, _, _)| *name == "KubeletFineGrainedAuthz")
 }
 
-/// The API server, and how it is asked.
+/// The API server, and how it is used.
 struct Api {
     connection: Connection,
     reviews: Reviews,
@@ -382,8 +381,9 @@ impl Api {
             metrics,
             ..ReviewSettings::default()
         };
-        let reviews = Reviews::new(connection.clone(), settings)
-            .map_err(|error| Failure::unreachable(format_args!("the system gives no randomness: {error}")))?;
+        let reviews = Reviews::new(connection.clone(), settings).map_err(|error| {
+            Failure::unreachable(format_args!("the system has no random numbers: {error}"))
+        })?;
         let follows = modes.contains(&Mode::Rbac);
         let rbac = follows.then(|| LocalRbac::follow(&connection, rbac::Settings::default()));
         Ok(Self { connection, reviews, rbac })
@@ -399,10 +399,10 @@ fn members(modes: &[Mode], api: Option<&Api>) -> Vec<Member> {
     modes.iter().filter_map(member).collect()
 }
 
-/// What is told of the guard.
+/// The health and metrics of the guard.
 struct Told {
     api: Option<Api>,
-    /// Whether reviews are sent about what callers may.
+    /// Whether SubjectAccessReviews are sent.
     asks: bool,
     metrics: GuardMetrics,
     reviews: ReviewMetrics,
@@ -412,7 +412,7 @@ struct Told {
 impl Health for Told {
     fn unready(&self) -> Option<String> {
         let api = self.api.as_ref()?;
-        // Where the API server is asked as well, it decides what cannot be decided here.
+        // If the API server is an authorizer as well, it decides what cannot be decided locally.
         let is_blind = api.rbac.as_ref().is_some_and(|rbac| !rbac.is_fresh());
         if is_blind && !self.asks {
             return Some("roles and bindings are not known, or were not heard of for too long".to_owned());
@@ -427,7 +427,7 @@ impl Health for Told {
         self.reviews.register(&mut registry);
         self.features.register(&mut registry);
         let mut text = String::new();
-        // Writing into a string does not fail.
+        // Writing to a string does not fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
         text
     }

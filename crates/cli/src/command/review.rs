@@ -1,4 +1,4 @@
-//! `portcullis review`: answers reviews, one JSON object a line, or compares with the answers they already hold.
+//! `portcullis review`: answers reviews, one JSON object per line, or compares the answers with recorded ones.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -13,12 +13,12 @@ use crate::lines::Lines;
 
 /// Answer SubjectAccessReviews and AdmissionReviews over a snapshot of a cluster
 ///
-/// Reads one JSON object per line, kinds mixed at will, and writes it completed, one per line. SubjectAccessReviews and
-/// LocalSubjectAccessReviews (authorization.k8s.io/v1 or v1beta1) are answered by the modes named and no others: without
-/// the system:masters step that a running server puts first. AdmissionReviews (admission.k8s.io/v1) are answered by
-/// NodeRestriction. Nothing is answered unless every line can be read.
+/// Reads one JSON object per line, of any of these kinds, and writes it with its answer, one per line.
+/// SubjectAccessReviews and LocalSubjectAccessReviews (authorization.k8s.io/v1 or v1beta1) are answered only by the
+/// given modes: without the system:masters check of a running server. AdmissionReviews (admission.k8s.io/v1) are
+/// answered by NodeRestriction. Nothing is answered unless every line is valid.
 ///
-/// Exit codes: 0 answered, or no difference; 1 differences; 2 bad flags or input; 3 the output cannot be written.
+/// Exit codes: 0 answered, or no differences; 1 differences; 2 bad flags or input; 3 the output cannot be written.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct ReviewArgs {
@@ -26,37 +26,37 @@ pub struct ReviewArgs {
     #[arg(long, value_name = "FILE")]
     reviews: Option<PathBuf>,
 
-    /// Compare with the answer that each line already holds: print every difference, and last how many there are
+    /// Compare with the recorded answer in each line: print every difference, and finally their number
     #[arg(long)]
     check: bool,
 
     #[command(flatten)]
     engine: EngineFlags,
 
-    /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state win
+    /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state take precedence
     #[arg(long, help_heading = "State and authorizers")]
     default_policy: bool,
 
-    /// Lines hold a user, groups and a namespace (`query`); answer with the rules of that user (`status`)
+    /// Lines contain a user, groups and a namespace (`query`); answer with the rules of that user (`status`)
     #[arg(long, group = "form", help_heading = "Other questions")]
     rules: bool,
 
-    /// Lines hold two lists of RBAC rules; answer whether `owner` `covers` `servant`, and what is left `uncovered`. Needs
-    /// no state
+    /// Lines contain two lists of RBAC rules; answer whether `owner` `covers` `servant`, and what is left `uncovered`.
+    /// Needs no state
     #[arg(long, group = "form", help_heading = "Other questions")]
     covers: bool,
 
-    /// Lines hold a `method` and a `url`; answer with what the API server makes of it (`info`, or `error`). Needs no
-    /// state
+    /// Lines contain a `method` and a `url`; answer with the request info of the API server (`info`, or `error`). Needs
+    /// no state
     #[arg(long, group = "form", help_heading = "Other questions")]
     request_info: bool,
 
-    /// Lines hold a `method` and a `url` of a kubelet; answer with the `attributes` to authorize, in order. Needs no
+    /// Lines contain a `method` and a `url` of a kubelet; answer with the `attributes` to authorize, in order. Needs no
     /// state
     #[arg(long, group = "form", help_heading = "Other questions")]
     kubelet_attributes: bool,
 
-    /// The node whose kubelet --kubelet-attributes is about
+    /// The node of the kubelet for --kubelet-attributes
     #[arg(long, value_name = "NAME", default_value = "node-1", help_heading = "Other questions")]
     node_name: String,
 }
@@ -72,9 +72,9 @@ Examples:
 /// Runs the command.
 ///
 /// # Errors
-/// Flags, objects or lines that cannot be used; nothing has been written to standard output then.
+/// Flags, objects or lines are invalid; nothing was written to standard output.
 pub fn run(args: &ReviewArgs) -> Result<ExitCode, Failure> {
-    // The flags first: a mistake there should not wait for a long input.
+    // The flags first, so that an error in them is reported before a long input is read.
     let mut config = args.engine.config()?;
     if args.reviews.is_none() && std::io::stdin().is_terminal() {
         eprintln!("reading lines from standard input; end with Ctrl-D, or name a file with --reviews");
@@ -100,7 +100,7 @@ pub fn run(args: &ReviewArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Answers or checks every line, having read every line first.
+/// Answers or checks every line, after parsing all of them.
 fn all<A: Answering>(args: &ReviewArgs, lines: &Lines, answering: &A) -> Result<ExitCode, Failure> {
     let parsing = if args.check { Parsing::WithAnswer } else { Parsing::Question };
     for (number, line) in lines.iter() {

@@ -1,64 +1,61 @@
-//! `portcullis serve`: a Kubernetes API server on a store of its own.
+//! `portcullis serve`: a Kubernetes API server with its own store.
 
-use std::io::{IsTerminal, Write as _};
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use portcullis_client::approver::ApproverMetrics;
 use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
-use portcullis_server::api::rest::admission::AdmissionPlugins;
+use portcullis_server::admission::AdmissionPlugins;
 use portcullis_server::audit::Audit;
 use portcullis_server::authz::Authorization;
 use portcullis_server::bootstrap::Bootstrap;
-use portcullis_server::bootstrap_authorities::BootstrapAuthorities;
-use portcullis_server::cluster::approver_access;
-use portcullis_server::cluster::seed::{SeedError, Seeded};
-use portcullis_server::cluster::{Cluster, ClusterError};
-use portcullis_server::config::{RuntimeConfig, ServeConfig};
+use portcullis_server::config::ServeConfig;
 use portcullis_server::controller::selection::Selection;
 use portcullis_server::controller::{ControllerSettings, Controllers};
-use portcullis_server::logging;
-use portcullis_server::metrics::Metrics;
-use portcullis_server::serving_certificate::{self, ServingCertificate};
+use portcullis_server::http::serving_certificate::{self, ServingCertificate};
+use portcullis_server::registry::bootstrap_authorities::BootstrapAuthorities;
+use portcullis_server::registry::cluster::seed::{SeedError, Seeded};
+use portcullis_server::registry::cluster::{Cluster, ClusterError, approver_access};
+use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_server::signing::Signing;
-use portcullis_server::{App, Server};
+use portcullis_server::{App, Kinds, Metrics, Server};
 use portcullis_store::embedded::Options;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 use crate::approver_flags::{self, ApproverFlags, Prepared as Approver, Working};
 use crate::audit_flags::AuditFlags;
 use crate::authentication_flags::{AuthenticationFlags, AuthenticationSettings};
 use crate::authorization::{AuthorizationFlags, Prepared};
-use crate::backups;
 use crate::bootstrap_flags::BootstrapFlags;
 use crate::controller_flags::ControllerFlags;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
 use crate::limit_flags::LimitFlags;
-use crate::open_files;
+use crate::logging::{LoggingFormat, log};
+use crate::{backups, open_files};
 
-/// The file of the objects, in the data directory.
+/// The file of the store, in the data directory.
 const STORE: &str = "objects.redb";
 /// The folder of the backups, in the data directory.
 const BACKUPS: &str = "backups";
 
 /// Serve the Kubernetes API over HTTPS, for kubectl, kubelets and controllers
 ///
-/// Objects are kept in the data directory. The first start also makes a certificate authority, a serving certificate, and
-/// a client certificate with a kubeconfig for the administrator there. An empty store can begin with the objects of
-/// files (--state); once it holds objects, files are passed over.
+/// Objects are stored in the data directory. The first start also creates a certificate authority, a serving
+/// certificate, and a client certificate with a kubeconfig for the administrator there. An empty store can be seeded
+/// with the objects of files (--state); once it contains objects, the files are ignored.
 ///
-/// SIGUSR1 has a backup written to DIR/backups while serving goes on; docs/backup.md says how to restore it.
+/// SIGUSR1 writes a backup to DIR/backups while serving; docs/backup.md says how to restore it.
 ///
 /// DIVERGES from kube-apiserver: the default modes are Node,RBAC, not AlwaysAllow.
 ///
-/// Exit codes: 0 told to stop; 2 bad flags or input; 3 the address or the data directory cannot be had.
+/// Exit codes: 0 stopped; 2 bad flags or input; 3 the address or the data directory is not available.
 #[derive(Args, Debug)]
 pub struct ServeArgs {
     #[command(flatten)]
@@ -85,7 +82,7 @@ pub struct ServeArgs {
     #[command(flatten)]
     limits: LimitFlags,
 
-    /// Where objects, keys, certificates and admin.kubeconfig are kept
+    /// The directory of objects, keys, certificates and admin.kubeconfig
     #[arg(long, value_name = "DIR", default_value = "./portcullis-data")]
     data_dir: PathBuf,
 
@@ -97,46 +94,37 @@ pub struct ServeArgs {
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     secure_port: u16,
 
-    /// Switch old API versions on: GROUP/VERSION=true, comma separated. There are authorization.k8s.io/v1beta1,
-    /// rbac.authorization.k8s.io/v1beta1 and rbac.authorization.k8s.io/v1alpha1
+    /// Enable optional API versions: GROUP/VERSION=true, comma separated. The optional versions are
+    /// authorization.k8s.io/v1beta1, rbac.authorization.k8s.io/v1beta1 and rbac.authorization.k8s.io/v1alpha1
     #[arg(long, value_name = "VERSIONS", default_value = "", hide_default_value = true)]
     runtime_config: String,
 
-    /// Admission plugins to ask, comma separated. All that there are are asked without being named
+    /// Admission plugins to enable, comma separated. All plugins are enabled by default
     #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,
 
-    /// Admission plugins not to ask, comma separated, as NodeRestriction
+    /// Admission plugins to disable, comma separated, such as NodeRestriction
     #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
 
-    /// Write what is not stored of the default RBAC policy of Kubernetes at each start
+    /// Write the missing parts of the default RBAC policy of Kubernetes at each start
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     default_policy: bool,
 
-    /// How much is logged: 0 to 2 as usual, 3 a line for each request, 4 and 5 what is for debugging, 6 and more
-    /// everything. RUST_LOG, where it is set, says it in finer detail
+    /// The log level: 0 to 2 the usual messages, 3 a line for each request, 4 and 5 debug messages, 6 and more
+    /// everything. The environment variable RUST_LOG, if set, takes precedence
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0)]
     verbosity: u8,
 
-    /// How the log on standard error is written
+    /// The format of the log on standard error
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     logging_format: LoggingFormat,
-}
-
-/// Forms of the log.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum LoggingFormat {
-    /// One JSON object a line.
-    Json,
-    /// For people.
-    Text,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// Flags or objects that cannot be used, or an address or a directory that cannot be had.
+/// Flags or objects are invalid, or the address or the directory is not available.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     log(args.logging_format, args.verbosity);
     open_files::raise_limit();
@@ -159,7 +147,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let (engine, authorization) = args.authorization.prepare(&args.engine, &metrics.webhooks)?;
     let engine = EngineConfig { default_policy: args.default_policy, masters_first: true, ..engine };
     metrics.features.tell(engine.gates.all());
-    // A file that lets everybody in says so where everybody can read it (AN-111).
+    // A configuration file that allows everything says so explicitly (AN-111).
     let allows_all = engine.modes.contains(&Mode::AlwaysAllow) && !authorization.is_file();
     let authentication = args.authentication.settings(allows_all)?;
     let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
@@ -169,13 +157,13 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
     let certificate = serving_certificate(&args.limits, &config.data_dir, &bootstrap)?;
-    let audit = args.audit.open(&metrics)?;
+    let audit = args.audit.open(&metrics.audit)?;
     runtime.spawn(certificate.follow(bootstrap.tls.clone(), serving_certificate::INTERVAL));
     let decisions = Decisions { admission, engine, authorization, metrics };
     runtime.block_on(serve(args, &config, decisions, background, authentication, &bootstrap, audit))
 }
 
-/// What decides, and counts what it decided.
+/// The authorization, with its metrics.
 struct Decisions {
     admission: AdmissionPlugins,
     engine: EngineConfig,
@@ -183,7 +171,7 @@ struct Decisions {
     metrics: Metrics,
 }
 
-/// What goes on without being asked for.
+/// Background work: the approver and the controllers.
 struct Background {
     approver: Approver,
     approver_metrics: ApproverMetrics,
@@ -204,7 +192,8 @@ async fn serve(
     let store = config.data_dir.join(STORE);
     let bootstrappers = BootstrapAuthorities::new(args.bootstrap.settings());
     let options = bootstrappers.follow(Options::file(&store));
-    let opened = Cluster::open_seeded(options, &engine, &metrics, &args.engine.state).await;
+    let kinds = Kinds::built_in();
+    let opened = Cluster::open_seeded(options, &engine, &metrics.store, kinds, &args.engine.state).await;
     let (cluster, seeded) = opened.map_err(|error| match error {
         ClusterError::Seed(SeedError::File(error)) => Failure::input(error),
         ClusterError::Engine(error) => Failure::input(error),
@@ -214,7 +203,7 @@ async fn serve(
     bootstrappers.load(&cluster.backend).await.map_err(Failure::unreachable)?;
     let (authentication, accounts, authorities) = authentication.over(bootstrap, &cluster.backend)?;
     let authentication = authentication.with_bootstrap_authorities(bootstrappers);
-    let authorization = Authorization::new(Arc::clone(&cluster.engine));
+    let authorization = Authorization::new(Arc::clone(&cluster.engine), &metrics.webhooks);
     let members = cluster.engine.chain().members();
     let (authorization, reloader) = prepared.begin(authorization, members, &metrics.webhooks)?;
     let reloading = reloader.map(|reloader| tokio::spawn(reloader.run()));
@@ -226,7 +215,7 @@ async fn serve(
     let app = Arc::new(app.with_metrics(metrics).with_backend(Arc::clone(&cluster.backend)));
     let backups = backups::write_when_told(Arc::clone(&cluster.backend), config.data_dir.join(BACKUPS));
     let backups = tokio::spawn(backups);
-    let reloads = tokio::spawn(authorities.follow(Arc::clone(&app)));
+    let reloads = tokio::spawn(authorities.follow(Arc::clone(app.authentication())));
     let selection = match &background.approver {
         Approver::None => background.selection.without("certificatesigningrequest-approving-controller"),
         Approver::Kubernetes | Approver::Machine(..) => background.selection,
@@ -254,7 +243,7 @@ async fn serve(
     })?;
     let address = server
         .local_addr()
-        .map_err(|error| Failure::unreachable(format_args!("cannot tell the address: {error}")))?;
+        .map_err(|error| Failure::unreachable(format_args!("cannot determine the local address: {error}")))?;
     let kubeconfig = bootstrap.write_kubeconfig(address.port()).map_err(Failure::unreachable)?;
     tracing::info!(%address, "listening");
     let approver = match background.approver {
@@ -264,7 +253,7 @@ async fn serve(
         }
         Approver::Kubernetes | Approver::None => None,
     };
-    // Nobody may be reading; that is no reason not to serve.
+    // Nobody may be reading standard output; that must not stop the server.
     let _ = writeln!(
         std::io::stdout().lock(),
         "Serving on https://{address}\nTry: kubectl --kubeconfig {} get namespaces",
@@ -280,7 +269,7 @@ async fn serve(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells what became of `--state`.
+/// Reports the result of `--state`.
 fn tell(seeded: &Seeded, store: &Path) {
     match seeded {
         Seeded::NoFiles => {}
@@ -297,31 +286,16 @@ fn tell(seeded: &Seeded, store: &Path) {
                 "the store begins with the objects of --state"
             );
             if !summary.namespaces.is_empty() {
-                tracing::info!(namespaces = summary.namespaces.join(","), "namespaces made for them");
+                tracing::info!(namespaces = summary.namespaces.join(","), "created the missing namespaces");
             }
             if summary.unknown_fields > 0 {
-                tracing::warn!(count = summary.unknown_fields, "fields that are not known were passed over");
+                tracing::warn!(count = summary.unknown_fields, "ignored unknown fields");
             }
         }
     }
 }
 
-pub(crate) fn log(format: LoggingFormat, verbosity: u8) {
-    let filter =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(logging::filter(verbosity)));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .with_writer(std::io::stderr);
-    // A second log cannot be set; the first one goes on then.
-    let _ = match format {
-        LoggingFormat::Json => log.json().try_init(),
-        LoggingFormat::Text => log.try_init(),
-    };
-}
-
-/// The certificate to serve with: one of others, or our own, which may be replaced as well.
+/// Returns the serving certificate: a given one, or our own, which can be renewed as well.
 fn serving_certificate(
     flags: &LimitFlags,
     dir: &Path,
@@ -336,12 +310,12 @@ fn serving_certificate(
     Ok(serving)
 }
 
-/// Waits for the signals that mean stop, and then for as long as the server is to go on; a second signal ends that.
+/// Waits for a stop signal, and then for the shutdown delay; a second signal ends the delay.
 async fn told_to_stop(app: &App, delay: Duration) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
-        tracing::error!("signals cannot be received; stopping");
+        tracing::error!("cannot handle signals; stopping");
         return;
     };
     tokio::select! {

@@ -1,7 +1,6 @@
 //! `portcullis approve --csr`: the checks of one request over objects in files (NB-143).
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use portcullis_testkit::scratch::Scratch;
 use serde_json::{Value, json};
@@ -10,19 +9,16 @@ use super::*;
 
 /// A request by the bootstrap user for `worker-0`, made with OpenSSL, and its Machine.
 fn state(scratch: &Scratch) -> (PathBuf, PathBuf) {
-    let key = scratch.path().join("node.key");
-    let made = Command::new("openssl")
-        .args(["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
-        .args(["-subj", "/O=system:nodes/CN=system:node:worker-0", "-keyout"])
-        .arg(&key)
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let made = tool::openssl(
+        scratch.path(),
+        "req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj \
+         /O=system:nodes/CN=system:node:worker-0 -keyout node.key",
+    );
     let csr = json!({
         "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
         "metadata": {"name": "csr-1", "uid": "u", "creationTimestamp": "2026-01-02T03:02:00Z"},
         "spec": {
-            "request": base64::engine::general_purpose::STANDARD.encode(&made.stdout),
+            "request": base64::engine::general_purpose::STANDARD.encode(made),
             "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
             "usages": ["digital signature", "client auth"],
             "username": format!("system:serviceaccount:{NAMESPACE}:node-bootstrapper"),
@@ -40,11 +36,9 @@ fn state(scratch: &Scratch) -> (PathBuf, PathBuf) {
 }
 
 fn run(csr: &std::path::Path, state: &std::path::Path, more: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
-    command.args(["approve", "--now", "2026-01-02T03:05:00Z", "--csr"]).arg(csr).arg("--state").arg(state);
-    let output = command.args(more).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    let mut command = program!().command(["approve", "--now", "2026-01-02T03:05:00Z", "--csr"]);
+    let finished = Finished::of(command.arg(csr).arg("--state").arg(state).args(more));
+    (finished.code, finished.stdout, finished.stderr)
 }
 
 #[test]

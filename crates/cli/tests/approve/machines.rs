@@ -1,5 +1,5 @@
-//! An API server that knows nothing but Machines: what stands behind `--management-kubeconfig`. HTTP without TLS, each
-//! connection for one request.
+//! A fake API server that only serves Machines, for `--management-kubeconfig`. HTTP without TLS, one request for each
+//! connection.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,30 +1,31 @@
-//! `portcullis approve` against a running `portcullis serve`, with Machines on a server of their own.
+//! `portcullis approve` against a running `portcullis serve`, with Machines on another server.
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
     reason = "a test that cannot be set up must stop at once and say where"
 )]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod files;
 mod machines;
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
-use common::{Served, dice};
 use machines::Machines;
 use portcullis_pki::key::KeyPair;
 use portcullis_pki::request::Request;
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::mutate::dice;
+use portcullis_testkit::program;
+use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool::{self, Finished};
+use portcullis_testkit::wait::until;
 use serde_json::{Value, json};
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
@@ -33,7 +34,7 @@ const NAMESPACE: &str = "openshift-machine-config-operator";
 /// A cluster whose server and Machines run, with a bootstrap user that may ask for certificates.
 struct World {
     scratch: Scratch,
-    served: Option<Served>,
+    served: Option<Running>,
     address: SocketAddr,
     machines: Machines,
 }
@@ -41,7 +42,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let scratch = Scratch::new();
-        let mut served = Served::spawn(Served::command(&scratch.path().join("data")));
+        let served = program!().serve(&scratch.path().join("data"));
         let address = served.address();
         let world = Self { scratch, served: Some(served), address, machines: Machines::serve() };
         let rules = json!([{"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"],
@@ -151,33 +152,16 @@ impl World {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
-        command.arg("approve").arg("--kubeconfig").arg(self.data().join("admin.kubeconfig"));
+        let mut command = program!().command(["approve", "--kubeconfig"]);
+        command.arg(self.data().join("admin.kubeconfig"));
         command.arg("--management-kubeconfig").arg(self.machines.kubeconfig(&self.scratch));
-        command.env("RUST_LOG", "info");
         command
     }
 
     fn start(&self, arguments: &[&str]) -> Running {
         let mut command = self.command();
-        let log =
-            File::options().append(true).create(true).open(self.scratch.path().join("approve.log")).unwrap();
-        Running(command.args(arguments).stdout(Stdio::piped()).stderr(log).spawn().unwrap())
-    }
-
-    /// What the approvers said.
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.scratch.path().join("approve.log")).unwrap_or_default()
-    }
-
-    /// Waits until something is so.
-    #[track_caller]
-    fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        let begun = Instant::now();
-        while !holds() {
-            assert!(begun.elapsed() < Duration::from_secs(100), "{what}: never so\n{}", self.log());
-            thread::sleep(Duration::from_millis(50));
-        }
+        command.args(arguments);
+        Running::spawn(command)
     }
 }
 
@@ -194,29 +178,6 @@ fn object(name: &str, pem: &str, signer: &str, usages: &[&str]) -> Value {
 
 fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// An approver that runs; killed when it is dropped.
-struct Running(Child);
-
-impl Running {
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-
-    /// Tells it to stop, and waits.
-    fn stop(mut self) {
-        assert!(Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().unwrap().success());
-        assert!(self.0.wait().unwrap().success());
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// What an approver answers about itself.
@@ -240,24 +201,22 @@ fn a_node_gets_its_certificate_as_soon_as_its_machine_is_there_and_everybody_is_
     let port = free_port();
     let approver = world.start(&["--metrics-bind-address", &format!("127.0.0.1:{port}")]);
     // Filed while nobody looked: seen all the same (NB-54).
-    world.until("it waits", || world.decision("early") == Some(("MachineNotFound".into(), "NB-89".into())));
+    until("it waits", || world.decision("early") == Some(("MachineNotFound".into(), "NB-89".into())));
     assert!(world.approvals("early").is_empty());
     assert_eq!(world.events("early"), ["MachineNotFound"]);
 
     world.create_machine("worker-0");
-    world.until("it is approved", || !world.approvals("early").is_empty());
+    until("it is approved", || !world.approvals("early").is_empty());
     assert_eq!(world.approvals("early"), ["NodeCSRApprove"]);
-    world.until("it is told", || world.decision("early") == Some(("ClientApproved".into(), "NB-96".into())));
-    world.until("an event tells it", || world.events("early").contains(&"ClientApproved".to_owned()));
-    world.until("it is signed", || !world.request("early")["status"]["certificate"].is_null());
+    until("it is told", || world.decision("early") == Some(("ClientApproved".into(), "NB-96".into())));
+    until("an event tells it", || world.events("early").contains(&"ClientApproved".to_owned()));
+    until("it is signed", || !world.request("early")["status"]["certificate"].is_null());
 
     world.ask("forged", "worker-0", &["system:nodes", "system:masters"]);
-    world.until("it is held", || {
-        world.decision("forged") == Some(("NotKubeletClient".into(), "NB-83".into()))
-    });
+    until("it is held", || world.decision("forged") == Some(("NotKubeletClient".into(), "NB-83".into())));
     // Another key for the same name.
     world.ask("second", "worker-0", &["system:nodes"]);
-    world.until("it is barred", || {
+    until("it is barred", || {
         world.decision("second") == Some(("IdentityAlreadyGranted".into(), "NB-94".into()))
     });
     assert!(world.approvals("forged").is_empty() && world.approvals("second").is_empty());
@@ -268,14 +227,14 @@ fn a_node_gets_its_certificate_as_soon_as_its_machine_is_there_and_everybody_is_
         "mapi_max_pending_csr 101",
         "node_csr_decision_seconds_count 1",
     ];
-    world.until("all is counted", || {
+    until("all is counted", || {
         let (code, metrics) = probe(port, "/metrics").unwrap();
         code == 200 && expected.iter().all(|line| metrics.contains(line))
     });
     assert_eq!(probe(port, "/healthz").unwrap().0, 200);
-    let log = world.log();
+    let log = approver.log();
     assert!(log.contains("reason=ClientApproved") && log.contains("NB-96"), "{log}");
-    approver.stop();
+    assert_eq!(approver.stop().code, 0);
 }
 
 #[test]
@@ -285,10 +244,9 @@ fn a_dry_run_says_what_would_be_done_and_writes_nothing_nb_142() {
     world.ask("csr", "worker-0", &["system:nodes"]);
     let before = world.request("csr");
     let mut approver = world.start(&["--dry-run"]);
-    let mut line = String::new();
-    BufReader::new(approver.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let line = approver.line();
     assert!(line.starts_with("csr would approve: ClientApproved (NB-96) Machine "), "{line}");
-    approver.stop();
+    assert_eq!(approver.stop().code, 0);
     assert_eq!(world.request("csr"), before);
     assert!(world.events("csr").is_empty());
     let leases = world.admin().must(200, "GET", "/apis/coordination.k8s.io/v1/leases", None);
@@ -312,13 +270,14 @@ fn killed_at_any_moment_it_approves_one_key_once_and_no_other_nb_62() {
         }
         let approver = world.start(&["--leader-elect=false"]);
         let approvals = || names.iter().map(|name| world.approvals(name).len()).collect::<Vec<_>>();
-        world.until("one is approved", || approvals().iter().sum::<usize>() > 0);
+        until("one is approved", || approvals().iter().sum::<usize>() > 0);
         let is_decided = |name: &String| world.decision(name).is_some() || !world.approvals(name).is_empty();
-        world.until("all are decided", || names.iter().all(is_decided));
+        until("all are decided", || names.iter().all(is_decided));
+        let log = approver.log();
         approver.kill();
         let mut approvals = approvals();
         approvals.sort_unstable();
-        assert_eq!(approvals, [0, 0, 1], "{}", world.log());
+        assert_eq!(approvals, [0, 0, 1], "{log}");
     }
 }
 
@@ -339,20 +298,20 @@ fn of_two_one_works_and_the_other_takes_over_nb_57() {
     };
     let mut running: Vec<Running> = ports.iter().map(|port| start(*port)).collect();
     let is_ready = |port: u16| probe(port, "/readyz").is_some_and(|(code, _)| code == 200);
-    world.until("one leads", || ports.iter().any(|port| is_ready(*port)));
+    until("one leads", || ports.iter().any(|port| is_ready(*port)));
     let leader = usize::from(is_ready(ports[1]));
     assert!(!is_ready(ports[1 - leader]), "only one leads");
 
     world.create_machine("worker-0");
     world.ask("first", "worker-0", &["system:nodes"]);
-    world.until("it is approved", || world.approvals("first") == ["NodeCSRApprove"]);
-    world.until("it is told", || !world.events("first").is_empty());
+    until("it is approved", || world.approvals("first") == ["NodeCSRApprove"]);
+    until("it is told", || !world.events("first").is_empty());
 
     running.remove(leader).kill();
-    world.until("the other leads", || is_ready(ports[1 - leader]));
+    until("the other leads", || is_ready(ports[1 - leader]));
     world.create_machine("worker-1");
     world.ask("next", "worker-1", &["system:nodes"]);
-    world.until("it is approved", || world.approvals("next") == ["NodeCSRApprove"]);
+    until("it is approved", || world.approvals("next") == ["NodeCSRApprove"]);
     // What was decided before stays as it was, and is not told again.
     assert_eq!(world.approvals("first"), ["NodeCSRApprove"]);
     assert_eq!(world.events("first"), ["ClientApproved"]);
@@ -362,10 +321,8 @@ fn of_two_one_works_and_the_other_takes_over_nb_57() {
 fn as_deployed(world: &World) -> PathBuf {
     let admin = world.data().join("admin.kubeconfig");
     let manifest = portcullis_testkit::recorded::repository().join("deploy/approve/rbac.yaml");
-    let mut kubectl = Command::new("kubectl");
-    kubectl.arg("--kubeconfig").arg(&admin).args(["create", "-f"]).arg(manifest);
-    let made = kubectl.output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut kubectl = tool::command("kubectl");
+    Finished::of(kubectl.arg("--kubeconfig").arg(&admin).args(["create", "-f"]).arg(manifest)).ok();
     let user = "    as: system:serviceaccount:portcullis:portcullis-approver\n    as-groups: \
         [system:serviceaccounts, 'system:serviceaccounts:portcullis', system:authenticated]\n";
     let text = std::fs::read_to_string(&admin).unwrap();
@@ -385,24 +342,23 @@ fn the_manifests_grant_what_it_needs_and_nothing_is_refused_nb_141() {
     let world = World::new();
     world.create_machine("worker-0");
     let kubeconfig = as_deployed(&world);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
-    command.arg("approve").arg("--kubeconfig").arg(&kubeconfig);
+    let mut command = program!().command(["approve", "--kubeconfig"]);
+    command.arg(&kubeconfig);
     command.arg("--management-kubeconfig").arg(world.machines.kubeconfig(&world.scratch));
-    command.arg("--leader-elect-resource-namespace=portcullis").env("RUST_LOG", "info");
-    let log = File::create(world.scratch.path().join("approve.log")).unwrap();
-    let approver = Running(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
+    command.arg("--leader-elect-resource-namespace=portcullis");
+    let approver = Running::spawn(command);
     world.ask("csr", "worker-0", &["system:nodes"]);
-    world.until("it is approved", || world.approvals("csr") == ["NodeCSRApprove"]);
-    world.until("an event tells it", || world.events("csr") == ["ClientApproved"]);
-    world.until("it is annotated", || world.decision("csr").is_some());
-    approver.stop();
+    until("it is approved", || world.approvals("csr") == ["NodeCSRApprove"]);
+    until("an event tells it", || world.events("csr") == ["ClientApproved"]);
+    until("it is annotated", || world.decision("csr").is_some());
+    let Finished { code, stderr: log, .. } = approver.stop();
+    assert_eq!(code, 0, "{log}");
     // Giving the lease away is a write as well.
     let lease = "/apis/coordination.k8s.io/v1/namespaces/portcullis/leases/portcullis-approver";
     let lease = world.admin().must(200, "GET", lease, None);
     assert_eq!(lease["spec"]["holderIdentity"].as_str().unwrap_or_default(), "");
-    let refused: Vec<String> =
-        world.log().lines().filter(|line| line.contains("forbidden")).map(str::to_owned).collect();
-    assert_eq!(refused, Vec::<String>::new());
+    let refused: Vec<&str> = log.lines().filter(|line| line.contains("forbidden")).collect();
+    assert_eq!(refused, Vec::<&str>::new());
 }
 
 #[test]
@@ -418,16 +374,14 @@ fn a_serving_certificate_is_approved_when_the_machine_has_its_names_nb_115_nb_11
     };
     world.machines.add(machine(json!([])));
     world.ask_serving("mine", "worker-0", &["10.0.0.10"]);
-    world.until("it waits", || {
-        world.decision("mine") == Some(("MachineAddressesPending".into(), "NB-117".into()))
-    });
+    until("it waits", || world.decision("mine") == Some(("MachineAddressesPending".into(), "NB-117".into())));
     let addresses = json!([{"type": "InternalDNS", "address": "worker-0"}, {"type": "InternalIP", "address": "10.0.0.10"}]);
     world.machines.add(machine(addresses));
-    world.until("it is approved", || world.approvals("mine") == ["NodeCSRApprove"]);
+    until("it is approved", || world.approvals("mine") == ["NodeCSRApprove"]);
     world.ask_serving("stolen", "worker-0", &["10.0.0.10", "10.0.0.11"]);
-    world.until("it is not", || world.decision("stolen") == Some(("SANNotOwned".into(), "NB-117".into())));
+    until("it is not", || world.decision("stolen") == Some(("SANNotOwned".into(), "NB-117".into())));
     assert!(world.approvals("stolen").is_empty());
-    approver.stop();
+    assert_eq!(approver.stop().code, 0);
 }
 
 #[test]
@@ -435,11 +389,10 @@ fn machines_of_both_api_families_count_where_the_nodes_are_nb_120() {
     let world = World::new();
     let config =
         world.scratch.write("approver.yaml", "machineAPIs: [machine.openshift.io, cluster.x-k8s.io]\n");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
-    command.arg("approve").arg("--kubeconfig").arg(world.data().join("admin.kubeconfig"));
-    command.arg("--leader-elect=false").arg("--config").arg(config).env("RUST_LOG", "info");
-    let log = File::create(world.scratch.path().join("approve.log")).unwrap();
-    let approver = Running(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
+    let mut command = program!().command(["approve", "--kubeconfig"]);
+    command.arg(world.data().join("admin.kubeconfig"));
+    command.arg("--leader-elect=false").arg("--config").arg(config);
+    let approver = Running::spawn(command);
     for (number, api) in ["machine.openshift.io/v1beta1", "cluster.x-k8s.io/v1beta2"].iter().enumerate() {
         let (node, csr) = (format!("worker-{number}"), format!("csr-{number}"));
         let path = format!("/apis/{api}/namespaces/default/machines");
@@ -450,12 +403,12 @@ fn machines_of_both_api_families_count_where_the_nodes_are_nb_120() {
         }
         let mut created = world.admin().must(201, "POST", &path, Some(&machine));
         world.ask(&csr, &node, &["system:nodes"]);
-        world.until("it waits", || world.decision(&csr) == Some(("MachineNotFound".into(), "NB-89".into())));
+        until("it waits", || world.decision(&csr) == Some(("MachineNotFound".into(), "NB-89".into())));
         created["status"] = json!({"addresses": [{"type": "InternalDNS", "address": node}]});
         world.admin().must(200, "PUT", &format!("{path}/{node}/status"), Some(&created));
-        world.until("it is approved", || world.approvals(&csr) == ["NodeCSRApprove"]);
+        until("it is approved", || world.approvals(&csr) == ["NodeCSRApprove"]);
     }
-    approver.stop();
+    assert_eq!(approver.stop().code, 0);
 }
 
 #[test]
@@ -469,14 +422,14 @@ fn a_changed_configuration_counts_for_what_is_held_and_a_broken_one_does_not_nb_
         let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.iter().map(|c| format!("{} {}", c["type"], c["reason"])).collect::<Vec<_>>()
     };
-    world.until("it is held", || world.decision("forged").is_some());
+    until("it is held", || world.decision("forged").is_some());
     assert!(denials().is_empty());
     world.scratch.write("approver.yaml", "denyMode: always");
-    world.until("it is told", || world.log().contains("ConfigInvalid"));
+    until("it is told", || approver.log().contains("ConfigInvalid"));
     assert!(denials().is_empty());
     world.scratch.write("approver.yaml", "denyMode: strict");
-    world.until("it is denied", || denials() == [r#""Denied" "NotKubeletClient""#]);
-    approver.stop();
+    until("it is denied", || denials() == [r#""Denied" "NotKubeletClient""#]);
+    assert_eq!(approver.stop().code, 0);
 }
 
 #[test]
@@ -485,30 +438,25 @@ fn it_survives_a_server_that_goes_and_comes_back() {
     let approver = world.start(&["--leader-elect=false"]);
     world.create_machine("worker-0");
     world.ask("before", "worker-0", &["system:nodes"]);
-    world.until("it is approved", || !world.approvals("before").is_empty());
+    until("it is approved", || !world.approvals("before").is_empty());
     world.served.take().unwrap().kill();
-    let mut served = Served::spawn(Served::command_at(&world.data(), world.address.port()));
+    let served = Running::start(program!().serve_command_at(&world.data(), world.address.port()));
     world.address = served.address();
     world.served = Some(served);
     world.create_machine("worker-1");
     world.ask("after", "worker-1", &["system:nodes"]);
-    world.until("it is approved", || !world.approvals("after").is_empty());
-    approver.stop();
+    until("it is approved", || !world.approvals("after").is_empty());
+    assert_eq!(approver.stop().code, 0);
 }
 
 #[test]
 fn flags_that_cannot_be_used_end_with_2() {
     let scratch = Scratch::new();
     let run = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
-        let output = command
-            .arg("approve")
-            .args(arguments)
-            .env("HOME", scratch.path())
-            .env_remove("KUBECONFIG")
-            .output()
-            .unwrap();
-        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+        let mut command = program!().command(["approve"]);
+        command.args(arguments).env("HOME", scratch.path()).env_remove("KUBECONFIG");
+        let finished = Finished::of(&mut command);
+        (finished.code, finished.stderr)
     };
     let path = |path: &Path| path.to_str().unwrap().to_owned();
     let unknown = path(&scratch.write("unknown.yaml", "machineWindows: 2h"));

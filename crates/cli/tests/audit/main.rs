@@ -1,10 +1,9 @@
-//! `portcullis audit` as people and scripts meet it: the real binary, its output and its exit codes.
+//! `portcullis audit` on the command line: output and exit codes.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use std::ffi::OsStr;
-use std::process::Command;
-
+use portcullis_testkit::program;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool::Finished;
 use serde_json::{Value, json};
 
 /// A monitoring agent, an operator by a wildcard, everybody by an aggregated role, and a RoleBinding that grants nothing.
@@ -44,25 +43,10 @@ subjects:
 - {kind: User, apiGroup: rbac.authorization.k8s.io, name: jane}
 "#;
 
-struct Run {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-fn portcullis<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Run {
-    let output = Command::new(env!("CARGO_BIN_EXE_portcullis")).args(arguments).output().unwrap();
-    Run {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
-}
-
-fn audit(scratch: &Scratch, flags: &[&str]) -> Run {
+fn audit(scratch: &Scratch, flags: &[&str]) -> Finished {
     let state = scratch.write("state.yaml", STATE);
     let fixed = ["audit", "kubelet-access", "--state", state.to_str().unwrap()];
-    portcullis(fixed.iter().chain(flags))
+    program!().run(fixed.iter().chain(flags))
 }
 
 #[test]
@@ -111,7 +95,7 @@ fn the_document_says_how_code_can_be_run() {
 fn may(scratch: &Scratch, rules: &str, verb: &str, subresource: &str) -> bool {
     let state = scratch.write("rules.yaml", rules);
     let agent = "system:serviceaccount:monitoring:agent";
-    let run = portcullis([
+    let run = program!().run([
         "can-i",
         "--state",
         state.to_str().unwrap(),
@@ -158,7 +142,7 @@ fn the_rules_can_be_applied_and_grant_what_was_used_and_no_more() {
 #[test]
 fn bad_input_is_refused_with_the_file_and_the_line() {
     let scratch = Scratch::new();
-    let refused = |run: Run, parts: &[&str]| {
+    let refused = |run: Finished, parts: &[&str]| {
         assert_eq!((run.code, &*run.stdout), (2, ""), "{}", run.stderr);
         for part in parts {
             assert!(run.stderr.contains(part), "{part:?} is not in: {}", run.stderr);
@@ -178,10 +162,13 @@ fn bad_input_is_refused_with_the_file_and_the_line() {
         &["c.jsonl:1: ", "kind: must be Event"],
     );
     refused(audit(&scratch, &["--access-log", "/nonexistent"]), &["/nonexistent"]);
-    refused(portcullis(["audit", "kubelet-access"]), &["--state"]);
+    refused(program!().run(["audit", "kubelet-access"]), &["--state"]);
     let state = scratch
         .write("broken.yaml", "kind: ClusterRole\napiVersion: rbac.authorization.k8s.io/v1\nrules: 1\n");
-    refused(portcullis(["audit", "kubelet-access", "--state", state.to_str().unwrap()]), &["broken.yaml"]);
+    refused(
+        program!().run(["audit", "kubelet-access", "--state", state.to_str().unwrap()]),
+        &["broken.yaml"],
+    );
 }
 
 #[test]
@@ -195,7 +182,8 @@ fn names_that_would_command_a_terminal_are_printed_without_effect() {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [role, binding]});
     let state = scratch.write("state.json", list.to_string());
     for output in ["table", "wide", "json", "yaml", "name"] {
-        let run = portcullis(["audit", "kubelet-access", "--state", state.to_str().unwrap(), "-o", output]);
+        let run =
+            program!().run(["audit", "kubelet-access", "--state", state.to_str().unwrap(), "-o", output]);
         assert_eq!(run.code, 1, "{}", run.stderr);
         assert!(
             !run.stdout.contains('\u{1b}') && !run.stdout.contains("\nkind: Pod"),

@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::Path;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::wait::until;
 use portcullis_testkit::webhook::{Asked, Reply, WebhookService};
 use serde_json::json;
 
@@ -44,14 +45,6 @@ fn local(name: &str) -> String {
 
 fn says(user: &'static str) -> impl Fn(&Asked, usize) -> Reply + Send + Sync {
     move |asked, _| Reply::status(asked, &json!({"allowed": asked.review["spec"]["user"] == user}))
-}
-
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(30), "{what}");
-        sleep(Duration::from_millis(100));
-    }
 }
 
 #[test]
@@ -281,19 +274,19 @@ fn a_changed_file_is_taken_and_a_broken_one_changes_nothing_ac_111_to_ac_117() {
     .enumerate()
     {
         fs::write(&path, &broken).unwrap();
-        eventually(&broken, || reloads("failure") == at + 1);
+        until(&broken, || reloads("failure") == at + 1);
         assert_eq!((server.get("alice", SECRETS), server.get("bob", SECRETS)), (200, 403), "{broken}");
     }
     fs::write(&path, of(&second)).unwrap();
-    eventually("the second is asked", || reloads("success") == 1);
+    until("the second is asked", || reloads("success") == 1);
     // The cache of the first is gone with it.
     assert_eq!((server.get("alice", SECRETS), server.get("bob", SECRETS)), (403, 200));
     // AlwaysDeny and AlwaysAllow may come and go (AC-115).
     fs::write(&path, file("v1", &[local("RBAC"), local("AlwaysAllow")])).unwrap();
-    eventually("everybody is allowed", || reloads("success") == 2);
+    until("everybody is allowed", || reloads("success") == 2);
     assert_eq!(server.get("alice", SECRETS), 200);
     fs::write(&path, file("v1", &[local("RBAC")])).unwrap();
-    eventually("nobody is", || reloads("success") == 3);
+    until("nobody is", || reloads("success") == 3);
     assert_eq!(server.get("alice", SECRETS), 403);
     let log = server.stop();
     assert!(log.contains("the authorization configuration cannot be used; the one in force stays"), "{log}");

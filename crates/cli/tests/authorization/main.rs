@@ -1,5 +1,5 @@
-//! The authorization modes in the running server, alone and combined, with a webhook that answers well, wrongly, late or
-//! not at all.
+//! The authorization modes in the running server, alone and combined, with a webhook that answers correctly, wrongly,
+//! late or not at all.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,8 +10,6 @@
     reason = "tests"
 )]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod configuration;
 mod modes;
 mod support;

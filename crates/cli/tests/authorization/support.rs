@@ -1,12 +1,11 @@
 //! A server with users that have tokens, and curl.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
+use portcullis_testkit::program;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool::{self, Finished};
 use serde_json::Value;
-
-use crate::common::Served;
 
 /// The users by name; the token of each is its name with `-token` after it.
 const TOKENS: &str = "\
@@ -26,8 +25,7 @@ pub const POLICY: &str = r#"{"apiVersion": "abac.authorization.kubernetes.io/v1b
 "#;
 
 pub struct Running {
-    served: Served,
-    url: String,
+    served: program::Running,
     authority: PathBuf,
 }
 
@@ -35,23 +33,21 @@ impl Running {
     pub fn start(scratch: &Scratch, flags: &[&str]) -> Self {
         let data = scratch.path().join("data");
         let tokens = scratch.write("tokens.csv", TOKENS);
-        let mut command = Served::command(&data);
-        command.arg("--token-auth-file").arg(tokens).args(flags).stderr(Stdio::piped());
-        let mut served = Served::spawn(command);
-        let url = format!("https://{}", served.address());
-        Self { served, url, authority: data.join("ca.crt") }
+        let mut command = program!().serve_command(&data);
+        command.arg("--token-auth-file").arg(tokens).args(flags);
+        let served = program::Running::start(command);
+        Self { served, authority: data.join("ca.crt") }
     }
 
     /// The status code and the body of an answer.
     pub fn ask(&self, user: &str, path: &str, more: &[&str]) -> (u16, String) {
-        let mut curl = Command::new("curl");
+        let mut curl = tool::command("curl");
         curl.args(["--silent", "--show-error", "--max-time", "50", "--write-out", "\n%{http_code}"]);
         curl.arg("--cacert").arg(&self.authority).args(more);
         if !user.is_empty() {
             curl.arg("--header").arg(format!("Authorization: Bearer {user}-token"));
         }
-        let output = curl.arg(format!("{}{path}", self.url)).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = Finished::of(curl.arg(format!("{}{path}", self.served.url()))).stdout;
         let (body, code) = text.rsplit_once('\n').unwrap_or_else(|| panic!("{text:?}"));
         (code.parse().unwrap(), body.to_owned())
     }
@@ -82,18 +78,17 @@ impl Running {
         text.lines().find(|line| line.starts_with(begins)).unwrap_or_default().to_owned()
     }
 
-    /// Ends, and tells the log.
+    /// Stops the server, and returns its log.
     pub fn stop(self) -> String {
-        self.served.stop().1
+        self.served.stop().stderr
     }
 }
 
-/// What a server says that does not start.
+/// The error of a server that must not start.
 pub fn refused(scratch: &Scratch, flags: &[&str]) -> String {
-    let output = Served::command(&scratch.path().join("data")).args(flags).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(output.stdout.is_empty(), "{output:?}");
-    String::from_utf8(output.stderr).unwrap()
+    let finished = Finished::of(program!().serve_command(&scratch.path().join("data")).args(flags));
+    assert_eq!((finished.code, &*finished.stdout), (2, ""), "{finished:#?}");
+    finished.stderr
 }
 
 pub fn text(path: &Path) -> &str {

@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::path::Path;
 
+use portcullis_testkit::program;
 use portcullis_testkit::scratch::Scratch;
 
-use crate::support::{Run, portcullis, text, words};
+use crate::support::{Finished, portcullis, text, words};
 
 /// The forms of lines: flags, and a line that is answered.
 const FORMS: &[(&[&str], &str)] = &[
@@ -29,7 +30,7 @@ const FORMS: &[(&[&str], &str)] = &[
     (&["--kubelet-attributes"], r#"{"attributes":[],"method":"GET","url":"/healthz"}"#),
 ];
 
-fn review(scratch: &Scratch, flags: &[&str], lines: impl AsRef<[u8]>) -> Run {
+fn review(scratch: &Scratch, flags: &[&str], lines: impl AsRef<[u8]>) -> Finished {
     let path = scratch.write("lines.jsonl", lines);
     portcullis([&["review", "--reviews", text(&path)], flags].concat())
 }
@@ -171,7 +172,7 @@ fn the_check_refuses_lines_without_an_answer() {
 }
 
 /// Asks something over a state.
-fn over(state: &Path) -> Run {
+fn over(state: &Path) -> Finished {
     portcullis(["can-i", "get", "pods", "--as", "a", "--state", text(state)])
 }
 
@@ -186,7 +187,7 @@ fn a_bad_state_in_json_is_refused_with_file_line_and_field() {
     };
     let other = POD.replace("\"p\"", "\"q\"");
     for (item, parts) in [
-        (POD, &["Pod ns/p is given twice", "line 3"] as &[&str]),
+        (POD, &["Pod ns/p occurs twice", "line 3"] as &[&str]),
         (&other.replace("\"n\"", "7"), &["items[1].spec.nodeName: "]),
         (&other.replace("[]", "[{\"env\":5}]"), &["items[1].spec.containers[0].env: "]),
         (&other.replace("\"q\"", "\"\""), &["items[1].metadata.name: is missing"]),
@@ -227,7 +228,7 @@ fn a_bad_state_in_json_is_refused_with_file_line_and_field() {
     let whole = list(&other);
     for length in (1..whole.trim_end().len()).step_by(17) {
         let run = over(&scratch.write("state.json", &whole[..length]));
-        run.refused(&["state.json:", "cut short"]);
+        run.refused(&["state.json:", "truncated"]);
     }
 }
 
@@ -245,7 +246,7 @@ fn a_bad_state_in_yaml_is_refused_with_file_line_and_field() {
     });
     let deep = format!("  x: {}{}\n", "[".repeat(100), "]".repeat(100));
     for (second, parts) in [
-        (pod("p", ""), &["state.yaml:9: ", "Pod ns/p is given twice", "line 1"] as &[&str]),
+        (pod("p", ""), &["state.yaml:9: ", "Pod ns/p occurs twice", "line 1"] as &[&str]),
         (pod("q", "  containers: {}\n"), &["state.yaml:16: spec.containers: "]),
         (pod("q", "  nodeName: m\n"), &["state.yaml:16: ", "nodeName", "given twice"]),
         (pod("q", "\tcontainers: []\n"), &["state.yaml:15: ", "not valid YAML"]),
@@ -286,7 +287,7 @@ fn files_that_are_too_large_or_not_there_are_refused() {
 }
 
 /// Asks something of an ABAC policy.
-fn abac(policy: &Path, flags: &[&str]) -> Run {
+fn abac(policy: &Path, flags: &[&str]) -> Finished {
     let ask = "can-i get secrets -n ns --as a --as-group system:authenticated --authorization-mode ABAC";
     portcullis([&words(ask)[..], &["--authorization-policy-file", text(policy)], flags].concat())
 }
@@ -386,13 +387,13 @@ fn bad_flags_are_refused() {
 fn a_reader_that_has_had_enough_is_no_error() {
     let scratch = Scratch::new();
     let reviews = scratch.write("reviews.jsonl", format!("{}\n", FORMS[0].1).repeat(20_000));
-    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_portcullis"))
-        .args(["review", "--reviews", text(&reviews)])
+    let mut child = program!()
+        .command(["review", "--reviews", text(&reviews)])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
     drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(3), ""));
+    let finished = Finished::from(child.wait_with_output().unwrap());
+    assert_eq!((finished.code, &*finished.stderr), (3, ""));
 }

@@ -3,7 +3,7 @@
 use portcullis_testkit::scratch::Scratch;
 use serde_json::Value;
 
-use crate::support::{Run, portcullis, text, with_input, words};
+use crate::support::{Finished, portcullis, text, with_input, words};
 
 const CLUSTER: &str = "\
 apiVersion: v1
@@ -56,7 +56,7 @@ subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: Group, name: system:authenticated}
 ";
 
-fn can_i(question: &str) -> Run {
+fn can_i(question: &str) -> Finished {
     let scratch = Scratch::new();
     let state = scratch.write("cluster.yaml", CLUSTER);
     portcullis([vec!["can-i", "--state", text(&state)], words(question)].concat())
@@ -148,7 +148,7 @@ fn types_that_live_in_no_namespace_ignore_it() {
     assert_answer(&format!("get pv/disk {node}"), true);
     let run = can_i(&format!("get pv/disk -n shop {node}"));
     assert_eq!((run.code, &*run.stdout), (0, "yes\n"));
-    assert!(run.stderr.starts_with("warning: persistentvolumes live in no namespace"), "{}", run.stderr);
+    assert!(run.stderr.starts_with("warning: persistentvolumes are cluster-scoped"), "{}", run.stderr);
     // AC-29: to the API server, the namespace of a namespace is itself.
     assert_answer("get namespaces/shop --as jane", true);
     assert_answer("get ns shop -n else --as jane", true);
@@ -289,7 +289,7 @@ fn abac_is_explained_by_its_lines() {
         portcullis([&flags[..], &words(question)].concat())
     };
     let run = ask("get pods -n a --as bob");
-    assert_eq!((run.code, run.last()), (0, "ABAC: allowed by line 2 of the policy file"));
+    assert_eq!((run.code, run.last_line()), (0, "ABAC: allowed by line 2 of the policy file"));
     for (question, what) in [
         ("create pods -n a --as bob", "line 2: "),
         ("get secrets -n a --as bob", "line 2: it is for another resource"),
@@ -332,8 +332,8 @@ fn a_question_gets_the_answer_of_the_same_review() {
                         "verb": verb, "group": group, "resource": resource, "namespace": namespace, "name": "settings",
                     }},
                 });
-                let answered =
-                    with_input(["review", "--state", text(&state)], review.to_string().as_bytes()).lines();
+                let answered = with_input(["review", "--state", text(&state)], review.to_string().as_bytes())
+                    .json_lines();
                 let question = format!("{verb} {kind}/settings -n {namespace} --as jane");
                 assert_answer(&question, answered[0]["status"]["allowed"] == Value::Bool(true));
             }

@@ -1,7 +1,6 @@
 //! `completions`: the scripts name what the command line has, and their shell accepts them.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use portcullis_testkit::tool::{self, Finished};
 
 use crate::support::portcullis;
 
@@ -23,11 +22,8 @@ fn bash_takes_its_script_and_completes_with_it() {
         "\nCOMP_WORDS=(portcullis review --kubelet)\nCOMP_CWORD=2\n_portcullis portcullis --kubelet review\n\
          printf '%s\\n' \"${COMPREPLY[@]}\"\n",
     );
-    let mut bash = Command::new("bash").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    bash.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
-    let output = bash.wait_with_output().unwrap();
-    assert!(output.status.success());
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "--kubelet-attributes\n");
+    let printed = Finished::with_input(&mut tool::command("bash"), script.as_bytes()).ok();
+    assert_eq!(printed, "--kubelet-attributes\n");
 }
 
 #[test]

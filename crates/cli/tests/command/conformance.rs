@@ -1,4 +1,4 @@
-//! `review --check` over every recording: what Kubernetes 1.36 answered is what is answered here.
+//! `review --check` finds no difference from Kubernetes 1.36 in any recording.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use portcullis_testkit::recorded;
 use portcullis_testkit::scratch::Scratch;
 use serde_json::Value;
 
-use crate::support::{Run, portcullis, text};
+use crate::support::{Finished, portcullis, text};
 
 /// One recording of lines, unpacked, and the flags that answer it.
 struct Recording {
@@ -48,7 +48,7 @@ fn recordings(scratch: &Scratch) -> Vec<Recording> {
     found
 }
 
-fn review(scratch: &Scratch, recording: &Recording, lines: &str, check: bool) -> Run {
+fn review(scratch: &Scratch, recording: &Recording, lines: &str, check: bool) -> Finished {
     let path: PathBuf = scratch.write("lines.jsonl", lines);
     let mut arguments = vec!["review", "--reviews", text(&path)];
     arguments.extend(recording.flags.iter().map(String::as_str));
@@ -69,7 +69,7 @@ fn every_recording_is_answered_as_kubernetes_answered_it() {
     for recording in &recordings {
         let run = review(&scratch, recording, &recording.lines, true);
         assert_eq!(
-            (run.code, run.last()),
+            (run.code, run.last_line()),
             (0, &*format!("{} checked, 0 differ", recording.lines.lines().count())),
             "{}: {}{}",
             recording.name,
@@ -97,7 +97,7 @@ fn completed_lines_hold_the_question_and_pass_the_check() {
         }
         let again = review(&scratch, recording, &run.stdout, true);
         let expected = format!("{} checked, 0 differ", recording.lines.lines().count());
-        assert_eq!((again.code, again.last()), (0, &*expected), "{}", recording.name);
+        assert_eq!((again.code, again.last_line()), (0, &*expected), "{}", recording.name);
     }
 }
 
@@ -135,7 +135,7 @@ fn the_check_finds_exactly_the_answers_that_were_changed() {
         });
         let run = review(&scratch, recording, &lines, true);
         let expected = format!("{} checked, {} differ", recording.lines.lines().count(), flipped.len());
-        assert_eq!((run.code, run.last()), (1, &*expected), "{}", recording.name);
+        assert_eq!((run.code, run.last_line()), (1, &*expected), "{}", recording.name);
         let named: Vec<usize> = run
             .stdout
             .lines()
@@ -205,7 +205,7 @@ fn the_check_looks_at_denials_codes_errors_and_lists_too() {
     for (flags, line, differ) in cases {
         let run = crate::support::with_input([&["review", "--check"], flags].concat(), line.as_bytes());
         assert_eq!(
-            (run.code, run.last()),
+            (run.code, run.last_line()),
             (i32::from(differ != 0), &*format!("1 checked, {differ} differ")),
             "{line}: {}{}",
             run.stdout,

@@ -1,6 +1,5 @@
-//! The `portcullis` command as people and scripts meet it: the real binary, its output and its exit codes.
+//! The `portcullis` command on the command line: output and exit codes.
 #![expect(
-    clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::string_slice,

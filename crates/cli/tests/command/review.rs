@@ -8,7 +8,7 @@ const ALWAYS: [&str; 3] = ["review", "--authorization-mode", "AlwaysAllow"];
 
 fn answer(arguments: &[&str], reviews: &[Value]) -> Vec<Value> {
     let input: String = reviews.iter().map(|review| format!("{review}\n")).collect();
-    with_input(arguments, input.as_bytes()).lines()
+    with_input(arguments, input.as_bytes()).json_lines()
 }
 
 fn review(version: &str, kind: &str, spec: Value) -> Value {
@@ -138,7 +138,7 @@ fn blank_lines_and_carriage_returns_are_no_reviews() {
         json!({"user": "a", "nonResourceAttributes": {"path": "/x", "verb": "get"}}),
     );
     let run = with_input(ALWAYS, format!("\n{line}\r\n  \n\n{line}").as_bytes());
-    assert_eq!(run.lines().len(), 2);
+    assert_eq!(run.json_lines().len(), 2);
     let run = with_input(ALWAYS, b"");
     assert_eq!((run.code, &*run.stdout), (0, ""));
     let run = with_input(["review", "--check"], b"");
@@ -173,7 +173,7 @@ fn a_kubelet_has_the_name_that_is_given_to_it() {
         ["review", "--kubelet-attributes", "--node-name", "n7"],
         br#"{"method":"GET","url":"/stats/summary"}"#,
     );
-    let sets = run.lines().remove(0)["attributes"].clone();
+    let sets = run.json_lines().remove(0)["attributes"].clone();
     assert!(
         sets.as_array().unwrap().iter().all(|set| set["name"] == "n7" && set["resource"] == "nodes"),
         "{sets}"

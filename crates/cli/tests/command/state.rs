@@ -216,7 +216,7 @@ fn a_directory_is_read_with_all_below_and_state_is_repeatable() {
     let c = scratch.path().join("c");
     assert_complete("a file and a directory", &[text(&pod), text(&c)]);
     assert_complete("the other order", &[text(&c), text(&pod)]);
-    portcullis(["review", "--state", text(&c), "--state", text(&c)]).refused(&["given twice"]);
+    portcullis(["review", "--state", text(&c), "--state", text(&c)]).refused(&["occurs twice"]);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn without_state_there_is_nothing() {
     let question = r#"{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{"user":"system:node:n1","groups":["system:nodes"],"resourceAttributes":{"verb":"get","resource":"NAME","name":"n1","namespace":"NS"}}}"#;
     let ask = |resource: &str, namespace: &str| {
         let line = question.replace("NAME", resource).replace("NS", namespace);
-        with_input(["review"], line.as_bytes()).lines()[0]["status"]["allowed"].clone()
+        with_input(["review"], line.as_bytes()).json_lines()[0]["status"]["allowed"].clone()
     };
     // NA-95: its own node a node may read whatever there is; secrets only through pods.
     assert_eq!((ask("nodes", ""), ask("secrets", "ns")), (Value::Bool(true), Value::Bool(false)));

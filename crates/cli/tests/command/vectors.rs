@@ -176,7 +176,7 @@ fn ask(cluster: &str, flags: &[&str], questions: &[Value]) -> Vec<bool> {
     let state = scratch.write("cluster.yaml", cluster);
     let input: String = questions.iter().map(|question| format!("{question}\n")).collect();
     let arguments = [&["review", "--authorization-mode", "Node", "--state", text(&state)], flags].concat();
-    let answers = with_input(arguments, input.as_bytes()).lines();
+    let answers = with_input(arguments, input.as_bytes()).json_lines();
     assert_eq!(answers.len(), questions.len());
     answers.iter().map(|answer| answer["status"]["allowed"].as_bool().unwrap()).collect()
 }
@@ -214,14 +214,14 @@ fn the_vectors_hold_as_recorded_answers_too() {
     let state = scratch.write("cluster.yaml", CLUSTER);
     let arguments = ["review", "--authorization-mode", "Node", "--check", "--state", text(&state)];
     let run = with_input(arguments, lines.as_bytes());
-    assert_eq!((run.code, run.last()), (0, &*format!("{} checked, 0 differ", lines.lines().count())));
+    assert_eq!((run.code, run.last_line()), (0, &*format!("{} checked, 0 differ", lines.lines().count())));
 }
 
 #[test]
 fn v26_a_name_in_a_selector_counts_over_http_only_na_17_na_23() {
     let line = r#"{"method":"GET","url":"/api/v1/nodes?fieldSelector=metadata.name%3Dn0"}"#;
     let run = with_input(["review", "--request-info"], line.as_bytes());
-    let info = &run.lines()[0]["info"];
+    let info = &run.json_lines()[0]["info"];
     assert_eq!(
         (&info["verb"], &info["resource"], &info["name"]),
         (&json!("list"), &json!("nodes"), &json!("n0"))
@@ -233,7 +233,7 @@ fn v26_a_name_in_a_selector_counts_over_http_only_na_17_na_23() {
 fn v29_a_path_prefix_watch_has_no_selector_na_19() {
     let line = r#"{"method":"GET","url":"/api/v1/watch/pods?fieldSelector=spec.nodeName%3D%3Dn0"}"#;
     let run = with_input(["review", "--request-info"], line.as_bytes());
-    let info = &run.lines()[0]["info"];
+    let info = &run.json_lines()[0]["info"];
     assert_eq!(
         (&info["verb"], &info["fieldSelector"], &info["name"]),
         (&json!("watch"), &json!(""), &json!(""))

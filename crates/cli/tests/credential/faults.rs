@@ -1,10 +1,11 @@
-//! Killed at any moment, and on a disk that is full: nothing is lost, and nothing is asked for twice.
+//! `credential` killed at any moment, and on a full disk: nothing is lost, and nothing is requested twice.
 
 use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::common::dice;
+use portcullis_testkit::mutate::dice;
+
 use crate::support::*;
 
 /// There is one request, and one pair, however often it was written.

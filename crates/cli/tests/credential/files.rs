@@ -1,4 +1,4 @@
-//! Files that are not as they should be, and files that others can read.
+//! Damaged files, and files that others can read.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -36,13 +36,13 @@ fn cs_131_a_key_that_cannot_be_read_is_an_error_and_no_request_is_made() {
     }
     fs::remove_file(&key).unwrap();
     // One that others could read is none.
-    tool("openssl", &["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", keyfile]);
+    tool("openssl", ["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", keyfile]);
     fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
     cluster.once().must(2, &[keyfile, "others may read"]);
     assert_eq!(cluster.requests().len(), 0);
     // One that somebody else made, of another kind, is as good as ours (CS-131).
     fs::remove_file(&key).unwrap();
-    tool("openssl", &["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", keyfile]);
+    tool("openssl", ["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", keyfile]);
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     let _signer = Signer::start(&cluster);
     cluster.once().must(0, &[]);
@@ -95,9 +95,9 @@ fn links_that_others_have_put_there_lead_nowhere() {
     // Where the kubeconfig is written, and where the next pairs will be.
     symlink(&victim, cluster.path("node.kubeconfig.new")).unwrap();
     symlink(&victim, pki.join("kubelet-client.pem.new")).unwrap();
-    let now: i64 = tool("date", &["+%s"]).trim().parse().unwrap();
+    let now: i64 = tool("date", ["+%s"]).trim().parse().unwrap();
     for second in 0..30 {
-        let date = tool("date", &["-u", "-d", &format!("@{}", now + second), "+%Y-%m-%d-%H-%M-%S"]);
+        let date = tool("date", ["-u", "-d", &format!("@{}", now + second), "+%Y-%m-%d-%H-%M-%S"]);
         let pair = format!("kubelet-client-{}.pem", date.trim());
         symlink(&victim, pki.join(pair)).unwrap();
     }

@@ -1,4 +1,4 @@
-//! `portcullis credential` against a running `portcullis serve`, looked at with openssl and kubectl.
+//! `portcullis credential` against a running `portcullis serve`, checked with openssl and kubectl.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -9,8 +9,8 @@
     reason = "a test that cannot be set up must stop"
 )]
 
-#[path = "../common/mod.rs"]
-mod common;
+#[path = "../../../client/tests/support/clock.rs"]
+mod clock;
 mod faults;
 mod files;
 mod node;

@@ -1,9 +1,12 @@
-//! A node that joins: the files that it has afterwards, and what kubectl does with them.
+//! A node that joins: its files, and kubectl with them.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
+use portcullis_testkit::program;
+use portcullis_testkit::program::Running;
+use portcullis_testkit::wait::until;
 use serde_json::Value;
 
 use crate::support::*;
@@ -13,12 +16,12 @@ fn a_node_gets_a_certificate_that_openssl_and_kubectl_accept() {
     let cluster = Cluster::start();
     let signer = Signer::start(&cluster);
     let ended = cluster.once().must(0, &[]);
-    assert_eq!(ended.out, "");
+    assert_eq!(ended.stdout, "");
     let requests = cluster.requests();
     let [request] = &requests[..] else { panic!("{requests:?}") };
     let name = request["metadata"]["name"].as_str().unwrap();
     assert!(name.starts_with("node-csr-"));
-    assert!(ended.err.contains(&format!("asked for a certificate: {name}")), "{ended:?}");
+    assert!(ended.stderr.contains(&format!("asked for a certificate: {name}")), "{ended:?}");
     assert_eq!(request["spec"]["username"], BOOTSTRAPPER);
     assert_eq!(request["spec"]["usages"], serde_json::json!(["digital signature", "client auth"]));
 
@@ -33,7 +36,7 @@ fn a_node_gets_a_certificate_that_openssl_and_kubectl_accept() {
     let kubeconfig = cluster.path("node.kubeconfig");
     let kubectl = |arguments: &[&str]| {
         let file = kubeconfig.to_str().unwrap();
-        tool("kubectl", &[&["--kubeconfig", file], arguments].concat())
+        tool("kubectl", [&["--kubeconfig", file], arguments].concat())
     };
     let config: Value = serde_json::from_str(&kubectl(&["config", "view", "-o", "json"])).unwrap();
     assert_eq!(config["current-context"], "default-context");
@@ -50,7 +53,7 @@ fn a_node_gets_a_certificate_that_openssl_and_kubectl_accept() {
     );
 
     // The key went nowhere else.
-    let key = tool("openssl", &["pkey", "-in", current.to_str().unwrap(), "-outform", "PEM"]);
+    let key = tool("openssl", ["pkey", "-in", current.to_str().unwrap(), "-outform", "PEM"]);
     let secret: String = key.lines().nth(1).unwrap().to_owned();
     assert!(!requests.iter().any(|request| request.to_string().contains(&secret)));
     assert!(!fs::read_to_string(kubeconfig.as_path()).unwrap().contains(&secret));
@@ -79,28 +82,28 @@ fn kubectl_takes_it_as_a_credential_plugin_in_both_versions() {
              --bootstrap-kubeconfig, {}, --cert-dir, {}]\ncontexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n\
              current-context: x\n",
             cluster.address,
-            env!("CARGO_BIN_EXE_portcullis"),
+            program!().path().display(),
             cluster.path("bootstrap.kubeconfig").display(),
             cluster.path("pki").display(),
         );
         let kubeconfig = cluster.scratch.write("plugin.kubeconfig", text);
         let arguments = ["--kubeconfig", kubeconfig.to_str().unwrap(), "auth", "whoami", "-o", "json"];
-        let who: Value = serde_json::from_str(&tool("kubectl", &arguments)).unwrap();
+        let who: Value = serde_json::from_str(&tool("kubectl", arguments)).unwrap();
         assert_eq!(who["status"]["userInfo"]["username"], "system:node:node-1");
     }
     assert_eq!(cluster.requests().len(), 1);
 
     let plugin = |info: &str| {
         let mut command: Command = cluster.credential(&[]);
-        Ended::of(&command.env("KUBERNETES_EXEC_INFO", info).output().unwrap())
+        Finished::of(command.env("KUBERNETES_EXEC_INFO", info))
     };
     let info = r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{"interactive":false}}"#;
-    let printed: Value = serde_json::from_str(&plugin(info).must(0, &[]).out).unwrap();
+    let printed: Value = serde_json::from_str(&plugin(info).must(0, &[]).stdout).unwrap();
     assert_eq!(printed["apiVersion"], "client.authentication.k8s.io/v1");
     let pair = cluster.path("pki/kubelet-client-current.pem");
     let end = tool(
         "openssl",
-        &["x509", "-in", pair.to_str().unwrap(), "-noout", "-enddate", "-dateopt", "iso_8601"],
+        ["x509", "-in", pair.to_str().unwrap(), "-noout", "-enddate", "-dateopt", "iso_8601"],
     );
     let end = end.trim().strip_prefix("notAfter=").unwrap().replace(' ', "T");
     assert_eq!(printed["status"]["expirationTimestamp"], end.as_str());
@@ -108,7 +111,7 @@ fn kubectl_takes_it_as_a_credential_plugin_in_both_versions() {
         ["{", "{}", "[]", &info.replace("io/v1", "io/v1alpha1"), &info.replace("ExecCredential", "Pod")]
     {
         let ended = plugin(bad).must(2, &["KUBERNETES_EXEC_INFO"]);
-        assert_eq!(ended.out, "", "{bad}");
+        assert_eq!(ended.stdout, "", "{bad}");
     }
 }
 
@@ -146,25 +149,17 @@ fn who_may_not_ask_is_told_so_at_once() {
 #[test]
 fn one_that_stays_has_the_kubeconfig_at_once_and_ends_when_told_to() {
     let cluster = Cluster::start();
-    let mut process = cluster.credential(&[]).stderr(Stdio::null()).spawn().unwrap();
-    let wait_for = |what: &dyn Fn() -> bool| {
-        for _ in 0..2000 {
-            if what() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("it never came");
-    };
+    let process = Running::spawn(cluster.credential(&[]));
     // CS-135: before anybody has approved.
-    wait_for(&|| cluster.path("node.kubeconfig").exists() && cluster.requests().len() == 1);
+    until("the request and the kubeconfig", || {
+        cluster.path("node.kubeconfig").exists() && cluster.requests().len() == 1
+    });
     assert!(!cluster.path("pki/kubelet-client-current.pem").exists());
     let _signer = Signer::start(&cluster);
-    wait_for(&|| cluster.path("pki/kubelet-client-current.pem").exists());
-    wait_for(&|| !cluster.path("pki/kubelet-client.key.tmp").exists());
+    until("the certificate", || cluster.path("pki/kubelet-client-current.pem").exists());
+    until("the end of the temporary key", || !cluster.path("pki/kubelet-client.key.tmp").exists());
     openssl_accepts(&cluster, &cluster.path("pki/kubelet-client-current.pem"));
-    tool("kill", &["-TERM", &process.id().to_string()]);
-    assert_eq!(process.wait().unwrap().code(), Some(0));
+    assert_eq!(process.stop().code, 0);
 }
 
 #[test]
@@ -175,7 +170,7 @@ fn an_administrator_approves_and_the_server_signs_and_renews_by_itself() {
         .must(3, &["still waiting for approval"]);
     let admin = cluster.path("data/admin.kubeconfig");
     let kubectl = |arguments: &[&str]| {
-        tool("kubectl", &[&["--kubeconfig", admin.to_str().unwrap()], arguments].concat())
+        tool("kubectl", [&["--kubeconfig", admin.to_str().unwrap()], arguments].concat())
     };
     let name = cluster.requests()[0]["metadata"]["name"].as_str().unwrap().to_owned();
     kubectl(&["certificate", "approve", &name]);
@@ -196,7 +191,7 @@ fn an_administrator_approves_and_the_server_signs_and_renews_by_itself() {
     fs::rename(&first, &dated).unwrap();
     fs::remove_file(&current).unwrap();
     std::os::unix::fs::symlink(&dated, &current).unwrap();
-    let clock = crate::common::clock::MovedClock::at(std::time::SystemTime::now() + Duration::from_secs(540));
+    let clock = crate::clock::MovedClock::at(std::time::SystemTime::now() + Duration::from_secs(540));
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime
         .block_on(crate::time::agent(&cluster, &clock, crate::time::silent()).once(Duration::from_secs(5)))

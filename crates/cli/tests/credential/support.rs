@@ -1,10 +1,10 @@
-//! A cluster that nodes can join, and somebody who approves and signs.
+//! A cluster that nodes can join, with an approver and a signer.
 
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -15,10 +15,11 @@ use base64::engine::general_purpose::STANDARD;
 use portcullis_pki::usage::Usages;
 use portcullis_pki::{CertificateAuthority, Csr, pem};
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::program;
+use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
+pub(crate) use portcullis_testkit::tool::{Finished, run as tool};
 use serde_json::{Value, json};
-
-use crate::common::Served;
 
 pub(crate) const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 /// Who asks for first certificates.
@@ -26,7 +27,7 @@ pub(crate) const BOOTSTRAPPER: &str = "system:bootstrap:abcdef";
 
 pub(crate) struct Cluster {
     pub(crate) scratch: Scratch,
-    _served: Served,
+    _served: Running,
     pub(crate) address: SocketAddr,
 }
 
@@ -46,9 +47,9 @@ impl Cluster {
         let data = scratch.path().join("data");
         let tokens =
             scratch.write("tokens.csv", format!("sesame,{BOOTSTRAPPER},1,\"system:bootstrappers\"\n"));
-        let mut command = Served::command(&data);
+        let mut command = program!().serve_command(&data);
         command.arg("--token-auth-file").arg(tokens).args(flags);
-        let mut served = Served::spawn(command);
+        let served = Running::start(command);
         let address = served.address();
         let cluster = Self { scratch, _served: served, address };
         let binding = json!({"metadata": {"name": "bootstrap"},
@@ -85,24 +86,23 @@ impl Cluster {
 
     /// `portcullis credential` for one node, with all its files beside each other.
     pub(crate) fn credential(&self, flags: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
-        command.args(["credential", "--node-name", "node-1", "--bootstrap-kubeconfig"]);
+        let mut command =
+            program!().command(["credential", "--node-name", "node-1", "--bootstrap-kubeconfig"]);
         command.arg(self.path("bootstrap.kubeconfig")).arg("--kubeconfig").arg(self.path("node.kubeconfig"));
         command.arg("--cert-dir").arg(self.path("pki")).args(flags).env_remove("KUBERNETES_EXEC_INFO");
-        command.stdin(Stdio::null());
         command
     }
 
-    /// Runs it, as it is or with a shell's help, and says how it ended and what it said.
-    pub(crate) fn run(&self, before: &str, flags: &[&str]) -> Ended {
+    /// Runs it to its end. A shell runs what is in `before` first.
+    pub(crate) fn run(&self, before: &str, flags: &[&str]) -> Finished {
         let credential = self.credential(flags);
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{before} exec \"$@\""), "sh"]).arg(credential.get_program());
-        command.args(credential.get_args()).env_remove("KUBERNETES_EXEC_INFO").stdin(Stdio::null());
-        Ended::of(&command.output().unwrap())
+        command.args(credential.get_args()).env_remove("KUBERNETES_EXEC_INFO");
+        Finished::of(&mut command)
     }
 
-    pub(crate) fn once(&self) -> Ended {
+    pub(crate) fn once(&self) -> Finished {
         self.run("", &["--once", "--wait", "60"])
     }
 
@@ -113,40 +113,6 @@ impl Cluster {
     }
 }
 
-/// How a process ended.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) code: Option<i32>,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
-
-impl Ended {
-    pub(crate) fn of(output: &Output) -> Self {
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        Self { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
-    }
-
-    /// It must have ended so, and have said these words in one line of what it says about errors.
-    #[track_caller]
-    pub(crate) fn must(self, code: i32, words: &[&str]) -> Self {
-        assert_eq!(self.code, Some(code), "{self:?}");
-        let last = self.err.lines().last().unwrap_or_default();
-        for word in words {
-            assert!(last.contains(word), "{word:?} in {self:?}");
-        }
-        self
-    }
-}
-
-#[track_caller]
-pub(crate) fn tool(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().unwrap();
-    let ended = Ended::of(&output);
-    assert_eq!(ended.code, Some(0), "{program} {arguments:?}: {ended:?}");
-    ended.out
-}
-
 pub(crate) fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
@@ -155,10 +121,10 @@ pub(crate) fn mode(path: &Path) -> u32 {
 #[track_caller]
 pub(crate) fn openssl_accepts(cluster: &Cluster, pair: &Path) {
     let (pair, authority) = (pair.to_str().unwrap(), cluster.path("data/ca.crt"));
-    let certificates = tool("openssl", &["x509", "-in", pair, "-noout", "-pubkey"]);
-    assert_eq!(certificates, tool("openssl", &["pkey", "-in", pair, "-pubout"]));
-    tool("openssl", &["verify", "-purpose", "sslclient", "-CAfile", authority.to_str().unwrap(), pair]);
-    let subject = tool("openssl", &["x509", "-in", pair, "-noout", "-subject", "-nameopt", "RFC2253"]);
+    let certificates = tool("openssl", ["x509", "-in", pair, "-noout", "-pubkey"]);
+    assert_eq!(certificates, tool("openssl", ["pkey", "-in", pair, "-pubout"]));
+    tool("openssl", ["verify", "-purpose", "sslclient", "-CAfile", authority.to_str().unwrap(), pair]);
+    let subject = tool("openssl", ["x509", "-in", pair, "-noout", "-subject", "-nameopt", "RFC2253"]);
     assert_eq!(subject.trim(), "subject=CN=system:node:node-1,O=system:nodes");
 }
 

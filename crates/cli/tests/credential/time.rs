@@ -1,4 +1,4 @@
-//! What depends on time, with a clock that is moved; and stops at each step, by an observer.
+//! Renewal with a clock that the test moves, and interruptions at each step.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,7 +12,7 @@ use portcullis_client::node_certificate::agent::{Agent, Observer, Progress, Sett
 use portcullis_client::node_certificate::error::CredentialError;
 use serde_json::json;
 
-use crate::common::clock::MovedClock;
+use crate::clock::MovedClock;
 use crate::support::*;
 
 fn settings(cluster: &Cluster) -> Settings {
@@ -50,7 +50,7 @@ async fn stopped_at_any_step_it_goes_on_with_the_same_key_and_the_same_request()
         assert!(matches!(stopped, Err(CredentialError::Stopped)), "{step}: {stopped:?}");
         let (pending, current) =
             (cluster.path("pki/kubelet-client.key.tmp"), cluster.path("pki/kubelet-client-current.pem"));
-        let key = |file: &Path| tool("openssl", &["pkey", "-in", file.to_str().unwrap(), "-pubout"]);
+        let key = |file: &Path| tool("openssl", ["pkey", "-in", file.to_str().unwrap(), "-pubout"]);
         let first = key(if pending.exists() { &pending } else { &current });
         agent(&cluster, &clock, silent()).once(Duration::from_secs(60)).await.unwrap();
         assert_eq!(key(&current), first, "{step}");
@@ -58,7 +58,7 @@ async fn stopped_at_any_step_it_goes_on_with_the_same_key_and_the_same_request()
         assert!(!pending.exists(), "{step}");
         openssl_accepts(&cluster, &current);
         let kubeconfig = cluster.path("node.kubeconfig");
-        tool("kubectl", &["--kubeconfig", kubeconfig.to_str().unwrap(), "auth", "whoami"]);
+        tool("kubectl", ["--kubeconfig", kubeconfig.to_str().unwrap(), "auth", "whoami"]);
     }
 }
 
@@ -103,7 +103,7 @@ async fn cs_102_a_certificate_is_replaced_at_70_to_90_percent_of_its_life_by_its
     assert_eq!(cluster.pairs().len(), 2, "old ones are kept");
     let key = |text: &[u8]| {
         let file = cluster.scratch.write("pair.pem", text);
-        tool("openssl", &["pkey", "-in", file.to_str().unwrap(), "-pubout"])
+        tool("openssl", ["pkey", "-in", file.to_str().unwrap(), "-pubout"])
     };
     assert_ne!(key(&first), key(&second), "CS-100: each request is for a new key");
     running.abort();
@@ -162,7 +162,7 @@ async fn cs_137_a_certificate_inside_the_kubeconfig_is_good_for_asking_for_anoth
     let embed = ["--kubeconfig", file, "config", "set-credentials", "default-auth", "--embed-certs=true"];
     let certificate = format!("--client-certificate={}", pair.display());
     let key = format!("--client-key={}", pair.display());
-    tool("kubectl", &[&embed[..], &[certificate.as_str(), key.as_str()]].concat());
+    tool("kubectl", [&embed[..], &[certificate.as_str(), key.as_str()]].concat());
     fs::remove_dir_all(cluster.path("pki")).unwrap();
     fs::remove_file(cluster.path("bootstrap.kubeconfig")).unwrap();
 
@@ -171,7 +171,7 @@ async fn cs_137_a_certificate_inside_the_kubeconfig_is_good_for_asking_for_anoth
     assert_eq!(requests.len(), 2);
     assert!(requests.iter().any(|request| request["spec"]["username"] == "system:node:node-1"));
     openssl_accepts(&cluster, &cluster.path("pki/kubelet-client-current.pem"));
-    let config = tool("kubectl", &["--kubeconfig", file, "config", "view", "-o", "json"]);
+    let config = tool("kubectl", ["--kubeconfig", file, "config", "view", "-o", "json"]);
     assert!(config.contains("kubelet-client-current.pem") && !config.contains("client-key-data"), "{config}");
 }
 
@@ -215,18 +215,18 @@ async fn cs_103_a_serving_certificate_follows_the_addresses_of_the_node() {
     let file = current.to_str().unwrap();
     let is_for = |ip: &str| {
         current.exists()
-            && tool("openssl", &["x509", "-in", file, "-noout", "-checkip", ip]).contains("does match")
+            && tool("openssl", ["x509", "-in", file, "-noout", "-checkip", ip]).contains("does match")
     };
     assert!(clock.advance_until(60, || is_for("10.0.0.2")).await);
     let authority = cluster.path("data/ca.crt");
-    tool("openssl", &["verify", "-purpose", "sslserver", "-CAfile", authority.to_str().unwrap(), file]);
-    assert!(tool("openssl", &["x509", "-in", file, "-noout", "-checkhost", "node-1"]).contains("does match"));
-    let key = tool("openssl", &["pkey", "-in", file, "-pubout"]);
-    assert_eq!(key, tool("openssl", &["x509", "-in", file, "-noout", "-pubkey"]));
+    tool("openssl", ["verify", "-purpose", "sslserver", "-CAfile", authority.to_str().unwrap(), file]);
+    assert!(tool("openssl", ["x509", "-in", file, "-noout", "-checkhost", "node-1"]).contains("does match"));
+    let key = tool("openssl", ["pkey", "-in", file, "-pubout"]);
+    assert_eq!(key, tool("openssl", ["x509", "-in", file, "-noout", "-pubkey"]));
     // And other ones when there is a certificate.
     address("10.0.0.3");
     assert!(clock.advance_until(200, || is_for("10.0.0.3")).await);
-    assert_ne!(key, tool("openssl", &["pkey", "-in", file, "-pubout"]));
+    assert_ne!(key, tool("openssl", ["pkey", "-in", file, "-pubout"]));
     assert_eq!(mode(&fs::canonicalize(&current).unwrap()), 0o600);
     running.abort();
 }

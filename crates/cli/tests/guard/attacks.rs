@@ -7,9 +7,10 @@ use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::kubelet::{FakeKubelet, Fault, Holder, Options};
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::upgrade::{self, ByteStream, Protocol};
+use portcullis_testkit::wait::until;
 use portcullis_testkit::websocket;
 
-use crate::support::{Guarded, until};
+use crate::support::Guarded;
 
 const EXEC: &str = "/exec/ns/p/c?command=id&output=1";
 const WEBSOCKET: Protocol<'static> = Protocol::WebSocket(&["v5.channel.k8s.io"]);

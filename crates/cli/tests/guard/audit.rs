@@ -1,20 +1,18 @@
-//! `portcullis audit kubelet-access` on the cluster itself, and on what a guard wrote down.
+//! `portcullis audit kubelet-access` on a cluster and on the access log of a guard.
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
+use portcullis_testkit::program;
+use portcullis_testkit::tool::Finished;
+use portcullis_testkit::wait::until;
 use serde_json::Value;
 
-use crate::support::{Guarded, until};
+use crate::support::Guarded;
 
-fn audit(kubeconfig: &Path, flags: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_portcullis"))
-        .args(["audit", "kubelet-access"])
-        .args(flags)
-        .env("KUBECONFIG", kubeconfig)
-        .output()
-        .unwrap()
+fn audit(kubeconfig: &Path, flags: &[&str]) -> Finished {
+    let mut command = program!().command(["audit", "kubelet-access"]);
+    Finished::of(command.args(flags).env("KUBECONFIG", kubeconfig))
 }
 
 #[test]
@@ -31,9 +29,9 @@ fn a_cluster_is_read_as_the_files_that_it_would_give() {
     }
     let live = audit(&kubeconfig, &["-o", "json"]);
     let files = audit(&kubeconfig, &["-o", "json", "--state", folder.to_str().unwrap()]);
-    assert_eq!(live.status.code(), Some(1), "{}", String::from_utf8_lossy(&live.stderr));
+    assert_eq!(live.code, 1, "{}", live.stderr);
     assert_eq!(live.stdout, files.stdout);
-    let names = String::from_utf8(audit(&kubeconfig, &["-o", "name"]).stdout).unwrap();
+    let names = audit(&kubeconfig, &["-o", "name"]).stdout;
     assert!(["monitoring", "jane", "system:masters"].iter().all(|name| names.contains(name)), "{names}");
 }
 
@@ -59,8 +57,7 @@ fn what_a_guard_wrote_down_becomes_the_rules_that_are_enough() {
     until("it is written", || fs::read_to_string(&log).unwrap().lines().count() == 7);
     let kubeconfig = guarded.data().join("admin.kubeconfig");
     let flags = ["--access-log", log.to_str().unwrap(), "--ignore-group", "system:masters", "-o", "yaml"];
-    let done = audit(&kubeconfig, &flags);
-    let yaml = String::from_utf8(done.stdout).unwrap();
+    let yaml = audit(&kubeconfig, &flags).stdout;
     let documents: Vec<Value> = yaml
         .split("\n---\n")
         .filter_map(|text| serde_saphyr::from_str::<Value>(text).ok())
@@ -86,8 +83,8 @@ fn what_a_guard_wrote_down_becomes_the_rules_that_are_enough() {
 fn without_a_cluster_or_files_it_says_where_it_looked() {
     let scratch = portcullis_testkit::scratch::Scratch::new();
     let nowhere = audit(&scratch.path().join("none"), &[]);
-    let said = String::from_utf8(nowhere.stderr).unwrap();
-    assert_eq!(nowhere.status.code(), Some(2), "{said}");
+    let said = nowhere.stderr;
+    assert_eq!(nowhere.code, 2, "{said}");
     assert!(said.contains("--state") && said.contains("KUBECONFIG"), "{said}");
     assert!(nowhere.stdout.is_empty());
 }

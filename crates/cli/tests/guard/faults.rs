@@ -1,4 +1,4 @@
-//! What goes wrong around the guard.
+//! Failures of the API server, the kubelet and the files of a guard.
 
 use std::fs;
 use std::thread;
@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::kubelet::{FakeKubelet, Fault, Options};
+use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::wait::until;
 
-use crate::support::{self, Guarded, until};
+use crate::support::{self, Guarded};
 
 /// KA-54, KA-56, K19: without the API server only what is remembered is allowed.
 #[test]
@@ -20,11 +22,8 @@ fn without_the_api_server_nothing_new_is_allowed() {
         Identity::read(&guarded.kubelet.authority(), &folder.join("admin.crt"), &folder.join("admin.key"));
     let mut jane = guarded.client("jane");
     assert_eq!(jane.ask("GET", "/pods", None).unwrap().code, 200);
-    let dead = std::mem::replace(
-        &mut guarded.served,
-        crate::common::Served::spawn(std::process::Command::new("true")),
-    );
-    dead.kill();
+    let nothing = Running::spawn(std::process::Command::new("true"));
+    std::mem::replace(&mut guarded.served, nothing).kill();
     // Known token, known answer.
     assert_eq!(jane.ask("GET", "/pods", None).unwrap().code, 200);
     // A certificate says who it is; whether they may cannot be found out.
@@ -73,10 +72,7 @@ fn what_pretends_to_be_the_kubelet_is_not_spoken_to() {
     let guard = guarded.another(&[]);
     drop(guard);
     let kubeconfig = guarded.data().join("admin.kubeconfig");
-    let guard = support::run(
-        &guarded.scratch,
-        support::command(&guarded.scratch, &kubeconfig, pretender.address(), &[]),
-    );
+    let guard = support::run(support::command(&guarded.scratch, &kubeconfig, pretender.address(), &[]));
     let mut jane = Client::new(guard.address, &guarded.user("jane"));
     assert_eq!(jane.ask("GET", "/pods", None).unwrap().code, 502);
     assert_eq!(pretender.requests(), []);

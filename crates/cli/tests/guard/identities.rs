@@ -1,12 +1,13 @@
-//! Who asks: client certificates, tokens, and both.
+//! Authentication at the guard: client certificates, tokens, and both.
 
 use std::fs;
-use std::process::{Command, Stdio};
 
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::tool;
+use portcullis_testkit::wait::until;
 use serde_json::{Value, json};
 
-use crate::support::{self, Guarded, until};
+use crate::support::{self, Guarded};
 
 /// A client certificate of an authority in a folder, by openssl.
 fn certificate(folder: &std::path::Path, authority: (&str, &str), name: &str, subject: &str) -> Identity {
@@ -18,8 +19,7 @@ fn certificate(folder: &std::path::Path, authority: (&str, &str), name: &str, su
          basicConstraints=critical,CA:FALSE",
         authority.0, authority.1
     );
-    let done = Command::new("openssl").args(line.split(' ')).current_dir(folder).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    tool::openssl(folder, &line);
     Identity::read(&folder.join("kubelet/kubelet-ca.pem"), &folder.join(out), &folder.join(key))
 }
 
@@ -84,15 +84,10 @@ fn clients_are_asked_for_a_certificate_only_where_one_could_be_good() {
     let kubeconfig = guarded.data().join("admin.kubeconfig");
     let command = support::command(&guarded.scratch, &kubeconfig, guarded.kubelet.address(), &[]);
     let bare = support::without(&command, "--client-ca-file");
-    let other = support::run(&guarded.scratch, bare);
+    let other = support::run(bare);
     for (address, asks) in [(guarded.guard.address, true), (other.address, false)] {
-        let done = Command::new("openssl")
-            .args(["s_client", "-connect", &address.to_string(), "-state"])
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let said =
-            String::from_utf8_lossy(&done.stderr).into_owned() + &String::from_utf8_lossy(&done.stdout);
+        let done = tool::try_openssl(guarded.scratch.path(), &format!("s_client -connect {address} -state"));
+        let said = done.stderr + &done.stdout;
         assert_eq!(said.contains("read server certificate request"), asks, "{said}");
     }
     // Tokens are good at both.

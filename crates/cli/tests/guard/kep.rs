@@ -4,9 +4,10 @@
 
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::kubelet::Options;
+use portcullis_testkit::program;
+use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 
-use crate::common::Served;
 use crate::support::Guarded;
 
 const ON: &[&str] = &[];
@@ -164,9 +165,9 @@ fn the_role_of_kube_apiserver_follows_the_feature_over_restarts() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
     let grants = |flags: &[&str]| {
-        let mut command = Served::command(&data);
+        let mut command = program!().serve_command(&data);
         command.args(flags);
-        let mut served = Served::spawn(command);
+        let served = Running::start(command);
         let mut admin = Client::new(served.address(), &Identity::admin(&data));
         let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:kubelet-api-admin";
         let role = admin.must(200, "GET", path, None);

@@ -1,4 +1,4 @@
-//! `portcullis guard` between clients, a kubelet that is none, and `portcullis serve`.
+//! `portcullis guard` between clients, a fake kubelet and `portcullis serve`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -7,9 +7,6 @@
     missing_docs,
     reason = "tests"
 )]
-
-#[path = "../common/mod.rs"]
-mod common;
 
 mod attacks;
 mod audit;

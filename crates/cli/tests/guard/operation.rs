@@ -1,16 +1,17 @@
-//! Running a guard: its log, its figures, its limits, its flags.
+//! Running a guard: log, metrics, limits, flags.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Command, Stdio};
 
 use portcullis_testkit::https::Client;
+use portcullis_testkit::tool::{self, Finished};
 use portcullis_testkit::upgrade::{self, Protocol};
+use portcullis_testkit::wait::until;
 use serde_json::Value;
 
-use crate::support::{self, Guarded, until};
+use crate::support::{self, Guarded};
 
 /// A plain HTTP GET.
 fn get(address: SocketAddr, path: &str) -> (u16, String) {
@@ -198,7 +199,7 @@ fn roles_that_are_not_known_allow_nothing_and_keep_nobody_from_deciding() {
     {
         let flags = ["--authorization-mode", modes];
         let command = support::command(&guarded.scratch, &kubeconfig, guarded.kubelet.address(), &flags);
-        let guard = support::run(&guarded.scratch, command);
+        let guard = support::run(command);
         let code =
             |user| Client::new(guard.address, &guarded.user(user)).ask("GET", "/pods", None).unwrap().code;
         assert_eq!((code("jane"), code("joe")), (allowed, refused), "{modes}");
@@ -222,21 +223,15 @@ fn curl_gets_its_answers_over_http_2_and_http_1() {
     let guarded = Guarded::start(&[]);
     guarded.grant("jane", "get", "nodes/pods");
     for (flag, version) in [("--http2", "2"), ("--http1.1", "1.1")] {
-        let done = Command::new("curl")
-            .args(["--silent", "--show-error", flag, "--cacert"])
+        let mut curl = tool::command("curl");
+        curl.args(["--silent", "--show-error", flag, "--cacert"])
             .arg(guarded.kubelet.authority())
-            .args([
-                "--header",
-                "Authorization: Bearer jane-token",
-                "--write-out",
-                "\n%{http_version} %{http_code}",
-            ])
-            .arg(format!("https://{}/pods", guarded.guard.address))
-            .output()
-            .unwrap();
-        let out = String::from_utf8(done.stdout).unwrap();
-        let (body, figures) = out.rsplit_once('\n').unwrap();
-        assert_eq!(figures, format!("{version} 200"), "{}", String::from_utf8_lossy(&done.stderr));
+            .args(["--header", "Authorization: Bearer jane-token"])
+            .args(["--write-out", "\n%{http_version} %{http_code}"])
+            .arg(format!("https://{}/pods", guarded.guard.address));
+        let Finished { stdout, stderr, .. } = Finished::of(&mut curl);
+        let (body, figures) = stdout.rsplit_once('\n').unwrap();
+        assert_eq!(figures, format!("{version} 200"), "{stderr}");
         let list: Value = serde_json::from_str(body).unwrap();
         assert_eq!(list["kind"], "PodList");
     }
@@ -255,25 +250,22 @@ fn flags_that_cannot_be_used_are_told_by_name() {
         (&["--kubelet-server-name", "no name"], &["no name", "--kubelet-server-name"]),
     ] {
         let mut command = support::command(&guarded.scratch, &kubeconfig, guarded.kubelet.address(), flags);
-        let done = command.stdin(Stdio::null()).output().unwrap();
-        let said = String::from_utf8(done.stderr).unwrap();
-        assert_eq!(done.status.code(), Some(2), "{flags:?}: {said}");
-        assert!(words.iter().all(|word| said.contains(word)), "{flags:?}: {said}");
-        assert!(done.stdout.is_empty());
+        let Finished { code, stdout, stderr } = Finished::of(&mut command);
+        assert_eq!((code, &*stdout), (2, ""), "{flags:?}: {stderr}");
+        assert!(words.iter().all(|word| stderr.contains(word)), "{flags:?}: {stderr}");
     }
     let missing = scratch_without_key(&guarded);
-    assert_eq!(missing.0, Some(2));
+    assert_eq!(missing.code, 2);
     assert!(
-        missing.1.contains("guard-key.pem") && missing.1.contains("--kubelet-client-key"),
+        missing.stderr.contains("guard-key.pem") && missing.stderr.contains("--kubelet-client-key"),
         "{}",
-        missing.1
+        missing.stderr
     );
 }
 
-fn scratch_without_key(guarded: &Guarded) -> (Option<i32>, String) {
+fn scratch_without_key(guarded: &Guarded) -> Finished {
     fs::remove_file(guarded.scratch.path().join("kubelet/guard-key.pem")).unwrap();
     let kubeconfig = guarded.data().join("admin.kubeconfig");
     let mut command = support::command(&guarded.scratch, &kubeconfig, guarded.kubelet.address(), &[]);
-    let done = command.output().unwrap();
-    (done.status.code(), String::from_utf8(done.stderr).unwrap())
+    Finished::of(&mut command)
 }

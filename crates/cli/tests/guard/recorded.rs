@@ -1,4 +1,4 @@
-//! The recorded answers of a kubelet 1.36, by the guard before a kubelet that lets whoever the guard lets through.
+//! The guard gives the recorded answers of a kubelet 1.36, in front of a kubelet that allows what the guard allows.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Bytes both ways: exec, attach, port-forward and logs.
+//! Streams in both directions: exec, attach, port-forward and logs.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use portcullis_testkit::https::Identity;
 use portcullis_testkit::kubelet::{Options, pattern};
+use portcullis_testkit::mutate::dice;
 use portcullis_testkit::upgrade::{self, ByteStream, Protocol};
+use portcullis_testkit::wait::until;
 
-use crate::common::dice;
-use crate::support::{Guarded, until};
+use crate::support::Guarded;
 
 const WEBSOCKET: Protocol<'static> = Protocol::WebSocket(&["v5.channel.k8s.io"]);
 const SPDY: Protocol<'static> = Protocol::Spdy(&["v4.channel.k8s.io"]);

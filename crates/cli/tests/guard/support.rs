@@ -1,19 +1,18 @@
-//! A kubelet that is none, an API server, and the guard between them.
+//! A fake kubelet, an API server, and the guard between them.
 
 use std::cell::RefCell;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use portcullis_testkit::https::{Answer, Client, Identity};
 use portcullis_testkit::kubelet::{FakeKubelet, Options};
+use portcullis_testkit::program;
+use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::wait::until_some;
 use serde_json::{Value, json};
-
-use crate::common::Served;
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
@@ -21,7 +20,7 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 pub(crate) struct Guarded {
     pub(crate) kubelet: FakeKubelet,
     pub(crate) guard: Process,
-    pub(crate) served: Served,
+    pub(crate) served: Running,
     pub(crate) api: SocketAddr,
     pub(crate) scratch: Scratch,
     admin: RefCell<Client>,
@@ -29,38 +28,27 @@ pub(crate) struct Guarded {
 
 /// A guard that runs.
 pub(crate) struct Process {
-    child: Child,
+    running: Running,
     pub(crate) address: SocketAddr,
-    log: PathBuf,
 }
 
 impl Process {
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.running.id()
     }
 
-    /// What it has said.
+    /// What it has logged.
     pub(crate) fn said(&self) -> String {
-        fs::read_to_string(&self.log).unwrap()
+        self.running.log()
     }
 
-    /// Where it tells its figures, if it was told to at `127.0.0.1:0`.
+    /// Where it serves its metrics, if `--metrics-bind-address` is `127.0.0.1:0`.
     pub(crate) fn figures(&self) -> SocketAddr {
-        let mut found = None;
-        until("it tells its figures", || {
+        until_some("the address of the metrics", || {
             let said = self.said();
-            let line = said.lines().find(|line| line.contains("answering /healthz"));
-            found = line.and_then(|line| line.rsplit_once("address=")?.1.trim().parse().ok());
-            found.is_some()
-        });
-        found.unwrap()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+            let line = said.lines().find(|line| line.contains("answering /healthz"))?;
+            line.rsplit_once("address=")?.1.trim().parse().ok()
+        })
     }
 }
 
@@ -88,9 +76,9 @@ impl Guarded {
         let tokens: String = users.iter().map(|user| format!("{user}-token,{user},{user}-uid\n")).collect();
         fs::write(scratch.path().join("tokens.csv"), tokens).unwrap();
         let data = scratch.path().join("data");
-        let mut command = Served::command(&data);
+        let mut command = program!().serve_command(&data);
         command.args(api).arg("--token-auth-file").arg(scratch.path().join("tokens.csv"));
-        let mut served = Served::spawn(command);
+        let served = Running::start(command);
         let api = served.address();
         let admin = RefCell::new(Client::new(api, &Identity::admin(&data)));
         let kubeconfig = data.join("admin.kubeconfig");
@@ -167,9 +155,9 @@ impl Guarded {
 /// Flags of a guard before a kubelet.
 pub(crate) fn command(scratch: &Scratch, kubeconfig: &Path, kubelet: SocketAddr, flags: &[&str]) -> Command {
     let folder = scratch.path().join("kubelet");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    let mut command = program!().command(["guard"]);
     command
-        .args(["guard", "--address", "127.0.0.1", "--port", "0", "--node-name", "node-1", "--kubeconfig"])
+        .args(["--address", "127.0.0.1", "--port", "0", "--node-name", "node-1", "--kubeconfig"])
         .arg(kubeconfig)
         .arg("--tls-cert-file")
         .arg(folder.join("kubelet.pem"))
@@ -195,7 +183,7 @@ pub(crate) fn with_client_authority(guarded: &Guarded, bundle: &Path) -> Process
     let own = guarded.data().join("ca.crt");
     other
         .args(command.get_args().map(|argument| if argument == own { bundle.as_os_str() } else { argument }));
-    run(&guarded.scratch, other)
+    run(other)
 }
 
 /// The same command without a flag and its value.
@@ -212,29 +200,11 @@ pub(crate) fn without(command: &Command, flag: &str) -> Command {
 }
 
 fn spawn(scratch: &Scratch, kubeconfig: &Path, kubelet: SocketAddr, flags: &[&str]) -> Process {
-    run(scratch, command(scratch, kubeconfig, kubelet, flags))
+    run(command(scratch, kubeconfig, kubelet, flags))
 }
 
-/// Starts a guard, and waits until it is there.
-pub(crate) fn run(scratch: &Scratch, mut command: Command) -> Process {
-    // A log for each guard.
-    let log =
-        (0..).map(|at| scratch.path().join(format!("guard-{at}.log"))).find(|log| !log.exists()).unwrap();
-    let mut child = command.stdout(Stdio::piped()).stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.trim().strip_prefix("Guarding the kubelet of node-1 at https://");
-    let said = || fs::read_to_string(&log).unwrap();
-    let address = address.unwrap_or_else(|| panic!("it does not start: {line:?} {}", said()));
-    Process { child, address: address.parse().unwrap(), log }
-}
-
-/// Waits until something is so, which it must be some time soon.
-#[track_caller]
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(60), "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+/// Starts a guard, and waits until it is ready.
+pub(crate) fn run(command: Command) -> Process {
+    let running = Running::start(command);
+    Process { address: running.address(), running }
 }

@@ -1,17 +1,16 @@
-//! Attacks on the way to a node's identity, each against a server that approves by Machines: what the attacker holds is a
-//! bootstrap credential, or a node. None gets a certificate that is not its own, and each is told why.
+//! Attacks on node identity against a server that approves by Machines. The attacker has a bootstrap credential or a
+//! node. No attack gets a certificate of another identity, and each is refused with a reason.
 
-use std::process::Command;
-use std::time::{Duration, Instant};
-
+use portcullis_testkit::program;
+use portcullis_testkit::tool::Finished;
+use portcullis_testkit::wait::until_some;
 use serde_json::Value;
 
-use crate::support::{Done, Served};
+use crate::support::Served;
 
 const KUBELET: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 const USAGES: &[&str] = &["digital signature", "client auth"];
 const P256: &str = "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key";
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A cluster that a machine is about to join, and somebody who has read the bootstrap kubeconfig.
 struct World {
@@ -62,13 +61,9 @@ impl World {
     }
 
     fn portcullis(&self, words: &str) {
-        let done = Command::new(env!("CARGO_BIN_EXE_portcullis"))
-            .args(words.split(' '))
-            .current_dir(self.served.scratch.path())
-            .env("KUBECONFIG", self.served.data().join("admin.kubeconfig"))
-            .output()
-            .unwrap();
-        assert!(done.status.success(), "{words}: {}", String::from_utf8_lossy(&done.stderr));
+        let mut command = program!().command(words.split(' '));
+        command.current_dir(self.served.scratch.path());
+        Finished::of(command.env("KUBECONFIG", self.served.data().join("admin.kubeconfig"))).ok();
     }
 
     /// A machine that was just made, with the address by which its node will be called.
@@ -88,7 +83,7 @@ impl World {
     }
 
     /// Files a request with these words for kubectl, which say who asks.
-    fn ask(&self, asked: &Asked<'_>, who: &str) -> Done {
+    fn ask(&self, asked: &Asked<'_>, who: &str) -> Finished {
         self.served.openssl(asked.key);
         let subject = asked.subject;
         let more = if asked.more.is_empty() { String::new() } else { format!(" {}", asked.more) };
@@ -96,7 +91,7 @@ impl World {
         self.send(asked, who)
     }
 
-    fn send(&self, asked: &Asked<'_>, who: &str) -> Done {
+    fn send(&self, asked: &Asked<'_>, who: &str) -> Finished {
         let request = self.served.openssl("base64 -A -in csr");
         let usages = asked.usages.join("\", \"");
         let manifest = format!(
@@ -111,7 +106,7 @@ impl World {
     /// Files a request with the bootstrap credential, and gives the reason for which it is not approved.
     fn refused(&self, asked: &Asked<'_>) -> String {
         let done = self.ask(asked, "--kubeconfig worker.kubeconfig");
-        assert_eq!(done.code, Some(0), "{done:?}");
+        assert_eq!(done.code, 0, "{done:?}");
         let reason = self.reason(asked.name);
         self.is_pending(asked.name);
         reason
@@ -119,18 +114,14 @@ impl World {
 
     /// The reason of the decision on a request.
     fn reason(&self, name: &str) -> String {
-        let start = Instant::now();
-        loop {
+        let annotation = until_some(&format!("a decision on {name}"), || {
             let annotation = self.served.ok(&format!(
                 r"get csr {name} -o jsonpath='{{.metadata.annotations.portcullis\.dev/decision}}'"
             ));
-            if !annotation.is_empty() {
-                let decision: Value = serde_json::from_str(&annotation).unwrap();
-                return decision["reason"].as_str().unwrap().to_owned();
-            }
-            assert!(start.elapsed() < PATIENCE, "nobody decides on {name}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+            (!annotation.is_empty()).then_some(annotation)
+        });
+        let decision: Value = serde_json::from_str(&annotation).unwrap();
+        decision["reason"].as_str().unwrap().to_owned()
     }
 
     fn is_pending(&self, name: &str) {
@@ -149,7 +140,7 @@ const NODE_BOOTSTRAPPER: &str = "system:serviceaccount:openshift-machine-config-
 fn a_machine_that_is_what_it_says_gets_its_certificate() {
     let world = World::start();
     world.machine("node-1");
-    assert_eq!(world.ask(&Asked::USUAL, "--kubeconfig worker.kubeconfig").code, Some(0));
+    assert_eq!(world.ask(&Asked::USUAL, "--kubeconfig worker.kubeconfig").code, 0);
     world.is_issued("request");
     assert_eq!(world.reason("request"), "ClientApproved");
 }
@@ -180,14 +171,14 @@ fn hijack_of_a_control_plane_node() {
 fn replayed_token() {
     let world = World::start();
     world.machine("node-1");
-    assert_eq!(world.ask(&Asked::USUAL, "--kubeconfig worker.kubeconfig").code, Some(0));
+    assert_eq!(world.ask(&Asked::USUAL, "--kubeconfig worker.kubeconfig").code, 0);
     world.is_issued("request");
     // The machine has its identity, and has not registered yet. The same token asks for the same name with another key.
     assert_eq!(world.refused(&Asked { name: "again", ..Asked::USUAL }), "IdentityAlreadyGranted");
     // Once it is revoked, it does not even ask.
     world.portcullis("bootstrap worker revoke");
     let done = world.ask(&Asked { name: "later", ..Asked::USUAL }, "--kubeconfig worker.kubeconfig");
-    assert!(done.err.contains("asked for the client to provide credentials"), "{done:?}");
+    assert!(done.stderr.contains("asked for the client to provide credentials"), "{done:?}");
 }
 
 #[test]
@@ -233,15 +224,12 @@ fn forged_spec_username() {
         "create clusterrole asks --verb=create --resource=certificatesigningrequests.certificates.k8s.io",
     );
     world.served.ok("create clusterrolebinding mallory --clusterrole=asks --user=mallory");
-    assert_eq!(world.ask(&Asked::USUAL, "--as mallory").code, Some(0));
+    assert_eq!(world.ask(&Asked::USUAL, "--as mallory").code, 0);
     let spec = |field: &str| world.served.ok(&format!("get csr request -o jsonpath='{{.spec.{field}}}'"));
     assert_eq!(spec("username"), "mallory");
     assert_eq!(spec("groups"), r#"["system:authenticated"]"#);
     // A later request that is decided on shows that this one was passed over.
-    assert_eq!(
-        world.ask(&Asked { name: "real", ..Asked::USUAL }, "--kubeconfig worker.kubeconfig").code,
-        Some(0)
-    );
+    assert_eq!(world.ask(&Asked { name: "real", ..Asked::USUAL }, "--kubeconfig worker.kubeconfig").code, 0);
     world.is_issued("real");
     world.is_pending("request");
 }
@@ -250,13 +238,13 @@ fn forged_spec_username() {
 fn renewal_through_the_bootstrap_credential() {
     let world = World::start();
     world.machine("node-1");
-    assert_eq!(world.ask(&Asked::USUAL, "--kubeconfig worker.kubeconfig").code, Some(0));
+    assert_eq!(world.ask(&Asked::USUAL, "--kubeconfig worker.kubeconfig").code, 0);
     world.is_issued("request");
     world.node("node-1");
     assert_eq!(world.refused(&Asked { name: "renewal", ..Asked::USUAL }), "NodeAlreadyExists");
     // The node itself renews.
     let as_node = "--as system:node:node-1 --as-group system:nodes";
-    assert_eq!(world.ask(&Asked { name: "own", ..Asked::USUAL }, as_node).code, Some(0));
+    assert_eq!(world.ask(&Asked { name: "own", ..Asked::USUAL }, as_node).code, 0);
     world.is_issued("own");
 }
 
@@ -264,10 +252,7 @@ fn renewal_through_the_bootstrap_credential() {
 fn machine_without_a_node_that_is_too_old() {
     let world = World::start();
     world.machine("node-1");
-    assert_eq!(
-        world.ask(&Asked { name: "young", ..Asked::USUAL }, "--kubeconfig worker.kubeconfig").code,
-        Some(0)
-    );
+    assert_eq!(world.ask(&Asked { name: "young", ..Asked::USUAL }, "--kubeconfig worker.kubeconfig").code, 0);
     world.is_issued("young");
     // The same request and the same Machine, had it been made three hours before, to the same rules.
     let scratch = world.served.scratch.path();
@@ -281,23 +266,10 @@ fn machine_without_a_node_that_is_too_old() {
     request["status"] = serde_json::json!({});
     request["metadata"]["creationTimestamp"] = "2026-01-01T03:00:00Z".into();
     std::fs::write(scratch.join("request.json"), request.to_string()).unwrap();
-    let out = Command::new(env!("CARGO_BIN_EXE_portcullis"))
-        .args([
-            "approve",
-            "--csr",
-            "request.json",
-            "--state",
-            "machines.json",
-            "--now",
-            "2026-01-01T03:00:01Z",
-            "-o",
-            "json",
-        ])
-        .current_dir(scratch)
-        .output()
-        .unwrap();
-    let text = String::from_utf8(out.stdout).unwrap();
-    assert_eq!(out.status.code(), Some(1), "{text}");
+    let words = "approve --csr request.json --state machines.json --now 2026-01-01T03:00:01Z -o json";
+    let Finished { code, stdout: text, .. } =
+        Finished::of(program!().command(words.split(' ')).current_dir(scratch));
+    assert_eq!(code, 1, "{text}");
     assert!(text.contains("OutsideMachineWindow"), "{text}");
 }
 
@@ -319,7 +291,7 @@ fn flood_of_pending_requests() {
     }
     world.served.ok_with("create --kubeconfig worker.kubeconfig -f -", &flood);
     // The real machine is not in their way.
-    assert_eq!(world.ask(&Asked::USUAL, "--kubeconfig worker.kubeconfig").code, Some(0));
+    assert_eq!(world.ask(&Asked::USUAL, "--kubeconfig worker.kubeconfig").code, 0);
     world.is_issued("request");
     let names = world.served.ok("get csr -o jsonpath='{.items[?(@.status.certificate)].metadata.name}'");
     assert_eq!(names, "request");
@@ -333,12 +305,9 @@ fn signer_name_confusion() {
     for (name, signer) in [("client", "kubernetes.io/kube-apiserver-client"), ("foreign", "example.com/node")]
     {
         let done = world.ask(&Asked { name, signer, ..Asked::USUAL }, "--kubeconfig worker.kubeconfig");
-        assert_eq!(done.code, Some(0), "{done:?}");
+        assert_eq!(done.code, 0, "{done:?}");
     }
-    assert_eq!(
-        world.ask(&Asked { name: "real", ..Asked::USUAL }, "--kubeconfig worker.kubeconfig").code,
-        Some(0)
-    );
+    assert_eq!(world.ask(&Asked { name: "real", ..Asked::USUAL }, "--kubeconfig worker.kubeconfig").code, 0);
     world.is_issued("real");
     world.is_pending("client");
     world.is_pending("foreign");
@@ -348,13 +317,14 @@ fn signer_name_confusion() {
 fn key_below_the_minimum_size() {
     let world = World::start();
     world.machine("node-1");
-    for (name, key, more) in [
-        ("rsa", "genrsa -out key 1024", ""),
-        ("p224", "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:secp224r1 -out key", ""),
-        ("sha1", "genrsa -out key 2048", "-sha1"),
-    ] {
+    for (name, key, more) in [("rsa", "genrsa -out key 1024", ""), ("sha1", "genrsa -out key 2048", "-sha1")]
+    {
         assert_eq!(world.refused(&Asked { name, key, more, ..Asked::USUAL }), "MalformedRequest", "{name}");
     }
+    let key = "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:secp224r1 -out key";
+    let done = world.ask(&Asked { name: "p224", key, ..Asked::USUAL }, "--kubeconfig worker.kubeconfig");
+    assert_eq!(done.code, 1, "{done:?}");
+    assert!(done.stderr.contains("spec.request"), "{done:?}");
 }
 
 #[test]
@@ -364,7 +334,7 @@ fn request_whose_inner_and_outer_names_differ() {
     // node-1 asks for node-2: NodeRestriction stops it before anybody could decide.
     let asked = Asked { subject: "/O=system:nodes/CN=system:node:node-2", ..Asked::USUAL };
     let done = world.ask(&asked, "--as system:node:node-1 --as-group system:nodes");
-    assert_eq!(done.code, Some(1), "{done:?}");
-    assert!(done.err.contains("the common name must be system:node:node-1"), "{done:?}");
+    assert_eq!(done.code, 1, "{done:?}");
+    assert!(done.stderr.contains("the common name must be system:node:node-1"), "{done:?}");
     assert_eq!(world.served.ok("get csr -o name"), "");
 }

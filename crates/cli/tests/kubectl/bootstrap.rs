@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,35 +10,30 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use portcullis_pki::cert::KnownAuthority;
 use portcullis_pki::{KeyPair, pem, sha256};
+use portcullis_testkit::program;
+use portcullis_testkit::tool::{self, Finished};
 use portcullis_testkit::webhook::{Reply, WebhookService};
 use serde_json::{Value, json};
 
-use crate::support::{Done, Served};
+use crate::support::Served;
 
 const USER: &str = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper";
 const GROUP: &str = "system:serviceaccounts:openshift-machine-config-operator";
 
 /// Runs `portcullis bootstrap` with these words, in this folder, by this kubeconfig.
-fn typed(folder: &Path, kubeconfig: &Path, words: &str) -> Done {
-    let output = Command::new(env!("CARGO_BIN_EXE_portcullis"))
-        .arg("bootstrap")
-        .args(words.split(' '))
-        .current_dir(folder)
-        .env("KUBECONFIG", kubeconfig)
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Done { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+fn typed(folder: &Path, kubeconfig: &Path, words: &str) -> Finished {
+    let mut command = program!().command(["bootstrap"]);
+    Finished::of(command.args(words.split(' ')).current_dir(folder).env("KUBECONFIG", kubeconfig))
 }
 
-fn bootstrap(served: &Served, words: &str) -> Done {
+fn bootstrap(served: &Served, words: &str) -> Finished {
     typed(served.scratch.path(), &served.data().join("admin.kubeconfig"), words)
 }
 
 fn done(served: &Served, words: &str) -> String {
     let done = bootstrap(served, words);
-    assert_eq!(done.code, Some(0), "{words}: {done:?}");
-    done.out
+    assert_eq!(done.code, 0, "{words}: {done:?}");
+    done.stdout
 }
 
 /// Who the holder of a kubeconfig is: name and groups, or what kubectl complains of.
@@ -47,10 +41,10 @@ fn who(served: &Served, kubeconfig: &str) -> Result<(String, Vec<String>), Strin
     // The port may be another one by now.
     let done =
         served.kubectl(&format!("--kubeconfig {kubeconfig} --server {} auth whoami -o json", served.url));
-    if done.code != Some(0) {
-        return Err(done.err);
+    if done.code != 0 {
+        return Err(done.stderr);
     }
-    let review: Value = serde_json::from_str(&done.out).unwrap();
+    let review: Value = serde_json::from_str(&done.stdout).unwrap();
     let user = &review["status"]["userInfo"];
     let groups = user["groups"].as_array().unwrap().iter().map(|group| group.as_str().unwrap().to_owned());
     Ok((user["username"].as_str().unwrap().to_owned(), groups.collect()))
@@ -152,7 +146,7 @@ fn both_kinds_let_the_bootstrapper_in_until_they_are_revoked_nb_157() {
     assert!(who(&served, "token.kubeconfig").unwrap_err().contains("Unauthorized"));
     for nothing in ["control-plane revoke".to_owned(), format!("token revoke {id}")] {
         let again = bootstrap(&served, &nothing);
-        assert_eq!((again.code, again.out.as_str()), (Some(1), ""), "{nothing}: {again:?}");
+        assert_eq!((again.code, again.stdout.as_str()), (1, ""), "{nothing}: {again:?}");
     }
     let rows = listed(&served);
     assert_eq!(rows.len(), 2);
@@ -170,7 +164,7 @@ fn whenever_the_server_dies_what_is_gone_is_revoked_nb_21_nb_157() {
         assert_eq!(who(&served, &file).unwrap().0, USER);
         let saved = served.ok(&format!("get {map} -o yaml"));
         let kubeconfig = served.data().join("admin.kubeconfig");
-        let mut deleting = Command::new("kubectl")
+        let mut deleting = tool::command("kubectl")
             .args(["delete", "--wait=false"])
             .args(map.split(' '))
             .env("KUBECONFIG", kubeconfig)
@@ -183,7 +177,7 @@ fn whenever_the_server_dies_what_is_gone_is_revoked_nb_21_nb_157() {
         served = served.crash(&[]);
         let _ = deleting.kill();
         deleting.wait().unwrap();
-        if served.kubectl(&format!("get {map}")).code == Some(0) {
+        if served.kubectl(&format!("get {map}")).code == 0 {
             assert_eq!(who(&served, &file).unwrap().0, USER, "round {round}");
             done(&served, "control-plane revoke");
             served = served.crash(&[]);
@@ -214,8 +208,9 @@ fn a_check_names_every_rule_that_goes_too_far_nb_36() {
     served.ok("create clusterrolebinding f --clusterrole \
          system:certificates.k8s.io:certificatesigningrequests:nodeclient --group system:bootstrappers");
     let checked = bootstrap(&served, "check --json");
-    assert_eq!(checked.code, Some(1), "{checked:?}");
-    let findings: Vec<Value> = checked.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(checked.code, 1, "{checked:?}");
+    let findings: Vec<Value> =
+        checked.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mut by: Vec<&str> = findings.iter().map(|finding| finding["binding"].as_str().unwrap()).collect();
     by.dedup();
     assert_eq!(
@@ -241,7 +236,7 @@ fn one_authority_is_revoked_and_the_other_goes_on() {
     done(&served, &format!("control-plane revoke --sha256 {}", pairs.join(":")));
     assert!(who(&served, "one.kubeconfig").is_err());
     assert_eq!(who(&served, "two.kubeconfig").unwrap().0, USER);
-    assert_eq!(bootstrap(&served, &format!("control-plane revoke --sha256 {one}")).code, Some(1));
+    assert_eq!(bootstrap(&served, &format!("control-plane revoke --sha256 {one}")).code, 1);
 }
 
 #[test]
@@ -256,7 +251,7 @@ fn a_credential_made_without_a_server_counts_once_its_manifest_is_applied() {
             served.url
         ),
     );
-    assert_eq!((made.code, made.out.as_str()), (Some(0), ""), "{made:?}");
+    assert_eq!((made.code, made.stdout.as_str()), (0, ""), "{made:?}");
     assert!(who(&served, "cp.kubeconfig").is_err());
     let manifest = fs::read_to_string(served.scratch.path().join("manifest.json")).unwrap();
     assert!(!manifest.contains("PRIVATE"));
@@ -270,8 +265,8 @@ fn a_command_that_cannot_be_carried_out_leaves_nothing_behind() {
     let served = Served::start(&[]);
     fs::write(served.scratch.path().join("mine"), "precious").unwrap();
     let refused = bootstrap(&served, "control-plane create --output mine");
-    assert_eq!((refused.code, refused.out.as_str()), (Some(2), ""));
-    assert!(refused.err.contains("mine is there already"), "{}", refused.err);
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""));
+    assert!(refused.stderr.contains("mine already exists"), "{}", refused.stderr);
     assert_eq!(fs::read_to_string(served.scratch.path().join("mine")).unwrap(), "precious");
     served.fails("get namespace openshift-config");
     for (words, says, code) in [
@@ -283,12 +278,12 @@ fn a_command_that_cannot_be_carried_out_leaves_nothing_behind() {
         ("token create --output x --groups system:masters", "system:bootstrappers:", 2),
         ("token create --output x --usages everything", "everything", 2),
         ("token create --output x --ttl soon", "soon", 2),
-        ("token revoke ABCDEF", "six small letters", 2),
+        ("token revoke ABCDEF", "six lower-case letters", 2),
         ("worker create --output x --account somewhere", "NAMESPACE/NAME", 2),
     ] {
         let refused = bootstrap(&served, words);
-        assert_eq!((refused.code, refused.out.as_str()), (Some(code), ""), "{words}: {refused:?}");
-        assert!(refused.err.contains(says), "{words}: {}", refused.err);
+        assert_eq!((refused.code, refused.stdout.as_str()), (code, ""), "{words}: {refused:?}");
+        assert!(refused.stderr.contains(says), "{words}: {}", refused.stderr);
     }
     assert!(!served.scratch.path().join("x").exists());
     served.fails("get namespace openshift-config");
@@ -297,7 +292,7 @@ fn a_command_that_cannot_be_carried_out_leaves_nothing_behind() {
     let nobody = kubeconfig.replace(served.url.trim_start_matches("https://"), "127.0.0.1:1");
     fs::write(served.scratch.path().join("nobody"), nobody).unwrap();
     let unreachable = bootstrap(&served, "worker create --output x --kubeconfig nobody");
-    assert_eq!(unreachable.code, Some(3), "{unreachable:?}");
+    assert_eq!(unreachable.code, 3, "{unreachable:?}");
     assert!(!served.scratch.path().join("x").exists());
 }
 
@@ -340,11 +335,11 @@ fn no_kubeconfig_is_ever_written_with_an_empty_token_or_with_the_one_that_was_re
     );
     let revoked =
         typed(scratch.path(), &kubeconfig, "worker revoke --output worker.kubeconfig --timeout 300ms");
-    assert_eq!(revoked.code, Some(3), "{revoked:?}");
-    assert!(revoked.err.contains("BootstrapTokenPending"), "{}", revoked.err);
-    assert!(revoked.out.starts_with("revoked: "), "{}", revoked.out);
+    assert_eq!(revoked.code, 3, "{revoked:?}");
+    assert!(revoked.stderr.contains("BootstrapTokenPending"), "{}", revoked.stderr);
+    assert!(revoked.stdout.starts_with("revoked: "), "{}", revoked.stdout);
     assert!(is_deleted.load(Ordering::SeqCst));
     assert!(!scratch.path().join("worker.kubeconfig").exists());
     let listed = typed(scratch.path(), &kubeconfig, "worker list");
-    assert!(listed.out.contains("BootstrapTokenPending"), "{listed:?}");
+    assert!(listed.stdout.contains("BootstrapTokenPending"), "{listed:?}");
 }

@@ -1,6 +1,8 @@
-//! What kubectl changes.
+//! kubectl commands that write.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+
+use portcullis_testkit::tool;
 
 use crate::support::Served;
 
@@ -47,7 +49,7 @@ fn objects_are_created_by_the_commands_for_them() {
     }
     assert_eq!(served.ok("get secret key -n shop -o jsonpath={.data.k}"), "dg==");
     assert_eq!(served.ok("auth can-i list pods -n shop --as jane"), "yes");
-    assert_eq!(served.kubectl("auth can-i list pods -n default --as jane").out.trim_end(), "no");
+    assert_eq!(served.kubectl("auth can-i list pods -n default --as jane").stdout.trim_end(), "no");
     assert_eq!(served.ok("auth can-i watch nodes --as joe --as-group ops"), "yes");
     let again = served.fails("create namespace shop");
     assert_eq!(again, "Error from server (AlreadyExists): namespaces \"shop\" already exists");
@@ -68,8 +70,8 @@ fn manifests_are_applied_changed_and_deleted() {
     let changed = MANIFEST.replace("web:1", "web:2").replace("{colour: red}", "{size: large}");
     served.scratch.write("m.yaml", changed);
     let differs = served.kubectl("diff -f m.yaml");
-    assert_eq!(differs.code, Some(1), "{differs:?}");
-    assert!(differs.out.contains("-  colour: red\n+  size: large\n"), "{differs:?}");
+    assert_eq!(differs.code, 1, "{differs:?}");
+    assert!(differs.stdout.contains("-  colour: red\n+  size: large\n"), "{differs:?}");
     assert_eq!(served.ok("apply -f m.yaml"), "pod/web configured\nconfigmap/theme configured");
     assert_eq!(served.json("get configmap theme -n shop")["data"], serde_json::json!({"size": "large"}));
     assert_eq!(
@@ -94,7 +96,7 @@ fn manifests_are_applied_changed_and_deleted() {
     config["data"] = serde_json::json!({"c": "3"});
     assert_eq!(served.ok_with("replace -f -", &config.to_string()), "configmap/theme replaced");
     let stale = served.kubectl_with("replace -f -", &config.to_string());
-    assert!(stale.err.contains("the object has been modified"), "{stale:?}");
+    assert!(stale.stderr.contains("the object has been modified"), "{stale:?}");
 
     let invalid = served.fails("patch pod web -n shop -p '{\"spec\":{\"nodeName\":\"elsewhere\"}}'");
     assert!(
@@ -105,8 +107,8 @@ fn manifests_are_applied_changed_and_deleted() {
         "create -f -",
         r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"shop"},"dta":{}}"#,
     );
-    assert_eq!(typo.code, Some(1));
-    assert!(typo.err.contains("strict decoding error: unknown field \"dta\""), "{typo:?}");
+    assert_eq!(typo.code, 1);
+    assert!(typo.stderr.contains("strict decoding error: unknown field \"dta\""), "{typo:?}");
 
     assert_eq!(served.ok("delete configmap theme -n shop"), "configmap \"theme\" deleted");
     assert_eq!(served.ok("delete -f m.yaml --ignore-not-found"), "pod \"web\" deleted");
@@ -129,7 +131,7 @@ fn nodes_are_tainted_cordoned_and_let_go() {
 #[test]
 fn changes_are_watched_and_waited_for() {
     let served = Served::start(&[]);
-    let mut watching = Command::new("kubectl")
+    let mut watching = tool::command("kubectl")
         .args(["get", "configmaps", "-n", "default", "-w", "--output-watch-events"])
         .env("KUBECONFIG", served.data().join("admin.kubeconfig"))
         .env("HOME", served.scratch.path())
@@ -174,6 +176,6 @@ fn objects_outlive_the_server() {
         served.fails("get configmap theme -n shop").contains("NotFound"),
         "files fill an empty store only"
     );
-    let log = std::fs::read_to_string(served.scratch.path().join("log")).unwrap();
+    let log = served.log();
     assert!(log.contains("--state is passed over"), "{log}");
 }

@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use portcullis_testkit::kubelet::{FakeKubelet, Options};
+use portcullis_testkit::program;
+use portcullis_testkit::program::Running;
 use portcullis_testkit::recorded::{self, repository};
+use portcullis_testkit::tool::{self, Finished};
+use portcullis_testkit::wait::until;
 use serde_json::Value;
 
 use crate::support::Served;
@@ -69,75 +71,31 @@ fn an_agent_loses_nodes_proxy_and_keeps_its_metrics_as_the_page_says() {
 }
 
 /// Runs until this is dropped.
-struct Guard {
-    process: Child,
-    address: SocketAddr,
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
+struct Guard(Running);
 
 impl Guard {
     /// A guard that asks by the kubeconfig `account.kubeconfig`.
     fn start(served: &Served, kubelet: &FakeKubelet, flags: &[&str]) -> Self {
-        let folder = served.scratch.path();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_portcullis"))
-            .args(
-                "guard --address 127.0.0.1 --port 0 --node-name node-1 --kubeconfig account.kubeconfig"
-                    .split(' '),
-            )
-            .args(
-                "--tls-cert-file kubelet/kubelet.pem --tls-private-key-file kubelet/kubelet-key.pem"
-                    .split(' '),
-            )
-            .args(
-                "--client-ca-file data/ca.crt --kubelet-certificate-authority kubelet/kubelet-ca.pem"
-                    .split(' '),
-            )
-            .args(
-                "--kubelet-client-certificate kubelet/guard.pem --kubelet-client-key kubelet/guard-key.pem"
-                    .split(' '),
-            )
-            .args(["--kubelet-address", &kubelet.address().to_string()])
-            .args(flags)
-            .current_dir(folder)
-            .stdout(Stdio::piped())
-            .stderr(fs::File::create(folder.join("guard.log")).unwrap())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("Guarding the kubelet of node-1 at https://");
-        let said = || fs::read_to_string(folder.join("guard.log")).unwrap();
-        let address = address.unwrap_or_else(|| panic!("{line:?}: {}", said())).parse().unwrap();
-        Self { process, address }
+        let files = "guard --address 127.0.0.1 --port 0 --node-name node-1 --kubeconfig account.kubeconfig \
+            --tls-cert-file kubelet/kubelet.pem --tls-private-key-file kubelet/kubelet-key.pem \
+            --client-ca-file data/ca.crt --kubelet-certificate-authority kubelet/kubelet-ca.pem \
+            --kubelet-client-certificate kubelet/guard.pem --kubelet-client-key kubelet/guard-key.pem";
+        let mut command = program!().command(files.split(' '));
+        command.args(["--kubelet-address", &kubelet.address().to_string()]).args(flags);
+        command.current_dir(served.scratch.path());
+        Self(Running::start(command))
     }
 
     /// What a caller with the token in a file is answered.
     fn code(&self, served: &Served, token: &str, path: &str) -> String {
         let folder = served.scratch.path();
         let token = fs::read_to_string(folder.join(token)).unwrap();
-        let output = Command::new("curl")
-            .args(["--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "--cacert"])
+        let mut curl = tool::command("curl");
+        curl.args(["--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "--cacert"])
             .arg("kubelet/kubelet-ca.pem")
-            .args(["--oauth2-bearer", token.trim(), &format!("https://{}{path}", self.address)])
-            .current_dir(folder)
-            .output()
-            .unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    }
-}
-
-/// Waits until something is so, which it must be some time soon.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(60), "never: {what}");
-        std::thread::sleep(Duration::from_millis(50));
+            .args(["--oauth2-bearer", token.trim(), &format!("https://{}{path}", self.0.address())])
+            .current_dir(folder);
+        Finished::of(&mut curl).stdout
     }
 }
 
@@ -190,13 +148,9 @@ fn the_manifests_grant_a_guard_what_it_needs_and_nothing_else() {
     // The certificate for the kubelet is good for nothing at a guard, this one or another.
     let stolen = "--silent --output /dev/null --write-out %{http_code} --cacert kubelet/kubelet-ca.pem --cert \
         kubelet/guard.pem --key kubelet/guard-key.pem";
-    let output = Command::new("curl")
-        .args(stolen.split_whitespace())
-        .arg(format!("https://{}/metrics", guard.address))
-        .current_dir(served.scratch.path())
-        .output()
-        .unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "401");
+    let mut curl = tool::command("curl");
+    curl.args(stolen.split_whitespace()).arg(format!("{}/metrics", guard.0.url()));
+    assert_eq!(Finished::of(curl.current_dir(served.scratch.path())).stdout, "401");
     let seen = kubelet.requests();
     assert_eq!((seen.len(), seen[0].certificate.as_deref()), (1, Some("portcullis-guard")));
 
@@ -283,10 +237,9 @@ fn the_daemonset_and_the_service_start_a_guard_with_flags_that_there_are() {
     for file in ["daemonset.yaml", "portcullis-guard.service"] {
         let words = words(file);
         assert!(words.len() > 9 && words[0] == "guard", "{words:?}");
-        let output = Command::new(env!("CARGO_BIN_EXE_portcullis")).args(&words).output().unwrap();
+        let Finished { code, stderr, .. } = program!().run(&words);
         // All that is wrong is that this is no node.
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{file}: {said}");
-        assert!(said.contains("/var/lib/kubelet/pki/kubelet-server-current.pem"), "{file}: {said}");
+        assert_eq!(code, 2, "{file}: {stderr}");
+        assert!(stderr.contains("/var/lib/kubelet/pki/kubelet-server-current.pem"), "{file}: {stderr}");
     }
 }

@@ -19,9 +19,9 @@ fn guide() -> Served {
 
 fn may(served: &Served, words: &str) -> bool {
     let done = served.kubectl(&format!("auth can-i {words}"));
-    match (done.code, done.out.trim_end()) {
-        (Some(0), "yes") => true,
-        (Some(1), "no") => false,
+    match (done.code, done.stdout.trim_end()) {
+        (0, "yes") => true,
+        (1, "no") => false,
         _ => panic!("{words}: {done:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! What kubectl reads, and how the server presents itself to it.
+//! kubectl commands that read.
 
 use crate::support::Served;
 
@@ -45,7 +45,7 @@ fn objects_are_got_listed_and_described_in_every_form() {
     assert!(served.ok("describe clusterrole view").contains("PolicyRule:"));
 
     assert_eq!(
-        served.kubectl("get pods -n payments-2").err.trim_end(),
+        served.kubectl("get pods -n payments-2").stderr.trim_end(),
         "No resources found in payments-2 namespace."
     );
     assert_eq!(served.fails("get node node-9"), "Error from server (NotFound): nodes \"node-9\" not found");
@@ -121,5 +121,5 @@ fn the_administrator_is_known_and_may_do_everything() {
     let list = served.ok("auth can-i --list");
     assert!(list.lines().any(|line| line.starts_with("*.*") && line.contains("[*]")), "{list}");
     let no = served.kubectl("auth can-i get pods --as jane");
-    assert_eq!((no.code, no.out.trim_end()), (Some(1), "no"));
+    assert_eq!((no.code, no.stdout.trim_end()), (1, "no"));
 }

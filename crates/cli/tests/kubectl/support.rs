@@ -1,12 +1,14 @@
 //! A started server and the kubectl on PATH.
 
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use portcullis_testkit::pages::{self, Example};
+use portcullis_testkit::program;
+use portcullis_testkit::program::Running;
 use portcullis_testkit::recorded::repository;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool::{self, Finished};
 use serde_json::Value;
 
 /// The oldest kubectl that these tests speak for.
@@ -14,17 +16,9 @@ const OLDEST: u32 = 28;
 
 /// A server with a store of its own, and its administrator's kubeconfig.
 pub(crate) struct Served {
-    process: Child,
+    process: Running,
     pub(crate) scratch: Scratch,
     pub(crate) url: String,
-}
-
-/// What a command did.
-#[derive(Debug)]
-pub(crate) struct Done {
-    pub(crate) code: Option<i32>,
-    pub(crate) out: String,
-    pub(crate) err: String,
 }
 
 impl Served {
@@ -35,8 +29,10 @@ impl Served {
     }
 
     pub(crate) fn start_in(scratch: Scratch, flags: &[&str]) -> Self {
-        let (process, url) = spawn(&scratch, flags);
-        Self { process, scratch, url }
+        let mut command = program!().serve_command(&scratch.path().join("data"));
+        command.args(flags);
+        let process = Running::start(command);
+        Self { url: process.url(), process, scratch }
     }
 
     /// A server that begins with the example cluster.
@@ -49,37 +45,26 @@ impl Served {
         self.scratch.path().join("data")
     }
 
+    /// What the server has logged since its last start.
+    pub(crate) fn log(&self) -> String {
+        self.process.log()
+    }
+
     /// Stops the server, and starts it again over the same directory.
-    pub(crate) fn restart(mut self, flags: &[&str]) -> Self {
-        self.terminate();
-        let (process, url) = spawn(&self.scratch, flags);
-        self.process = process;
-        self.url = url;
-        self
+    pub(crate) fn restart(self, flags: &[&str]) -> Self {
+        assert_eq!(self.process.stop().code, 0);
+        Self::start_in(self.scratch, flags)
     }
 
     /// Kills the server, which has no time to finish anything, and starts it again over the same directory.
-    pub(crate) fn crash(mut self, flags: &[&str]) -> Self {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-        let (process, url) = spawn(&self.scratch, flags);
-        self.process = process;
-        self.url = url;
-        self
-    }
-
-    fn terminate(&mut self) {
-        let id = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-        assert_eq!(self.process.wait().unwrap().code(), Some(0));
+    pub(crate) fn crash(self, flags: &[&str]) -> Self {
+        self.process.kill();
+        Self::start_in(self.scratch, flags)
     }
 
     /// Runs `openssl` in the scratch folder. The words are separated by single spaces.
     pub(crate) fn openssl(&self, words: &str) -> String {
-        let out =
-            Command::new("openssl").args(words.split(' ')).current_dir(self.scratch.path()).output().unwrap();
-        assert!(out.status.success(), "openssl {words}: {}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8(out.stdout).unwrap()
+        tool::openssl(self.scratch.path(), words)
     }
 
     /// Types the commands of these programs on a page one after the other, in a folder: what the page shows is what happens.
@@ -90,15 +75,18 @@ impl Served {
             programs.iter().flat_map(|program| pages::examples(&page, program)).collect();
         examples.sort_by_key(|example| example.line);
         assert!(examples.len() > 12);
-        let program = Path::new(env!("CARGO_BIN_EXE_portcullis")).parent().unwrap();
-        let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+        // A program that `first` defines is a function of the shell.
+        let is_tool = |name: &&&str| **name != "portcullis" && !first.contains(&format!("{name}() "));
+        for name in programs.iter().filter(is_tool) {
+            tool::require(name);
+        }
         for Example { file, line, command, expected } in examples {
             let out = Command::new("bash")
                 .args(["-c", &format!("{first}\n{{ {command}\n}} 2>&1")])
                 .current_dir(folder)
                 .env("KUBECONFIG", self.data().join("admin.kubeconfig"))
                 .env("HOME", self.scratch.path())
-                .env("PATH", &path)
+                .env("PATH", program!().search_path())
                 .output()
                 .unwrap();
             let printed: Vec<String> =
@@ -113,27 +101,19 @@ impl Served {
     }
 
     /// Runs `kubectl` with the words of a shell's line.
-    pub(crate) fn kubectl(&self, line: &str) -> Done {
+    pub(crate) fn kubectl(&self, line: &str) -> Finished {
         self.kubectl_with(line, "")
     }
 
     /// As [`Self::kubectl`], with this on its standard input.
-    pub(crate) fn kubectl_with(&self, line: &str, input: &str) -> Done {
+    pub(crate) fn kubectl_with(&self, line: &str, input: &str) -> Finished {
         let mut command = Command::new("sh");
         command
             .args(["-c", &format!("exec kubectl {line}")])
             .current_dir(self.scratch.path())
             .env("KUBECONFIG", self.data().join("admin.kubeconfig"))
-            .env("HOME", self.scratch.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        // A kubectl that reads nothing closes the pipe.
-        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        let output = child.wait_with_output().unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Done { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+            .env("HOME", self.scratch.path());
+        Finished::with_input(&mut command, input.as_bytes())
     }
 
     /// Runs `kubectl`, which must succeed, and gives what it prints.
@@ -143,15 +123,15 @@ impl Served {
 
     pub(crate) fn ok_with(&self, line: &str, input: &str) -> String {
         let done = self.kubectl_with(line, input);
-        assert_eq!(done.code, Some(0), "kubectl {line}: {done:?}");
-        done.out.trim_end().to_owned()
+        assert_eq!(done.code, 0, "kubectl {line}: {done:?}");
+        done.stdout.trim_end().to_owned()
     }
 
     /// Runs `kubectl`, which must fail with exit code 1, and gives what it says.
     pub(crate) fn fails(&self, line: &str) -> String {
         let done = self.kubectl(line);
-        assert_eq!(done.code, Some(1), "kubectl {line}: {done:?}");
-        done.err.trim_end().to_owned()
+        assert_eq!(done.code, 1, "kubectl {line}: {done:?}");
+        done.stderr.trim_end().to_owned()
     }
 
     /// What `kubectl` prints as JSON.
@@ -167,38 +147,14 @@ impl Served {
     }
 }
 
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn spawn(scratch: &Scratch, flags: &[&str]) -> (Child, String) {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_portcullis"))
-        .args(["serve", "--secure-port", "0", "--data-dir"])
-        .arg(scratch.path().join("data"))
-        .args(flags)
-        .stdout(Stdio::piped())
-        .stderr(std::fs::File::create(scratch.path().join("log")).unwrap())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let log = || std::fs::read_to_string(scratch.path().join("log")).unwrap();
-    let url = line.trim().strip_prefix("Serving on ").unwrap_or_else(|| panic!("{line:?}: {}", log()));
-    (process, url.to_owned())
-}
-
-/// Older ones speak otherwise, and say otherwise what they did.
+/// An older kubectl sends other requests and prints other messages.
 fn check_version() {
     let what_to_do = format!(
         "these tests need a kubectl of 1.{OLDEST} or newer on PATH: install kubernetes-client of Debian 13, or kubectl \
          of Kubernetes' own packages"
     );
-    let output = Command::new("kubectl").args(["version", "--client", "-o", "json"]).output();
-    let output = output.unwrap_or_else(|error| panic!("kubectl: {error}; {what_to_do}"));
-    let version: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let version = tool::run("kubectl", ["version", "--client", "-o", "json"]);
+    let version: Value = serde_json::from_str(&version).unwrap_or_default();
     let minor = version["clientVersion"]["minor"].as_str().unwrap_or_default();
     let minor: u32 = minor.trim_end_matches('+').parse().unwrap_or_default();
     assert!(minor >= OLDEST, "kubectl is {}; {what_to_do}", version["clientVersion"]["gitVersion"]);

@@ -1,4 +1,7 @@
-//! Users that are no administrators.
+//! Users without administrator rights.
+
+use portcullis_testkit::program;
+use portcullis_testkit::tool::Finished;
 
 use crate::support::Served;
 
@@ -31,11 +34,11 @@ fn a_user_with_a_token_gets_what_is_granted_and_kubectls_words_for_the_rest() {
          at the cluster scope"
     );
     let no = served.kubectl("--context jane auth can-i create pods");
-    assert_eq!((no.code, no.out.trim_end()), (Some(1), "no"));
+    assert_eq!((no.code, no.stdout.trim_end()), (1, "no"));
     assert!(served.ok("--context jane api-versions").contains("rbac.authorization.k8s.io/v1"));
 
     served.ok("create rolebinding readers --clusterrole=view --group=readers");
-    assert_eq!(served.kubectl("--context jane get pods").code, Some(0));
+    assert_eq!(served.kubectl("--context jane get pods").code, 0);
     assert_eq!(served.ok("--context jane auth can-i get configmaps"), "yes");
     assert!(served.fails("--context jane get secrets").contains("(Forbidden)"), "view grants no secrets");
     // Nobody grants themselves more.
@@ -55,7 +58,7 @@ fn admission_plugins_are_switched_off_by_name_and_by_nothing_else_nr_1() {
     let label = "--as system:node:n --as-group system:nodes label node n node-role.kubernetes.io/x=y";
     let served = Served::start(&["--enable-admission-plugins=NodeRestriction,Priority"]);
     let node = r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}"#;
-    assert_eq!(served.kubectl_with("create -f -", node).code, Some(0));
+    assert_eq!(served.kubectl_with("create -f -", node).code, 0);
     assert!(served.fails(label).contains("(Forbidden)"));
     let served = served.restart(&["--disable-admission-plugins=NodeRestriction"]);
     assert_eq!(served.ok(label), "node/n labeled");
@@ -65,12 +68,8 @@ fn admission_plugins_are_switched_off_by_name_and_by_nothing_else_nr_1() {
         ("--enable-admission-plugins=Nothing", "unknown plugin \"Nothing\""),
         ("--disable-admission-plugins=noderestriction", "unknown plugin \"noderestriction\""),
     ] {
-        let out = std::process::Command::new(env!("CARGO_BIN_EXE_portcullis"))
-            .args(["serve", flag])
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert_eq!(out.status.code(), Some(2), "{said}");
-        assert!(said.contains(fault), "{said}");
+        let Finished { code, stderr, .. } = program!().run(["serve", flag]);
+        assert_eq!(code, 2, "{stderr}");
+        assert!(stderr.contains(fault), "{stderr}");
     }
 }

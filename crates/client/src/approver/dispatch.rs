@@ -1,5 +1,5 @@
-//! Which request is looked at when: at once when it comes or its Machine changes, later when something is missing, one at
-//! a time of each name, and so many together (NB-53 to NB-56, NB-63).
+//! Schedules the evaluation of requests: at once when they are created or their Machine changes, later when something
+//! is missing, one at a time per node name, and a bounded number concurrently (NB-53 to NB-56, NB-63).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,30 +13,31 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 
 use super::evaluate::{Looked, look};
+use super::facts;
 use super::follow::{self, Change, NO_POOLS, News};
-use super::{Shared, facts};
+use super::shared::Shared;
 use crate::lease::Leadership;
 use crate::random::fraction;
 
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// The longest wait for what comes soon, and for everything else (NB-63).
+/// The maximum delay for short waits, and for all others (NB-63).
 const SOON: Duration = Duration::from_secs(15);
 const LATE: Duration = Duration::from_secs(60);
-/// The wait for what is told when it comes: that a limit is no longer exceeded, or a newer request is gone.
+/// The delay for changes that are also notified: a limit is no longer exceeded, or a newer request is gone.
 const LAST: Duration = Duration::from_secs(600);
-/// For how long a count of the requests is good enough while they keep changing.
+/// How long a count of the requests is used while they keep changing.
 const COUNT_AGE: Duration = Duration::from_millis(250);
-/// How often a limit that is exceeded is told (NB-72).
+/// The interval at which an exceeded limit is reported (NB-72).
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-/// A request that is followed.
+/// A watched request.
 struct Pending {
     request: Request,
-    /// Where it stands in the queue; nothing when only a change can help.
+    /// The time in the queue; none if only a change can help.
     due: Option<Duration>,
     tries: u32,
     is_running: bool,
-    /// It changed while it was looked at.
+    /// Whether it changed while it was evaluated.
     again: bool,
 }
 
@@ -44,16 +45,16 @@ struct Dispatch {
     shared: Arc<Shared>,
     leadership: Option<Leadership>,
     requests: HashMap<String, Pending>,
-    /// When which request is looked at, by the clock that runs.
+    /// The queue, by monotonic time.
     queue: BTreeSet<(Duration, String)>,
     machines: HashMap<usize, BTreeMap<(String, String), Machine>>,
     nodes: HashSet<String>,
-    /// What was there before a list began and has not been named by it yet.
+    /// The objects from before a list started that it has not contained so far.
     unseen: HashMap<Kind, HashSet<(String, String)>>,
-    /// Whose first list is awaited.
+    /// The kinds whose first list is not complete.
     awaited: HashSet<Kind>,
     running: JoinSet<Looked>,
-    /// The request of each task, and the name of the node that it has locked (NB-56).
+    /// The request of each task, and the node name that it has locked (NB-56).
     locked: HashMap<Id, (String, String)>,
     limits: Arc<Limits>,
     counted_at: Option<Duration>,
@@ -68,7 +69,7 @@ enum Kind {
     Node,
 }
 
-/// Works until it is dropped.
+/// Runs until the future is dropped.
 pub(super) async fn work(shared: Arc<Shared>, leadership: Option<Leadership>) {
     let (sender, mut news) = mpsc::channel(256);
     let _following = follow::all(&shared, &sender);
@@ -146,7 +147,7 @@ impl Dispatch {
                     self.shared.remember(grant);
                 }
                 match self.requests.get_mut(&request.name) {
-                    // The annotation that was written is no news.
+                    // Our own annotation is not a change.
                     Some(known) if known.request == *request => return,
                     Some(known) => known.request = *request.clone(),
                     None => {
@@ -177,21 +178,21 @@ impl Dispatch {
         if let Some(due) = gone.due {
             self.queue.remove(&(due, name.to_owned()));
         }
-        // NB-75: what it superseded may be the newest now.
+        // NB-75: a request that it superseded may be the newest now.
         let common_name = gone.request.common_name();
         if gone.request.is_pending() && !common_name.is_empty() {
             self.hurry_all(|request| request.common_name() == common_name);
         }
     }
 
-    /// Looks at some requests as soon as it can be.
+    /// Schedules all matching requests as soon as possible.
     fn hurry_all(&mut self, which: impl Fn(&Request) -> bool) {
         let names: Vec<String> =
             self.requests.values().filter(|p| which(&p.request)).map(|p| p.request.name.clone()).collect();
         names.iter().for_each(|name| self.hurry(name));
     }
 
-    /// Looks at a request as soon as it can be, if it is to be looked at at all.
+    /// Schedules a request as soon as possible, if it is pending.
     fn hurry(&mut self, name: &str) {
         let now = self.shared.clock.running();
         let Some(pending) = self.requests.get_mut(name) else { return };
@@ -237,7 +238,7 @@ impl Dispatch {
         }
     }
 
-    /// NB-53: the requests of a Machine are looked at as soon as it changes.
+    /// NB-53: schedules the requests of a Machine that has changed.
     fn wake(&mut self, machine: &Machine) {
         let dns = machine.addresses.iter().filter(|address| address.kind == AddressKind::InternalDns);
         let names: HashSet<String> = dns
@@ -253,13 +254,13 @@ impl Dispatch {
         }
     }
 
-    /// A list is complete: what it did not name is gone.
+    /// A list is complete: objects that it did not contain are gone.
     fn known(&mut self, kind: Kind) -> HashSet<(String, String)> {
         self.awaited.remove(&kind);
         self.unseen.remove(&kind).unwrap_or_default()
     }
 
-    /// Starts what is due, and says how long nothing else will be.
+    /// Starts all due evaluations, and returns the time until the next one.
     fn start_due(&mut self) -> Duration {
         if !self.awaited.is_empty() {
             return LATE;
@@ -270,7 +271,7 @@ impl Dispatch {
         let most = self.shared.config.load().max_concurrent;
         let mut locked: HashSet<String> = self.locked.values().map(|(_, lock)| lock.clone()).collect();
         let mut starting = Vec::new();
-        // While the count is old, it is taken again soon.
+        // An outdated count is renewed soon.
         let mut wait = if self.is_dirty { COUNT_AGE } else { LATE };
         for (due, name) in &self.queue {
             if *due > now {
@@ -282,7 +283,7 @@ impl Dispatch {
             }
             let Some(pending) = self.requests.get(name) else { continue };
             let lock = pending.request.common_name();
-            // What is locked is looked at when the one that holds the lock is done.
+            // A request whose node name is locked is evaluated after the one that holds the lock.
             if locked.insert(lock.to_owned()) {
                 starting.push((name.clone(), lock.to_owned()));
             }
@@ -303,7 +304,7 @@ impl Dispatch {
         self.locked.insert(task.id(), (name, lock));
     }
 
-    /// NB-76: counts the requests again when something changed.
+    /// NB-76: counts the requests again if something changed.
     fn count(&mut self, now: Duration) {
         let is_fresh = self.counted_at.is_some_and(|at| now.saturating_sub(at) < COUNT_AGE);
         if !self.is_dirty || is_fresh {
@@ -329,21 +330,21 @@ impl Dispatch {
         if self.limits.tripped() != Tripped::No && !is_told {
             self.told_at = Some(now);
             let (waiting, most) = (self.limits.recently_pending(), self.limits.max_pending());
-            tracing::warn!(waiting, most, "too many certificate requests wait; some or all are held");
+            tracing::warn!(waiting, most, "too many pending certificate requests; some or all are held");
         }
     }
 
     fn finish(&mut self, task: Id, looked: Looked) {
         let now = self.shared.clock.running();
         let Some((name, _)) = self.locked.remove(&task) else { return };
-        // It may be deleted by now.
+        // The request may have been deleted.
         let Some(pending) = self.requests.get_mut(&name) else { return };
         pending.is_running = false;
         let again = std::mem::take(&mut pending.again);
         let wait = match &looked {
             Looked::Over => None,
             Looked::Failed(why) => {
-                tracing::warn!(csr = name, why, "cannot decide on a certificate request; will try again");
+                tracing::warn!(csr = name, why, "cannot evaluate a certificate request; will retry");
                 Some(backoff(pending.tries, LATE, fraction()))
             }
             Looked::Decided(verdict) => {
@@ -362,12 +363,12 @@ impl Dispatch {
     }
 }
 
-/// When a request is looked at again by itself (NB-63).
+/// Returns when a request is evaluated again without a change (NB-63).
 fn wait_after(verdict: &Verdict, tries: u32, chance: f64) -> Option<Duration> {
     match (verdict.outcome, verdict.reason) {
         (Outcome::Retry, reason) if reason.comes_soon() => Some(backoff(tries, SOON, chance)),
         (Outcome::Retry, _) => Some(backoff(tries, LATE, chance)),
-        // What holds these is another object, whose going nobody tells.
+        // These wait for other objects, whose deletion is not notified.
         (
             Outcome::Hold,
             Reason::NodeAlreadyExists
@@ -382,7 +383,7 @@ fn wait_after(verdict: &Verdict, tries: u32, chance: f64) -> Option<Duration> {
     }
 }
 
-/// One second, doubled each time up to the longest, give or take a tenth.
+/// Exponential backoff from one second up to the maximum, with 10% jitter.
 fn backoff(tries: u32, longest: Duration, chance: f64) -> Duration {
     let full = FIRST_DELAY.saturating_mul(1 << tries.min(10)).min(longest);
     full.mul_f64(0.9 + chance / 5.0)

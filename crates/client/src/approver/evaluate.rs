@@ -1,4 +1,4 @@
-//! One request: reads what the rules need, decides, and writes what was decided.
+//! Evaluates one request: reads what the rules need, decides, and writes the decision.
 
 use portcullis_policy::approval::machine::{
     CheckResult, Cluster, Current, Evaluation, Grant, HostSubnet, Intake, Leaf, Limits, Network, Node,
@@ -7,25 +7,26 @@ use portcullis_policy::approval::machine::{
 use serde_json::Value;
 
 use super::lookup::{self, Machines, REQUESTS};
-use super::{Shared, facts, kubelet, report};
+use super::shared::Shared;
+use super::{facts, kubelet, report};
 use crate::call::Resource;
 use crate::lease::Leadership;
 
-/// How often a request is read again because somebody changed it while it was decided.
+/// The maximum number of conflicts before an evaluation is given up.
 const CONFLICTS: u32 = 5;
 
-/// What came of looking at a request.
+/// The result of evaluating a request.
 #[derive(Debug)]
 pub(super) enum Looked {
-    /// It is gone, decided or none of our business.
+    /// The request is gone, already decided, or not for this approver.
     Over,
-    /// This was decided.
+    /// The request was decided.
     Decided(Verdict),
-    /// It could not be read or written, and why.
+    /// The request could not be read or written, with the error.
     Failed(String),
 }
 
-/// What the cluster said of one request.
+/// What was read for one request.
 struct Found {
     machines: Result<Machines, String>,
     node: Result<Option<Node>, String>,
@@ -40,7 +41,7 @@ enum Net {
     Unknown(String),
 }
 
-/// Looks at a request, under the lock of its name.
+/// Evaluates a request, under the lock of its node name.
 pub(super) async fn look(
     shared: &Shared,
     name: &str,
@@ -61,7 +62,7 @@ pub(super) async fn look(
         let path = match intake(&request, &config) {
             Intake::Evaluate(path) => path,
             Intake::Ignored(why) => {
-                tracing::debug!(csr = name, why = why.as_str(), "the request is passed over");
+                tracing::debug!(csr = name, why = why.as_str(), "the request is skipped");
                 return Looked::Over;
             }
         };
@@ -74,11 +75,11 @@ pub(super) async fn look(
                 return Looked::Failed("the lease is lost".to_owned());
             }
             if verdict.outcome == Outcome::Deny && !shared.may_deny() {
-                return Looked::Failed("many requests were denied just now".to_owned());
+                return Looked::Failed("too many denials in the last minutes".to_owned());
             }
             match report::write_condition(&shared.workload, &object, &request, &verdict).await {
                 Ok(()) => remember(shared, &request, &verdict),
-                // NB-62: all checks again, on what is there now.
+                // NB-62: evaluate the current version again.
                 Err(error) if error.is_conflict() => continue,
                 Err(error) if error.is_not_found() => return Looked::Over,
                 Err(error) => return Looked::Failed(error.to_string()),
@@ -97,10 +98,10 @@ pub(super) async fn look(
         }
         return Looked::Decided(verdict);
     }
-    Looked::Failed("the request changes faster than it can be decided".to_owned())
+    Looked::Failed("too many conflicts while deciding the request".to_owned())
 }
 
-/// Decides without any reading as far as that goes: what fails by the request alone costs the server nothing.
+/// Decides a request. Rules that depend only on the request come first, so that a refusal by them costs no API calls.
 async fn decide(shared: &Shared, request: &Request, path: SignerPath, limits: &Limits) -> Evaluation {
     let mut found = Found {
         machines: Err("not read".to_owned()),
@@ -121,7 +122,7 @@ async fn decide(shared: &Shared, request: &Request, path: SignerPath, limits: &L
         async { lookup::machines(&shared.management, &config).await.map_err(|error| error.to_string()) },
         lookup::node(&shared.workload, node),
     );
-    // Who shows a token is in this group, and needs no authority of certificates (NB-86).
+    // A bootstrap token puts the user in this group, and needs no bootstrap CA (NB-86).
     let has_token = request.groups.iter().any(|group| group == "system:serviceaccounts");
     found.has_bootstrap_ca = match path {
         SignerPath::Client if !has_token => lookup::has_bootstrap_ca(&shared.workload, &config).await,
@@ -132,7 +133,7 @@ async fn decide(shared: &Shared, request: &Request, path: SignerPath, limits: &L
     if !needs_certificate {
         return evaluation;
     }
-    // Only when the Machine does not speak for the names: the kubelet is asked for what it shows now.
+    // The kubelet's current certificate is read only if the Machine does not contain the names.
     found.current = current(shared, request, limits, &found).await;
     if found.current.is_ok() {
         found.network = network(shared, node).await;
@@ -181,7 +182,7 @@ fn with_cluster<T>(
     })
 }
 
-/// The certificate with which the node's kubelet answers (NB-110, NB-111).
+/// Reads the current serving certificate of the node's kubelet (NB-110, NB-111).
 async fn current(shared: &Shared, request: &Request, limits: &Limits, found: &Found) -> Result<Leaf, String> {
     let config = shared.config.load_full();
     let authority = lookup::kubelet_ca(&shared.workload, &config).await?;
@@ -191,7 +192,7 @@ async fn current(shared: &Shared, request: &Request, limits: &Limits, found: &Fo
     kubelet::current(target, &authority).await
 }
 
-/// The network of the cluster, and the node's egress addresses (NB-119).
+/// Reads the cluster network, and the node's egress addresses (NB-119).
 async fn network(shared: &Shared, node: &str) -> Net {
     let networks = Resource::new("config.openshift.io", "v1", "networks");
     let kind = match shared.workload.get::<Value>(&networks, "cluster").await {
@@ -219,7 +220,7 @@ async fn network(shared: &Shared, node: &str) -> Net {
     }
 }
 
-/// NB-94: remembered at once, before the watch brings it back.
+/// NB-94: recorded at once, before the watch reports the change.
 fn remember(shared: &Shared, request: &Request, verdict: &Verdict) {
     if verdict.reason != Reason::ClientApproved {
         return;

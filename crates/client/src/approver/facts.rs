@@ -1,18 +1,18 @@
-//! From bytes to what the rules compare: certificate requests, certificates, times.
+//! Converts bytes to what the rules compare: certificate requests, certificates and times.
 
 use std::time::{Duration, SystemTime};
 
+use portcullis_apimachinery::time::Instant;
 use portcullis_pki as pki;
 use portcullis_policy::approval::machine::{Extension, Key, Leaf, Pkcs10};
-use portcullis_policy::time::Instant;
 
 use pki::csr::{Csr, Hash, KeyKind, SignatureKind};
 use pki::shown::Shown;
 
-/// What a certificate request in PEM form says, its signature verified with the key inside (NB-82).
+/// Parses a certificate request in PEM, and verifies its signature with the key in it (NB-82).
 ///
 /// # Errors
-/// Why it is not taken for one.
+/// A description of the error.
 pub fn pkcs10(pem: &[u8]) -> Result<Pkcs10, String> {
     let csr = Csr::from_pem(pem).map_err(|error| error.to_string())?;
     let names = csr.names();
@@ -34,7 +34,6 @@ pub fn pkcs10(pem: &[u8]) -> Result<Pkcs10, String> {
             KeyKind::P384 => Key::P384,
             KeyKind::P521 => Key::P521,
             KeyKind::Ed25519 => Key::Ed25519,
-            KeyKind::P224 => Key::Other,
         },
         key_hash: pki::sha256(csr.public_key_der()),
         is_sha1: matches!(
@@ -47,7 +46,7 @@ pub fn pkcs10(pem: &[u8]) -> Result<Pkcs10, String> {
     })
 }
 
-/// What a verified certificate of a kubelet says.
+/// Converts a verified kubelet certificate.
 pub(super) fn leaf(shown: Shown) -> Leaf {
     Leaf {
         common_name: shown.common_name,
@@ -60,7 +59,7 @@ pub(super) fn leaf(shown: Shown) -> Leaf {
     }
 }
 
-/// A moment as objects hold it.
+/// Converts a time to the form of objects.
 pub fn instant(time: SystemTime) -> Instant {
     let (seconds, nanoseconds) = match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(after) => (i64::try_from(after.as_secs()).unwrap_or(i64::MAX), after.subsec_nanos()),
@@ -69,7 +68,7 @@ pub fn instant(time: SystemTime) -> Instant {
     Instant { seconds, nanoseconds }
 }
 
-/// How long ago that was; nothing for what lies ahead.
+/// Returns the elapsed time; zero for a time in the future.
 pub(super) fn since(time: Instant, now: Instant) -> Duration {
     Duration::from_secs(u64::try_from(now.seconds.saturating_sub(time.seconds)).unwrap_or(0))
 }
@@ -82,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// A request that OpenSSL makes, with these further arguments.
+    /// Creates a request with OpenSSL, with these additional arguments.
     fn made(arguments: &[&str]) -> Vec<u8> {
         let scratch = Scratch::new();
         let mut command = Command::new("openssl");
@@ -107,7 +106,6 @@ mod tests {
             (&P256[..], Key::P256),
             (&["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:secp384r1"], Key::P384),
             (&["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:secp521r1"], Key::P521),
-            (&["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:secp224r1"], Key::Other),
             (&["-newkey", "ed25519"], Key::Ed25519),
             (&["-newkey", "rsa:2048"], Key::Rsa { bits: 2048 }),
             (&["-newkey", "rsa:1024"], Key::Rsa { bits: 1024 }),
@@ -118,6 +116,8 @@ mod tests {
             assert_eq!(found.organizations, ["system:nodes"]);
             assert!(!found.is_sha1 && !found.has_trailing_data);
         }
+        let p224 = made(&["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:secp224r1"]);
+        assert!(pkcs10(&p224).unwrap_err().contains("not supported"));
         assert!(pkcs10(&made(&["-newkey", "rsa:2048", "-sha1"])).unwrap().is_sha1);
     }
 
@@ -159,7 +159,7 @@ mod tests {
         for damaged in ["", "no PEM", &relabelled] {
             assert!(pkcs10(damaged.as_bytes()).is_err(), "{damaged}");
         }
-        // Another name under the old signature.
+        // Another name with the old signature.
         let der = portcullis_pki::pem::first(&good).unwrap().der;
         let at = der.windows(8).position(|piece| piece == b"worker-0").unwrap();
         let mut changed = der;

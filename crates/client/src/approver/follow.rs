@@ -1,6 +1,6 @@
-//! What the approver follows: the requests, the Machines and the names of Nodes.
+//! The watches of the approver: requests, Machines and the names of Nodes.
 //!
-//! What is followed says when to look again and how many may wait. What a request is decided by is read anew (NB-55).
+//! Watches only trigger evaluations and count requests. The data for a decision is read from the API server (NB-55).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,34 +11,35 @@ use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
+use super::facts;
 use super::lookup::{NODES, REQUESTS, machine_kind, machines_of};
-use super::{Shared, facts};
+use super::shared::Shared;
 use crate::watched::{Event, Selection, Watched};
 
-/// How long until a group of Machines that the server does not have is asked for again.
+/// The interval at which a missing Machine API is looked for again.
 const ABSENT: Duration = Duration::from_secs(30);
 
-/// News.
+/// A watch event.
 #[derive(Debug)]
 pub(super) enum News {
-    /// Of requests.
+    /// About requests.
     Request(Change<Box<Request>>),
-    /// Of Machines of the group with this place in the configuration.
+    /// About Machines of the API with this index in the configuration.
     Machine(usize, Change<Box<Machine>>),
-    /// Of Nodes.
+    /// About Nodes.
     Node(Change<String>),
 }
 
 /// What happened.
 #[derive(Debug)]
 pub(super) enum Change<T> {
-    /// A list begins.
+    /// A new list starts.
     Restarted,
-    /// It is there.
+    /// The object exists.
     There(T),
-    /// It is gone.
+    /// The object is gone.
     Gone(T),
-    /// The list is complete, or there is none to be had.
+    /// The list is complete, or is not available.
     Known,
 }
 
@@ -54,7 +55,7 @@ struct Name {
     name: String,
 }
 
-/// Follows everything, in tasks that end with the set.
+/// Starts all watches, in tasks that end with the set.
 pub(super) fn all(shared: &Arc<Shared>, news: &Sender<News>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let (requests, nodes) = (news.clone(), news.clone());
@@ -70,12 +71,12 @@ pub(super) fn all(shared: &Arc<Shared>, news: &Sender<News>) -> JoinSet<()> {
     tasks
 }
 
-/// Follows the Machines of a group, which may come to the server later (NB-120).
+/// Watches the Machines of an API, which may be installed later (NB-120).
 async fn follow_machines(shared: Arc<Shared>, place: usize, api: MachineApi, news: Sender<News>) {
     let kind = loop {
         match machine_kind(&shared.management, &api).await {
             Ok(Some(kind)) => break kind,
-            Ok(None) => tracing::debug!(group = api.group, "the server has no such Machines"),
+            Ok(None) => tracing::debug!(group = api.group, "the server does not have this Machine API"),
             Err(error) => tracing::warn!(group = api.group, %error, "cannot ask for Machines"),
         }
         if news.send(News::Machine(place, Change::Known)).await.is_err() {
@@ -125,8 +126,8 @@ async fn follow<T, U>(
                 continue;
             }
             Event::Failed { why, retry_in } => {
-                tracing::warn!(?watched, why, ?retry_in, "cannot watch; will try again");
-                // Decisions read for themselves: they need not wait for what only counts.
+                tracing::warn!(?watched, why, ?retry_in, "the watch failed; will retry");
+                // Decisions read the Machines themselves, and need not wait for a watch that only counts.
                 Change::Known
             }
         };
@@ -136,5 +137,5 @@ async fn follow<T, U>(
     }
 }
 
-/// A pool says nothing here: its members are counted as Nodes.
+/// Pools do not matter here: their members are counted as Nodes.
 pub(super) const NO_POOLS: &[MachinePool] = &[];

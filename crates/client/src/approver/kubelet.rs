@@ -1,4 +1,4 @@
-//! The certificate with which a kubelet answers now (NB-110).
+//! Reads the current serving certificate of a kubelet (NB-110).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,17 @@ use tokio_rustls::TlsConnector;
 
 use super::facts;
 
-/// Connecting and the handshake together.
+/// The timeout for connecting and the handshake together.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Dials a kubelet, verifies that its certificate comes from this authority and is for the address that was dialled,
-/// and reads it. Nothing is sent and no credential is shown.
+/// Connects to a kubelet, verifies that its certificate is issued by this CA and valid for the dialled address, and
+/// returns it. No request is sent and no credentials are presented.
 ///
 /// # Errors
-/// Why there is no certificate to go by.
+/// There is no valid certificate, with the reason.
 pub(super) async fn current(target: DialTarget, authority_pem: &str) -> Result<Leaf, String> {
-    let config = tls::client(authority_pem.as_bytes(), None).map_err(|error| {
-        format!("KubeletCAUnavailable: the authority of kubelets cannot be used: {error}")
-    })?;
+    let config = tls::client(authority_pem.as_bytes(), None)
+        .map_err(|error| format!("KubeletCAUnavailable: the kubelet CA is invalid: {error}"))?;
     let shaking = async {
         let stream = TcpStream::connect(target.socket()).await?;
         let name = ServerName::IpAddress(target.host.into());
@@ -32,11 +31,11 @@ pub(super) async fn current(target: DialTarget, authority_pem: &str) -> Result<L
     let at = target.socket();
     let connected = tokio::time::timeout(TIMEOUT, shaking)
         .await
-        .map_err(|_| format!("{at}: no answer in {} s", TIMEOUT.as_secs()))?
+        .map_err(|_| format!("{at}: no response in {} s", TIMEOUT.as_secs()))?
         .map_err(|error| format!("{at}: {error}"))?;
     let (_, session) = connected.get_ref();
     let leaf = session.peer_certificates().and_then(|chain| chain.first());
-    let leaf = leaf.ok_or_else(|| format!("{at}: no certificate was shown"))?;
+    let leaf = leaf.ok_or_else(|| format!("{at}: no certificate was presented"))?;
     let shown = Shown::read(leaf).map_err(|error| format!("{at}: {error}"))?;
     Ok(facts::leaf(shown))
 }
@@ -61,7 +60,7 @@ mod tests {
         CertificateAuthority::generate("kubelets", now, DAY * 100).unwrap()
     }
 
-    /// A kubelet at this address, with a certificate for that host, made at that time.
+    /// A kubelet at this address, with a certificate for that host, issued at that time.
     async fn kubelet(
         at: &str,
         host: &str,
@@ -80,7 +79,7 @@ mod tests {
         let certificate = issuer.issue(&template, &key, made).unwrap();
         let tls = ServerTls::new(pem::encode("CERTIFICATE", &certificate).as_bytes(), &key).unwrap();
         let host: IpAddr = at.parse().unwrap();
-        // A machine without IPv6 cannot show it.
+        // Skipped on a machine without IPv6.
         let listener = TcpListener::bind((host, 0)).await.ok()?;
         let port = listener.local_addr().unwrap().port();
         tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! What the rules need to know of the cluster, read past every cache (NB-55).
+//! Reads what the rules need from the cluster, without any cache (NB-55).
 
 use portcullis_policy::approval::machine::{
     Config, ConfigMapKey, Machine, MachineApi, MachineKind, MachinePool, Node,
@@ -14,18 +14,18 @@ pub(super) const REQUESTS: Resource =
 /// Nodes.
 pub(super) const NODES: Resource = Resource::new("", "v1", "nodes");
 
-/// Where the authority of bootstrap certificates is published when the configuration names no namespace (NB-14).
+/// The namespaces of the bootstrap CA if the configuration names none (NB-14).
 const BOOTSTRAP_CA_NAMESPACES: [&str; 2] = ["openshift-config", "openshift-config-managed"];
 
-/// The Machines, and the pools of machines.
+/// The Machines and the machine pools.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Machines {
     pub(super) machines: Vec<Machine>,
     pub(super) pools: Vec<MachinePool>,
 }
 
-/// The API of a group of Machines that this server has, in the version that is configured or that it prefers; nothing
-/// when it has none that is known (NB-120).
+/// Returns the Machine API of this server, in the configured or the preferred version; none if it has no known one
+/// (NB-120).
 pub(super) async fn machine_kind(
     connection: &Connection,
     api: &MachineApi,
@@ -51,7 +51,7 @@ pub(super) async fn machine_kind(
     })
 }
 
-/// Where Machines of an API are.
+/// Returns the resource of Machines of an API.
 pub(super) fn machines_of(kind: MachineKind, namespace: Option<&str>) -> Resource {
     within(Resource::new(kind.group(), kind.version(), "machines"), namespace)
 }
@@ -63,7 +63,7 @@ fn within(resource: Resource, namespace: Option<&str>) -> Resource {
     }
 }
 
-/// All Machines of the configured APIs. One that cannot be read is told and skipped.
+/// Reads all Machines of the configured APIs. One that cannot be decoded is logged and skipped.
 pub(super) async fn machines(connection: &Connection, config: &Config) -> Result<Machines, CallError> {
     let namespace = config.machine_namespace.as_deref();
     let mut found = Machines::default();
@@ -80,7 +80,7 @@ pub(super) async fn machines(connection: &Connection, config: &Config) -> Result
     Ok(found)
 }
 
-/// The objects of a kind; none where the server does not know the kind.
+/// Lists the objects of a kind; empty if the server does not have the kind.
 async fn list<T>(
     connection: &Connection,
     resource: &Resource,
@@ -104,7 +104,7 @@ async fn list<T>(
         .collect())
 }
 
-/// A Node; nothing when there is none.
+/// Reads a Node; none if it does not exist.
 pub(super) async fn node(connection: &Connection, name: &str) -> Result<Option<Node>, String> {
     match connection.get::<Value>(&NODES, name).await {
         Ok(object) => Node::from_json(&object.to_string()).map(Some).map_err(|error| error.to_string()),
@@ -113,7 +113,7 @@ pub(super) async fn node(connection: &Connection, name: &str) -> Result<Option<N
     }
 }
 
-/// The value of a key of a ConfigMap; nothing when either is absent.
+/// Reads the value of a key of a ConfigMap; none if either is missing.
 async fn value(
     connection: &Connection,
     namespace: &str,
@@ -130,7 +130,7 @@ async fn value(
     }
 }
 
-/// Whether the authority of bootstrap certificates is published (NB-14, NB-86). What cannot be read is not.
+/// Returns whether a bootstrap CA is published (NB-14, NB-86). A ConfigMap that cannot be read counts as not published.
 pub(super) async fn has_bootstrap_ca(connection: &Connection, config: &Config) -> bool {
     let own: Vec<&str> = config.bootstrap_ca.namespace.iter().map(String::as_str).collect();
     let namespaces = if own.is_empty() { BOOTSTRAP_CA_NAMESPACES.to_vec() } else { own };
@@ -146,7 +146,7 @@ pub(super) async fn has_bootstrap_ca(connection: &Connection, config: &Config) -
     false
 }
 
-/// The authority of kubelets' serving certificates, in PEM form (NB-58).
+/// Reads the CA of kubelets' serving certificates, in PEM (NB-58).
 pub(super) async fn kubelet_ca(connection: &Connection, config: &Config) -> Result<String, String> {
     let at = &config.kubelet_ca;
     let namespace = at.namespace.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is counted (NB-61, NB-76, NB-77).
+//! The metrics of the approver (NB-61, NB-76, NB-77).
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Seconds from the creation of a request to its decision: from one second, doubled, to over an hour.
+/// Seconds from the creation of a request to its decision: one second, doubled up to over an hour.
 const DECISION_SECONDS: [f64; 13] =
     [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
 
-/// The approver's figures. Clones are the same figures.
+/// The metrics of the approver. Clones share the metrics.
 #[derive(Clone, Debug)]
 pub struct ApproverMetrics {
     decisions: Family<DecisionLabels, Counter>,
@@ -51,44 +51,44 @@ impl Default for ApproverMetrics {
 }
 
 impl ApproverMetrics {
-    /// Puts the figures into a registry, under the names that they are known by.
+    /// Registers the metrics under their public names.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("node_csr_decisions", "Evaluations of requests by outcome", self.decisions.clone());
         registry.register("node_csr_retries", "Evaluations that are repeated", self.retries.clone());
         registry.register("node_csr_decision_seconds", "From creation to decision", self.seconds.clone());
         registry.register("mapi_current_pending_csr", "Requests that wait", self.current.clone());
-        registry.register("mapi_max_pending_csr", "Requests that may wait", self.max.clone());
+        registry.register("mapi_max_pending_csr", "The limit of pending requests", self.max.clone());
         registry.register("node_csr_pending_identities", "Names that wait", self.identities.clone());
     }
 
-    /// The figures as text, as a scraper reads them.
+    /// Renders the metrics as text.
     pub fn text(&self) -> String {
         let mut registry = Registry::default();
         self.register(&mut registry);
         let mut text = String::new();
-        // Writing into a string does not fail.
+        // Writing to a string does not fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
         text
     }
 
-    /// An evaluation. The signer is one of those that the approver looks at.
+    /// Counts an evaluation. The signer is one of those that the approver handles.
     pub(super) fn decided(&self, signer: &str, verdict: &Verdict) {
         let (outcome, reason) = (verdict.outcome.as_str(), verdict.reason.as_str());
         let labels = DecisionLabels { signer: signer.to_owned(), outcome, reason };
         self.decisions.get_or_create(&labels).inc();
     }
 
-    /// A request was decided so long after its creation.
+    /// Records the time from the creation of a request to its decision.
     pub(super) fn took(&self, time: Duration) {
         self.seconds.observe(time.as_secs_f64());
     }
 
-    /// A request is looked at again.
+    /// Counts a retry.
     pub(super) fn retried(&self, verdict: &Verdict) {
         self.retries.get_or_create(&ReasonLabels { reason: verdict.reason.as_str() }).inc();
     }
 
-    /// How many requests wait, and may.
+    /// Records the number of pending requests, and its limit.
     pub(super) fn waiting(&self, limits: &Limits) {
         let set = |gauge: &Gauge, count: usize| gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         set(&self.current, limits.recently_pending());

@@ -1,19 +1,19 @@
-//! How a decision reaches people and the API server (NB-60 to NB-64).
+//! Reports decisions to people and to the API server (NB-60 to NB-64).
 
+use portcullis_apimachinery::time::Instant;
 use portcullis_policy::approval::machine::{APPROVED_REASON, Outcome, Request, Verdict};
-use portcullis_policy::time::Instant;
 use serde_json::{Value, json};
 
 use super::lookup::REQUESTS;
 use crate::call::{CallError, Resource};
 use crate::connect::Connection;
 
-/// The annotation that says what was decided last.
+/// The annotation with the last decision.
 const DECISION: &str = "portcullis.dev/decision";
 const COMPONENT: &str = "portcullis-approver";
 
-/// Puts the condition into the object that was decided on, as it was read: if anybody has changed it since, nothing is
-/// written (NB-62). A condition that is there already stays as it is (NB-64).
+/// Adds the condition to the object that was decided on; if it has changed since it was read, nothing is written
+/// (NB-62). An existing condition is kept (NB-64).
 pub(super) async fn write_condition(
     connection: &Connection,
     object: &Value,
@@ -42,7 +42,7 @@ pub(super) async fn write_condition(
     connection.replace::<Value>(&path, &object).await.map(|_| ())
 }
 
-/// What the annotation of an object says was decided last: outcome, reason, detail and rule.
+/// Returns the last decision in the annotation of an object: outcome, reason, detail and rule.
 pub(super) fn last_decision(object: &Value) -> Option<[String; 4]> {
     let text = object.get("metadata")?.get("annotations")?.get(DECISION)?.as_str()?;
     let decision: Value = serde_json::from_str(text).ok()?;
@@ -50,12 +50,12 @@ pub(super) fn last_decision(object: &Value) -> Option<[String; 4]> {
     Some([field("outcome")?, field("reason")?, field("detail")?, field("rule")?])
 }
 
-/// The decision as the annotation has it.
+/// Converts the decision to the form of the annotation.
 pub(super) fn decision(verdict: &Verdict) -> [String; 4] {
     [verdict.outcome.to_string(), verdict.reason.to_string(), verdict.detail.clone(), verdict.rule.to_owned()]
 }
 
-/// Writes the annotation and the event (NB-61). Failing to is told in the log and changes nothing.
+/// Writes the annotation and the event (NB-61). A failure is only logged.
 pub(super) async fn tell(connection: &Connection, request: &Request, verdict: &Verdict, now: Instant) {
     let decision = json!({
         "outcome": verdict.outcome.as_str(),
@@ -84,7 +84,7 @@ fn event(request: &Request, verdict: &Verdict, now: Instant) -> Value {
         Outcome::Retry => ("Waiting", "Normal"),
     };
     let mut message = format!("{action} by {}: {}", verdict.rule, verdict.detail);
-    // Longer messages are refused.
+    // The API server refuses longer messages.
     let end = (0..=1000).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
     message.truncate(end);
     json!({
@@ -109,7 +109,7 @@ fn event(request: &Request, verdict: &Verdict, now: Instant) -> Value {
     })
 }
 
-/// A name for one decision, by which the log, the event and the condition find each other.
+/// Returns an ID for one decision, which connects the log, the event and the condition.
 fn decision_id() -> String {
     format!("{:016x}", getrandom::u64().unwrap_or_default())
 }

@@ -1,27 +1,28 @@
-//! Who may have a lease: decided from what was read, when it was first seen so, and the time. No I/O, no clock.
+//! The state machine of leader election: decides from the lease that was read, when it was first seen unchanged, and
+//! the time. No I/O, no clock.
 
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::LeaseConfig;
+use super::config::LeaseConfig;
 
-/// What to do with a lease that was read.
+/// The next step for a lease that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
-    /// It is somebody else's.
+    /// Another candidate holds it.
     Wait,
-    /// It is ours if this can be written as its spec.
+    /// We hold the lease if this spec can be written.
     Write(Value),
 }
 
-/// What one contender knows.
+/// The state of one candidate.
 pub(super) struct Election {
     config: LeaseConfig,
-    /// The spec that was last seen, and when it was first seen so, by our own clock.
+    /// The last seen spec, and when it was first seen, by our monotonic clock.
     seen: Option<(Value, Duration)>,
-    /// The lease as we wrote it, and when we asked for it. Only while it is ours.
+    /// The lease as we wrote it, and when that write started. Set only while we hold it.
     ours: Option<(Value, Duration)>,
 }
 
@@ -30,22 +31,22 @@ impl Election {
         Self { config, seen: None, ours: None }
     }
 
-    /// When the last renewal that succeeded was begun. Nothing if we have not got the lease.
+    /// Returns when the last successful renewal started. None if we do not hold the lease.
     pub(super) fn renewed_at(&self) -> Option<Duration> {
         self.ours.as_ref().map(|(_, at)| *at)
     }
 
-    /// Who was last seen to have the lease.
+    /// Returns the last seen holder.
     pub(super) fn holder(&self) -> &str {
         self.seen.as_ref().map(|(spec, _)| holder(spec)).unwrap_or_default()
     }
 
-    /// Whether a lease that was read is ours.
+    /// Returns whether we hold a lease that was read.
     pub(super) fn is_ours(&self, lease: &Value) -> bool {
         lease.get("spec").is_some_and(|spec| holder(spec) == self.config.identity)
     }
 
-    /// What to do with what was read at a moment of our clock, on a date.
+    /// Decides what to do with a lease that was read at a monotonic time and a date.
     pub(super) fn decide(&mut self, found: Option<&Value>, at: Duration, now: SystemTime) -> Step {
         let nothing = Value::Null;
         let spec = found.and_then(|lease| lease.get("spec")).unwrap_or(&nothing);
@@ -79,13 +80,13 @@ impl Election {
         }))
     }
 
-    /// The lease is ours: this is how it was written, when that was begun, and when it was done.
+    /// Records that the lease was written, when the write started, and when it finished.
     pub(super) fn written(&mut self, lease: &Value, asked_at: Duration, at: Duration) {
         self.seen = Some((lease.get("spec").cloned().unwrap_or_default(), at));
         self.ours = Some((lease.clone(), asked_at));
     }
 
-    /// How to give away the lease, if it is ours: the lease as we know it, and its new spec.
+    /// Returns the lease and its new spec for a release, if we hold it.
     pub(super) fn release(&mut self, now: SystemTime) -> Option<(Value, Value)> {
         let (lease, _) = self.ours.take()?;
         let now = micro(now);
@@ -103,7 +104,7 @@ fn holder(spec: &Value) -> &str {
     spec.get("holderIdentity").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A date as Kubernetes writes it where microseconds matter.
+/// Formats a date with microseconds as Kubernetes does.
 fn micro(date: SystemTime) -> String {
     Timestamp::try_from(date).unwrap_or_default().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }

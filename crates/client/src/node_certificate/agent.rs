@@ -1,12 +1,11 @@
-//! Does what [`Manager`] says: asks for certificates, waits for them and puts them in their place, once or for as long as
-//! the node lives.
+//! Executes the steps of [`Manager`]: requests certificates, waits for them and installs them, once or continuously.
 //!
-//! Each step leaves behind what the next start needs: first the key, on disk; then the request, whose name follows from
-//! the key; then the pair; then the link to it; then the kubeconfig; and only then the key is forgotten.
+//! After each step the state on disk is sufficient for a restart: first the key; then the request, whose name is
+//! derived from the key; then the pair; then the link to it; then the kubeconfig; and only then the key is deleted.
 //!
-//! DIVERGES: every request has a key that is on disk and a name that follows from it (CS-131, CS-132), where a kubelet
-//! that rotates has neither (CS-100) and asks anew every 15 minutes, after each restart and after each refusal; and no
-//! key is used for a second certificate, where one that does not rotate does so (CS-131).
+//! DIVERGES: every request has a key that is on disk and a name that is derived from it (CS-131, CS-132). A kubelet
+//! that rotates has neither (CS-100), and creates a new request every 15 minutes, after each restart and after each
+//! refusal. No key is used for a second certificate, while a kubelet without rotation does that (CS-131).
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -29,17 +28,17 @@ use crate::connect::{Connection, Credential};
 use crate::random::fraction;
 use crate::watched::{Event, Selection, Watched};
 
-/// How often people are told that they are waited for.
+/// The interval of messages about a pending request.
 const REMIND: Duration = Duration::from_secs(30);
-/// The longest sleep: dates jump when clocks are set, and machines sleep.
+/// The maximum sleep, because the clock may be changed and machines may be suspended.
 pub(super) const NAP: Duration = Duration::from_secs(60);
-/// How long a renewal may take before the certificate that there is is used once more.
+/// How long to wait for a renewal before the current certificate is used again.
 const RENEWAL: Duration = Duration::from_secs(5);
 
-/// Where everything is, and whose certificate it is.
+/// The paths, and the node of the certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The kubeconfig of whoever asks for the first certificate.
+    /// The kubeconfig with the bootstrap credentials.
     pub bootstrap_kubeconfig: Option<PathBuf>,
     /// The kubeconfig that is written.
     pub kubeconfig: Option<PathBuf>,
@@ -47,94 +46,94 @@ pub struct Settings {
     pub cert_dir: PathBuf,
     /// The name of the node.
     pub node_name: String,
-    /// How long certificates are asked for. Seconds; nothing leaves it to the signer.
+    /// The requested lifetime of certificates. In seconds; none leaves it to the signer.
     pub expiration_seconds: Option<i32>,
-    /// Whether the bootstrap kubeconfig stays when there is a certificate, for when that expires (NB-18).
+    /// Whether the bootstrap kubeconfig is kept for when the certificate expires (NB-18).
     pub rebootstrap: bool,
 }
 
-/// What happens on the way to a certificate, in this order.
+/// The progress towards a certificate, in this order.
 #[derive(Debug)]
 pub enum Progress<'a> {
     /// The key is on disk.
     KeyReady,
-    /// The server holds the request: a new one, or one that was there.
+    /// The request exists: it was created now or earlier.
     Requested {
         /// Its name.
         name: &'a str,
-        /// Whether it was there.
+        /// Whether it existed before.
         was_there: bool,
     },
-    /// Somebody has to approve or to sign.
+    /// The request waits for approval or signing.
     Waiting {
         /// The name of the request.
         name: &'a str,
-        /// For how long.
+        /// The time waited so far.
         since: Duration,
         /// Whether only the signature is missing.
         is_approved: bool,
     },
-    /// Something failed, and is tried again.
+    /// An error, which is retried.
     Trouble {
         /// What.
         why: &'a str,
-        /// When it is tried again.
+        /// The time until the retry.
         retry_in: Duration,
     },
-    /// The certificate is here.
+    /// The certificate was received.
     Received,
     /// The pair is on disk.
     Written,
-    /// The pair is the current one of its purpose.
+    /// The pair is the current one.
     Switched,
-    /// The kubeconfig leads to it.
+    /// The kubeconfig refers to it.
     KubeconfigWritten {
         /// The file.
         path: &'a Path,
     },
-    /// The key has no other place any more than beside its certificate.
+    /// The pending key was deleted; it remains only in the pair.
     KeyForgotten,
-    /// There is a certificate, and nothing to do before a date.
+    /// The certificate is valid, and nothing is due before a date.
     Resting {
-        /// Until when it is valid.
+        /// The expiry of the certificate.
         not_after: SystemTime,
-        /// When it is replaced.
+        /// The date of the renewal.
         until: SystemTime,
     },
 }
 
-/// Who is told, and can say that it is enough.
+/// A callback for progress, which can stop the agent.
 pub type Observer = Arc<dyn Fn(&Progress<'_>) -> ControlFlow<()> + Send + Sync>;
 
-/// Gets a node's client certificate, and keeps it fresh.
+/// Obtains and renews a node's client certificate.
 pub struct Agent {
     pub(super) settings: Settings,
-    /// What the client certificate says.
+    /// The required contents of the client certificate.
     pub(super) template: Request,
     pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observer: Observer,
 }
 
-/// One certificate to ask for.
+/// A certificate to request.
 pub(super) struct Wanted<'a> {
     pub(super) purpose: Purpose,
     pub(super) template: &'a Request,
     pub(super) store: &'a Store,
 }
 
-/// Where the pair that is in use comes from.
+/// The source of the current pair.
 struct Found {
     pair: Pair,
-    /// Only good for asking for another one (CS-137).
+    /// Whether it may only be used to request another one (CS-137).
     is_bootstrap: bool,
 }
 
 impl Agent {
-    /// Looks at the directory, which is made if it is not there.
+    /// Opens the directory, and creates it if it does not exist.
     ///
     /// # Errors
-    /// A name that no node has, or a directory that cannot be used.
+    /// The node name is invalid, or the directory cannot be used.
     pub fn new(
         settings: Settings,
         clock: Arc<dyn Clock>,
@@ -145,30 +144,30 @@ impl Agent {
         Ok(Self { settings, template, store, clock, observer })
     }
 
-    /// The pair to use now, if there is one that is valid and for this node. Asks nobody, and takes no lock.
+    /// Returns the current pair, if it is valid and for this node. Sends no request, and takes no lock.
     ///
     /// # Errors
-    /// Files that cannot be read.
+    /// The files cannot be read.
     pub fn current(&self) -> Result<Option<Pair>, CredentialError> {
         Ok(self.found()?.map(|found| found.pair).filter(|pair| self.is_usable(pair)))
     }
 
-    /// Sees to it that there is a certificate (CS-131): uses the one that there is, renews it if it is time to, or waits
-    /// for a first one for at most so long. Then writes the kubeconfig.
+    /// Ensures that there is a certificate (CS-131): uses the existing one, renews it if it is due, or waits for the
+    /// first one up to a timeout. Then writes the kubeconfig.
     ///
     /// # Errors
-    /// See [`CredentialError`]. What has been achieved stays for the next start.
+    /// See [`CredentialError`]. Completed steps are kept for the next start.
     pub async fn once(&self, wait: Duration) -> Result<Pair, CredentialError> {
         if let Some(pair) = self.settled()? {
             return Ok(pair);
         }
         let _lock = match (self.store.lock(), self.current()?) {
             (Ok(lock), _) => lock,
-            // Somebody else is renewing it.
+            // Another process is renewing it.
             (Err(LockError::Held { .. }), Some(pair)) => return Ok(pair),
             (Err(error), _) => return Err(error.into()),
         };
-        // While we had no lock, somebody else may have been here.
+        // Another process may have finished before we took the lock.
         if let Some(pair) = self.settled()? {
             return Ok(pair);
         }
@@ -179,7 +178,7 @@ impl Agent {
             self.keep_kubeconfig()?;
             self.store.forget_answered_key(pair)?;
         }
-        // That may have been all.
+        // There may be nothing left to do.
         if let Some(pair) = self.settled()?.filter(|_| !must_replace) {
             return Ok(pair);
         }
@@ -203,7 +202,7 @@ impl Agent {
             if !error.may_pass() || retry_in >= left {
                 return match usable {
                     Some(pair) => {
-                        let why = format!("{error}; the certificate that there is, is used once more");
+                        let why = format!("{error}; using the current certificate");
                         self.tell(&Progress::Trouble { why: &why, retry_in: Duration::ZERO })?;
                         Ok(pair)
                     }
@@ -215,11 +214,11 @@ impl Agent {
         }
     }
 
-    /// Keeps the certificate fresh until `stop` ends (CS-135): writes the kubeconfig at once, gets a first certificate,
-    /// and replaces it when it is time to.
+    /// Keeps the certificate valid until `stop` completes (CS-135): writes the kubeconfig at once, gets a first
+    /// certificate, and renews it when it is due.
     ///
     /// # Errors
-    /// Files that cannot be used at the start, or no reason to go on (CS-139).
+    /// The files cannot be used at startup, or there is no reason to continue (CS-139).
     pub async fn run(&self, stop: impl Future<Output = ()>) -> Result<(), CredentialError> {
         let mut stop = std::pin::pin!(stop);
         let _lock = self.store.lock()?;
@@ -286,7 +285,7 @@ impl Agent {
         pair.is_unexpired(self.clock.now()) && pair.satisfies(&self.template)
     }
 
-    /// The pair, when there is nothing left to do for it.
+    /// Returns the pair if nothing is left to do for it.
     fn settled(&self) -> Result<Option<Pair>, CredentialError> {
         let Some(found) = self.found()?.filter(|found| self.is_usable(&found.pair)) else { return Ok(None) };
         let manager = Manager::begin(Some(&found.pair), &self.template, self.clock.now(), fraction());
@@ -302,7 +301,7 @@ impl Agent {
         Ok((is_resting && has_kubeconfig && !has_key).then_some(found.pair))
     }
 
-    /// The pair in use (CS-101, CS-113, CS-137): of the store, else of the kubeconfig.
+    /// Returns the current pair (CS-101, CS-113, CS-137): from the store, else from the kubeconfig.
     fn found(&self) -> Result<Option<Found>, CredentialError> {
         let now = self.clock.now();
         if let Some(pair) = self.store.current()?.filter(|pair| pair.is_unexpired(now)) {
@@ -316,7 +315,7 @@ impl Agent {
         })
     }
 
-    /// The pair in use; one that a kubeconfig held is put into the store (CS-101).
+    /// Returns the current pair; one from a kubeconfig is copied to the store (CS-101).
     fn adopt(&self) -> Result<Option<Found>, CredentialError> {
         let found = self.found()?.filter(|found| self.is_usable(&found.pair));
         if let Some(found) = found.as_ref().filter(|found| found.is_bootstrap) {
@@ -325,8 +324,8 @@ impl Agent {
         Ok(found)
     }
 
-    /// Writes the kubeconfig, if the one that is there does not lead to the pair of the store (CS-130). It may lead there
-    /// before there is a pair (CS-135), unless it is still good for something itself.
+    /// Writes the kubeconfig, unless it already refers to the pair in the store (CS-130). It may do so before the pair
+    /// exists (CS-135), unless the existing kubeconfig is still usable.
     fn keep_kubeconfig(&self) -> Result<(), CredentialError> {
         let Some(path) = &self.settings.kubeconfig else { return Ok(()) };
         let current = self.store.current_path();
@@ -348,7 +347,7 @@ impl Agent {
         CredentialError::NoBootstrap(self.store.dir().to_owned())
     }
 
-    /// Asks for a client certificate and puts it in its place.
+    /// Requests a client certificate and installs it.
     async fn attempt(&self, wait: Duration) -> Result<Pair, CredentialError> {
         let wanted = Wanted { purpose: Purpose::Client, template: &self.template, store: &self.store };
         let pair = self.obtain(&wanted, wait).await?;
@@ -366,10 +365,10 @@ impl Agent {
         self.tell(&Progress::KeyForgotten)
     }
 
-    /// Asks for one certificate and makes it the current one of its store (CS-104). Its key is still a pending one.
+    /// Requests one certificate and makes it the current one of its store (CS-104). Its key is still a pending one.
     pub(super) async fn obtain(&self, wanted: &Wanted<'_>, wait: Duration) -> Result<Pair, CredentialError> {
         let Wanted { purpose, template, store } = *wanted;
-        // Whatever would keep the certificate from its place is found before anybody is asked for it.
+        // Anything that would prevent the installation is detected before a certificate is requested.
         store.check_links()?;
         let connection = self.connect().await?;
         let key = store.pending_key()?;
@@ -381,7 +380,7 @@ impl Agent {
             Ok(pair) => pair,
             Err(why) => {
                 if why == IssuedError::Expired {
-                    // No request for this key will ever bring another one (CS-133).
+                    // No request with this key can succeed any more (CS-133).
                     store.forget_pending_key()?;
                 }
                 return Err(CredentialError::Useless { name, why });
@@ -395,9 +394,9 @@ impl Agent {
         Ok(pair)
     }
 
-    /// Connects with the certificate that there is (CS-136), else with the bootstrap credential (NB-42).
+    /// Connects with the current certificate (CS-136), else with the bootstrap credentials (NB-42).
     ///
-    /// DIVERGES: a bootstrap kubeconfig that everybody can read is refused (NB-18).
+    /// DIVERGES: a world-readable bootstrap kubeconfig is refused (NB-18).
     pub(super) async fn connect(&self) -> Result<Connection, CredentialError> {
         if let Some(pair) = self.current()? {
             let credential = Credential::Certificate {
@@ -417,7 +416,7 @@ impl Agent {
         Ok(Connection::from_kubeconfig(path, None).await?)
     }
 
-    /// Creates the request, or finds the one that an earlier start created (CS-131 to CS-133).
+    /// Creates the request, or finds the one of an earlier start (CS-131 to CS-133).
     async fn request(
         &self,
         connection: &Connection,
@@ -444,7 +443,7 @@ impl Agent {
         Ok(stored)
     }
 
-    /// Waits until something comes of a request (CS-104).
+    /// Waits for the outcome of a request (CS-104).
     async fn wait_for(
         &self,
         connection: &Connection,

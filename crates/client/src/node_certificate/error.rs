@@ -1,4 +1,4 @@
-//! Why there is no certificate, and what to do about it.
+//! Errors of obtaining a certificate, with advice.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,48 +11,48 @@ use super::store::StoreError;
 use crate::call::CallError;
 use crate::connect::ConnectError;
 
-/// No certificate.
+/// No certificate was obtained.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
-    /// A file.
+    /// A file error.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The lock.
+    /// A lock error.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The node's name.
+    /// The node name is invalid.
     #[error(transparent)]
     NodeName(#[from] NodeNameError),
-    /// How to connect.
+    /// The connection cannot be configured.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The kubeconfig.
+    /// The kubeconfig cannot be written.
     #[error(transparent)]
     Kubeconfig(#[from] WriteError),
-    /// The server.
+    /// The API request failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// A credential that everybody can read (NB-18).
-    #[error("{} can be read or written by everybody: chmod 0600 it, and replace the credential in it", .0.display())]
+    /// The credentials are world-readable (NB-18).
+    #[error("{} is accessible to everybody: chmod 0600 it, and replace the credentials in it", .0.display())]
     Exposed(PathBuf),
-    /// There is nothing to ask with.
+    /// There are no credentials to request a certificate with.
     #[error(
         "no --bootstrap-kubeconfig: without one there is nothing that says where to ask for a certificate for {}",
         .0.display()
     )]
     NoBootstrap(PathBuf),
-    /// A request of our name that is not ours (CS-133).
-    #[error("the request {name} is there and is not ours: {why}; find out who made it, and delete it")]
+    /// A request with our name is not ours (CS-133).
+    #[error("the request {name} exists and is not ours: {why}; find out who created it, and delete it")]
     Foreign {
         /// Its name.
         name: String,
-        /// What is different.
+        /// The difference.
         why: String,
     },
-    /// Somebody said no (CS-104).
+    /// The request was denied or failed (CS-104).
     #[error("the request {name} is {how}: {why}; delete it to ask again")]
     Refused {
         /// Its name.
@@ -62,12 +62,12 @@ pub enum CredentialError {
         /// Why.
         why: String,
     },
-    /// The request is gone (CS-104).
+    /// The request was deleted (CS-104).
     #[error("the request {0} was deleted while it was waited for")]
     Gone(String),
-    /// The certificate is of no use.
+    /// The certificate is unusable.
     #[error(
-        "the certificate that was issued for the request {name} is of no use: {why}; delete the request to ask again"
+        "the certificate issued for the request {name} is unusable: {why}; delete the request to try again"
     )]
     Useless {
         /// The name of the request.
@@ -75,7 +75,7 @@ pub enum CredentialError {
         /// Why.
         why: IssuedError,
     },
-    /// Nobody has answered.
+    /// The request is still pending.
     #[error(
         "the request {name} is still waiting for {} after {} s; it stays, and the next start goes on waiting",
         if *is_approved { "the signer" } else { "approval" }, waited.as_secs()
@@ -85,22 +85,22 @@ pub enum CredentialError {
         name: String,
         /// Whether only the signature is missing.
         is_approved: bool,
-        /// For how long it was waited.
+        /// The time waited.
         waited: Duration,
     },
-    /// There is no reason to go on (CS-139).
+    /// There is no reason to continue (CS-139).
     #[error("{}", match .0 {
         Why::Expired => "the certificate has expired, and the server issues no other",
-        Why::Missing => "there has been no certificate for five minutes, although the server answers",
+        Why::Missing => "there was no certificate for five minutes, although the server responds",
     })]
     Ended(Why),
-    /// The observer has said so.
+    /// The observer stopped the agent.
     #[error("stopped")]
     Stopped,
 }
 
 impl CredentialError {
-    /// Whether the server answered (CS-107).
+    /// Returns whether the server responded (CS-107).
     pub(super) fn is_server_well(&self) -> bool {
         match self {
             Self::Call(error) => manager::is_server_well(error),
@@ -113,7 +113,7 @@ impl CredentialError {
         }
     }
 
-    /// Whether trying again can help without anybody doing anything on this machine.
+    /// Returns whether a retry can succeed without a change on this machine.
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Self::Call(CallError::Unreachable { .. }) | Self::Gone(_) => true,

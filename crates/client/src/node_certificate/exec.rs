@@ -1,4 +1,4 @@
-//! What a credential plugin reads and prints: `ExecCredential` of `client.authentication.k8s.io`.
+//! The interface of credential plugins: `ExecCredential` of `client.authentication.k8s.io`.
 
 use std::time::SystemTime;
 
@@ -7,9 +7,9 @@ use portcullis_pki::Pair;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The environment variable in which a client says what it understands.
+/// The environment variable in which a client passes its `ExecCredential`.
 pub const VARIABLE: &str = "KUBERNETES_EXEC_INFO";
-/// The most of it that is read. Bytes.
+/// The maximum length that is read. In bytes.
 const MAX_BYTES: usize = 1024 * 1024;
 const GROUP: &str = "client.authentication.k8s.io";
 
@@ -22,7 +22,7 @@ pub enum Version {
     V1Beta1,
 }
 
-/// Information that a client gave and that cannot be understood.
+/// The `ExecCredential` of a client is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{VARIABLE}: {0}")]
 pub struct ExecInfoError(String);
@@ -36,10 +36,10 @@ struct Info {
     kind: String,
 }
 
-/// The version that a client asks for.
+/// Returns the version that a client asks for.
 ///
 /// # Errors
-/// It is no `ExecCredential`, or of a version that is not supported.
+/// It is not an `ExecCredential`, or its version is not supported.
 pub fn version(info: &str) -> Result<Version, ExecInfoError> {
     let refuse = |why: String| Err(ExecInfoError(why));
     if info.len() > MAX_BYTES {
@@ -62,7 +62,7 @@ pub fn version(info: &str) -> Result<Version, ExecInfoError> {
     }
 }
 
-/// What the plugin prints: the pair, and when to ask again.
+/// Returns the output of the plugin: the pair, and when to call it again.
 pub fn credential(version: Version, pair: &Pair) -> Value {
     let version = match version {
         Version::V1 => "v1",
@@ -79,7 +79,7 @@ pub fn credential(version: Version, pair: &Pair) -> Value {
     })
 }
 
-/// A date as Kubernetes writes it.
+/// Formats a date as Kubernetes does.
 fn seconds(date: SystemTime) -> String {
     Timestamp::try_from(date).unwrap_or_default().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -1,23 +1,23 @@
-//! Files that hold secrets: written whole or not at all, durably, readable for nobody else, and never through a link that
-//! somebody else has put there.
+//! Secret files: written atomically and durably, readable only by the owner, and never through a symbolic link of
+//! another user.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// More than a file that is read here can hold. Bytes.
+/// The maximum size of a file that is read. In bytes.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {verb} {}: {source}{}", path.display(), advice(source))]
 pub struct FileError {
-    /// What was to be done.
+    /// The attempted operation.
     pub verb: &'static str,
     /// The file.
     pub path: PathBuf,
-    /// Why it cannot be done.
+    /// The cause.
     pub source: io::Error,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn failed<'a>(verb: &'static str, path: &'a Path) -> impl Fn(io::Erro
     move |source| FileError { verb, path: path.to_owned(), source }
 }
 
-/// Makes a directory that others may look into, and checks that others cannot put files there (CS-110).
+/// Creates a directory that others may read, and checks that others cannot create files in it (CS-110).
 pub(super) fn make_dir(dir: &Path) -> Result<(), FileError> {
     DirBuilder::new().recursive(true).mode(0o755).create(dir).map_err(failed("make", dir))?;
     let mode = fs::metadata(dir).map_err(failed("read", dir))?.mode();
@@ -48,16 +48,17 @@ pub(super) fn make_dir(dir: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Writes a file in the place of what was there, for its owner alone. A link there is replaced, not followed.
+/// Replaces a file, readable only by its owner. A symbolic link is replaced, not followed.
 pub(super) fn write_private(path: &Path, text: &[u8]) -> Result<(), FileError> {
     write_private_by(path, &path.with_added_extension("new"), text)
 }
 
-/// The same by way of a file beside it, which a process that was killed may have left there. One process writes at a time.
+/// Like [`write_private`], with a temporary file of this name, which a killed process may have left behind. Only one
+/// process may write at a time.
 pub(super) fn write_private_by(path: &Path, temporary: &Path, text: &[u8]) -> Result<(), FileError> {
     let attempt = || {
         remove_if_there(temporary)?;
-        // Whatever the umask is: not more than this, and then exactly this.
+        // Independently of the umask: first not more than this, then exactly this.
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(temporary)?;
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
         file.write_all(text)?;
@@ -66,7 +67,7 @@ pub(super) fn write_private_by(path: &Path, temporary: &Path, text: &[u8]) -> Re
         sync_dir(path)
     };
     attempt().map_err(|source| {
-        // It holds a secret, and nobody will look for it. Failing to remove it changes nothing about the failure.
+        // It contains a secret and must not be left behind. A failure to remove it does not change the reported error.
         let _ = fs::remove_file(temporary);
         FileError { verb: "write", path: path.to_owned(), source }
     })
@@ -79,12 +80,12 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a file for good, if it is there.
+/// Removes a file durably, if it exists.
 pub(super) fn remove(path: &Path) -> Result<(), FileError> {
     remove_if_there(path).and_then(|()| sync_dir(path)).map_err(failed("remove", path))
 }
 
-/// Makes what was renamed, linked or removed beside a file last.
+/// Makes a rename, link or removal in a directory durable.
 pub(super) fn sync_dir(path: &Path) -> io::Result<()> {
     match path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         Some(dir) => File::open(dir)?.sync_all(),
@@ -92,7 +93,7 @@ pub(super) fn sync_dir(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Reads a file of reasonable size. Nothing if there is none.
+/// Reads a file up to a maximum size. None if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     let attempt = || {
         let file = match File::open(path) {
@@ -110,7 +111,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     attempt().map_err(failed("read", path))
 }
 
-/// Reads a file that holds a secret of ours: a file of its own, no link, and for nobody else.
+/// Reads a secret file: it must be a regular file, not a link, and readable only by its owner.
 pub(super) fn read_private(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
@@ -118,7 +119,7 @@ pub(super) fn read_private(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
         Err(error) => return Err(failed("read", path)(error)),
     };
     if !metadata.is_file() {
-        let why = io::Error::other("it is no file; whoever put it there did not mean well: remove it");
+        let why = io::Error::other("it is not a regular file and may be an attack: remove it");
         return Err(failed("use", path)(why));
     }
     if metadata.mode() & 0o077 != 0 {
@@ -130,19 +131,19 @@ pub(super) fn read_private(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     read(path)
 }
 
-/// The lock that one process holds while it asks for certificates into a directory.
+/// The lock that a process holds while it requests certificates for a directory.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
 }
 
-/// A lock that cannot be had.
+/// The lock cannot be acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// The lock file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Another process has it.
+    /// Another process holds it.
     #[error(
         "{holder} is asking for a certificate into {}: wait until it is done, or stop it ({} is locked)",
         dir.display(), path.display()
@@ -152,13 +153,13 @@ pub enum LockError {
         dir: PathBuf,
         /// The lock file.
         path: PathBuf,
-        /// Who has it.
+        /// The process that holds it.
         holder: String,
     },
 }
 
 impl Lock {
-    /// Takes the lock, or says who has it.
+    /// Acquires the lock, or returns who holds it.
     pub(super) fn take(dir: &Path, name: &str) -> Result<Self, LockError> {
         let path = dir.join(name);
         let open = || {
@@ -180,7 +181,7 @@ impl Lock {
             }
             Err(TryLockError::Error(source)) => return Err(failed("lock", &path)(source).into()),
         }
-        // For people only: a disk that is full does not keep anybody from the lock.
+        // For information only, so a full disk does not prevent locking.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Self { file })
     }
@@ -188,7 +189,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A child that was forked just now may have the file open, too. A failure leaves it to the close.
+        // A child that was just forked may have the file open, too. If unlocking fails, closing must do.
         let _ = self.file.unlock();
     }
 }

@@ -1,4 +1,4 @@
-//! A node's kubeconfig: whether the one that is there is still good, and the one that is written (CS-130, CS-134, CS-137).
+//! The kubeconfig of a node: whether the existing one is still usable, and how it is written (CS-130, CS-134, CS-137).
 
 use std::path::{Path, PathBuf, absolute};
 use std::time::SystemTime;
@@ -11,23 +11,23 @@ use portcullis_pki::Pair;
 use super::files::{FileError, read, write_private};
 use crate::connect::{self, ConnectError};
 
-/// A kubeconfig that is there.
+/// An existing kubeconfig.
 #[derive(Debug)]
 pub enum Standing {
     /// There is none.
     Absent,
-    /// It cannot be used (CS-130). Says why.
+    /// It is unusable (CS-130). Contains the reason.
     Invalid(String),
-    /// It shows a certificate from files, which is the second place where a kubelet looks (CS-113).
+    /// It refers to a certificate in files, which is the second place where a kubelet looks (CS-113).
     Files(Box<Pair>, PathBuf),
-    /// It holds a certificate itself, which is good for asking for another one (CS-137).
+    /// It contains a certificate, which may be used to request another one (CS-137).
     Inline(Box<Pair>),
 }
 
-/// Looks at a kubeconfig: it is valid if it can be read, and each of its certificates is unexpired (CS-130).
+/// Checks a kubeconfig: it is valid if it can be read, and none of its certificates has expired (CS-130).
 ///
 /// # Errors
-/// It is there, and cannot be read.
+/// The file exists and cannot be read.
 pub fn standing(path: &Path, now: SystemTime) -> Result<Standing, FileError> {
     if read(path)?.is_none() {
         return Ok(Standing::Absent);
@@ -55,7 +55,7 @@ fn examine(path: &Path, now: SystemTime) -> Result<Standing, String> {
         (None, Some(file)) => read_text(file)?,
         (None, None) => return Err("it has no client certificate".to_owned()),
     };
-    // The only form that shows the secret in it.
+    // Only this form contains the secret.
     let inline_key = serde_json::to_value(&user)
         .ok()
         .and_then(|user| user.get("client-key-data")?.as_str().map(str::to_owned));
@@ -74,7 +74,7 @@ fn examine(path: &Path, now: SystemTime) -> Result<Standing, String> {
     })
 }
 
-/// The cluster and the user of the current context.
+/// Returns the cluster and the user of the current context.
 fn chosen(kubeconfig: &Kubeconfig) -> Option<(Cluster, AuthInfo)> {
     let name = kubeconfig.current_context.as_ref()?;
     let context = kubeconfig.contexts.iter().find(|context| context.name == *name)?.context.as_ref()?;
@@ -86,22 +86,22 @@ fn chosen(kubeconfig: &Kubeconfig) -> Option<(Cluster, AuthInfo)> {
     Some((cluster, user.unwrap_or_default()))
 }
 
-/// A kubeconfig that cannot be written.
+/// The kubeconfig cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The file.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The file that says where the server is.
+    /// The kubeconfig with the server cannot be used.
     #[error(transparent)]
     From(#[from] ConnectError),
 }
 
-/// Writes the kubeconfig of a node (CS-134): the server of another one, and the pair under a path, which need not be
-/// there yet (CS-135).
+/// Writes the kubeconfig of a node (CS-134): the server of another kubeconfig, and the path of a pair, which need not
+/// exist yet (CS-135).
 ///
 /// # Errors
-/// The other one does not say where the server is, or the file cannot be written.
+/// The other kubeconfig has no server, or the file cannot be written.
 pub fn write(path: &Path, from: &Path, pair: &Path) -> Result<(), WriteError> {
     let kubeconfig = connect::read(&[from.to_owned()], true)?;
     let refuse =
@@ -111,7 +111,7 @@ pub fn write(path: &Path, from: &Path, pair: &Path) -> Result<(), WriteError> {
 }
 
 fn text(cluster: &Cluster, pair: &Path) -> String {
-    // JSON strings are YAML, whatever is in them.
+    // Any JSON string is valid YAML.
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let mut lines = format!("    server: {}\n", quoted(cluster.server.as_deref().unwrap_or_default()));
     if let Some(data) = &cluster.certificate_authority_data {

@@ -1,5 +1,5 @@
-//! When to ask for a certificate, and when to give up (CS-101 to CS-107, CS-139): from dates, chance and what happened.
-//! No I/O, no clock.
+//! The state machine that decides when to request a certificate, and when to give up (CS-101 to CS-107, CS-139), from
+//! dates, random numbers and events. No I/O, no clock.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,38 +7,38 @@ use portcullis_pki::{Pair, Request};
 
 use crate::call::CallError;
 
-/// The share of its life after which a certificate is replaced at the earliest, and how much later at the latest
+/// The minimum share of its lifetime after which a certificate is renewed, and the width of the random range above it
 /// (CS-102).
 const EARLIEST: f64 = 0.7;
 const SPREAD: f64 = 0.2;
-/// How long one request is waited for (CS-104).
+/// How long to wait for one request (CS-104).
 pub const WAIT: Duration = Duration::from_secs(15 * 60);
-/// The first wait after an attempt that failed, and how many of them grow (CS-105).
+/// The first delay after a failure, and the number of increasing delays (CS-105).
 const FIRST_DELAY: Duration = Duration::from_secs(2);
 const GROWING: u32 = 5;
 const DELAY_JITTER: f64 = 0.1;
-/// How long after so many attempts.
+/// The delay after more failures.
 const LATER_DELAY: Duration = Duration::from_secs(32);
-/// How long a process goes on without a certificate while the server is well (CS-139).
+/// How long a process continues without a certificate while the server responds (CS-139).
 const WITHOUT: Duration = Duration::from_secs(5 * 60);
 
-/// What is to be done now.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Ask for a certificate.
+    /// Request a certificate.
     Request,
-    /// Nothing before this date.
+    /// Wait until this date.
     Wait(SystemTime),
-    /// End: a restart may find other credentials (CS-139).
+    /// Exit: a restart may find other credentials (CS-139).
     End(Why),
 }
 
-/// Why a process ends that has no certificate.
+/// Why a process without a certificate exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It has expired, and the server, which is well, issues no other.
+    /// It has expired, and the server, which responds, has issued no other.
     Expired,
-    /// There has been none for five minutes, and the server is well.
+    /// There was none for five minutes, although the server responds.
     Missing,
 }
 
@@ -49,24 +49,24 @@ struct Life {
     not_after: SystemTime,
 }
 
-/// What a process knows of its certificate.
+/// The state of the certificate.
 #[derive(Clone, Debug)]
 pub struct Manager {
     life: Option<Life>,
-    /// When the certificate is to be replaced. Nothing: at once.
+    /// When to renew the certificate. None: at once.
     deadline: Option<SystemTime>,
     failures: u32,
-    /// When the next attempt may be made.
+    /// The earliest time of the next attempt.
     not_before: Option<SystemTime>,
-    /// Whether the server answered last (CS-107).
+    /// Whether the server responded last time (CS-107).
     is_server_well: bool,
-    /// Since when there has been no certificate.
+    /// Since when there is no certificate.
     without_since: Option<SystemTime>,
 }
 
 impl Manager {
-    /// Begins with the certificate that there is, if there is one (CS-101). One that has expired, or does not say what
-    /// it must, is to be replaced at once; `chance`, from 0 to 1, decides when any other one is (CS-102).
+    /// Starts with the existing certificate, if any (CS-101). If it has expired, or its contents are wrong, it is
+    /// renewed at once; otherwise `chance`, from 0 to 1, determines when (CS-102).
     pub fn begin(current: Option<&Pair>, template: &Request, now: SystemTime, chance: f64) -> Self {
         let mut manager = Self {
             life: None,
@@ -88,12 +88,12 @@ impl Manager {
         manager
     }
 
-    /// Replaces the certificate at once, whatever its dates are: it is only good for asking for another one (CS-137).
+    /// Renews the certificate at once, whatever its dates: it may only be used to request another one (CS-137).
     pub fn force(&mut self) {
         self.deadline = None;
     }
 
-    /// What to do now.
+    /// Returns the next step.
     pub fn step(&self, now: SystemTime) -> Step {
         if let Some(why) = self.end(now) {
             return Step::End(why);
@@ -102,8 +102,8 @@ impl Manager {
         if due <= now { Step::Request } else { Step::Wait(due) }
     }
 
-    /// Why the process has no reason to go on (CS-139). Only a server that is well is a reason to end: another start
-    /// would find the one that is not just as ill.
+    /// Returns why the process has no reason to continue (CS-139). It exits only while the server responds; otherwise a
+    /// restart would not help.
     fn end(&self, now: SystemTime) -> Option<Why> {
         if !self.is_server_well || self.failures == 0 {
             return None;
@@ -115,16 +115,16 @@ impl Manager {
         }
     }
 
-    /// There is a new certificate (CS-104).
+    /// Records a new certificate (CS-104).
     pub fn succeeded(&mut self, pair: &Pair, template: &Request, now: SystemTime, chance: f64) {
         *self = Self { is_server_well: true, ..Self::begin(Some(pair), template, now, chance) };
         if self.deadline.is_none() {
-            // A certificate that is no good from the start: asking at once for the next one would never end.
+            // The new certificate is unusable: requesting another one at once could loop forever.
             self.failed(true, now, chance);
         }
     }
 
-    /// An attempt has failed (CS-105). `is_server_well` says whether the server answered (CS-107).
+    /// Records a failed attempt (CS-105). `is_server_well` is whether the server responded (CS-107).
     pub fn failed(&mut self, is_server_well: bool, now: SystemTime, chance: f64) {
         self.not_before = Some(now + delay(self.failures, chance));
         self.failures = self.failures.saturating_add(1);
@@ -132,13 +132,13 @@ impl Manager {
     }
 }
 
-/// When a certificate is to be replaced: at 70 to 90 percent of its life (CS-102).
+/// Returns when to renew a certificate: at 70 to 90 percent of its lifetime (CS-102).
 pub fn rotation(not_before: SystemTime, not_after: SystemTime, chance: f64) -> SystemTime {
     let life = not_after.duration_since(not_before).unwrap_or_default();
     not_before + life.mul_f64(EARLIEST + SPREAD * share(chance))
 }
 
-/// How long to wait after a failure, the number of those before it given (CS-105).
+/// Returns the delay after a failure, given the number of earlier failures (CS-105).
 fn delay(failures: u32, chance: f64) -> Duration {
     if failures >= GROWING {
         return LATER_DELAY;
@@ -147,12 +147,13 @@ fn delay(failures: u32, chance: f64) -> Duration {
     growing.mul_f64(1.0 + DELAY_JITTER * share(chance))
 }
 
-/// Chance as a share of the whole, whatever was given for it.
+/// Clamps a random number to the range from 0 to 1.
 fn share(chance: f64) -> f64 {
     if chance.is_nan() { 0.0 } else { chance.clamp(0.0, 1.0) }
 }
 
-/// Whether a server that gave such an answer is well (CS-107): it knows us or does not, but it is there.
+/// Returns whether this response shows that the server is available (CS-107), whether or not it accepts our
+/// credentials.
 pub fn is_server_well(error: &CallError) -> bool {
     matches!(error.code(), Some(401 | 403 | 404))
 }
@@ -254,7 +255,7 @@ mod tests {
             manager.failed(is_well, late, 0.0);
             assert_eq!(manager.step(late + MINUTE), end);
         }
-        // One that is due, and has not expired, is used on.
+        // A certificate that is due for renewal and has not expired remains in use.
         let mut manager = begin(Some(&expired), now);
         let due = now + DAY - MINUTE;
         manager.failed(true, due, 0.0);

@@ -1,30 +1,31 @@
-//! The requests for a node's certificates, and what may come of them (CS-104, CS-131 to CS-133, CS-140).
+//! The certificate signing requests of a node, and their outcomes (CS-104, CS-131 to CS-133, CS-140).
 
 use std::net::IpAddr;
 use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use portcullis_apimachinery::names::is_dns_subdomain;
 use portcullis_pki::{Csr, KeyPair, Pair, Request, sha512_256};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::call::Resource;
 
-/// Where requests lie.
+/// The resource of requests.
 pub const REQUESTS: Resource = Resource::new("certificates.k8s.io", "v1", "certificatesigningrequests");
 
-/// What a node's certificate is for.
+/// The purpose of a node's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To be known to the API server.
+    /// Authentication to the API server.
     Client,
-    /// To be known to those who connect to the kubelet (CS-140).
+    /// Serving the kubelet's API (CS-140).
     Serving,
 }
 
 impl Purpose {
-    /// Who signs it.
+    /// Returns the signer.
     pub fn signer(self) -> &'static str {
         match self {
             Self::Client => "kubernetes.io/kube-apiserver-client-kubelet",
@@ -32,7 +33,7 @@ impl Purpose {
         }
     }
 
-    /// What its files begin with (CS-110).
+    /// Returns the prefix of its file names (CS-110).
     pub fn prefix(self) -> &'static str {
         match self {
             Self::Client => "kubelet-client",
@@ -40,7 +41,7 @@ impl Purpose {
         }
     }
 
-    /// What it may be used for, with a key (CS-100, CS-131).
+    /// Returns the key usages for a key (CS-100, CS-131).
     pub fn usages(self, key: &KeyPair) -> &'static [&'static str] {
         match (self, key.is_rsa()) {
             (Self::Client, false) => &["digital signature", "client auth"],
@@ -51,10 +52,7 @@ impl Purpose {
     }
 }
 
-/// The longest name of a node. Bytes.
-const MAX_NAME: usize = 253;
-
-/// A name that no node can have (NB-4).
+/// The node name is invalid (NB-4).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} cannot be the name of a node: it takes lower case letters, digits, '-' and '.', each part between dots \
@@ -62,19 +60,12 @@ const MAX_NAME: usize = 253;
 )]
 pub struct NodeNameError(String);
 
-/// What a node's client certificate says (CS-131).
+/// Returns the contents of a node's client certificate (CS-131).
 ///
 /// # Errors
-/// The name is none of a node.
+/// The node name is invalid.
 pub fn template(node_name: &str) -> Result<Request, NodeNameError> {
-    let is_inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
-    let is_part = |part: &str| {
-        let bytes = part.as_bytes();
-        bytes.iter().all(is_inner)
-            && bytes.first().is_some_and(|b| *b != b'-')
-            && bytes.last().is_some_and(|b| *b != b'-')
-    };
-    if node_name.len() > MAX_NAME || !node_name.split('.').all(is_part) {
+    if !is_dns_subdomain(node_name) {
         return Err(NodeNameError(node_name.to_owned()));
     }
     Ok(Request {
@@ -84,21 +75,21 @@ pub fn template(node_name: &str) -> Result<Request, NodeNameError> {
     })
 }
 
-/// One of the addresses that a Node bears.
+/// An address of a Node.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default)]
 pub struct Address {
-    /// Such as `InternalIP`.
+    /// The type, such as `InternalIP`.
     #[serde(rename = "type")]
     pub kind: String,
     /// The address.
     pub address: String,
 }
 
-/// What a node's serving certificate says (CS-140). Nothing while the node has no IP address.
+/// Returns the contents of a node's serving certificate (CS-140). None while the node has no IP address.
 ///
 /// # Errors
-/// The name is none of a node.
+/// The node name is invalid.
 pub fn serving_template(node_name: &str, addresses: &[Address]) -> Result<Option<Request>, NodeNameError> {
     let mut request = template(node_name)?;
     for Address { kind, address } in addresses {
@@ -118,7 +109,7 @@ pub fn serving_template(node_name: &str, addresses: &[Address]) -> Result<Option
     Ok(Some(request).filter(|request| !request.ip_addresses.is_empty()))
 }
 
-/// The name of a request, which follows from what it is for (CS-132).
+/// Returns the name of a request, which is derived from its contents (CS-132).
 pub fn name(public_key_der: &[u8], template: &Request, usages: &[&str]) -> String {
     let mut text = String::new();
     let mut write = |part: &[u8]| {
@@ -129,13 +120,13 @@ pub fn name(public_key_der: &[u8], template: &Request, usages: &[&str]) -> Strin
     write(template.common_name.as_bytes());
     template.organizations.iter().for_each(|organization| write(organization.as_bytes()));
     usages.iter().for_each(|usage| write(usage.as_bytes()));
-    // Beyond CS-132, and nothing for client certificates: a request for other addresses is another request.
+    // In addition to CS-132, without effect on client certificates: a request for other addresses has another name.
     template.dns_names.iter().for_each(|name| write(name.as_bytes()));
     template.ip_addresses.iter().for_each(|ip| write(ip.to_string().as_bytes()));
     format!("node-csr-{}", URL_SAFE_NO_PAD.encode(sha512_256(text.as_bytes())))
 }
 
-/// The object to create.
+/// Returns the object to create.
 pub fn object(
     name: &str,
     signer: &str,
@@ -159,23 +150,23 @@ pub fn object(
     })
 }
 
-/// A request as the server holds it: the fields that matter here.
+/// The relevant fields of a request on the server.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Stored {
-    /// Which one.
+    /// The metadata.
     pub metadata: Metadata,
     spec: Spec,
     status: Status,
 }
 
-/// Which object.
+/// The relevant metadata of an object.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
     /// The name.
     pub name: String,
-    /// Different from that of any other object of that name.
+    /// The UID.
     pub uid: String,
 }
 
@@ -202,27 +193,27 @@ struct Condition {
     message: String,
 }
 
-/// What has come of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing yet. `is_approved`: only the signature is missing.
+    /// Pending. `is_approved`: only the signature is missing.
     Pending {
-        /// Whether somebody has approved it.
+        /// Whether the request is approved.
         is_approved: bool,
     },
-    /// Somebody said no, or the signer could not sign.
+    /// The request was denied, or the signer failed.
     Refused {
         /// `Denied` or `Failed`.
         how: String,
-        /// Why, for people.
+        /// The message for people.
         why: String,
     },
-    /// The certificates in PEM form.
+    /// The certificates in PEM.
     Issued(Vec<u8>),
 }
 
 impl Stored {
-    /// What has come of it (CS-104).
+    /// Returns the outcome (CS-104).
     pub fn answer(&self) -> Answer {
         for how in ["Denied", "Failed"] {
             if let Some(condition) = self.status.conditions.iter().find(|condition| condition.kind == how) {
@@ -239,15 +230,16 @@ impl Stored {
         }
     }
 
-    /// Whether this is the request that we would make, and not one that somebody else has put under its name (CS-133).
+    /// Checks that this is the request that we would create, and not one that somebody else has created under its name
+    /// (CS-133).
     ///
     /// # Errors
-    /// Says what is different.
+    /// A description of the difference.
     pub fn check(&self, signer: &str, template: &Request, key: &KeyPair) -> Result<(), String> {
         if self.spec.signer_name != signer {
             return Err(format!("it is for the signer {:?}", self.spec.signer_name));
         }
-        let pem = STANDARD.decode(&self.spec.request).map_err(|_| "it holds no request".to_owned())?;
+        let pem = STANDARD.decode(&self.spec.request).map_err(|_| "it contains no request".to_owned())?;
         let request = Csr::from_pem(&pem).map_err(|e| e.to_string())?;
         if request.public_key_der() != key.public_der() {
             return Err("it is for another key".to_owned());
@@ -264,10 +256,10 @@ impl Stored {
     }
 }
 
-/// What was issued, with our key (CS-102, CS-133).
+/// Checks the issued certificate and combines it with our key (CS-102, CS-133).
 ///
 /// # Errors
-/// It is no certificate for our key, says something else than was asked for, or has expired.
+/// The certificate does not match our key, differs from the request, or has expired.
 pub fn issued(pem: &[u8], key: &KeyPair, template: &Request, now: SystemTime) -> Result<Pair, IssuedError> {
     let pair = Pair::from_pem(pem, key.to_pem().as_bytes()).map_err(|e| IssuedError::Other(e.to_string()))?;
     if !pair.satisfies(template) || pair.organizations() != template.organizations {
@@ -283,13 +275,13 @@ pub fn issued(pem: &[u8], key: &KeyPair, template: &Request, now: SystemTime) ->
     Ok(pair)
 }
 
-/// A certificate that is of no use.
+/// The certificate is unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IssuedError {
     /// It has expired.
     #[error("it has expired")]
     Expired,
-    /// It is not the one that was asked for.
+    /// It differs from the request.
     #[error("{0}")]
     Other(String),
 }

@@ -1,5 +1,6 @@
-//! A node's serving certificate: for the addresses that its Node bears, asked for with its client certificate, and anew
-//! whenever the addresses change (NB-47, CS-103, CS-140). Somebody has to approve it: nobody does so by default.
+//! The serving certificate of a node, for the addresses in its Node object. It is requested with the client
+//! certificate, and again when the addresses change (NB-47, CS-103, CS-140). An approver must approve it; by default
+//! none does.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::random::fraction;
 
 const NODES: Resource = Resource::new("", "v1", "nodes");
 
-/// What of a Node matters here.
+/// The relevant fields of a Node.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Node {
@@ -30,11 +31,11 @@ struct NodeStatus {
 }
 
 impl Agent {
-    /// Keeps a serving certificate for the node's addresses until `stop` ends. Waits for the client certificate, which
-    /// somebody else has to see to.
+    /// Maintains a serving certificate for the node's addresses until `stop` completes. Waits for the client
+    /// certificate, which other code maintains.
     ///
     /// # Errors
-    /// Files that cannot be used at the start.
+    /// The files cannot be used at startup.
     pub async fn serve(&self, stop: impl Future<Output = ()>) -> Result<(), CredentialError> {
         let store = Store::open(&self.settings.cert_dir, Purpose::Serving.prefix())?;
         let _lock = store.lock()?;
@@ -61,7 +62,7 @@ impl Agent {
                         manager = self.change(store, &template)?;
                     }
                 }
-                // The process goes on without a serving certificate: CS-139 is about the client's.
+                // The process continues without a serving certificate: CS-139 applies to the client certificate.
                 Step::Request | Step::End(_) => {
                     let wanted = Wanted { purpose: Purpose::Serving, template: &template, store };
                     let changed = tokio::select! {
@@ -80,7 +81,7 @@ impl Agent {
         }
     }
 
-    /// Takes note of what has come of an attempt.
+    /// Records the outcome of an attempt.
     fn note(
         &self,
         attempt: Result<portcullis_pki::Pair, CredentialError>,
@@ -96,7 +97,7 @@ impl Agent {
             }
             Err(CredentialError::Stopped) => Err(CredentialError::Stopped),
             Err(error) => {
-                // Never a reason to end (CS-139).
+                // Never a reason to exit (CS-139).
                 manager.failed(false, now, fraction());
                 let retry_in = match manager.step(now) {
                     Step::Wait(until) => until.duration_since(now).unwrap_or_default(),
@@ -115,20 +116,20 @@ impl Agent {
         Ok(Manager::begin(current.as_ref(), template, self.clock.now(), fraction()))
     }
 
-    /// The node has other addresses. A request for the old ones is given up, and its key with it, unless the certificate
-    /// that there is will do (CS-103).
+    /// The addresses of the node have changed. A request for the old ones is abandoned with its key, unless the current
+    /// certificate is sufficient (CS-103).
     fn change(&self, store: &Store, template: &Request) -> Result<Manager, CredentialError> {
         store.forget_pending_key()?;
         self.manager(store, template)
     }
 
-    /// Waits until the node has addresses, and others than those of a template.
+    /// Waits until the node has addresses that differ from those of a template.
     async fn next_template(&self, old: Option<&Request>) -> Result<Request, CredentialError> {
         loop {
             if old.is_some() {
                 self.clock.sleep(NAP).await;
             }
-            // Why it cannot be read, if it cannot, is told where the client certificate is seen to.
+            // A read error is logged where the client certificate is maintained.
             if let Ok(Some(template)) = self.fetch_template().await
                 && old != Some(&template)
             {
@@ -140,7 +141,7 @@ impl Agent {
         }
     }
 
-    /// What the serving certificate would have to say now. Nothing while the node is not there or has no address.
+    /// Returns the current contents for the serving certificate. None while the Node does not exist or has no address.
     async fn fetch_template(&self) -> Result<Option<Request>, CredentialError> {
         if self.current()?.is_none() {
             return Ok(None);

@@ -1,7 +1,7 @@
-//! Where a node keeps its certificates: the files of a kubelet, under its names (CS-110 to CS-114).
+//! The certificate directory of a node, with the file names of a kubelet (CS-110 to CS-114).
 //!
-//! `<prefix>-current.pem` is a link to the newest `<prefix>-DATE.pem`. Old ones are never deleted. Whenever the process
-//! is killed, the link leads to a whole pair, or to the one before.
+//! `<prefix>-current.pem` is a symbolic link to the newest `<prefix>-DATE.pem`. Old ones are never deleted. Even if the
+//! process is killed, the link always refers to a complete pair.
 
 use std::fs;
 use std::io;
@@ -17,13 +17,13 @@ use super::files::{
     FileError, Lock, LockError, failed, make_dir, read, read_private, remove, write_private, write_private_by,
 };
 
-/// A store that cannot be used.
+/// The store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A file.
+    /// A file error.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A file that is there and holds no key (CS-131).
+    /// A key file is invalid (CS-131).
     #[error("{}: {why}; remove it, and a new key is made", path.display())]
     Key {
         /// The file.
@@ -31,13 +31,13 @@ pub enum StoreError {
         /// Why.
         why: String,
     },
-    /// A file where a link belongs (CS-111).
+    /// There is a file in the place of a link (CS-111).
     #[error(
-        "{} is a file, and a link belongs there: move it away, or to the name that the link should lead to",
+        "{} is a file and should be a link: move it away, or to the target of the link",
         .0.display()
     )]
     NotLink(PathBuf),
-    /// A file that holds no certificate with its key.
+    /// A file does not contain a certificate with its key.
     #[error("{}: {source}", path.display())]
     Pair {
         /// The file.
@@ -50,16 +50,17 @@ pub enum StoreError {
 /// The certificates of one purpose in a directory.
 #[derive(Clone, Debug)]
 pub struct Store {
-    /// Absolute: links lead to it.
+    /// An absolute path, because links contain it.
     dir: PathBuf,
     prefix: &'static str,
 }
 
 impl Store {
-    /// The store in a directory. Finishes what an earlier process began (CS-112).
+    /// Opens the store in a directory. Completes what an earlier process began (CS-112).
     ///
     /// # Errors
-    /// The directory is not there and cannot be made, or others may write to it; a file where a link belongs.
+    /// The directory does not exist and cannot be created, or others may write to it; or there is a file in the place
+    /// of a link.
     pub fn open(dir: &Path, prefix: &'static str) -> Result<Self, StoreError> {
         let dir = absolute(dir).map_err(failed("find", dir))?;
         make_dir(&dir)?;
@@ -80,7 +81,7 @@ impl Store {
         &self.dir
     }
 
-    /// The link to the current pair.
+    /// Returns the path of the link to the current pair.
     pub fn current_path(&self) -> PathBuf {
         self.dir.join(format!("{}-current.pem", self.prefix))
     }
@@ -89,23 +90,23 @@ impl Store {
         self.dir.join(format!("{}-updated.pem", self.prefix))
     }
 
-    /// The key of a request that has not been answered (CS-131).
+    /// Returns the path of the key of a pending request (CS-131).
     pub fn pending_key_path(&self) -> PathBuf {
         self.dir.join(format!("{}.key.tmp", self.prefix))
     }
 
-    /// Keeps other processes from asking for certificates into this store.
+    /// Prevents other processes from requesting certificates for this store.
     ///
     /// # Errors
-    /// Another process does so now, or the file cannot be made.
+    /// Another process holds the lock, or the file cannot be created.
     pub fn lock(&self) -> Result<Lock, LockError> {
         Lock::take(&self.dir, &format!("{}.lock", self.prefix))
     }
 
-    /// The pair in use (CS-113): the current one, else the one of older kubelets in two files. Nothing if there is none.
+    /// Returns the current pair (CS-113), or that of older kubelets in two files. None if it does not exist.
     ///
     /// # Errors
-    /// It cannot be read, or is no pair.
+    /// It cannot be read, or is not a pair.
     pub fn current(&self) -> Result<Option<Pair>, StoreError> {
         let path = self.current_path();
         if let Some(text) = read(&path)? {
@@ -119,10 +120,10 @@ impl Store {
         }
     }
 
-    /// Checks that a new pair could be put in its place (CS-111), before anybody is asked for one.
+    /// Checks that a new pair could be installed (CS-111), before one is requested.
     ///
     /// # Errors
-    /// A file where a link belongs.
+    /// There is a file in the place of a link.
     pub fn check_links(&self) -> Result<(), StoreError> {
         for path in [self.current_path(), self.updated_path()] {
             if kind(&path)? == Kind::File {
@@ -132,11 +133,10 @@ impl Store {
         Ok(())
     }
 
-    /// The key of a request that has not been answered, or a new one, which is on disk before anybody hears of it
-    /// (CS-131).
+    /// Returns the key of a pending request, or a new one that is written to disk first (CS-131).
     ///
     /// # Errors
-    /// The file is there and holds no key, or it cannot be written.
+    /// The file exists and is not a key, or it cannot be written.
     pub fn pending_key(&self) -> Result<KeyPair, StoreError> {
         let path = self.pending_key_path();
         if let Some(text) = read_private(&path)? {
@@ -148,8 +148,8 @@ impl Store {
         Ok(key)
     }
 
-    /// Forgets the key of a request if it is that of the pair in use: an earlier process was stopped just before it
-    /// would have done so. The next request is for another key (CS-100).
+    /// Deletes the pending key if it is that of the current pair: an earlier process was stopped just before it would
+    /// have done so. The next request uses another key (CS-100).
     ///
     /// # Errors
     /// It cannot be read.
@@ -161,26 +161,27 @@ impl Store {
         if is_in_use { self.forget_pending_key() } else { Ok(()) }
     }
 
-    /// Forgets the key of a request, whether it was answered or not.
+    /// Deletes the pending key, whether its request was answered or not.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// The key cannot be removed.
     pub fn forget_pending_key(&self) -> Result<(), StoreError> {
         Ok(remove(&self.pending_key_path())?)
     }
 
-    /// Writes a pair under a name with the date (CS-110), not yet in use. Two in one second have the same name (CS-114).
+    /// Writes a pair to a file with the date in its name (CS-110), not yet as the current one. Two pairs in the same
+    /// second have the same name (CS-114).
     ///
-    /// DIVERGES: the date is that of UTC, not of the node's time zone: names stay in order when clocks are set back in
-    /// autumn. The file is put in place whole; a kubelet writes into it.
+    /// DIVERGES: the date is in UTC, not in the node's time zone, so that names stay in order when daylight saving time
+    /// ends. The file is written atomically; a kubelet writes to it in place.
     ///
     /// # Errors
-    /// It cannot be written, or what was written cannot be read back.
+    /// The pair cannot be written, or not be read back.
     pub fn write(&self, new: &Pair, now: SystemTime) -> Result<PathBuf, StoreError> {
         let date = Timestamp::try_from(now).unwrap_or_default().strftime("%Y-%m-%d-%H-%M-%S").to_string();
         let path = self.dir.join(format!("{}-{date}.pem", self.prefix));
         let text = format!("{}{}", new.certificates_pem(), new.key().to_pem());
-        // Always the same name beside it: keys that were half written do not gather.
+        // Always the same temporary name, so that incomplete files do not accumulate.
         let temporary = self.dir.join(format!("{}.pem.new", self.prefix));
         write_private_by(&path, &temporary, text.as_bytes())?;
         let back = read(&path)?.unwrap_or_default();
@@ -188,10 +189,10 @@ impl Store {
         Ok(path)
     }
 
-    /// Makes a pair that was written the current one (CS-110).
+    /// Makes a written pair the current one (CS-110).
     ///
     /// # Errors
-    /// A file where a link belongs (CS-111), or the link cannot be made.
+    /// There is a file in the place of a link (CS-111), or the link cannot be created.
     pub fn switch_to(&self, path: &Path) -> Result<(), StoreError> {
         self.check_links()?;
         let (current, updated) = (self.current_path(), self.updated_path());
@@ -207,7 +208,7 @@ fn pair(path: &Path, certificate: &[u8], key: &[u8]) -> Result<Pair, StoreError>
     Pair::from_pem(certificate, key).map_err(|source| StoreError::Pair { path: path.to_owned(), source })
 }
 
-/// What lies under a name.
+/// The type of a directory entry.
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Nothing,

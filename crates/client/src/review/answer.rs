@@ -1,81 +1,57 @@
-//! What the API server answered to a review: checked to the letter before it counts (WH-20 to WH-22, KA-44, KA-53).
+//! Parses the response to a review strictly (WH-20 to WH-22, KA-44, KA-53).
 //!
-//! Whatever is not clearly an answer of the expected kind and version is an error, never a yes.
+//! A response that is not clearly of the expected kind and version is an error, and never allows.
 
 use std::collections::{BTreeMap, HashSet};
 
-use portcullis_policy::{User, json, objects};
+use portcullis_apimachinery::json;
+use portcullis_policy::review::{self, AccessStatus, ReviewVersion};
+use portcullis_policy::{User, objects};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
-use super::ReviewError;
+use super::error::ReviewError;
 use crate::call::without_content;
 
-/// So much of what the API server says is told on.
+/// The maximum length of a quoted message of the API server.
 const TOLD: usize = 1024;
-/// So many bytes of a token in a row are a part of it.
+/// The number of consecutive bytes that count as a part of a token.
 const PART: usize = 8;
 
-/// The group of everybody who is somebody (KA-46).
+/// The group of all authenticated users (KA-46).
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const ANONYMOUS: &str = "system:anonymous";
 
-/// The status of a SubjectAccessReview, as far as it counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Access {
-    /// Somebody allows it.
-    pub allowed: bool,
-    /// Somebody denies it.
-    pub denied: bool,
-}
-
-#[derive(Deserialize)]
-struct Document<S> {
-    status: Option<S>,
-}
-
-/// Reads an answer of this kind and version; nothing if it has no status (WH-21).
-fn read<S: DeserializeOwned>(body: &[u8], kind: &str, api_version: &str) -> Result<Option<S>, ReviewError> {
-    let unreadable = |why: String| ReviewError::Answer { kind: kind.to_owned(), why };
-    if body.is_empty() {
-        return Err(unreadable("it is empty".to_owned()));
-    }
-    let malformed = |error: json::JsonError| {
-        let (line, column) = (error.line, error.column);
-        unreadable(format!("it is not JSON, or a key in it is given twice, at line {line} column {column}"))
-    };
-    let text = json::utf8(body).map_err(malformed)?;
-    let meta = json::type_meta(text).map_err(malformed)?;
-    // WH-20: what is missing is taken as expected.
-    let is = |said: Option<&str>, expected: &str| said.is_none_or(|said| said.is_empty() || said == expected);
-    if !is(meta.kind.as_deref(), kind) || !is(meta.api_version.as_deref(), api_version) {
-        return Err(unreadable(format!("it is not a {kind} of {api_version}")));
-    }
-    let document: Document<S> = objects::strict::from_str(text)
-        .map_err(|error: serde_json::Error| unreadable(without_content(&error)))?;
-    Ok(document.status)
-}
-
-/// The answer to a SubjectAccessReview (KA-53). What could not be evaluated plays no part.
+/// Parses the response to a SubjectAccessReview (KA-53). What could not be evaluated plays no part, and nobody is told
+/// the reason.
 ///
 /// # Errors
 /// It is none.
-pub fn access(body: &[u8]) -> Result<Access, ReviewError> {
-    #[derive(Default, Deserialize)]
-    struct Status {
-        allowed: Option<bool>,
-        denied: Option<bool>,
-    }
-    let status: Status = read(body, "SubjectAccessReview", "authorization.k8s.io/v1")?.unwrap_or_default();
-    Ok(Access { allowed: status.allowed.unwrap_or_default(), denied: status.denied.unwrap_or_default() })
+pub fn access(body: &[u8]) -> Result<AccessStatus, ReviewError> {
+    let status = AccessStatus::read(body, ReviewVersion::V1).map_err(|error| {
+        let why = match error {
+            review::ReviewError::NotJson(_) => "it is not JSON, or a key in it is given twice",
+            review::ReviewError::WrongKind { .. } => {
+                "it is not a SubjectAccessReview of authorization.k8s.io/v1"
+            }
+            review::ReviewError::WrongType { .. } | review::ReviewError::WrongNamespace => {
+                "it does not have the expected fields"
+            }
+        };
+        ReviewError::Answer { kind: "SubjectAccessReview".to_owned(), why: why.to_owned() }
+    })?;
+    Ok(AccessStatus { reason: String::new(), evaluation_error: String::new(), ..status })
 }
 
-/// The answer to a TokenReview: whose token it is; nobody's if it was rejected without a word (KA-44).
+/// Parses the response to a TokenReview: the user, or none if the token was rejected without a reason (KA-44).
 ///
 /// # Errors
-/// It is none, or says why the token is rejected.
+/// The response is invalid, or contains the reason for the rejection.
 pub fn token(body: &[u8], token: &str) -> Result<Option<User>, ReviewError> {
+    #[derive(Deserialize)]
+    struct Document {
+        status: Option<Status>,
+    }
     #[derive(Default, Deserialize)]
     struct Status {
         authenticated: Option<bool>,
@@ -89,7 +65,26 @@ pub fn token(body: &[u8], token: &str) -> Result<Option<User>, ReviewError> {
         groups: Option<Vec<String>>,
         extra: Option<BTreeMap<String, Option<Vec<String>>>>,
     }
-    let status: Status = read(body, "TokenReview", "authentication.k8s.io/v1")?.unwrap_or_default();
+    let unreadable = |why: String| ReviewError::Answer { kind: "TokenReview".to_owned(), why };
+    if body.is_empty() {
+        return Err(unreadable("it is empty".to_owned()));
+    }
+    let malformed = |error: json::JsonError| {
+        let (line, column) = (error.line, error.column);
+        unreadable(format!("it is not JSON, or has a duplicate key, at line {line} column {column}"))
+    };
+    let text = json::utf8(body).map_err(malformed)?;
+    let meta = json::type_meta(text).map_err(malformed)?;
+    // WH-20: a missing type is treated as the expected one.
+    let is = |said: Option<&str>, expected: &str| said.is_none_or(|said| said.is_empty() || said == expected);
+    if !is(meta.kind.as_deref(), "TokenReview")
+        || !is(meta.api_version.as_deref(), "authentication.k8s.io/v1")
+    {
+        return Err(unreadable("it is not a TokenReview of authentication.k8s.io/v1".to_owned()));
+    }
+    let document: Document = objects::strict::from_str(text)
+        .map_err(|error: serde_json::Error| unreadable(without_content(&error)))?;
+    let status = document.status.unwrap_or_default();
     if !status.authenticated.unwrap_or_default() {
         return match status.error.filter(|error| !error.is_empty()) {
             Some(error) => Err(ReviewError::Token(told(&error, Some(token)))),
@@ -116,7 +111,7 @@ fn add_group(user: &mut User) {
     user.groups.push(AUTHENTICATED.to_owned());
 }
 
-/// What may be told on of what the API server said: not too much, and nothing of the token.
+/// Returns what may be quoted of a message of the API server: truncated, and without any part of the token.
 pub(super) fn told(said: &str, token: Option<&str>) -> String {
     let text: String = said.chars().take(TOLD).map(|c| if c.is_control() { ' ' } else { c }).collect();
     match token {
@@ -127,7 +122,7 @@ pub(super) fn told(said: &str, token: Option<&str>) -> String {
     }
 }
 
-/// Whether a part of the token stands in a text.
+/// Returns whether a text contains a part of the token.
 fn quotes(text: &str, token: &str) -> bool {
     if token.len() <= PART {
         return text.contains(token);
@@ -183,9 +178,9 @@ mod tests {
             assert!(matches!(access(body.as_bytes()), Err(ReviewError::Answer { .. })), "{body}");
         }
         assert!(matches!(access(b"\xff"), Err(ReviewError::Answer { .. })));
-        assert_eq!(access(b"{}"), Ok(Access::default()));
+        assert_eq!(access(b"{}"), Ok(AccessStatus::default()));
         let body = br#"{"status":{"allowed":true,"evaluationError":"x","other":1}}"#;
-        assert_eq!(access(body), Ok(Access { allowed: true, denied: false }));
+        assert_eq!(access(body), Ok(AccessStatus { allowed: true, ..AccessStatus::default() }));
         assert_eq!(token(b"{}", "t"), Ok(None));
         assert_eq!(token(br#"{"status":{"user":{"username":"jane"}}}"#, "t"), Ok(None));
     }

@@ -1,7 +1,7 @@
-//! One review, asked until there is an answer or no hope (KA-50).
+//! Sends one review, with retries while they can help (KA-50).
 //!
-//! DIVERGES: an answer larger than a quarter of a MiB is refused; a wait that the API server asks for is cut to ten
-//! seconds; an attempt that takes ten seconds is given up and made again, where Kubernetes waits on.
+//! DIVERGES: a response larger than a quarter of a MiB is refused; a requested delay is limited to ten seconds; an
+//! attempt is aborted and retried after ten seconds, while Kubernetes keeps waiting.
 
 use std::error::Error;
 use std::io;
@@ -13,37 +13,32 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 
-use super::ReviewError;
 use super::answer::told;
+use super::backoff::Backoff;
+use super::error::ReviewError;
 use super::metrics::Calls;
 use crate::clock::Clock;
 use crate::connect::{Connection, describe};
-use crate::random::fraction;
 use crate::refusal::{Refusal, is_passing};
 
-/// KA-50
-const ATTEMPTS: u32 = 5;
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-const FACTOR: f64 = 1.5;
-const JITTER: f64 = 0.2;
-/// How long a review may take, with all its attempts (KA-45).
+/// The timeout of a review, including all attempts (KA-45).
 pub(super) const LIMIT: Duration = Duration::from_secs(30);
-/// How long one attempt may take: a connection that died without a word is given up for another.
+/// The timeout of one attempt, so that a dead connection is replaced.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(10);
-/// The longest wait that the API server may ask for.
+/// The maximum delay that the API server can request.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// The largest answer.
+/// The maximum size of a response.
 const ANSWER_BYTES: usize = 256 << 10;
 
-/// Asks one API server.
+/// Sends reviews to one API server.
 pub(super) struct Caller {
     pub(super) connection: Connection,
     pub(super) clock: Arc<dyn Clock>,
-    /// Why there was no answer, if the last review that was sent had none.
+    /// The reason if the last review had no response.
     pub(super) silence: Mutex<Option<String>>,
 }
 
-/// Why an attempt failed, and whether another may go well.
+/// The error of an attempt, and whether a retry may succeed.
 struct Failure {
     error: ReviewError,
     again: Again,
@@ -52,15 +47,15 @@ struct Failure {
 enum Again {
     No,
     Yes,
-    /// Not before so long.
+    /// Not before this time.
     After(Duration),
 }
 
 impl Caller {
-    /// The body of the answer to a review. `token` is what must not be told on.
+    /// Returns the response body of a review. `token` must not be quoted in errors.
     ///
     /// # Errors
-    /// There is no answer; see [`ReviewError`].
+    /// There is no valid response; see [`ReviewError`].
     pub(super) async fn ask(
         &self,
         path: &str,
@@ -69,7 +64,7 @@ impl Caller {
         metrics: &Calls,
     ) -> Result<Vec<u8>, ReviewError> {
         let asking = async {
-            let (mut wait, mut attempt) = (FIRST_WAIT, 1);
+            let mut backoff = Backoff::default();
             loop {
                 let Failure { error, again } = match self.attempt(path, body, token, metrics).await {
                     Ok(answer) => return Ok(answer),
@@ -77,14 +72,12 @@ impl Caller {
                 };
                 let least = match again {
                     Again::No => return Err(error),
-                    _ if attempt >= ATTEMPTS => return Err(error),
                     Again::Yes => Duration::ZERO,
                     Again::After(time) => time.min(LONGEST_WAIT),
                 };
-                tracing::debug!(%error, attempt, path, "a review is asked for again");
-                self.clock.sleep(wait.mul_f64(1.0 + JITTER * fraction()).max(least)).await;
-                wait = wait.mul_f64(FACTOR);
-                attempt += 1;
+                let Some(wait) = backoff.next(least) else { return Err(error) };
+                tracing::debug!(%error, path, "retrying a review");
+                self.clock.sleep(wait).await;
             }
         };
         let answer = within(&*self.clock, LIMIT, asking)
@@ -98,7 +91,7 @@ impl Caller {
         answer
     }
 
-    /// One attempt, counted (KA-76).
+    /// Makes one attempt and counts it (KA-76).
     async fn attempt(
         &self,
         path: &str,
@@ -124,7 +117,7 @@ impl Caller {
         }
     }
 
-    /// Sends a review. The head of the answer counts even if its body cannot be read.
+    /// Sends a review. The status code counts even if the body cannot be read.
     async fn exchange(
         &self,
         path: &str,
@@ -135,7 +128,7 @@ impl Caller {
             .header(ACCEPT, "application/json")
             .body(Body::from(body.to_vec()))
             .map_err(|error| Failure { error: self.unreachable(error.to_string()), again: Again::No })?;
-        // The client is that of now: a renewed certificate is in use from the next review on.
+        // The current client, so that the next review uses a renewed certificate.
         let client = self.connection.client();
         let response: Response<Body> = client.send(request).await.map_err(|error| self.lost(&error))?;
         let (head, body) = response.into_parts();
@@ -157,7 +150,7 @@ impl Caller {
         ReviewError::Unreachable { server: self.connection.server(), why }
     }
 
-    /// There is no answer. Worth another attempt if there was a connection, and it was lost.
+    /// Creates the error for a missing response. A retry may succeed if there was a connection that was lost.
     fn lost(&self, error: &(dyn Error + 'static)) -> Failure {
         let mut cause = Some(error);
         let mut is_lost = false;
@@ -181,7 +174,7 @@ impl Caller {
     }
 }
 
-/// What can be understood of an answer with another code (WH-31).
+/// Creates the error for a response with another status code (WH-31).
 fn refused(code: StatusCode, headers: &HeaderMap, body: &[u8], token: Option<&str>) -> Failure {
     let Refusal { message, reason, retry_after } = Refusal::read(code, body);
     let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -194,7 +187,7 @@ fn refused(code: StatusCode, headers: &HeaderMap, body: &[u8], token: Option<&st
     Failure { error: ReviewError::Refused { code: code.as_u16(), message }, again }
 }
 
-/// What comes of something, if it comes in time.
+/// Awaits a future with a timeout.
 pub(super) async fn within<T>(
     clock: &dyn Clock,
     limit: Duration,

@@ -1,8 +1,8 @@
-//! One call for all who ask the same at the same time (KA-45).
+//! Shares one call among identical concurrent requests (KA-45).
 //!
-//! A call belongs to nobody: whoever goes away takes nothing from the others, and a call whose callers have all gone
-//! still ends, by its own limit, and leaves its answer for those who come later. So many are under way at once, and no
-//! more: the rest wait for their turn.
+//! A call is independent of its callers: a caller that goes away does not affect the others, and a call without callers
+//! still completes, within its own timeout, and caches its response. The number of concurrent calls is bounded; others
+//! wait.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, Semaphore, watch};
 
-/// The calls under way.
+/// The calls in progress.
 pub(super) struct Flights<K: Eq + Hash, V> {
     running: Mutex<HashMap<K, watch::Receiver<Option<V>>>>,
     turns: Arc<Semaphore>,
-    /// Told of each call that begins.
+    /// Notified of each call that starts.
     begun: Notify,
 }
 
@@ -25,7 +25,7 @@ where
     K: Copy + Eq + Hash + Send + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// At most so many calls at once.
+    /// Allows at most this many concurrent calls.
     pub(super) fn new(calls: usize) -> Arc<Self> {
         Arc::new(Self {
             running: Mutex::default(),
@@ -34,9 +34,9 @@ where
         })
     }
 
-    /// The answer of the call under this key: of the one that is under way, else of one that begins now. `find` looks
-    /// whether the answer has come in the meantime; a call must have left its answer where `find` looks before it
-    /// ends. Nothing if the call came to no end at all.
+    /// Returns the response of the call with this key: of the one in progress, or of a new one. `find` checks for a
+    /// cached response; a call must store its response where `find` looks before it ends. Returns none if the call was
+    /// aborted.
     pub(super) async fn join<F>(
         self: &Arc<Self>,
         key: K,
@@ -48,7 +48,7 @@ where
     {
         let mut turn = pin!(Arc::clone(&self.turns).acquire_owned());
         let turn = loop {
-            // Whoever waits for a turn need not wait any longer when another begins the same call.
+            // A caller that waits for a turn can join another one that starts the same call.
             let begun = self.begun.notified();
             let under_way = self.running().get(&key).cloned();
             if let Some(flight) = under_way {
@@ -62,7 +62,7 @@ where
         let flight = {
             let mut running = self.running();
             if let Some(flight) = running.get(&key) {
-                // Whoever only waits needs no turn.
+                // A caller that joins a call needs no turn.
                 drop(turn);
                 flight.clone()
             } else if let Some(value) = find() {
@@ -76,7 +76,7 @@ where
                 tokio::spawn(async move {
                     let _turn = turn;
                     let value = call.await;
-                    // From here on others find the answer where it is kept, or begin anew.
+                    // From here on others find the cached response, or start a new call.
                     drop(entry);
                     tell.send_replace(Some(value));
                 });
@@ -98,7 +98,7 @@ impl<K: Eq + Hash, V> Flights<K, V> {
     }
 }
 
-/// A call's place among those under way. It is given up whatever becomes of the call.
+/// The registration of a call in progress. It is removed however the call ends.
 struct Entry<K: Eq + Hash, V> {
     flights: Arc<Flights<K, V>>,
     key: K,
@@ -161,7 +161,7 @@ mod tests {
                 go.notified().await;
                 before
             };
-            // As for errors, which are not kept anywhere.
+            // As with errors, which are not cached.
             tokio::spawn(async move { flights.join(key, || None, call).await })
         };
         let first = ask(0);

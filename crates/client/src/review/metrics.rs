@@ -1,5 +1,4 @@
-//! What is counted of reviews (KA-76). Each call of the API server counts, repetitions too; what is still known does
-//! not.
+//! The metrics of reviews (KA-76). Each call of the API server counts, including retries; cached responses do not.
 
 use std::time::Duration;
 
@@ -9,17 +8,17 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Upper bounds of the buckets, in seconds (KA-76).
+/// The upper bounds of the buckets, in seconds (KA-76).
 const SECONDS: [f64; 8] = [0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 
-/// The figures of token and access reviews. Clones are the same figures.
+/// The metrics of token and access reviews. Clones share the metrics.
 #[derive(Clone, Debug, Default)]
 pub struct ReviewMetrics {
     pub(super) token: Calls,
     pub(super) access: Calls,
 }
 
-/// The figures of one kind of review.
+/// The metrics of one kind of review.
 #[derive(Clone, Debug)]
 pub(super) struct Calls {
     count: Family<CodeLabels, Counter>,
@@ -38,7 +37,7 @@ impl Default for Calls {
 }
 
 impl Calls {
-    /// A call was answered with this status code, or not at all.
+    /// Records a call with its status code, or without a response.
     pub(super) fn called(&self, code: Option<u16>, took: Duration) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         let labels = CodeLabels { code };
@@ -48,7 +47,7 @@ impl Calls {
 }
 
 impl ReviewMetrics {
-    /// Puts the figures into a registry, under the names that they are known by (KA-76).
+    /// Registers the metrics under their public names (KA-76).
     pub fn register(&self, registry: &mut Registry) {
         for (calls, kind) in [(&self.token, "authn"), (&self.access, "authz")] {
             registry.register(
@@ -58,18 +57,18 @@ impl ReviewMetrics {
             );
             registry.register(
                 format!("apiserver_delegated_{kind}_request_duration_seconds"),
-                "How long the API server took for a review, by status code",
+                "Duration of reviews by the API server, by status code",
                 calls.seconds.clone(),
             );
         }
     }
 
-    /// The figures as text, as a scraper reads them.
+    /// Renders the metrics as text.
     pub fn text(&self) -> String {
         let mut registry = Registry::default();
         self.register(&mut registry);
         let mut text = String::new();
-        // Writing into a string does not fail.
+        // Writing to a string does not fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
         text
     }

@@ -1,27 +1,38 @@
-//! What is asked, as it is sent, and the keys that answers are kept under (KA-45, KA-52, KA-60).
+//! The review requests, and the cache keys of their responses (KA-45, KA-52, KA-60).
 //!
-//! Answers are kept under hashes: what a caller sends takes up no memory here.
+//! Cache keys are hashes, so that callers cannot fill the memory.
 
 use std::collections::BTreeMap;
 
+use portcullis_apimachinery::selector::{FieldRequirement, LabelRequirement};
 use portcullis_pki as pki;
+use portcullis_policy::review::{AccessReview, AccessStatus, ReviewVersion};
 use portcullis_policy::{Attributes, User};
 use serde::Serialize;
 
 /// A question, hashed.
-pub(super) type Key = [u8; 32];
+pub type Key = [u8; 32];
 
-/// KA-62: answers to questions of so many bytes or more are not kept.
+/// Answers to questions of so many bytes or more are not kept (KA-62, WH-53).
 const ATTRIBUTE_BYTES: usize = 10_000;
 
-/// A hash under which no two tokens come together, and which nobody can compute who does not know the key (KA-45).
+/// Returns the keyed hash of a token, which is unique and which nobody can compute without the secret (KA-45).
 pub(super) fn token_key(secret: &[u8; 32], token: &str) -> Key {
-    // The length of the token, the token, and how many audiences are asked for: none (KA-44).
+    // The length of the token, the token, and the number of audiences: zero (KA-44).
     pki::hmac_sha256(secret, &[&length(token.len()), token.as_bytes(), &length(0)])
 }
 
-/// A TokenReview without audiences (KA-44).
+/// Creates a TokenReview without audiences (KA-44).
 pub(super) fn token_review(token: &str) -> Result<Vec<u8>, serde_json::Error> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Review<'a> {
+        kind: &'a str,
+        api_version: &'a str,
+        metadata: BTreeMap<&'a str, ()>,
+        spec: Spec<'a>,
+        status: BTreeMap<&'a str, bool>,
+    }
     #[derive(Serialize)]
     struct Spec<'a> {
         token: &'a str,
@@ -35,101 +46,20 @@ pub(super) fn token_review(token: &str) -> Result<Vec<u8>, serde_json::Error> {
     })
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Review<'a, S> {
-    kind: &'a str,
-    api_version: &'a str,
-    metadata: BTreeMap<&'a str, ()>,
-    spec: S,
-    status: BTreeMap<&'a str, bool>,
-}
-
-/// The spec of a SubjectAccessReview. What is empty is left out (WH-13).
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resource_attributes: Option<Resource<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    non_resource_attributes: Option<NonResource<'a>>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    user: &'a str,
-    #[serde(skip_serializing_if = "no_groups")]
-    groups: &'a [String],
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    extra: &'a BTreeMap<String, Vec<String>>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    uid: &'a str,
-}
-
-fn no_groups(groups: &&[String]) -> bool {
-    groups.is_empty()
-}
-
-#[derive(Serialize)]
-struct Resource<'a> {
-    #[serde(skip_serializing_if = "str::is_empty")]
-    namespace: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    verb: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    group: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    version: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    resource: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    subresource: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    name: &'a str,
-}
-
-#[derive(Serialize)]
-struct NonResource<'a> {
-    #[serde(skip_serializing_if = "str::is_empty")]
-    path: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    verb: &'a str,
-}
-
-/// A SubjectAccessReview (KA-52). The path of a request for a resource is no part of it (KA-27).
-pub(super) fn access_review(attributes: &Attributes<'_>) -> Result<Vec<u8>, serde_json::Error> {
-    let (user, verb) = (attributes.user, attributes.verb);
-    let (resource_attributes, non_resource_attributes) = match &attributes.resource {
-        Some(asked) => {
-            let resource = Resource {
-                namespace: asked.namespace,
-                verb,
-                group: asked.group,
-                version: asked.version,
-                resource: asked.resource,
-                subresource: asked.subresource,
-                name: asked.name,
-            };
-            (Some(resource), None)
-        }
-        None => (None, Some(NonResource { path: attributes.path, verb })),
-    };
-    serde_json::to_vec(&Review {
-        kind: "SubjectAccessReview",
-        api_version: "authorization.k8s.io/v1",
-        metadata: BTreeMap::new(),
-        spec: Spec {
-            resource_attributes,
-            non_resource_attributes,
-            user: &user.name,
-            groups: &user.groups,
-            extra: &user.extra,
-            uid: &user.uid,
-        },
-        status: BTreeMap::from([("allowed", false)]),
-    })
+/// The SubjectAccessReview about a request (WH-11, KA-52).
+///
+/// # Errors
+/// Cannot occur with these types.
+pub fn access_review(
+    attributes: &Attributes<'_>,
+    version: ReviewVersion,
+) -> Result<Vec<u8>, serde_json::Error> {
+    serde_json::to_vec(&AccessReview::asking(attributes, version).answered(&AccessStatus::default()))
 }
 
 /// The hash of all that a SubjectAccessReview would say: two questions have the same one only if they say the same, in
-/// the same order (KA-60).
-pub(super) fn access_key(attributes: &Attributes<'_>) -> Key {
+/// the same order (KA-60, WH-51).
+pub fn access_key(attributes: &Attributes<'_>) -> Key {
     let mut said = Vec::with_capacity(512);
     match &attributes.resource {
         Some(asked) => {
@@ -145,6 +75,17 @@ pub(super) fn access_key(attributes: &Attributes<'_>) -> Key {
             ] {
                 put(&mut said, text);
             }
+            for FieldRequirement { field, operator, value } in asked.field_selector {
+                said.extend([1, *operator as u8]);
+                put(&mut said, field);
+                put(&mut said, value);
+            }
+            for LabelRequirement { key, operator, values } in asked.label_selector {
+                said.extend([2, *operator as u8]);
+                put(&mut said, key);
+                put_all(&mut said, values);
+            }
+            said.push(0);
         }
         None => {
             said.push(0);
@@ -164,8 +105,8 @@ pub(super) fn access_key(attributes: &Attributes<'_>) -> Key {
     pki::sha256(&said)
 }
 
-/// KA-62: whether the answer may be kept. The path counts although it is not sent; what is known of the user does not.
-pub(super) fn may_keep(attributes: &Attributes<'_>) -> bool {
+/// Whether the answer may be kept (KA-62, WH-53). The path counts although it is not sent; the user does not.
+pub fn may_keep(attributes: &Attributes<'_>) -> bool {
     let asked = attributes.resource.unwrap_or_default();
     let texts = [
         asked.namespace,
@@ -180,7 +121,7 @@ pub(super) fn may_keep(attributes: &Attributes<'_>) -> bool {
     texts.iter().map(|text| text.len()).sum::<usize>() < ATTRIBUTE_BYTES
 }
 
-/// How many bytes a user's texts have.
+/// Returns the total length of a user's strings.
 pub(super) fn user_bytes(user: &User) -> usize {
     let all = |texts: &[String]| texts.iter().map(String::len).sum::<usize>();
     let extra: usize = user.extra.iter().map(|(key, values)| key.len() + all(values)).sum();
@@ -192,7 +133,7 @@ fn put_all(said: &mut Vec<u8>, texts: &[String]) {
     texts.iter().for_each(|text| put(said, text));
 }
 
-/// With its length before it, no text runs into the next.
+/// The length prefix keeps strings apart.
 fn put(said: &mut Vec<u8>, text: &str) {
     said.extend(length(text.len()));
     said.extend(text.as_bytes());
@@ -204,6 +145,7 @@ fn length(of: usize) -> [u8; 8] {
 
 #[cfg(test)]
 mod tests {
+    use portcullis_apimachinery::selector::{FieldOperator, LabelOperator};
     use portcullis_policy::ResourceRequest;
     use proptest::prelude::*;
     use serde_json::Value;
@@ -222,7 +164,7 @@ mod tests {
     }
 
     proptest! {
-        /// The key that Kubernetes takes is the JSON of the spec.
+        /// The cache key of Kubernetes is the JSON of the spec.
         #[test]
         fn questions_have_the_same_key_if_they_have_the_same_spec_ka_60(
             users in [user(), user()],
@@ -241,15 +183,55 @@ mod tests {
                 }
             };
             let spec = |attributes: &Attributes<'_>| {
-                let review: Value = serde_json::from_slice(&access_review(attributes).unwrap()).unwrap();
+                let review: Value = serde_json::from_slice(&access_review(attributes, ReviewVersion::V1).unwrap()).unwrap();
                 review["spec"].to_string()
             };
             let (a, b) = (ask(0), ask(1));
             prop_assert_eq!(access_key(&a) == access_key(&b), spec(&a) == spec(&b));
-            // The path of a request for a resource plays no part.
+            // The path of a resource request is not part of the key.
             if resources[0] {
                 prop_assert_eq!(access_key(&a), access_key(&Attributes { path: "/elsewhere", ..a }));
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn different_questions_have_different_keys_wh_51(
+            a in prop::collection::vec("[ab]{0,2}", 0..3), b in prop::collection::vec("[ab]{0,2}", 0..3),
+        ) {
+            let of_groups = |groups: &[String]| {
+                let user = User::new("", groups.to_vec());
+                access_key(&Attributes { user: &user, verb: "", path: "", resource: None })
+            };
+            prop_assert_eq!(a == b, of_groups(&a) == of_groups(&b));
+            let user = User::default();
+            let of_selectors = |values: &[String]| {
+                let field = |value: &String| FieldRequirement {
+                    field: "f".to_owned(), operator: FieldOperator::Equals, value: value.clone(),
+                };
+                let fields: Vec<_> = values.iter().map(field).collect();
+                let labels = [LabelRequirement {
+                    key: "k".to_owned(), operator: LabelOperator::In, values: values.to_vec(),
+                }];
+                let key = |resource| access_key(&Attributes { user: &user, verb: "", path: "", resource: Some(resource) });
+                let plain = ResourceRequest::default();
+                (
+                    key(ResourceRequest { field_selector: &fields, ..plain }),
+                    key(ResourceRequest { label_selector: &labels, ..plain }),
+                )
+            };
+            let (of_a, of_b) = (of_selectors(&a), of_selectors(&b));
+            prop_assert_eq!((a == b, a == b), (of_a.0 == of_b.0, of_a.1 == of_b.1));
+        }
+    }
+
+    #[test]
+    fn large_questions_are_not_remembered_wh_53_ka_62() {
+        let user = User::new("u".repeat(20_000), Vec::<String>::new());
+        for (length, may) in [(9_999, true), (10_000, false)] {
+            let path = "p".repeat(length);
+            assert_eq!(may_keep(&Attributes { user: &user, verb: "", path: &path, resource: None }), may);
         }
     }
 

@@ -1,39 +1,39 @@
-//! The metadata that all objects have: what the server sets at creation, what an update cannot change, what is wrong
-//! with it, and what selectors see of it.
+//! Object metadata: the fields that the server sets at creation, the fields that an update cannot change, validation,
+//! and selectors.
 //!
-//! Which fields a client owns (`managedFields`) is not kept.
+//! Field ownership (`managedFields`) is not tracked.
 
 mod selection;
 mod validation;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::time::Instant;
 use serde_json::Value;
 
 use crate::Map;
 use crate::resource::Resource;
-use crate::time::Instant;
 
 pub use selection::{FieldSelector, UnknownField, labels_match};
-pub use validation::{validate, validate_update};
+pub use validation::{validate, validate_update, with_metadata};
 
-/// The longest prefix that a generated name keeps, in bytes.
+/// The maximum length of the prefix of a generated name, in bytes.
 const MAX_GENERATED_PREFIX: usize = 58;
-/// How many characters are generated.
+/// The number of generated characters.
 const GENERATED: usize = 5;
-/// What they are: no vowels, and nothing that looks like another.
+/// The generated characters: no vowels, and none that look alike.
 const GENERATED_CHARACTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The body of a create or an update names another namespace than its path (AP-31); a bad request.
+/// An error: the body of a create or an update has another namespace than the path (AP-31). A bad request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the namespace of the provided object does not match the namespace sent on the request")]
 pub struct OtherNamespace;
 
-/// The object's metadata; nothing when it has none.
+/// The object's metadata; `None` if it has none.
 pub fn metadata(object: &Map) -> Option<&Map> {
     object.get("metadata")?.as_object()
 }
 
-/// A text of the metadata; empty when it is not set.
+/// A string of the metadata; empty if not set.
 pub fn text<'a>(object: &'a Map, name: &str) -> &'a str {
     metadata(object).and_then(|meta| meta.get(name)).and_then(Value::as_str).unwrap_or_default()
 }
@@ -48,12 +48,12 @@ pub fn namespace(object: &Map) -> &str {
     text(object, "namespace")
 }
 
-/// Whether a deletion of the object has begun.
+/// Returns whether the object is terminating.
 pub fn is_terminating(object: &Map) -> bool {
     !text(object, "deletionTimestamp").is_empty()
 }
 
-/// The metadata, to be written to; made when there is none. There always is some then.
+/// The mutable metadata, created if missing. Always `Some` then.
 pub fn metadata_mut(object: &mut Map) -> Option<&mut Map> {
     let meta = object.entry("metadata").or_insert(Value::Null);
     if !meta.is_object() {
@@ -62,7 +62,7 @@ pub fn metadata_mut(object: &mut Map) -> Option<&mut Map> {
     meta.as_object_mut()
 }
 
-/// Puts an object into the namespace of its request (AP-31): empty for a kind without namespaces, for which any value
+/// Sets the namespace of an object to that of the request (AP-31): empty for cluster-scoped kinds, for which any value
 /// is cleared.
 ///
 /// # Errors
@@ -82,7 +82,7 @@ pub fn settle_namespace(object: &mut Map, requested: &str) -> Result<(), OtherNa
     Ok(())
 }
 
-/// Sets what the server decides of a new object, and drops what a client cannot say of it (AP-30).
+/// Sets the system metadata of a new object, and drops fields that a client cannot set (AP-30).
 pub fn begin(object: &mut Map, uid: &str, now: Instant) {
     let Some(meta) = metadata_mut(object) else { return };
     for name in ["deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "selfLink"]
@@ -93,7 +93,7 @@ pub fn begin(object: &mut Map, uid: &str, now: Instant) {
     meta.insert("creationTimestamp".to_owned(), Value::from(now.to_string()));
 }
 
-/// Names an object that has only the beginning of a name (AP-32). `random` decides which name it becomes.
+/// Generates the name of an object with `generateName` (AP-32). The name is derived from `random`.
 pub fn generate_name(object: &mut Map, random: u64) {
     let prefix = text(object, "generateName");
     if prefix.is_empty() || !name(object).is_empty() {
@@ -110,7 +110,7 @@ pub fn generate_name(object: &mut Map, random: u64) {
     }
 }
 
-/// What is put behind the beginning of a name. `random` decides which characters it is.
+/// Generates a name suffix from `random`.
 pub fn suffix(mut random: u64) -> String {
     let mut suffix = String::with_capacity(GENERATED);
     let count = GENERATED_CHARACTERS.len() as u64;
@@ -122,21 +122,19 @@ pub fn suffix(mut random: u64) -> String {
     suffix
 }
 
-/// Whether a new object says that it has been stored before: then it cannot be created (an internal error, for
-/// clients that look at the code).
+/// Returns whether a new object has a resourceVersion, and so cannot be created (an internal error by its code).
 pub fn has_revision(object: &Map) -> bool {
     !matches!(text(object, "resourceVersion"), "" | "0")
 }
 
-/// The fault of an update that must say which state it is of, and does not (AP-40).
+/// The error of an update that lacks a required resourceVersion (AP-40).
 pub fn missing_revision(object: &Map, resource: &Resource) -> Option<FieldError> {
     let is_missing = !resource.updates_unconditionally && matches!(text(object, "resourceVersion"), "" | "0");
     let error = || FieldError::invalid("metadata.resourceVersion", "", "must be specified for an update");
     is_missing.then(error)
 }
 
-/// Keeps of the stored object what an update cannot change, or need not say (AP-43). What it must not change and does
-/// is left for [`validate_update`] to find.
+/// Restores metadata that an update cannot change or may omit (AP-43). [`validate_update`] reports forbidden changes.
 pub fn carry_over(object: &mut Map, old: &Map) {
     let old = metadata(old);
     let of_old = |name: &str| old.and_then(|meta| meta.get(name)).filter(|value| !value.is_null());

@@ -1,13 +1,13 @@
-//! Selecting objects by their labels and fields (AP-73 to AP-76).
+//! Matches objects against label and field selectors (AP-73 to AP-76).
 
-use portcullis_policy::selector::{FieldOperator, FieldRequirement, LabelOperator, LabelRequirement};
+use portcullis_apimachinery::selector::{FieldOperator, FieldRequirement, LabelOperator, LabelRequirement};
 use serde_json::Value;
 
 use super::{metadata, name, namespace};
 use crate::Map;
 use crate::resource::{Resource, Selectable};
 
-/// Whether an object's labels are what a selector asks for (AP-73).
+/// Returns whether an object's labels match a selector (AP-73).
 pub fn labels_match(requirements: &[LabelRequirement], object: &Map) -> bool {
     let labels = metadata(object).and_then(|meta| meta.get("labels")).and_then(Value::as_object);
     requirements.iter().all(|requirement| {
@@ -28,14 +28,14 @@ fn label_matches(requirement: &LabelRequirement, label: Option<&str>) -> bool {
     }
 }
 
-/// A label that is no number is neither greater nor less.
+/// A label that is not a number is neither greater nor less.
 fn compares(requirement: &LabelRequirement, label: Option<&str>, holds: fn(i64, i64) -> bool) -> bool {
     let label = label.and_then(|label| label.parse().ok());
     let value = requirement.values.first().and_then(|value| value.parse().ok());
     label.zip(value).is_some_and(|(label, value)| holds(label, value))
 }
 
-/// A field selector for one kind, ready to be matched against its objects.
+/// A field selector for one kind, prepared for matching.
 #[derive(Clone, Debug, Default)]
 pub struct FieldSelector {
     terms: Vec<Term>,
@@ -55,13 +55,13 @@ enum Field {
     OfKind(Selectable),
 }
 
-/// A field selector names a field that objects of the kind cannot be selected by (AP-74); a bad request.
+/// An error: the kind does not support a field of the selector (AP-74). A bad request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field:?} is not a known field selector: only {}", quoted(.known))]
 pub struct UnknownField {
     /// The field.
     pub field: String,
-    /// The fields that there are.
+    /// The supported fields.
     pub known: Vec<&'static str>,
 }
 
@@ -70,10 +70,10 @@ fn quoted(names: &[&str]) -> String {
 }
 
 impl FieldSelector {
-    /// Looks up the fields that a selector names (AP-74, AP-75).
+    /// Looks up the fields of a selector (AP-74, AP-75).
     ///
     /// # Errors
-    /// Objects of the kind cannot be selected by one of them.
+    /// The kind does not support one of them.
     pub fn new(requirements: &[FieldRequirement], resource: &Resource) -> Result<Self, UnknownField> {
         let term = |requirement: &FieldRequirement| {
             let field = Field::find(&requirement.field, resource).ok_or_else(|| UnknownField {
@@ -85,12 +85,12 @@ impl FieldSelector {
         Ok(Self { terms: requirements.iter().map(term).collect::<Result<_, _>>()? })
     }
 
-    /// Whether it asks for nothing, and so selects every object.
+    /// Returns whether it has no requirements, and so selects every object.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Whether an object's fields are what it asks for (AP-76).
+    /// Returns whether an object's fields match (AP-76).
     pub fn matches(&self, object: &Map) -> bool {
         self.terms.iter().all(|term| {
             let is_equal = match term.field {
@@ -102,17 +102,17 @@ impl FieldSelector {
         })
     }
 
-    /// The name that an object must have, when the selector says so.
+    /// The name that the selector requires, if any.
     pub fn name(&self) -> Option<&str> {
         self.exact(|field| matches!(field, Field::Name))
     }
 
-    /// The namespace that an object must be in, when the selector says so.
+    /// The namespace that the selector requires, if any.
     pub fn namespace(&self) -> Option<&str> {
         self.exact(|field| matches!(field, Field::Namespace))
     }
 
-    /// The value that a field of the kind must have, when the selector says so.
+    /// The value that the selector requires of a field of the kind, if any.
     pub fn of_kind(&self, name: &str) -> Option<&str> {
         self.exact(|field| matches!(field, Field::OfKind(field) if field.name == name))
     }

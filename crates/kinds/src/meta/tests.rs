@@ -1,12 +1,13 @@
-//! Faults are compared with the recorded ones; rules without a recording are held by properties.
+//! Tests compare errors with recordings. Rules without a recording are tested as properties.
 
-use portcullis_policy::field_error::FieldErrorReason;
-use portcullis_policy::selector::{parse_field_selector, parse_label_selector};
+use portcullis_apimachinery::field_error::FieldErrorReason;
+use portcullis_apimachinery::names::NameRule;
+use portcullis_apimachinery::selector::{parse_field_selector, parse_label_selector};
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::resource::{MetadataChecks, NameRule, Selectable};
+use crate::resource::{MetadataChecks, Selectable};
 
 const NAMESPACED: Resource = Resource { kind: "ConfigMap", ..Resource::USUAL };
 const LABELLED: Resource =

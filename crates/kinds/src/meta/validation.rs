@@ -1,30 +1,50 @@
-//! What is wrong with metadata (AP-22, AP-34, AP-43, AP-44).
+//! Validation of metadata (AP-22, AP-34, AP-43, AP-44).
 
 use std::collections::BTreeSet;
 
-use portcullis_policy::field_error::FieldError;
-use portcullis_policy::selector::syntax::{label_key_errors, label_value_errors};
+use portcullis_apimachinery::field_error::{FieldError, NO_FIELD};
+use portcullis_apimachinery::names::NameRule;
+use portcullis_apimachinery::names::label_errors;
+use portcullis_apimachinery::names::{label_key_errors, label_value_errors};
 use serde_json::Value;
 
 use super::{is_terminating, metadata, name, namespace, text};
 use crate::Map;
-use crate::names::label_errors;
-use crate::resource::{MetadataChecks, NameRule, Resource};
+use crate::resource::{MetadataChecks, Resource};
 
-/// How large all annotations together may be, keys and values, in bytes.
+/// The maximum total size of annotations, keys and values, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 /// The finalizers that need no domain.
 const OWN_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
 
-/// Everything wrong with the metadata of a new object, in field order (AP-34).
+/// Validates the metadata of a new object. Errors are in field order (AP-34).
 pub fn validate(object: &Map, resource: &Resource) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check(object, resource, resource.names, resource.metadata_checks.knows_finalizers, &mut errors);
     errors
 }
 
-/// Everything wrong with the metadata of an update, as often as the API server says so (AP-22): once by itself and
-/// once against the stored object for every kind, and then as often as the kind's own validation looks at it.
+/// Everything wrong with an update, of which `of_kind` is what the kind's own validation says.
+pub fn with_metadata(
+    of_kind: Vec<FieldError>,
+    object: &Map,
+    old: &Map,
+    resource: &Resource,
+    is_status: bool,
+) -> Vec<FieldError> {
+    let mut errors = of_kind;
+    let alone = errors.iter().position(|error| error.field == NO_FIELD && resource.reports_fieldless_alone);
+    match alone {
+        Some(at) => vec![errors.swap_remove(at)],
+        None => {
+            errors.splice(0..0, validate_update(object, old, resource, is_status));
+            errors
+        }
+    }
+}
+
+/// Validates the metadata of an update, and repeats errors as often as the API server does (AP-22): for every kind,
+/// once as a new object and once against the stored one; then as often as the kind's own validation repeats it.
 pub fn validate_update(object: &Map, old: &Map, resource: &Resource, is_status: bool) -> Vec<FieldError> {
     let of_kind = resource.metadata_checks;
     let of_kind = if is_status { MetadataChecks { alone: 0, as_update: 1, ..of_kind } } else { of_kind };
@@ -82,7 +102,7 @@ fn check_namespace(namespace: &str, is_namespaced: bool, errors: &mut Vec<FieldE
     }
 }
 
-/// What an update must not change (AP-43, AP-44), and what is looked at once more.
+/// Checks that immutable metadata is unchanged (AP-43, AP-44), and validates some fields again.
 fn check_update(object: &Map, old: &Map, knows_finalizers: bool, errors: &mut Vec<FieldError>) {
     if is_terminating(old) {
         let before: BTreeSet<&str> = finalizers(old).collect();
@@ -127,7 +147,7 @@ fn check_labels(object: &Map, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Keys are label keys, but may be written in capitals.
+/// Keys are label keys, but may contain upper-case letters.
 fn check_annotations(object: &Map, errors: &mut Vec<FieldError>) {
     const FIELD: &str = "metadata.annotations";
     let mut size = 0_usize;
@@ -206,7 +226,7 @@ fn check_own_finalizers(object: &Map, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The entries of a map of texts. What is no text counts as empty, which is how it is read back (AP-136).
+/// The entries of a map of strings. Values of other types count as empty, as they are read back (AP-136).
 fn entries<'a>(object: &'a Map, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let map = metadata(object).and_then(|meta| meta.get(name)).and_then(Value::as_object);
     map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))

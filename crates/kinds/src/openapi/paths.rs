@@ -1,14 +1,13 @@
-//! The paths of kinds as OpenAPI has them.
+//! The OpenAPI paths of kinds.
 
 use serde_json::{Value, json};
 
-use super::root;
 use super::schemas::Schemas;
 use crate::Map;
 use crate::resource::{Resource, Subresource};
 use crate::schema::{self, meta};
 
-/// What names a document: group, version and kind.
+/// Group, version and kind.
 type Kind<'a> = (&'a str, &'a str, &'a str);
 
 const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
@@ -32,13 +31,19 @@ const PATCH_TYPES: &[&str] = &[
     "application/strategic-merge-patch+json",
 ];
 
-/// Adds the paths of a kind and of what lies below its objects.
+/// The root path of the group and version of a kind: `api/v1`, `apis/apps/v1`.
+pub(super) fn root(resource: &Resource) -> String {
+    let prefix = if resource.group.is_empty() { "api" } else { "apis" };
+    format!("{prefix}/{}", resource.api_version())
+}
+
+/// Adds the paths of a kind and of its subresources.
 pub(super) fn add(resource: &Resource, schemas: &mut Schemas, paths: &mut Map) {
     let root = root(resource);
     let namespaces = if resource.is_namespaced { "/namespaces/{namespace}" } else { "" };
     let collection = format!("/{root}{namespaces}/{}", resource.plural);
     let kind = (resource.group, resource.version, resource.kind);
-    let object = schemas.of(resource.schema);
+    let object = schemas.of_kind(resource);
     let list = schemas.list_of(resource);
     let status = schemas.of(&meta::STATUS);
     let options = schemas.of(&meta::DELETE_OPTIONS);
@@ -47,7 +52,7 @@ pub(super) fn add(resource: &Resource, schemas: &mut Schemas, paths: &mut Map) {
     operations.insert("get".to_owned(), operation("list", kind, LIST, None, &list));
     operations.insert("post".to_owned(), operation("post", kind, WRITE, Some(&object), &object));
     // AP-101
-    if resource.plural != "namespaces" {
+    if resource.verbs.contains(&"deletecollection") {
         let delete = operation("deletecollection", kind, DELETE, Some(&options), &status);
         operations.insert("delete".to_owned(), delete);
     }
@@ -97,7 +102,7 @@ fn below(resource: &Resource, subresource: &Subresource, schemas: &mut Schemas) 
     subresource.verbs.iter().filter_map(operation).collect()
 }
 
-/// An operation, `action` in Kubernetes' words.
+/// An operation. `action` is the Kubernetes action.
 fn operation(action: &str, kind: Kind<'_>, query: &[&str], body: Option<&Value>, answer: &Value) -> Value {
     let content = |schema: &Value| json!({"application/json": {"schema": schema}});
     let (group, version, name) = kind;
@@ -113,7 +118,7 @@ fn operation(action: &str, kind: Kind<'_>, query: &[&str], body: Option<&Value>,
     operation
 }
 
-/// A patch, whose body is of another media type for each kind of patch.
+/// A patch operation, whose body has a different media type for each kind of patch.
 fn patch(kind: Kind<'_>, document: &Value) -> Value {
     let mut operation = operation("patch", kind, PATCH, None, document);
     let body = |media: &&str| ((*media).to_owned(), json!({"schema": {"type": "object"}}));

@@ -1,4 +1,4 @@
-//! The shapes of types as OpenAPI has them.
+//! The OpenAPI schemas of types.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,12 @@ use crate::schema::{self, Field, Merge, Presence, REST, Shape, Type, meta};
 
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
+/// Which kinds a schema is of.
+const KINDS: &str = "x-kubernetes-group-version-kind";
 const TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Time";
 const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
 
-/// The schemas of a document, each written once.
+/// The schemas of a document, without duplicates.
 #[derive(Default)]
 pub(super) struct Schemas {
     /// By their names: `io.k8s.api.core.v1.Pod`.
@@ -19,16 +21,26 @@ pub(super) struct Schemas {
 }
 
 impl Schemas {
-    /// A reference to the schema of a type, which is added with all that it reaches.
+    /// Returns a reference to the schema of a type, and adds that schema with all that it refers to.
     pub(super) fn of(&mut self, ty: &'static Type) -> Value {
         let name = name(ty);
         if !self.found.contains_key(&name) {
-            // A place for it first: types may reach themselves.
+            // Reserve the entry first, because types may be recursive.
             self.found.insert(name.clone(), Value::Null);
             let schema = self.object(ty);
             self.found.insert(name.clone(), schema);
         }
         reference(&name)
+    }
+
+    /// A reference to the schema of the objects of a kind.
+    pub(super) fn of_kind(&mut self, resource: &Resource) -> Value {
+        let reference = self.of(resource.schema);
+        if let Some(Value::Object(schema)) = self.found.get_mut(&name(resource.schema)) {
+            let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+            schema.entry(KINDS).or_insert_with(|| json!([kind]));
+        }
+        reference
     }
 
     /// A reference to the schema of the list of a kind.
@@ -70,7 +82,7 @@ impl Schemas {
         }
         if let Some((group, version)) = schema::group_version(ty) {
             let kinds = json!([{"group": group, "version": version, "kind": ty.name}]);
-            schema.insert("x-kubernetes-group-version-kind".to_owned(), kinds);
+            schema.insert(KINDS.to_owned(), kinds);
         }
         schema.into()
     }
@@ -84,7 +96,7 @@ impl Schemas {
             Merge::Retaining => ("retainKeys", None),
             Merge::Set => ("merge", None),
         };
-        // Nothing may stand beside a reference.
+        // A `$ref` must not have siblings.
         let mut schema = match schema {
             Value::Object(schema) if !schema.contains_key("$ref") => schema,
             reference => Map::from_iter([("allOf".to_owned(), json!([reference]))]),
@@ -129,7 +141,7 @@ fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// Whether clients must set the field: Go always prints it, and it has no value of its own to print.
+/// Returns whether the field is required: Go always prints it, and it has no default.
 fn is_required(field: &Field) -> bool {
     let is_plain = matches!(
         field.shape,

@@ -2,20 +2,22 @@
 
 use std::io;
 
+use portcullis_apimachinery::json::MAX_DEPTH;
 use serde_json::Value;
 
-use super::{MAX_WORKING_DEPTH, PatchError, depth};
+use super::error::{MAX_OPERATIONS, PatchError};
 use crate::Map;
 
-/// How many operations a patch may have.
-pub const MAX_OPERATIONS: usize = 10_000;
-/// How many bytes of JSON all `copy` operations of a patch may add.
+/// The maximum number of JSON bytes that all `copy` operations of a patch may add.
 pub const MAX_COPIED: usize = 3 * 1024 * 1024;
+
+/// The maximum depth between two operations; a stored object may be [`MAX_DEPTH`] deep.
+const MAX_WORKING_DEPTH: usize = 4 * MAX_DEPTH;
 
 /// The members of an operation.
 pub(super) const MEMBERS: [&str; 4] = ["from", "op", "path", "value"];
 
-/// Applies the operations one after the other, on a copy: all or nothing.
+/// Applies the operations in order to a copy: all or none.
 pub(super) fn apply(current: &Map, operations: Vec<Value>) -> Result<Map, PatchError> {
     let operations: Vec<Operation> =
         operations.into_iter().enumerate().map(Operation::read).collect::<Result<_, _>>()?;
@@ -61,14 +63,14 @@ impl Operation {
     }
 }
 
-/// A step in the application of a patch, or why it cannot be made.
+/// The result of one step of a patch, or the error message.
 type Step<T> = Result<T, String>;
 
 struct Document {
     root: Value,
-    /// No less than how deep the root is.
+    /// An upper bound of the depth of the document.
     depth: usize,
-    /// How many bytes have been copied.
+    /// The number of bytes copied.
     copied: usize,
 }
 
@@ -123,7 +125,7 @@ impl Document {
         Ok(())
     }
 
-    /// A member that is not there is added (AP-61).
+    /// A missing member is added (AP-61).
     fn replace(&mut self, path: &str, value: Value) -> Step<()> {
         self.grow(path, &value, depth(&value))?;
         if path.is_empty() {
@@ -158,7 +160,7 @@ impl Document {
         }
     }
 
-    /// A member that is not there is `null`.
+    /// A missing member is `null`.
     fn test(&mut self, path: &str, value: Value) -> Step<()> {
         let found = if path.is_empty() { Some(&self.root) } else { self.find(path)? };
         match found.unwrap_or(&Value::Null) == &value {
@@ -167,7 +169,7 @@ impl Document {
         }
     }
 
-    /// The value at a path; nothing for a member that is not there.
+    /// The value at a path; `None` for a missing member.
     fn find(&mut self, path: &str) -> Step<Option<&Value>> {
         let (place, key) = self.place(path)?;
         match place {
@@ -177,7 +179,8 @@ impl Document {
         }
     }
 
-    /// What holds the last part of a path, and that part. What stands before the first slash does not count (AP-61).
+    /// Returns the parent of the last path segment, and that segment. Anything before the first slash is ignored
+    /// (AP-61).
     fn place(&mut self, path: &str) -> Step<(&mut Value, String)> {
         let (_, path) = path.split_once('/').ok_or_else(|| missing(path))?;
         let mut parts = path.split('/').map(unescaped);
@@ -199,7 +202,7 @@ impl Document {
         Ok((place, key))
     }
 
-    /// Refuses what would make the document too deep to be handled. `deep` is no less than the depth of the value.
+    /// Refuses a change that would nest the document too deeply. `deep` is an upper bound of the depth of the value.
     fn grow(&mut self, path: &str, value: &Value, mut deep: usize) -> Step<()> {
         let above = levels(path);
         if above + deep > MAX_WORKING_DEPTH {
@@ -213,7 +216,7 @@ impl Document {
     }
 }
 
-/// How many levels above what a path names there are.
+/// The number of levels above the target of a path.
 fn levels(path: &str) -> usize {
     path.matches('/').count()
 }
@@ -222,7 +225,7 @@ fn missing(path: &str) -> String {
     format!("there is nothing at {path:?}")
 }
 
-/// A part of a path as the key that it stands for.
+/// Unescapes a path segment.
 fn unescaped(part: &str) -> String {
     match part.contains('~') {
         true => part.replace("~1", "/").replace("~0", "~"),
@@ -230,7 +233,7 @@ fn unescaped(part: &str) -> String {
     }
 }
 
-/// The place of an entry among so many; negative numbers count from the end (AP-61).
+/// Parses the index of an entry in a list of this length; negative numbers count from the end (AP-61).
 fn index(key: &str, length: usize) -> Step<usize> {
     let outside = || format!("there is no entry {key:?} among {length}");
     let number: i64 = key.parse().map_err(|_| format!("{key:?} is not the number of an entry"))?;
@@ -239,7 +242,7 @@ fn index(key: &str, length: usize) -> Step<usize> {
     index.filter(|index| *index < length).ok_or_else(outside)
 }
 
-/// How many bytes of JSON a value is.
+/// The size of a value in bytes of JSON.
 fn size(value: &Value) -> usize {
     struct Count(usize);
     impl io::Write for Count {
@@ -256,4 +259,14 @@ fn size(value: &Value) -> usize {
         Ok(()) => count.0,
         Err(_) => usize::MAX,
     }
+}
+
+/// The nesting depth.
+fn depth(value: &Value) -> usize {
+    let inner = match value {
+        Value::Array(entries) => entries.iter().map(depth).max(),
+        Value::Object(members) => members.values().map(depth).max(),
+        _ => return 0,
+    };
+    inner.unwrap_or_default() + 1
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::Map;
 
-/// The object with the patch laid over it.
+/// Applies the patch to the object.
 pub(super) fn apply(mut current: Map, patch: Map) -> Map {
     merge(&mut current, patch);
     current
@@ -17,7 +17,7 @@ fn merge(target: &mut Map, patch: Map) {
                 target.remove(&name);
             }
             (Some(Value::Object(inner)), Value::Object(patch)) => merge(inner, patch),
-            // Kubernetes leaves the nulls within what takes the place of an object.
+            // Kubernetes keeps the nulls in a value that replaces an object.
             (Some(old @ Value::Object(_)), value) => *old = value,
             (_, value) => {
                 target.insert(name, without_nulls(value));
@@ -26,7 +26,7 @@ fn merge(target: &mut Map, patch: Map) {
     }
 }
 
-/// A new value without the members that are null; entries of lists stay.
+/// Removes null members from a new value; list entries are kept.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Array(entries) => entries.into_iter().map(without_nulls).collect::<Vec<_>>().into(),

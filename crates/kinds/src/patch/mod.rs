@@ -1,8 +1,8 @@
 //! The three forms of a patch: JSON patch (AP-61), merge patch (AP-62), strategic merge patch (AP-63, AP-64).
 //!
-//! A patch is applied whole or not at all. Whether its result is an object of the type, and a legal one, is not judged
-//! here (AP-60).
+//! A patch is applied completely or not at all. The result is not checked against the type or validated here (AP-60).
 
+mod error;
 mod json;
 mod merge;
 mod strategic;
@@ -10,13 +10,14 @@ mod strategic;
 use serde_json::Value;
 
 use crate::Map;
-use crate::decode::{MAX_DEPTH, Problem};
+use crate::decode::Problem;
 use crate::json::Json;
 use crate::schema::Type;
 
-pub use json::{MAX_COPIED, MAX_OPERATIONS};
+pub use error::{MAX_OPERATIONS, PatchError};
+pub use json::MAX_COPIED;
 
-/// Duplicates and unknown members after this one are not reported any more.
+/// The maximum number of duplicate and unknown members that are reported.
 const MAX_PROBLEMS: usize = 100;
 
 /// The form of a patch.
@@ -24,34 +25,14 @@ const MAX_PROBLEMS: usize = 100;
 pub enum PatchKind {
     /// A list of operations (RFC 6902).
     Json,
-    /// An object to be laid over the stored one (RFC 7386).
+    /// An object to be merged into the stored one (RFC 7386).
     Merge,
-    /// A merge patch that knows which lists have keys.
+    /// A merge patch that merges lists by their keys.
     Strategic,
 }
 
-/// Why a patch was not applied.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PatchError {
-    /// It is no patch of its form: 400.
-    #[error("{0}")]
-    Malformed(String),
-    /// It has too many operations: 413.
-    #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
-    TooManyOperations(usize),
-    /// It does not fit the object: 422 without causes.
-    #[error("{0}")]
-    Unprocessable(String),
-    /// Its result is no object: 422 with the cause `patch`.
-    #[error("the result is no object")]
-    NotAnObject,
-    /// It asks for a merge that cannot be done: 500.
-    #[error("{0}")]
-    Internal(String),
-}
-
 impl PatchKind {
-    /// The form that a media type stands for, given without parameters and in small letters (AP-10).
+    /// Returns the form for a media type, which must be lower-case and without parameters (AP-10).
     pub fn of_media_type(media_type: &str) -> Option<Self> {
         match media_type {
             "application/json-patch+json" => Some(Self::Json),
@@ -62,23 +43,11 @@ impl PatchKind {
     }
 }
 
-impl PatchError {
-    /// The status code of the answer.
-    pub fn code(&self) -> u16 {
-        match self {
-            Self::Malformed(_) => 400,
-            Self::TooManyOperations(_) => 413,
-            Self::Unprocessable(_) | Self::NotAnObject => 422,
-            Self::Internal(_) => 500,
-        }
-    }
-}
-
-/// The object with a patch applied. The type says how a strategic merge patch treats its fields; the result need not
-/// be of the type.
+/// Applies a patch to an object. The type determines how a strategic merge patch treats its fields; the result is not
+/// checked against the type.
 ///
 /// # Errors
-/// The patch is none, or does not fit the object.
+/// The patch is malformed, or cannot be applied to the object.
 pub fn apply(
     kind: PatchKind,
     current: &Map,
@@ -90,19 +59,19 @@ pub fn apply(
     let patch = patch.into_value().ok_or_else(|| malformed(&"a number is out of range"))?;
     match (kind, patch) {
         (PatchKind::Json, Value::Array(operations)) => json::apply(current, operations),
-        // An empty list of operations, to Go.
+        // Go treats this as an empty list of operations.
         (PatchKind::Json, Value::Null) => Ok(current.clone()),
         (PatchKind::Json, _) => Err(malformed(&"a JSON patch is a list of operations")),
         (PatchKind::Merge, Value::Object(patch)) => Ok(merge::apply(current.clone(), patch)),
         (PatchKind::Strategic, Value::Object(patch)) => strategic::apply(current.clone(), patch, of_type),
-        // An empty object, to Go.
+        // Go treats this as an empty object.
         (PatchKind::Strategic, Value::Null) => Ok(current.clone()),
         (PatchKind::Merge | PatchKind::Strategic, _) => Err(malformed(&"a merge patch is an object")),
     }
 }
 
-/// What `fieldValidation` is about in a patch itself (AP-14): keys that are given twice, and members that an operation
-/// does not have. Nothing for what is no JSON.
+/// Returns the `fieldValidation` problems of the patch itself (AP-14): duplicate keys, and unknown members of
+/// operations. Empty if it is not JSON.
 pub fn problems(kind: PatchKind, patch: &[u8]) -> Vec<Problem> {
     let mut problems = Vec::new();
     if let Ok(patch) = crate::json::parse(patch) {
@@ -143,19 +112,6 @@ fn find_problems(json: &Json<'_>, path: &str, is_operations: bool, problems: &mu
         _ => {}
     }
 }
-
-/// How many levels lie in each other.
-fn depth(value: &Value) -> usize {
-    let inner = match value {
-        Value::Array(entries) => entries.iter().map(depth).max(),
-        Value::Object(members) => members.values().map(depth).max(),
-        _ => return 0,
-    };
-    inner.unwrap_or_default() + 1
-}
-
-/// So deep may an object be between two operations; what is stored may be [`MAX_DEPTH`] deep.
-const MAX_WORKING_DEPTH: usize = 4 * MAX_DEPTH;
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
-//! Rules that recordings do not reach, and properties. JSON patches and merge patches are compared with another
-//! implementation of their standards.
+//! Tests of rules without recordings, and properties. JSON patches and merge patches are compared with another
+//! implementation of the standards.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -251,7 +251,7 @@ fn any_object() -> impl Strategy<Value = Value> {
         .prop_map(|members| Value::Object(members.into_iter().collect()))
 }
 
-/// A strategic patch of words that pods and directives are made of.
+/// A strategic patch made of words from pods and directives.
 fn any_pod_patch() -> impl Strategy<Value = Value> {
     let name = prop_oneof![
         Just("spec"),
@@ -308,7 +308,7 @@ proptest! {
         let patch = Value::from(operations);
         let parsed: json_patch::Patch = serde_json::from_value(patch.clone()).unwrap();
         let mut other = a.clone();
-        // Its other function undoes what it has done when one fails, and panics when it cannot.
+        // The crate's safe function rolls back on failure, and panics if it cannot.
         if json_patch::patch_unsafe(&mut other, &parsed).is_ok() && other.is_object() {
             prop_assert_eq!(patched(PatchKind::Json, &a, &patch), Ok(other), "{}", patch);
         }
@@ -330,7 +330,7 @@ proptest! {
                 _ => false,
             }
         }
-        // Kubernetes drops nulls within lists too, where the standard leaves them.
+        // Kubernetes also drops nulls in lists, where the standard keeps them.
         prop_assume!(without_nulls_in_lists(&patch));
         let mut other = a.clone();
         json_patch::merge(&mut other, &patch);

@@ -1,9 +1,10 @@
-//! EndpointSlices: addresses behind a service.
+//! EndpointSlices: the endpoint addresses of a service.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
 use super::cells::{AGE, NAME, age, name, text_column};
@@ -11,9 +12,7 @@ use super::fields::{
     begin_generation, default_text, default_value, empty_to_null, is_present, list, metadata, object,
     objects, objects_mut, raise_generation, text, texts,
 };
-use super::formats::{
-    dns_label, dns_subdomain, domain_name, immutable, label_value, one_of, qualified_name, quoted,
-};
+use super::formats::{dns_label, dns_subdomain, domain_name, immutable, label_value, one_of, qualified_name};
 use super::scheduling::validate_labels;
 use crate::Map;
 use crate::resource::{MetadataChecks, Resource};
@@ -67,7 +66,7 @@ fn default(slice: &mut Map) {
     empty_to_null(slice, "ports");
 }
 
-/// The topology of old API versions cannot be set any more.
+/// The topology of old API versions can no longer be set.
 fn drop_topology(slice: &mut Map) {
     objects_mut(slice, "endpoints").for_each(|endpoint| drop(endpoint.remove("deprecatedTopology")));
 }
@@ -82,7 +81,7 @@ fn prepare_update(slice: &mut Map, old: &Map) {
     raise_generation(slice, old, has_changed);
 }
 
-/// Endpoints that have not changed are not looked at again: they may be from times with weaker rules.
+/// Unchanged endpoints are not validated again, because they may predate stricter rules.
 fn validate(slice: &Map, old: Option<&Map>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     match text(slice, "addressType") {
@@ -141,7 +140,7 @@ fn validate_endpoint(field: &str, endpoint: &Map, address_type: &str) -> Vec<Fie
     errors
 }
 
-/// An address of the wrong family is an error of the list, any other fault one of the address.
+/// An address of the wrong family is an error of the list; any other error is one of the address.
 fn validate_ip(addresses: &str, field: &str, address: &str, family: &str) -> Vec<FieldError> {
     let Some(ip) = address.parse::<IpAddr>().ok().filter(|ip| !is_mapped(ip)) else {
         let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
@@ -155,12 +154,12 @@ fn validate_ip(addresses: &str, field: &str, address: &str, family: &str) -> Vec
     errors
 }
 
-/// Whether it is an IPv4 address in IPv6 form, which some software takes for the one and some for the other.
+/// Returns whether this is an IPv4-mapped IPv6 address, which software interprets inconsistently.
 fn is_mapped(ip: &IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
 }
 
-/// Why an address cannot be that of an endpoint: it leads nowhere, to the machine itself, or no further than a link.
+/// Returns why an address cannot be that of an endpoint: it is unspecified, loopback or link-local.
 fn special(ip: &IpAddr) -> Option<&'static str> {
     const LOCAL_V4: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 0);
     const LOCAL_V6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0);

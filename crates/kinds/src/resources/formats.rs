@@ -1,47 +1,46 @@
-//! What values may look like: each function lists what is wrong with a value, one error per rule that it breaks, as the
-//! API server counts them.
+//! Syntax of values. Each function returns one error per broken rule, like the API server.
 
 use std::borrow::Cow;
 
-use portcullis_policy::field_error::FieldError;
-use portcullis_policy::selector::syntax::{MAX_LABEL, label_key_errors, label_value_errors};
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::names::{self, Faults, MAX_LABEL};
+use portcullis_apimachinery::quote::quoted;
 
-use crate::names;
-
-/// What is wrong with a DNS label.
+/// Validates a DNS label.
 pub(super) fn dns_label(field: &str, value: &str) -> Vec<FieldError> {
     invalid(field, value, names::label_errors(value))
 }
 
-/// What is wrong with a DNS subdomain. The names of most objects are such, also those of nodes.
+/// Validates a DNS subdomain, such as the names of most objects, including nodes.
 pub(super) fn dns_subdomain(field: &str, value: &str) -> Vec<FieldError> {
     invalid(field, value, names::subdomain_errors(value))
 }
 
-/// What is wrong with a name that is one segment of a path (RB-70).
+/// Validates a name that must be a path segment (RB-70).
 pub(super) fn path_segment(field: &str, value: &str) -> Vec<FieldError> {
     invalid(field, value, names::path_segment_errors(value))
 }
 
-/// What is wrong with a qualified name, such as a label key.
+/// Validates a qualified name, such as a label key.
 pub(super) fn qualified_name(field: &str, value: &str) -> Vec<FieldError> {
-    invalid(field, value, label_key_errors(value))
+    invalid(field, value, names::label_key_errors(value))
 }
 
-/// What is wrong with the value of a label.
+/// Validates a label value.
 pub(super) fn label_value(field: &str, value: &str) -> Vec<FieldError> {
-    invalid(field, value, label_value_errors(value))
+    invalid(field, value, names::label_value_errors(value))
 }
 
-fn invalid(
-    field: &str,
-    value: &str,
-    details: impl IntoIterator<Item = impl Into<String>>,
-) -> Vec<FieldError> {
+/// What is wrong with a key of a ConfigMap or a Secret (AP-132).
+pub(super) fn data_key(field: &str, key: &str) -> Vec<FieldError> {
+    invalid(field, key, names::config_map_key_errors(key))
+}
+
+fn invalid(field: &str, value: &str, details: Faults) -> Vec<FieldError> {
     details.into_iter().map(|detail| FieldError::invalid(field, quoted(value), detail)).collect()
 }
 
-/// What is wrong with a domain name of at least two parts; it may end with a dot. Only the first fault is reported.
+/// Validates a domain name of at least two parts, which may end with a dot. Only the first error is reported.
 pub(super) fn domain_name(field: &str, value: &str) -> Vec<FieldError> {
     if value.is_empty() {
         return vec![FieldError::required(field, "")];
@@ -59,7 +58,7 @@ pub(super) fn domain_name(field: &str, value: &str) -> Vec<FieldError> {
     vec![FieldError::invalid(field, quoted(value), detail)]
 }
 
-/// What is wrong with the name of a driver: one of at most 63 bytes that is a DNS subdomain in lower case.
+/// Validates a driver name: a DNS subdomain of at most 63 bytes, ignoring case.
 pub(super) fn driver_name(field: &str, value: &str) -> Vec<FieldError> {
     if value.is_empty() {
         return vec![FieldError::required(field, "")];
@@ -72,17 +71,12 @@ pub(super) fn driver_name(field: &str, value: &str) -> Vec<FieldError> {
     errors
 }
 
-/// The error of a field that cannot change, when it has.
+/// Returns an error if an immutable field has changed.
 pub(super) fn immutable<T: PartialEq>(field: &str, new: T, old: T) -> Option<FieldError> {
     (new != old).then(|| FieldError::invalid(field, "", "field is immutable"))
 }
 
-/// The error of a value that is none of the known ones.
+/// Returns an error if the value is not one of the supported ones.
 pub(super) fn one_of(field: &str, value: &str, known: &[&str]) -> Option<FieldError> {
     (!known.contains(&value)).then(|| FieldError::not_supported(field, quoted(value), known))
-}
-
-/// A text as errors show it.
-pub(super) fn quoted(value: &str) -> String {
-    format!("{value:?}")
 }

@@ -1,6 +1,6 @@
-//! Leases: who does something until when.
+//! Leases, for leader election and node heartbeats.
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
 use super::cells::{AGE, NAME, age, name, text_column};
@@ -31,7 +31,7 @@ pub static LEASES: Resource = Resource {
     ..Resource::USUAL
 };
 
-/// AP-137: the fields of coordinated leader election, which is not on.
+/// AP-137: drops the fields of coordinated leader election, which is disabled.
 fn drop_disabled(lease: &mut Map) {
     if let Some(spec) = object_mut(lease, "spec") {
         spec.remove("strategy");
@@ -39,7 +39,7 @@ fn drop_disabled(lease: &mut Map) {
     }
 }
 
-/// AP-130. Times have been checked where they were read.
+/// AP-130. Decoding has already validated the times.
 fn validate(lease: &Map) -> Vec<FieldError> {
     let spec = object(lease, "spec");
     let below = |name: &str, limit: i64, detail: &str| {

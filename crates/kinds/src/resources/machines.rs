@@ -1,5 +1,5 @@
-//! Machines of `machine.openshift.io` and `cluster.x-k8s.io` (NB-120): what the approver of node certificates knows the
-//! machines of a cluster by. Their fields belong to others: whatever they hold is kept as it is.
+//! Machines of `machine.openshift.io` and `cluster.x-k8s.io` (NB-120), from which the machine approver knows the
+//! machines of a cluster. Other components own their fields, so all values are kept unchanged.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub static OPENSHIFT_MACHINES: Resource =
 pub static CLUSTER_API_MACHINES: Resource =
     Resource { group: "cluster.x-k8s.io", version: "v1beta2", schema: &CLUSTER_MACHINE, ..USUAL };
 
-/// Machines are as custom resources are.
+/// Machines behave like custom resources.
 const USUAL: Resource = Resource {
     kind: "Machine",
     plural: "machines",

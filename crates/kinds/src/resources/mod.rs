@@ -1,4 +1,4 @@
-//! The table of all kinds, one file per kind or family of kinds. Adding a kind is adding a row.
+//! The table of all kinds, with one file per kind or family of kinds. To add a kind, add a row.
 
 mod cells;
 pub mod certificates;
@@ -17,7 +17,8 @@ pub mod storage;
 
 use crate::resource::Resource;
 
-/// All kinds, by group and then by plural name.
+/// The kinds of this crate that are stored, in their stored versions: by group and then by plural name. See
+/// [`Kinds::built_in`](crate::Kinds::built_in).
 pub static ALL: &[&Resource] = &[
     &core::config_maps::CONFIG_MAPS,
     &core::endpoints::ENDPOINTS,
@@ -50,8 +51,3 @@ pub static ALL: &[&Resource] = &[
     &storage::STORAGE_CLASSES,
     &storage::VOLUME_ATTACHMENTS,
 ];
-
-/// The kind that a path names.
-pub fn find(group: &str, plural: &str) -> Option<&'static Resource> {
-    ALL.iter().copied().find(|resource| resource.group == group && resource.plural == plural)
-}

@@ -1,14 +1,15 @@
-//! RuntimeClasses: which runtime runs a pod, and what that takes.
+//! RuntimeClasses: container runtimes of pods, with their overhead and scheduling.
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quantity::Quantity;
+use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
 use super::cells::{AGE, NAME, age, name, text_column};
 use super::fields::{is_present, object, text};
-use super::formats::{dns_label, immutable, qualified_name, quoted};
+use super::formats::{dns_label, immutable, qualified_name};
 use super::scheduling::{validate_labels, validate_tolerations};
 use crate::Map;
-use crate::quantity::Quantity;
 use crate::resource::{MetadataChecks, Resource};
 use crate::schema::node::RUNTIME_CLASS;
 use crate::table::Row;
@@ -49,7 +50,7 @@ fn validate(class: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// The overhead follows the rules of a container's limits, and the paths say so.
+/// The overhead is validated like the limits of a container, with the same field paths.
 fn validate_overhead(resources: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (resource, quantity) in resources {
@@ -74,7 +75,7 @@ fn validate_overhead(resources: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with the name of a resource of a container. A bare name that is not known breaks two rules.
+/// Validates the name of a container resource. An unknown name without a domain breaks two rules.
 fn container_resource(field: &str, resource: &str) -> Vec<FieldError> {
     let mut errors = qualified_name(field, resource);
     let invalid = |detail| FieldError::invalid(field, quoted(resource), detail);
@@ -93,7 +94,7 @@ fn container_resource(field: &str, resource: &str) -> Vec<FieldError> {
     errors
 }
 
-/// The resources without a domain of which there can only be a whole number.
+/// The resources without a domain that are counted in whole numbers.
 const COUNTED: [&str; 9] = [
     "configmaps",
     "persistentvolumeclaims",
@@ -105,7 +106,7 @@ const COUNTED: [&str; 9] = [
     "services.loadbalancers",
     "services.nodeports",
 ];
-/// The other resources without a domain that are known somewhere, in quotas if not in containers.
+/// The other known resources without a domain, in containers or in quotas.
 const MEASURED: [&str; 11] = [
     "cpu",
     "ephemeral-storage",
@@ -131,26 +132,26 @@ fn is_huge_pages(resource: &str) -> bool {
     resource.starts_with("hugepages-")
 }
 
-/// Whether it is no amount of huge pages (`hugepages-2Mi`), or one of whole pages.
+/// Returns whether the resource is not huge pages (`hugepages-2Mi`), or the amount is a whole number of pages.
 fn is_whole_pages(resource: &str, quantity: &Quantity) -> bool {
     let Some(size) = resource.strip_prefix("hugepages-") else { return true };
     let size = Quantity::parse(size).unwrap_or_default().scaled(0);
     quantity.scaled(0).checked_rem(size) == Some(0)
 }
 
-/// Whether Kubernetes itself owns the name.
+/// Returns whether the name belongs to Kubernetes itself.
 fn is_native(resource: &str) -> bool {
     !resource.contains('/') || resource.contains("kubernetes.io/")
 }
 
-/// Whether it is the name of a resource that a device plugin or a device class may offer.
+/// Returns whether this is the name of an extended resource, of a device plugin or a device class.
 pub(super) fn is_extended(resource: &str) -> bool {
     !is_native(resource)
         && !resource.starts_with("requests.")
         && qualified_name("", &format!("requests.{resource}")).is_empty()
 }
 
-/// Whether there can only be a whole number of it.
+/// Returns whether the resource is counted in whole numbers.
 fn is_counted(resource: &str) -> bool {
     COUNTED.contains(&resource) || is_extended(resource)
 }

@@ -1,18 +1,19 @@
 //! Rules that several kinds share: node selectors, label selectors, tolerations.
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
 
 use super::fields::{is_present, list, object, objects, text, texts};
-use super::formats::{dns_subdomain, label_value, one_of, qualified_name, quoted};
+use super::formats::{dns_subdomain, label_value, one_of, qualified_name};
 use crate::Map;
 
-/// Everything wrong with labels, or with the labels that a selector asks for.
+/// Validates labels, or the labels of a selector.
 pub(super) fn validate_labels(field: &str, labels: &Map) -> Vec<FieldError> {
     let value = |value: &serde_json::Value| label_value(field, value.as_str().unwrap_or_default());
     labels.iter().flat_map(|(key, v)| qualified_name(field, key).into_iter().chain(value(v))).collect()
 }
 
-/// Everything wrong with a label selector. Values that no label can have may be let pass.
+/// Validates a label selector. Invalid label values can be tolerated.
 pub(super) fn validate_label_selector(field: &str, selector: &Map, checks_values: bool) -> Vec<FieldError> {
     let mut errors = validate_labels(&format!("{field}.matchLabels"), object(selector, "matchLabels"));
     for (i, requirement) in objects(selector, "matchExpressions").enumerate() {
@@ -27,7 +28,7 @@ pub(super) fn validate_label_selector(field: &str, selector: &Map, checks_values
     errors
 }
 
-/// Everything wrong with a node selector.
+/// Validates a node selector.
 pub(super) fn validate_node_selector(field: &str, selector: &Map) -> Vec<FieldError> {
     let field = format!("{field}.nodeSelectorTerms");
     if list(selector, "nodeSelectorTerms").is_empty() {
@@ -106,7 +107,7 @@ fn not_an_operator(field: &str, operator: &str) -> FieldError {
     FieldError::invalid(format!("{field}.operator"), quoted(operator), "not a valid selector operator")
 }
 
-/// Everything wrong with tolerations of node taints.
+/// Validates tolerations of node taints.
 pub(super) fn validate_tolerations(field: &str, owner: &Map) -> Vec<FieldError> {
     objects(owner, "tolerations")
         .enumerate()
@@ -133,7 +134,7 @@ fn validate_toleration(field: &str, toleration: &Map) -> Vec<FieldError> {
     }
     match operator {
         "" | "Equal" => {
-            // However much is wrong with the value, it is one error, and of the operator.
+            // All errors of the value are reported as one, with the path of the operator.
             let wrong = label_value(&at_operator, value).into_iter().next();
             errors.extend(wrong);
         }

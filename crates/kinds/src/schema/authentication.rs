@@ -1,29 +1,19 @@
-//! The shapes of tokens and who holds them.
+//! Schemas of TokenReviews, TokenRequests and user info.
 
 use crate::schema::Shape::{Bool, Int64, List, Map, Object, Text, Time};
-use crate::schema::meta::OBJECT_META;
-use crate::schema::table::{API_VERSION, KIND, always, or_null, types, unless_zero};
+use crate::schema::table::{always, or_null, types, unless_zero};
 
 types! {
     "authentication/v1";
-    TokenRequest TOKEN_REQUEST {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    TokenRequest TOKEN_REQUEST object {
         always("spec", 2, Object(&TOKEN_REQUEST_SPEC)),
         always("status", 3, Object(&TOKEN_REQUEST_STATUS)),
     }
-    TokenReview TOKEN_REVIEW {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    TokenReview TOKEN_REVIEW object {
         always("spec", 2, Object(&TOKEN_REVIEW_SPEC)),
         always("status", 3, Object(&TOKEN_REVIEW_STATUS)),
     }
-    SelfSubjectReview SELF_SUBJECT_REVIEW {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    SelfSubjectReview SELF_SUBJECT_REVIEW object {
         always("status", 2, Object(&SELF_SUBJECT_REVIEW_STATUS)),
     }
     TokenRequestSpec TOKEN_REQUEST_SPEC {

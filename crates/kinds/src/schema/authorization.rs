@@ -1,36 +1,24 @@
-//! The shapes of questions about access.
+//! Schemas of access reviews.
 
 use crate::schema::Shape::{Bool, List, Map, Object, Text};
-use crate::schema::meta::{FIELD_SELECTOR_REQUIREMENT, LABEL_SELECTOR_REQUIREMENT, OBJECT_META};
-use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+use crate::schema::meta::{FIELD_SELECTOR_REQUIREMENT, LABEL_SELECTOR_REQUIREMENT};
+use crate::schema::table::{always, types, unless_zero, when_set};
 
 types! {
     "authorization/v1";
-    SubjectAccessReview SUBJECT_ACCESS_REVIEW {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    SubjectAccessReview SUBJECT_ACCESS_REVIEW object {
         always("spec", 2, Object(&SUBJECT_ACCESS_REVIEW_SPEC)),
         always("status", 3, Object(&SUBJECT_ACCESS_REVIEW_STATUS)),
     }
-    LocalSubjectAccessReview LOCAL_SUBJECT_ACCESS_REVIEW {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    LocalSubjectAccessReview LOCAL_SUBJECT_ACCESS_REVIEW object {
         always("spec", 2, Object(&SUBJECT_ACCESS_REVIEW_SPEC)),
         always("status", 3, Object(&SUBJECT_ACCESS_REVIEW_STATUS)),
     }
-    SelfSubjectAccessReview SELF_SUBJECT_ACCESS_REVIEW {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    SelfSubjectAccessReview SELF_SUBJECT_ACCESS_REVIEW object {
         always("spec", 2, Object(&SELF_SUBJECT_ACCESS_REVIEW_SPEC)),
         always("status", 3, Object(&SUBJECT_ACCESS_REVIEW_STATUS)),
     }
-    SelfSubjectRulesReview SELF_SUBJECT_RULES_REVIEW {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    SelfSubjectRulesReview SELF_SUBJECT_RULES_REVIEW object {
         always("spec", 2, Object(&SELF_SUBJECT_RULES_REVIEW_SPEC)),
         always("status", 3, Object(&SUBJECT_RULES_REVIEW_STATUS)),
     }

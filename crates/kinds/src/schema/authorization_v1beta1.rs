@@ -1,25 +1,18 @@
-//! The shapes of questions about access, in the old version where it differs.
+//! Schemas of access reviews in the old version, where they differ.
 
 use crate::schema::Shape::{List, Map, Object, Text};
 use crate::schema::authorization::{
     NON_RESOURCE_ATTRIBUTES, RESOURCE_ATTRIBUTES, SUBJECT_ACCESS_REVIEW_STATUS,
 };
-use crate::schema::meta::OBJECT_META;
-use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+use crate::schema::table::{always, types, unless_zero, when_set};
 
 types! {
     "authorization/v1beta1";
-    SubjectAccessReview SUBJECT_ACCESS_REVIEW {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    SubjectAccessReview SUBJECT_ACCESS_REVIEW object {
         always("spec", 2, Object(&SUBJECT_ACCESS_REVIEW_SPEC)),
         always("status", 3, Object(&SUBJECT_ACCESS_REVIEW_STATUS)),
     }
-    LocalSubjectAccessReview LOCAL_SUBJECT_ACCESS_REVIEW {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    LocalSubjectAccessReview LOCAL_SUBJECT_ACCESS_REVIEW object {
         always("spec", 2, Object(&SUBJECT_ACCESS_REVIEW_SPEC)),
         always("status", 3, Object(&SUBJECT_ACCESS_REVIEW_STATUS)),
     }

@@ -1,15 +1,11 @@
-//! The shapes of certificate signing requests.
+//! Schemas of certificate signing requests.
 
 use crate::schema::Shape::{Bytes, Int32, List, Map, Object, Text, Time};
-use crate::schema::meta::OBJECT_META;
-use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+use crate::schema::table::{always, types, unless_zero, when_set};
 
 types! {
     "certificates/v1";
-    CertificateSigningRequest CERTIFICATE_SIGNING_REQUEST {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    CertificateSigningRequest CERTIFICATE_SIGNING_REQUEST object {
         always("spec", 2, Object(&CERTIFICATE_SIGNING_REQUEST_SPEC)),
         always("status", 3, Object(&CERTIFICATE_SIGNING_REQUEST_STATUS)),
     }
@@ -24,6 +20,7 @@ types! {
         unless_zero("extra", 6, Map(&List(&Text))),
     }
     CertificateSigningRequestStatus CERTIFICATE_SIGNING_REQUEST_STATUS {
+        // Without a merge key: a strategic merge patch replaces the list as a whole (CS-28).
         unless_zero("conditions", 1, List(&Object(&CERTIFICATE_SIGNING_REQUEST_CONDITION))),
         unless_zero("certificate", 2, Bytes),
     }

@@ -1,15 +1,11 @@
-//! The shapes of leases.
+//! Schemas of leases.
 
 use crate::schema::Shape::{Int32, MicroTime, Object, Text};
-use crate::schema::meta::OBJECT_META;
-use crate::schema::table::{API_VERSION, KIND, always, types, when_set};
+use crate::schema::table::{always, types, when_set};
 
 types! {
     "coordination/v1";
-    Lease LEASE {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    Lease LEASE object {
         always("spec", 2, Object(&LEASE_SPEC)),
     }
     LeaseSpec LEASE_SPEC {

@@ -1,16 +1,12 @@
-//! The shapes of endpoint slices.
+//! Schemas of endpoint slices.
 
 use crate::schema::Shape::{Bool, Int32, List, Map, Object, Text};
 use crate::schema::core::references::OBJECT_REFERENCE;
-use crate::schema::meta::OBJECT_META;
-use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+use crate::schema::table::{always, types, unless_zero, when_set};
 
 types! {
     "discovery/v1";
-    EndpointSlice ENDPOINT_SLICE {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    EndpointSlice ENDPOINT_SLICE object {
         always("addressType", 4, Text),
         always("endpoints", 2, List(&Object(&ENDPOINT))),
         always("ports", 3, List(&Object(&ENDPOINT_PORT))),

@@ -1,17 +1,13 @@
-//! The shapes of events of the newer group.
+//! Schemas of events in `events.k8s.io`.
 
 use crate::schema::Shape::{Int32, MicroTime, Object, Text, Time};
 use crate::schema::core::references::OBJECT_REFERENCE;
 use crate::schema::core::small::EVENT_SOURCE;
-use crate::schema::meta::OBJECT_META;
-use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+use crate::schema::table::{always, types, unless_zero, when_set};
 
 types! {
     "events/v1";
-    Event EVENT {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    Event EVENT object {
         always("eventTime", 2, MicroTime),
         when_set("series", 3, Object(&EVENT_SERIES)),
         unless_zero("reportingController", 4, Text),

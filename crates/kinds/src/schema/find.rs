@@ -1,4 +1,4 @@
-//! Finds a kind's shape by what a document says of itself.
+//! Finds the schema of a kind by `apiVersion` and `kind`.
 
 use super::core::{claim, node, persistent_volume, pod, service, small};
 use super::resource::{claim as device_claim, slice};
@@ -7,7 +7,8 @@ use super::{
     events, machine, meta, node as node_group, policy, rbac, rbac_old, storage,
 };
 
-/// The groups and what the packages of their types begin with. Other groups' packages bear the whole name.
+/// The groups with the first part of their package names. The package names of other groups contain the full group
+/// name.
 const GROUPS: &[(&str, &str)] = &[
     ("authentication.k8s.io", "authentication"),
     ("authorization.k8s.io", "authorization"),
@@ -22,7 +23,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("storage.k8s.io", "storage"),
 ];
 
-/// Every kind that has documents of its own.
+/// All kinds that have their own documents.
 static KINDS: &[&Type] = &[
     &small::BINDING,
     &small::CONFIG_MAP,
@@ -77,7 +78,7 @@ static KINDS: &[&Type] = &[
     &storage::VOLUME_ATTACHMENT,
 ];
 
-/// Kinds that every group and version has.
+/// Kinds that exist in every group and version.
 static COMMON: &[&Type] = &[
     &meta::CREATE_OPTIONS,
     &meta::DELETE_OPTIONS,
@@ -87,16 +88,16 @@ static COMMON: &[&Type] = &[
     &meta::UPDATE_OPTIONS,
 ];
 
-/// Packages whose kinds have the shapes of another one's, but for those that are in [`KINDS`] themselves.
+/// Packages whose kinds have the schemas of another package, except for those that are in [`KINDS`] themselves.
 const SAME: &[(&str, &str)] =
     &[("authorization/v1beta1", "authorization/v1"), ("policy/v1beta1", "policy/v1")];
 
-/// Every kind that has documents of its own, apart from those that all groups have.
+/// All kinds that have their own documents, except for those that exist in all groups.
 pub fn kinds() -> impl Iterator<Item = &'static Type> {
     KINDS.iter().copied()
 }
 
-/// The group and version that the documents of a kind say; nothing for a type that has none of its own.
+/// The group and version in the documents of a kind; `None` for a type without its own documents.
 pub fn group_version(ty: &Type) -> Option<(&'static str, &'static str)> {
     if COMMON.iter().any(|common| std::ptr::eq(*common, ty)) {
         return Some(("", "v1"));
@@ -110,7 +111,8 @@ pub fn group_version(ty: &Type) -> Option<(&'static str, &'static str)> {
     Some((group, version))
 }
 
-/// The shape of a kind. `package` is a package (`rbac/v1`) or an `apiVersion` (`rbac.authorization.k8s.io/v1`, `v1`).
+/// Finds the schema of a kind. `package` is a package (`rbac/v1`) or an `apiVersion` (`rbac.authorization.k8s.io/v1`,
+/// `v1`).
 pub fn find(package: &str, kind: &str) -> Option<&'static Type> {
     let (group, version) = match package.split_once('/') {
         None => ("core", package),

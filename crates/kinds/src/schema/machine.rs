@@ -1,10 +1,10 @@
-//! The shapes of machines (NB-120, NB-123): what is read of them is typed, all else is kept as it is.
+//! Schemas of machines (NB-120, NB-123): only the fields that are read have types, all others are kept unchanged.
 
 use crate::schema::Shape::{Bool, List, Object, Text, Time};
 use crate::schema::meta::OBJECT_META;
 use crate::schema::table::{API_VERSION, KIND, REST, always, types, when_set};
 
-/// The types of machines in a version of one of their groups.
+/// Defines the machine types of one group and version.
 macro_rules! machines {
     ($package:literal; $machine:ident $spec:ident $status:ident $reference:ident $address:ident $condition:ident
         { $($more:expr),* $(,)? }) => {

@@ -1,7 +1,11 @@
-//! The shapes of what all kinds share.
+//! Schemas shared by all kinds.
 
+use crate::schema::Field;
 use crate::schema::Shape::{Any, Bool, Int32, Int64, List, Map, Object, Text, Time};
 use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+
+/// The metadata of an object, as its document holds it.
+pub(super) const METADATA: Field = always("metadata", 1, Object(&OBJECT_META));
 
 types! {
     "meta/v1";
@@ -71,11 +75,7 @@ types! {
         when_set("details", 5, Object(&STATUS_DETAILS)),
         unless_zero("code", 6, Int32),
     }
-    PartialObjectMetadata PARTIAL_OBJECT_METADATA {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
-    }
+    PartialObjectMetadata PARTIAL_OBJECT_METADATA object {}
     LabelSelector LABEL_SELECTOR {
         unless_zero("matchLabels", 1, Map(&Text)),
         unless_zero("matchExpressions", 2, List(&Object(&LABEL_SELECTOR_REQUIREMENT))),

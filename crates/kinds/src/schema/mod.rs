@@ -1,7 +1,8 @@
-//! The shapes of objects: which fields a type has, of which type, under which number in protobuf, when a field is
-//! printed, and how a strategic merge patch treats it.
+//! Schemas of objects: the fields of a type, with their types, their protobuf numbers, when they are printed, and how a
+//! strategic merge patch treats them.
 //!
-//! Decoding from JSON, YAML and protobuf, the OpenAPI documents and strategic merge patches all follow from these tables.
+//! Decoding of JSON, YAML and protobuf, the OpenAPI documents and strategic merge patches are all based on these
+//! tables.
 
 mod find;
 mod table;
@@ -25,17 +26,17 @@ pub mod storage;
 
 pub use find::{find, group_version, kinds};
 
-/// The name of the field that stands for all members that no other field of its type names; it holds any value.
+/// The name of the catch-all field, which stands for all members without a field of their own and has any value.
 pub const REST: &str = "*";
 
 /// A type with named fields.
 #[derive(Debug)]
 pub struct Type {
-    /// The name, as in OpenAPI documents, without package: `PodSpec`.
+    /// The name without the package, as in OpenAPI documents: `PodSpec`.
     pub name: &'static str,
-    /// The package, in the form of the group and version: `core/v1`, `rbac/v1`, `meta/v1`.
+    /// The package, in the form group/version: `core/v1`, `rbac/v1`, `meta/v1`.
     pub package: &'static str,
-    /// The fields. A type whose fields lie in those of the type around it (inlined) is written out there.
+    /// The fields, including those of inlined types.
     pub fields: &'static [Field],
 }
 
@@ -44,23 +45,23 @@ pub struct Type {
 pub struct Field {
     /// The name in JSON.
     pub name: &'static str,
-    /// The number in protobuf; 0 for a type that has no protobuf form, and for what the envelope says.
+    /// The protobuf field number; 0 for a type without a protobuf form, and for fields of the envelope.
     pub number: u32,
-    /// The number of the embedded message that holds the field in protobuf, where JSON has it beside the others
-    /// (inlined); 0 when the field is the type's own.
+    /// The number of the embedded protobuf message that contains the field, if it is inlined in JSON; 0 if the field is
+    /// the type's own.
     pub within: u32,
-    /// What it holds.
+    /// The shape of its value.
     pub shape: Shape,
-    /// When it is printed.
+    /// When the field is printed.
     pub presence: Presence,
-    /// How a strategic merge patch treats it.
+    /// How a strategic merge patch treats the field.
     pub merge: Merge,
 }
 
-/// What a field, a list entry or a map value holds.
+/// The shape of a field, a list entry or a map value.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
-    /// Any JSON value, kept as it is (`RawExtension`, `FieldsV1`).
+    /// Any JSON value, kept unchanged (`RawExtension`, `FieldsV1`).
     Any,
     /// `true` or `false`.
     Bool,
@@ -70,11 +71,11 @@ pub enum Shape {
     Int32,
     /// A 64-bit integer.
     Int64,
-    /// A number or a text, such as a port.
+    /// A number or a string, such as a port.
     IntOrString,
     /// A list.
     List(&'static Shape),
-    /// A map from text.
+    /// A map with string keys.
     Map(&'static Shape),
     /// A time with six fractional digits (AP-130).
     MicroTime,
@@ -91,14 +92,14 @@ pub enum Shape {
 /// When a field is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// Always, with its zero value (`""`, `0`, `null` for lists, maps, times and any value, `"0"` for quantities,
-    /// its own zero values for objects) when it is not set.
+    /// Always. If not set, as its zero value (`""`, `0`, `null` for lists, maps, times and any value, `"0"` for
+    /// quantities, its own zero values for objects).
     Always,
-    /// Always, as `null` when it is not set: Go's pointer without `omitempty`.
+    /// Always, as `null` if not set: a pointer without `omitempty` in Go.
     OrNull,
-    /// When it is set, also to its zero value: Go's pointer.
+    /// If set, even to its zero value: a pointer in Go.
     WhenSet,
-    /// When it is not its zero value. An object always is (Go never leaves a struct out), a nil pointer never.
+    /// If not its zero value. An object is always printed (Go never omits a struct), a nil pointer never.
     WhenNotZero,
 }
 
@@ -109,21 +110,22 @@ pub enum Merge {
     Default,
     /// List entries with the same value of this member are merged.
     ByKey(&'static str),
-    /// As `ByKey`, and members of the merged object that the patch does not list in `$retainKeys` go (`retainKeys`).
+    /// Like `ByKey`, and removes members of the merged object that the patch does not list in `$retainKeys`
+    /// (`retainKeys`).
     ByKeyRetaining(&'static str),
-    /// An object of which only the keys named in `$retainKeys` stay.
+    /// An object of which only the keys in `$retainKeys` are kept.
     Retaining,
     /// A list of plain values, merged as a set.
     Set,
 }
 
 impl Type {
-    /// The field of this name in JSON; that of the [`REST`] when no field has the name and the type keeps all others.
+    /// Returns the field with this JSON name, else the [`REST`] field if the type has one.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name).or_else(|| self.rest())
     }
 
-    /// The field that stands for what no other names.
+    /// The catch-all field, if the type has one.
     pub fn rest(&self) -> Option<&'static Field> {
         self.fields.last().filter(|field| field.name == REST)
     }

@@ -1,16 +1,12 @@
-//! The shapes of runtime classes.
+//! Schemas of runtime classes.
 
 use crate::schema::Shape::{List, Map, Object, Quantity, Text};
 use crate::schema::core::references::TOLERATION;
-use crate::schema::meta::OBJECT_META;
-use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+use crate::schema::table::{always, types, unless_zero, when_set};
 
 types! {
     "node/v1";
-    RuntimeClass RUNTIME_CLASS {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    RuntimeClass RUNTIME_CLASS object {
         always("handler", 2, Text),
         when_set("overhead", 3, Object(&OVERHEAD)),
         when_set("scheduling", 4, Object(&SCHEDULING)),

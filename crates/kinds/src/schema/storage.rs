@@ -1,17 +1,13 @@
-//! The shapes of storage classes, drivers and attachments.
+//! Schemas of storage classes, drivers and attachments.
 
 use crate::schema::Shape::{Bool, Int32, Int64, List, Map, Object, Text, Time};
 use crate::schema::core::persistent_volume::PERSISTENT_VOLUME_SPEC;
 use crate::schema::core::references::TOPOLOGY_SELECTOR_TERM;
-use crate::schema::meta::OBJECT_META;
-use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+use crate::schema::table::{always, types, unless_zero, when_set};
 
 types! {
     "storage/v1";
-    StorageClass STORAGE_CLASS {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    StorageClass STORAGE_CLASS object {
         always("provisioner", 2, Text),
         unless_zero("parameters", 3, Map(&Text)),
         when_set("reclaimPolicy", 4, Text),
@@ -20,22 +16,13 @@ types! {
         when_set("volumeBindingMode", 7, Text),
         unless_zero("allowedTopologies", 8, List(&Object(&TOPOLOGY_SELECTOR_TERM))),
     }
-    CSINode CSI_NODE {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    CSINode CSI_NODE object {
         always("spec", 2, Object(&CSI_NODE_SPEC)),
     }
-    CSIDriver CSI_DRIVER {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    CSIDriver CSI_DRIVER object {
         always("spec", 2, Object(&CSI_DRIVER_SPEC)),
     }
-    VolumeAttachment VOLUME_ATTACHMENT {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    VolumeAttachment VOLUME_ATTACHMENT object {
         always("spec", 2, Object(&VOLUME_ATTACHMENT_SPEC)),
         always("status", 3, Object(&VOLUME_ATTACHMENT_STATUS)),
     }

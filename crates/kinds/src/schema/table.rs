@@ -1,26 +1,36 @@
-//! How the tables of fields are written down: one field a line.
+//! The notation of the schemas: one field per line.
 
 use super::{Field, Merge, Presence, Shape};
 
-/// Says the types of a package: each with the name of its static.
+/// Defines the types of a package, each with the name of its static. One that is marked `object` begins with the three
+/// fields that all objects have.
 macro_rules! types {
-    ($package:literal; $($name:ident $static:ident { $($field:expr),* $(,)? })*) => {
+    (@fields [] $($field:expr),*) => { &[$($field),*] };
+    (@fields [object] $($field:expr),*) => {
+        &[
+            crate::schema::table::KIND,
+            crate::schema::table::API_VERSION,
+            crate::schema::meta::METADATA,
+            $($field),*
+        ]
+    };
+    ($package:literal; $($name:ident $static:ident $($mark:ident)? { $($field:expr),* $(,)? })*) => {
         $(
             #[doc = concat!("`", stringify!($name), "` of `", $package, "`.")]
             pub static $static: crate::schema::Type = crate::schema::Type {
                 name: stringify!($name),
                 package: $package,
-                fields: &[$($field),*],
+                fields: crate::schema::table::types!(@fields [$($mark)?] $($field),*),
             };
         )*
     };
 }
 pub(super) use types;
 
-/// The kind of a document. In protobuf the envelope says it.
+/// The kind of a document. In protobuf it is in the envelope.
 pub(super) const KIND: Field = unless_zero("kind", 0, Shape::Text);
 
-/// The group and version of a document. In protobuf the envelope says it.
+/// The group and version of a document. In protobuf they are in the envelope.
 pub(super) const API_VERSION: Field = unless_zero("apiVersion", 0, Shape::Text);
 
 /// A field that is always printed.
@@ -28,7 +38,7 @@ pub(super) const fn always(name: &'static str, number: u32, shape: Shape) -> Fie
     Field { name, number, within: 0, shape, presence: Presence::Always, merge: Merge::Default }
 }
 
-/// A field that is printed when it is set, and as `null` otherwise.
+/// A field that is printed as `null` if not set.
 pub(super) const fn or_null(name: &'static str, number: u32, shape: Shape) -> Field {
     Field { presence: Presence::OrNull, ..always(name, number, shape) }
 }
@@ -38,16 +48,16 @@ pub(super) const fn unless_zero(name: &'static str, number: u32, shape: Shape) -
     Field { presence: Presence::WhenNotZero, ..always(name, number, shape) }
 }
 
-/// A field that is printed when it is set.
+/// A field that is printed if set.
 pub(super) const fn when_set(name: &'static str, number: u32, shape: Shape) -> Field {
     Field { presence: Presence::WhenSet, ..always(name, number, shape) }
 }
 
-/// Members that no field of the type names are kept as they are. For types that have no protobuf form.
+/// The catch-all field, which keeps all other members unchanged. For types without a protobuf form.
 pub(super) const REST: Field = when_set(super::REST, 0, Shape::Any);
 
 impl Field {
-    /// In protobuf the field lies in an embedded message of this number.
+    /// In protobuf the field is in the embedded message with this number.
     pub(super) const fn within(self, number: u32) -> Self {
         Self { within: number, ..self }
     }
@@ -57,7 +67,7 @@ impl Field {
         Self { merge: Merge::ByKey(key), ..self }
     }
 
-    /// As `by_key`, and only the members that the patch lists in `$retainKeys` stay.
+    /// Like `by_key`, and keeps only the members that the patch lists in `$retainKeys`.
     pub(super) const fn by_key_retaining(self, key: &'static str) -> Self {
         Self { merge: Merge::ByKeyRetaining(key), ..self }
     }

@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use portcullis_apimachinery::time::Instant;
 use portcullis_kinds::schema::{Field, Shape, Type};
-use portcullis_kinds::time::Instant;
 use serde_json::{Map, Value, json};
 
 /// Numbers that follow from a seed (splitmix64).

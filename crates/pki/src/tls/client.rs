@@ -1,4 +1,4 @@
-//! The client's side of TLS: whom we trust, and who we are, when we ask another service.
+//! The client side of TLS: trusted authorities, and our own certificate.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,7 @@ use super::{TlsError, certificates, certified};
 use crate::cert::is_current;
 use crate::key::KeyPair;
 
-/// Where the bundle of trusted authorities lies on common systems.
+/// The bundles of trusted authorities on common systems.
 const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -22,20 +22,20 @@ const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The files that may hold the authorities that this system trusts, in the order in which they are tried.
+/// The files that may hold the system's trusted authorities, in the order in which to try them.
 pub fn system_bundles() -> &'static [&'static str] {
     &SYSTEM_BUNDLES
 }
 
-/// The configuration of a client that trusts these authorities and shows this certificate, both in PEM form.
+/// The configuration of a client that trusts these authorities and presents this certificate, both in PEM form.
 ///
 /// # Errors
-/// No authority among them, or one that cannot be used; a key that does not belong to the certificate.
+/// No usable authority, or a key that does not belong to the certificate.
 pub fn client(roots_pem: &[u8], identity: Option<(&[u8], &KeyPair)>) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let trusted = certificates(roots_pem);
     let mut roots = RootCertStore::empty();
-    // A system's bundle may hold what the library does not read; none at all is an error.
+    // A system's bundle may hold certificates that the library cannot read; only an empty result is an error.
     let (added, _) = roots.add_parsable_certificates(trusted.iter().cloned());
     if added == 0 {
         return Err(TlsError::NoCertificate);
@@ -57,7 +57,7 @@ pub fn client(roots_pem: &[u8], identity: Option<(&[u8], &KeyPair)>) -> Result<C
     })
 }
 
-/// A configuration that trusts nobody: for a service that is asked without TLS.
+/// A configuration that trusts nobody, for a service without TLS.
 ///
 /// # Errors
 /// None that this library's defaults allow.
@@ -67,8 +67,8 @@ pub fn plain() -> Result<ClientConfig, TlsError> {
     Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
 }
 
-/// Verifies as usual; moreover takes a certificate that is itself among the trusted ones, though it is an authority's:
-/// that is what a service with a self-signed certificate shows. Its names and dates count.
+/// Verifies as usual, but also accepts a server certificate that is itself trusted although it is an authority's, as
+/// self-signed certificates are. Its names and dates must be valid.
 #[derive(Debug)]
 struct Pinned {
     verifier: Arc<WebPkiServerVerifier>,

@@ -1,11 +1,11 @@
-//! Why an ABAC policy file answers as it does. Walks all lines; deciding does not come here.
+//! Explains the decision of an ABAC policy file. Walks all lines; decisions do not use this module.
 
 use std::fmt;
 
 use super::AbacPolicyFile;
 use crate::request::Attributes;
 
-/// Why a request is allowed or not.
+/// Why a request is or is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Explanation {
     /// The first line that allows it.
@@ -13,21 +13,21 @@ pub enum Explanation {
         /// The line of the file, from 1.
         line: usize,
     },
-    /// No line allows it. The lines that are for this user and came furthest, in the order of the file; none when
-    /// no line is for this user.
+    /// No line allows it. The lines for this user that match best, in the order of the file; empty if no line is for
+    /// this user.
     NotAllowed(Vec<NearMiss>),
 }
 
-/// A line that is for the user of a request and does not allow it.
+/// A line that is for the request's user but does not allow the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NearMiss {
     /// The line of the file, from 1.
     pub line: usize,
-    /// What did not match.
+    /// The first mismatch.
     pub miss: Miss,
 }
 
-/// The first thing about a policy that does not match a request; the later, the nearer.
+/// The first property of a policy that does not match a request. Later variants are closer to a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Miss {
     /// The policy names neither user nor group (AB-24).
@@ -36,9 +36,9 @@ pub enum Miss {
     User,
     /// A group that the user is not in.
     Group,
-    /// The policy only lets read.
+    /// The policy is read-only.
     ReadOnly,
-    /// Another path; for non-resource requests.
+    /// Another path, for non-resource requests.
     NonResourcePath,
     /// Another namespace.
     Namespace,
@@ -77,7 +77,7 @@ impl fmt::Display for Explanation {
 }
 
 impl AbacPolicyFile {
-    /// Why a request is allowed or not.
+    /// Why a request is or is not allowed.
     pub fn explain(&self, attributes: &Attributes<'_>) -> Explanation {
         let mut nearest: Vec<NearMiss> = Vec::new();
         for policy in &self.policies {

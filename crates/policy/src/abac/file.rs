@@ -1,4 +1,4 @@
-//! Reading a policy file: lines, comments, errors with the place (AB-2 to AB-13).
+//! Parses a policy file: lines, comments, and errors with line numbers (AB-2 to AB-13).
 
 use std::fmt;
 
@@ -7,28 +7,28 @@ use serde_json::Value;
 use super::line::{Document, Line};
 use super::{ANY, AUTHENTICATED, AbacPolicyFile, Policy};
 
-/// The longest line that is read, in bytes, without its newline (AB-5).
+/// The maximum line length in bytes, without the newline (AB-5).
 const MAX_LINE: usize = 65_535;
 
-/// Reads one line of YAML. Policies are written in JSON as a rule; the caller brings the YAML reader.
+/// Parses one line of YAML. Most policies are JSON; the caller provides the YAML parser.
 pub type ReadYaml = fn(&str) -> Result<Value, String>;
 
-/// How to read lines that say one thing and grant another.
+/// How to treat lines that grant more than they appear to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compatibility {
     /// Refuse them.
     ///
-    /// DIVERGES: Kubernetes ignores what it does not know, and in a line without a version everything that is
-    /// absent means "all". There a `spec` without `apiVersion` and `kind`, a flat `apiGroup` or `nonResourcePath`, a
-    /// field whose name differs from a known one only in case, and an empty YAML document grant more than they
-    /// say, up to everything to every authenticated user (AB-11, AB-22).
+    /// DIVERGES: Kubernetes ignores unknown fields, and in a line without a version every absent field means "all". So
+    /// a `spec` without `apiVersion` and `kind`, a flat `apiGroup` or `nonResourcePath`, a field name with the wrong
+    /// case, and an empty YAML document grant more than they appear to, up to everything to every authenticated user
+    /// (AB-11, AB-22).
     #[default]
     Strict,
     /// Accept them as Kubernetes does, with a warning.
     AbacCompatible,
 }
 
-/// A policy file that was refused; nothing of it takes effect (AB-12).
+/// An error in a policy file, which is refused as a whole (AB-12).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyFileError {
     file: String,
@@ -37,12 +37,12 @@ pub struct PolicyFileError {
 }
 
 impl PolicyFileError {
-    /// The line, from 1, or nothing when the fault is the file's as a whole.
+    /// The line, from 1; `None` if the error concerns the whole file.
     pub fn line(&self) -> Option<usize> {
         self.line.as_ref().map(|(number, _)| *number)
     }
 
-    /// What is wrong.
+    /// A description of the error.
     pub fn cause(&self) -> &str {
         &self.cause
     }
@@ -63,12 +63,12 @@ impl fmt::Display for PolicyFileError {
 }
 
 impl AbacPolicyFile {
-    /// Reads a policy file. `file` is its name, for errors and warnings.
+    /// Parses a policy file. `file` is its name, for errors and warnings.
     ///
-    /// DIVERGES: a policy that is no UTF-8 is refused; Kubernetes replaces the bytes. Comments may hold any bytes.
+    /// DIVERGES: a policy that is not UTF-8 is refused; Kubernetes replaces the bytes. Comments may contain any bytes.
     ///
     /// # Errors
-    /// The first line that cannot be read or, unless `compatibility` says otherwise, that grants more than it says.
+    /// The first line that cannot be parsed or, unless `compatibility` allows it, that grants more than it appears to.
     pub fn parse(
         file: &str,
         bytes: &[u8],
@@ -113,7 +113,7 @@ impl AbacPolicyFile {
     }
 }
 
-/// The text of a line that holds a policy; nothing for blank lines and comments (AB-3).
+/// Returns the text of a policy line; `None` for blank lines and comments (AB-3).
 fn policy_text(line: &[u8]) -> Result<Option<&str>, String> {
     if line.trim_ascii_start().starts_with(b"#") {
         return Ok(None);
@@ -123,7 +123,7 @@ fn policy_text(line: &[u8]) -> Result<Option<&str>, String> {
     Ok((!trimmed.is_empty() && !trimmed.starts_with('#')).then_some(text))
 }
 
-/// AB-7: what begins with a brace is JSON, anything else is YAML.
+/// AB-7: a line that begins with a brace is JSON, any other is YAML.
 fn read_line(text: &str, compatibility: Compatibility, yaml: ReadYaml) -> Result<Line, String> {
     let document =
         if text.trim_start().starts_with('{') { Document::Json(text) } else { Document::Yaml(yaml(text)?) };

@@ -1,7 +1,8 @@
-//! One line of a policy file: which version it is in, and what its fields become (AB-8, AB-10, AB-11, AB-20 to AB-24).
+//! Parses one line of a policy file: determines its version and converts its fields (AB-8, AB-10, AB-11, AB-20 to
+//! AB-24).
 //!
-//! The document is read twice: once for version and kind, once for the fields that this version has. Values of other
-//! fields may be of any type and are passed over without building anything.
+//! The document is parsed twice: once for version and kind, once for the fields of that version. Other fields may have
+//! values of any type and are skipped without allocating.
 
 use std::fmt;
 
@@ -12,22 +13,22 @@ use super::{ANY, AUTHENTICATED, Policy};
 
 const GROUP: &str = "abac.authorization.kubernetes.io";
 const KIND: &str = "Policy";
-/// How many remarks about one line are kept: a line can hold thousands of faults.
+/// The maximum number of remarks kept per line, because a line can have thousands of errors.
 const MAX_REMARKS: usize = 8;
 
-/// A line that was read.
+/// A parsed line.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    /// The policy, with its line number left open.
+    /// The policy, without its line number.
     pub(super) policy: Policy,
     pub(super) is_unversioned: bool,
-    /// What is odd and harmless.
+    /// Harmless oddities.
     pub(super) warnings: Vec<String>,
-    /// What makes the line grant more than it says.
+    /// Fields that make the line grant more than it appears to.
     pub(super) traps: Vec<String>,
 }
 
-/// A document in one of the two languages.
+/// A document in JSON or YAML.
 pub(super) enum Document<'a> {
     Json(&'a str),
     Yaml(Value),
@@ -92,7 +93,7 @@ impl Line {
     }
 }
 
-/// What says how to read the rest.
+/// The fields that determine how to read the rest.
 #[derive(Default)]
 struct Header {
     api_version: String,
@@ -101,7 +102,7 @@ struct Header {
 }
 
 impl Header {
-    /// The version to read, and whether it had to be assumed (AB-11).
+    /// Returns the version, and whether it had to be assumed (AB-11).
     fn version(&self) -> Result<(Version, bool), String> {
         let api_version = if self.api_version == "/" { "" } else { &self.api_version };
         let (group, version) = match api_version.split_once('/') {
@@ -154,8 +155,8 @@ impl<'de> Visitor<'de> for &mut Header {
             match key.as_str() {
                 "apiVersion" => set(&mut map, &key, &mut self.api_version)?,
                 "kind" => set(&mut map, &key, &mut self.kind)?,
-                // Kubernetes finds these two under any case, but nothing else. Whoever reads the line must not have
-                // to know that.
+                // Kubernetes matches these two keys case-insensitively, but no others. A reader of the line should not
+                // have to know that.
                 _ if is_variant(&key, "apiVersion") || is_variant(&key, "kind") => {
                     return Err(A::Error::custom(format!(
                         "{key:?}: write \"apiVersion\" and \"kind\" exactly so"
@@ -170,12 +171,12 @@ impl<'de> Visitor<'de> for &mut Header {
     }
 }
 
-/// Whether a key is another one in a different case.
+/// Returns whether two keys differ only in case.
 fn is_variant(key: &str, of: &str) -> bool {
     key != of && key.eq_ignore_ascii_case(of)
 }
 
-/// Reads a value into a field. `null` leaves it as it is, so that a repeated key cannot empty it.
+/// Reads a value into a field. `null` leaves the field unchanged, so that a repeated key cannot clear it.
 fn set<'de, A: MapAccess<'de>, T: serde::Deserialize<'de>>(
     map: &mut A,
     key: &str,
@@ -200,12 +201,12 @@ struct Fields {
     non_resource_path: String,
 }
 
-/// Which object of the document is being read.
+/// The object of the document that is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
-    /// All of a flat policy.
+    /// A flat policy.
     FlatTop,
-    /// The outside of a versioned policy.
+    /// The outer object of a versioned policy.
     VersionedTop,
     /// Its `spec`.
     Spec,
@@ -255,7 +256,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
         while let Some(key) = map.next_key::<String>()? {
             let known = level.known().contains(&key.as_str());
             if known && seen.contains(&key) {
-                // AB-8: the last value counts.
+                // AB-8: the last value wins.
                 line.warn(format!("field {key:?} is given more than once; the last value counts"));
             }
             match key.as_str() {
@@ -284,7 +285,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 }
 
-/// Unknown fields are ignored (AB-8); some of them show that the line was meant otherwise.
+/// Unknown fields are ignored (AB-8), but some of them indicate a mistake.
 fn note_unknown(level: Level, key: &str, line: &mut Line) {
     if level == Level::FlatTop && key.eq_ignore_ascii_case("spec") {
         line.trap(format!(
@@ -325,7 +326,7 @@ impl Fields {
         fields.into_policy(for_all)
     }
 
-    /// AB-23: a policy for all forgets the user that it names.
+    /// AB-23: a policy for all users drops the user that it names.
     fn into_policy(self, for_all: bool) -> Policy {
         let (user, group) =
             if for_all { (String::new(), AUTHENTICATED.to_owned()) } else { (self.user, self.group) };

@@ -1,5 +1,6 @@
-//! ABAC against recorded answers, and the corners of its lines (AB-1 to AB-62).
+//! Tests ABAC against recorded responses, and the edge cases of its lines (AB-1 to AB-62).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use portcullis_testkit::recorded;
@@ -7,9 +8,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::chain::{Chain, Member};
 use crate::review::{AccessStatus, Review};
 
-/// Stands for the YAML reader: the lines that these tests need.
+/// A stub of the YAML parser, for the lines that these tests need.
 fn yaml(text: &str) -> Result<Value, String> {
     match text.trim() {
         "user: bob" => Ok(json!({ "user": "bob" })),
@@ -49,16 +51,17 @@ fn path<'a>(user: &'a User, verb: &'a str, path: &'a str) -> Attributes<'a> {
 #[test]
 fn every_recorded_review_is_answered_as_by_kubernetes() {
     for case in ["case1", "case2", "case3"] {
-        let policies = parse(&recorded::text(&format!("abac/{case}/policy.jsonl"))).unwrap();
+        let policies = Arc::new(parse(&recorded::text(&format!("abac/{case}/policy.jsonl"))).unwrap());
+        let chain = Chain::new(vec![Member::Abac(Arc::clone(&policies))]);
         for line in recorded::lines(&format!("abac/{case}/reviews.jsonl")) {
             let Ok(Review::Access(review)) = Review::read(&line, None) else { panic!("{line}") };
             let sender = User::default();
             let read = review.attributes(&sender).unwrap_or_else(|e| panic!("{line}: {e:?}"));
-            let decision = policies.authorize(&read.attributes());
-            let status = AccessStatus::new(&read, &decision, None);
+            let outcome = chain.decide(&read.attributes());
+            let status = AccessStatus::new(&read, &outcome);
             assert_eq!(serde_json::to_value(status).unwrap(), line["status"], "{case}: {line}");
             let explained = matches!(policies.explain(&read.attributes()), Explanation::Allowed { .. });
-            assert_eq!(explained, decision.is_allow(), "{case}: {line}");
+            assert_eq!(explained, outcome.is_allow(), "{case}: {line}");
         }
     }
 }
@@ -221,7 +224,7 @@ fn ab_11_lines_that_grant_more_than_they_say_are_refused_unless_asked_for() {
     ] {
         trap(line.to_string());
     }
-    // Kubernetes reads these two under any case, which the rest of a line is not.
+    // Kubernetes matches these two keys case-insensitively, unlike all others.
     for line in [json!({ "apiversion": version, "kind": "Policy", "spec": bob }), json!({ "Kind": "Policy" })]
     {
         assert!(parse(&line.to_string()).is_err(), "{line}");
@@ -253,7 +256,7 @@ fn ab_8_values_are_typed_and_the_last_of_a_repeated_key_counts() {
     let repeated = parse(r#"{"user":"a","user":"b"}"#).unwrap();
     assert_eq!(repeated.policies()[0].user, "b");
     assert!(repeated.warnings()[0].contains("\"user\" is given more than once"), "{:?}", repeated.warnings());
-    // A null, or a second spec that says less, must not make the policy wider than Kubernetes reads it.
+    // A null or a second, smaller spec must not make the policy wider than in Kubernetes.
     assert_eq!(parse(r#"{"user":"a","user":null}"#).unwrap().policies()[0].user, "a");
     let twice = r#"{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy",
         "spec":{"user":"a","readonly":true},"spec":{"resource":"pods"},"spec":null}"#;
@@ -325,7 +328,7 @@ fn ab_30_31_a_policy_wants_its_user_and_its_group() {
     assert!(allows("a", &["x", "g"]));
     assert!(!allows("a", &[]));
     assert!(!allows("b", &["g"]));
-    // AB-30: nobody asks.
+    // AB-30: the empty user.
     let open = file(&[json!({}), versioned(json!({ "namespace": "*", "nonResourcePath": "*" }))]);
     assert!(!open.authorize(&path(&User::default(), "get", "/")).is_allow());
 }

@@ -1,7 +1,8 @@
-//! Who may have which certificate: what each signer asks of a request, what is approved without being asked, and which
-//! requests of machines are approved.
+//! Approval rules for certificate requests: the requirements of each signer, the requests that are approved
+//! automatically, and the machine approver.
 //!
-//! Rules over plain values. Nothing here reads a certificate request, knows the time, or writes an approval.
+//! Pure rules over plain values. This module never parses a certificate request, reads the clock, or writes an
+//! approval.
 
 pub mod machine;
 pub mod recognizer;

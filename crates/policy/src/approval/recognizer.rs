@@ -1,20 +1,20 @@
-//! Requests that are approved when their requester may have them without being asked (CS-80 to CS-84).
+//! Requests that are approved when their requester may have them without being asked (CS-80 to CS-84, NR-108).
 
 use super::{Asked, Signer};
 use crate::Attributes;
 use crate::request::{ResourceRequest, User};
 
-/// A sort of request that is recognised, in the order in which they are tried (CS-81).
+/// A kind of request that is recognized, in the order of the checks (CS-81).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recognizer {
-    /// A node asks for itself.
+    /// A node requests a certificate for itself.
     SelfNodeClient,
-    /// Somebody asks for a node.
+    /// A user requests a certificate for a node.
     NodeClient,
 }
 
 impl Recognizer {
-    /// Those that recognise a request by this user to this signer, in order.
+    /// The recognizers that match a request of this user to this signer, in order.
     pub fn of(signer: Option<Signer>, username: &str, asked: &Asked<'_>) -> impl Iterator<Item = Self> {
         let kubelet = Signer::KubeApiserverClientKubelet;
         let is_kubelet_client = signer == Some(kubelet) && kubelet.check(asked).is_ok();
@@ -24,7 +24,7 @@ impl Recognizer {
             .filter(move |recognizer| is_kubelet_client && (is_self || *recognizer == Self::NodeClient))
     }
 
-    /// The question whose yes approves: may the requester create this subresource?
+    /// The attributes of the access check that decides: whether the requester may create this subresource.
     pub fn question(self, requester: &User) -> Attributes<'_> {
         let resource = ResourceRequest {
             group: "certificates.k8s.io",
@@ -39,7 +39,7 @@ impl Recognizer {
         Attributes { user: requester, verb: "create", path: "", resource: Some(resource) }
     }
 
-    /// What the approval says.
+    /// The message of the approval.
     pub const fn message(self) -> &'static str {
         match self {
             Self::SelfNodeClient => {

@@ -1,4 +1,4 @@
-//! The signers of Kubernetes and what each asks of a request (CS-50 to CS-54, section 6).
+//! The signers of Kubernetes and what each asks of a request (CS-50 to CS-54, section 6; NR-106, NR-107).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +14,7 @@ pub enum Signer {
     KubeApiserverClientKubelet,
     /// `kubernetes.io/kubelet-serving`: kubelets as servers.
     KubeletServing,
-    /// `kubernetes.io/legacy-unknown`: requests from before there were names of signers.
+    /// `kubernetes.io/legacy-unknown`: requests from before signers had names.
     LegacyUnknown,
 }
 
@@ -27,12 +27,12 @@ impl Signer {
         Self::LegacyUnknown,
     ];
 
-    /// The signer of this name; nothing for those of others.
+    /// Returns the signer of this name; `None` if it is not one of Kubernetes.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|signer| signer.name() == name)
     }
 
-    /// As `spec.signerName` has it.
+    /// The name, as in `spec.signerName`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::KubeApiserverClient => "kubernetes.io/kube-apiserver-client",
@@ -42,10 +42,10 @@ impl Signer {
         }
     }
 
-    /// Whether the signer gives a certificate for such a request.
+    /// Checks that the signer would sign such a request.
     ///
     /// # Errors
-    /// The first thing that it does not give one for, in the order of CS-52.
+    /// The first violation, in the order of CS-52.
     pub fn check<'a>(self, asked: &Asked<'a>) -> Result<(), Violation<'a>> {
         match self {
             Self::KubeApiserverClient => check_client(asked),
@@ -56,26 +56,26 @@ impl Signer {
     }
 }
 
-/// What a request asks for.
+/// The content of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked<'a> {
-    /// The common name; of several the last one. Empty when there is none.
+    /// The common name, the last if there are several. Empty if there is none.
     pub common_name: &'a str,
     /// The organizations, in order.
     pub organizations: &'a [&'a str],
-    /// How many DNS names.
+    /// The number of DNS names.
     pub dns_names: usize,
-    /// How many e-mail addresses.
+    /// The number of e-mail addresses.
     pub email_addresses: usize,
-    /// How many IP addresses.
+    /// The number of IP addresses.
     pub ip_addresses: usize,
-    /// How many URIs.
+    /// The number of URIs.
     pub uris: usize,
     /// `spec.usages`.
     pub usages: &'a [&'a str],
 }
 
-/// What a signer does not give a certificate for. Its text is what Kubernetes writes (CS-52, CS-54, CS-73).
+/// A reason why a signer refuses to sign. Its text is that of Kubernetes (CS-52, CS-54, CS-73).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation<'a> {
     /// The common name is not that of a node.
@@ -86,9 +86,9 @@ pub enum Violation<'a> {
     EmailAddresses,
     /// IP addresses.
     IpAddresses,
-    /// A usage that clients do not have.
+    /// A usage that client certificates must not have.
     InvalidUsage(&'a str),
-    /// Clients must be able to prove who they are.
+    /// The usages lack `client auth`.
     MissingClientAuth,
     /// Neither a DNS name nor an IP address.
     NoDnsNameOrIpAddress,
@@ -96,11 +96,11 @@ pub enum Violation<'a> {
     Organizations,
     /// URIs.
     Uris,
-    /// The usages are not those of a kubelet; these are.
+    /// The usages are not those of a kubelet, which are given.
     Usages(KubeletUsages),
 }
 
-/// The usages that a certificate of a kubelet has.
+/// The usages of a kubelet certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KubeletUsages {
     /// As a client.
@@ -115,7 +115,7 @@ const CLIENT_AUTH: &str = "client auth";
 const SERVER_AUTH: &str = "server auth";
 
 impl KubeletUsages {
-    /// The usages, the optional one left out.
+    /// The required usages, without the optional one.
     const fn required(self) -> [&'static str; 2] {
         match self {
             Self::Client => [DIGITAL_SIGNATURE, CLIENT_AUTH],

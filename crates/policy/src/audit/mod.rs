@@ -1,3 +1,3 @@
-//! What a cluster's own objects say about who could do too much. Nothing here decides a request.
+//! Audits of a cluster's objects for excessive permissions. Nothing here decides a request.
 
 pub mod kubelet_access;

@@ -1,23 +1,20 @@
-//! An engine whose objects come and go while it decides.
+//! An engine whose objects can change at runtime.
 //!
-//! Readers share a lock on the roles and bindings, and another on what admission looks up; the graph has its own. Each
-//! is held by a writer only while one object goes in, so that a decision waits for no more than that. The answers are
-//! at all times those of an [`Engine`](super::Engine) over the objects that are there, aggregated ClusterRoles included
-//! (RB-79).
+//! Readers share a lock on the roles and bindings, and another on the objects of admission; the graph has its own. A
+//! writer holds each lock only while it applies one object, so decisions never wait longer. The decisions are always
+//! those of an [`Engine`](super::Engine) over the current objects, aggregated ClusterRoles included (RB-79).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::{EngineConfig, EngineError, chain};
+use super::{EngineConfig, EngineError, chain, restriction};
 use crate::chain::{Chain, Explanation, Member, Mode, Outcome};
-use crate::decision::{Authorizer, Decision};
 use crate::features::FeatureGates;
 use crate::graph::{Graph, VertexError};
 use crate::objects::{Kind, Object};
-use crate::rbac::escalation::{Refusal, Write};
 use crate::rbac::{AggregatedRules, Changes, ClusterRoles, RbacIndex, default_policy};
 use crate::request::{Attributes, User};
-use crate::restriction::{AdmissionRequest, CommonNameReader, NodeRestriction, ObjectCache, Rejection};
+use crate::restriction::{AdmissionRequest, Assessment, CertificateRequests, ObjectCache, Rejection};
 use crate::rules::RuleListing;
 
 /// See the module.
@@ -27,34 +24,18 @@ pub struct LiveEngine {
     graph: Arc<Graph>,
     rbac: Arc<RwLock<RbacIndex>>,
     cache: RwLock<ObjectCache>,
-    /// Taken before `rbac` by whoever writes: one writer at a time.
+    /// Writers lock this before `rbac`, so there is one writer at a time.
     cluster_roles: Mutex<ClusterRoles>,
-    /// The default policy, where it is there beside the objects.
+    /// The default policy, if it is enabled.
     defaults: BTreeMap<(Kind, String, String), Object<'static>>,
     gates: FeatureGates,
+    certificate_requests: Option<Arc<dyn CertificateRequests>>,
     has_node: bool,
     has_admission: bool,
 }
 
-/// A write to a role or a binding, for [`LiveEngine::check_write`].
-#[derive(Clone, Copy, Debug)]
-pub struct RbacWrite<'a> {
-    /// The caller.
-    pub user: &'a User,
-    /// The namespace of the request; empty for cluster-scoped kinds.
-    pub namespace: &'a str,
-    /// The name in the request's URL; empty on POST (RB-52).
-    pub name: &'a str,
-    /// The object to be stored.
-    pub new: &'a Object<'a>,
-    /// The object stored now, if there is one.
-    pub old: Option<&'a Object<'a>>,
-    /// See [`Write::only_garbage_collection`].
-    pub only_garbage_collection: bool,
-}
-
 impl LiveEngine {
-    /// Starts with no objects, or with the default policy alone. Nodes reach nothing before
+    /// Creates an engine without objects, or with the default policy only. Nodes can reach no object before
     /// [`LiveEngine::mark_complete`] (NA-13).
     ///
     /// # Errors
@@ -73,6 +54,7 @@ impl LiveEngine {
             cluster_roles: Mutex::default(),
             defaults: BTreeMap::new(),
             gates: config.gates,
+            certificate_requests: config.certificate_requests.clone(),
             has_node: config.modes.contains(&Mode::Node),
             has_admission: config.admission,
         };
@@ -88,13 +70,13 @@ impl LiveEngine {
         Ok(engine)
     }
 
-    /// Takes an object in, in place of one of the same kind, namespace and name. Returns the aggregated ClusterRoles
-    /// that now should be written with other rules (RB-79); decisions go by these already.
+    /// Applies an object, replacing one of the same kind, namespace and name. Returns the aggregated ClusterRoles whose
+    /// rules now need an update in the store (RB-79); decisions already use the new rules.
     ///
-    /// Roles and bindings count for [`LiveEngine::check_write`] also without mode RBAC (RB-3).
+    /// Roles and bindings are in [`LiveEngine::index`] also without mode RBAC (RB-3).
     ///
     /// # Errors
-    /// The object's names cannot be kept (see [`VertexError`]); then nodes reach nothing by this object.
+    /// The graph cannot hold the object's names (see [`VertexError`]). Nodes then reach nothing through this object.
     pub fn apply(&self, object: Object<'_>) -> Result<Vec<AggregatedRules>, VertexError> {
         if self.has_admission {
             self.cache_mut().apply(&object);
@@ -108,8 +90,8 @@ impl LiveEngine {
         }
     }
 
-    /// Forgets an object; one of the default policy is there again then, if the engine has that. Returns what
-    /// [`LiveEngine::apply`] does.
+    /// Deletes an object. If the engine has a default policy, its object of the same name takes effect again. Returns
+    /// the same as [`LiveEngine::apply`].
     pub fn delete(&self, kind: Kind, namespace: &str, name: &str) -> Vec<AggregatedRules> {
         if self.has_admission {
             self.cache_mut().delete(kind, namespace, name);
@@ -151,7 +133,7 @@ impl LiveEngine {
         }
     }
 
-    /// Notes that all objects of the store have been taken in once: from now on nodes reach what they reach (NA-13).
+    /// Marks the initial list of all objects as complete. From now on nodes can reach objects (NA-13).
     pub fn mark_complete(&self) {
         self.graph.mark_complete();
     }
@@ -161,12 +143,12 @@ impl LiveEngine {
         &self.chain
     }
 
-    /// The graph behind mode Node; empty without that mode.
+    /// The graph of mode Node; empty without that mode.
     pub fn graph(&self) -> &Arc<Graph> {
         &self.graph
     }
 
-    /// The feature gates in force.
+    /// The feature gates.
     pub fn gates(&self) -> FeatureGates {
         self.gates
     }
@@ -176,66 +158,28 @@ impl LiveEngine {
         self.chain.decide(attributes)
     }
 
-    /// Lists what a user may do in a namespace (AC-59).
+    /// Lists the rules of a user in a namespace (AC-59).
     pub fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
         self.chain.rules_for(user, namespace)
     }
 
-    /// Explains a decision, for those who may see all of it.
+    /// Explains a decision. Show it only to users who may see everything that it names.
     pub fn explain(&self, attributes: &Attributes<'_>) -> Explanation {
         self.chain.explain(attributes)
     }
 
-    /// Decides one write by NodeRestriction, over the objects as they are now. The question of NR-73 goes to this
-    /// engine's own chain.
+    /// Assesses one write by NodeRestriction, over the objects as they are now. A question that it leaves open (NR-73) is
+    /// for all authorizers.
     ///
     /// # Errors
     /// The node may not write this (NR-6).
-    pub fn admit(
-        &self,
-        request: &AdmissionRequest<'_>,
-        read_common_name: CommonNameReader,
-    ) -> Result<(), Rejection> {
-        self.admit_by(request, read_common_name, &self.chain)
-    }
-
-    /// [`LiveEngine::admit`], where this authorizer is asked instead of the engine's own chain.
-    ///
-    /// # Errors
-    /// The node may not write this (NR-6).
-    pub fn admit_by(
-        &self,
-        request: &AdmissionRequest<'_>,
-        read_common_name: CommonNameReader,
-        authorizer: &dyn Authorizer,
-    ) -> Result<(), Rejection> {
+    pub fn assess<'r>(&self, request: &AdmissionRequest<'r>) -> Result<Assessment<'r>, Rejection> {
         let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
-        NodeRestriction::new(&*cache, authorizer, self.gates, read_common_name).admit(request)
+        restriction(&cache, self.gates, &self.certificate_requests).assess(request)
     }
 
-    /// Decides whether a role or a binding may be written (RB-50 to RB-64), over the roles and bindings as they are
-    /// now (RB-5): who stores objects hands them to this engine before the next write is checked. Objects of other
-    /// kinds may.
-    ///
-    /// # Errors
-    /// The refusal to answer with.
-    pub fn check_write(&self, write: &RbacWrite<'_>) -> Result<(), Refusal> {
-        let index = self.rbac.read().unwrap_or_else(PoisonError::into_inner);
-        check_by(&index, write, &Locked { chain: &self.chain, index: &index })
-    }
-
-    /// [`LiveEngine::check_write`], where this authorizer is asked instead of the engine's own chain. The roles and
-    /// bindings are locked meanwhile: it must not ask this engine anything.
-    ///
-    /// # Errors
-    /// The refusal to answer with.
-    pub fn check_write_by(&self, write: &RbacWrite<'_>, authorizer: &dyn Authorizer) -> Result<(), Refusal> {
-        let index = self.rbac.read().unwrap_or_else(PoisonError::into_inner);
-        check_by(&index, write, authorizer)
-    }
-
-    /// The roles and bindings as they are now. Nothing can be taken in while this is held, and who holds it must not
-    /// ask this engine anything.
+    /// Locks the current roles and bindings for reading. While the guard is held no object can be applied, and the
+    /// holder must not call this engine.
     pub fn index(&self) -> RwLockReadGuard<'_, RbacIndex> {
         self.rbac.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -253,37 +197,7 @@ impl LiveEngine {
     }
 }
 
-fn check_by(index: &RbacIndex, write: &RbacWrite<'_>, authorizer: &dyn Authorizer) -> Result<(), Refusal> {
-    let RbacWrite { user, namespace, name, only_garbage_collection, .. } = *write;
-    let check = Write { index, authorizer, user, namespace, name, only_garbage_collection };
-    match write.new {
-        Object::Role(new) => check.check_role(new),
-        Object::ClusterRole(new) => {
-            let old = match write.old {
-                Some(Object::ClusterRole(old)) => Some(old),
-                _ => None,
-            };
-            check.check_cluster_role(new, old)
-        }
-        Object::RoleBinding(new) => check.check_binding(new),
-        Object::ClusterRoleBinding(new) => check.check_cluster_role_binding(new),
-        _ => Ok(()),
-    }
-}
-
 fn put_in_force(rbac: &mut RbacIndex, changes: Changes) -> Vec<AggregatedRules> {
     changes.in_force.into_iter().for_each(|role| rbac.apply_cluster_role(role));
     changes.due
-}
-
-/// The chain over an index that is locked already.
-struct Locked<'a> {
-    chain: &'a Chain,
-    index: &'a RbacIndex,
-}
-
-impl Authorizer for Locked<'_> {
-    fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
-        self.chain.decide_over(self.index, attributes).into()
-    }
 }

@@ -1,39 +1,14 @@
-//! The ways to change the graph from outside: taking objects in and out, and ending a listing. How it is done is in
-//! `writer`.
+//! The ways to change the graph from outside: objects are applied and deleted. How that is done is in `writer`.
 
-use std::collections::HashSet;
-
-use super::shard::Key;
+use super::Graph;
+use super::vertex::{Key, VertexError, VertexKind};
 use super::writer::{Change, cluster_key};
-use super::{Graph, VertexError, VertexKind};
 use crate::objects::certificates::PodCertificateRequest;
 use crate::objects::core::PersistentVolume;
 use crate::objects::pod::Pod;
 use crate::objects::resource::ResourceSlice;
 use crate::objects::storage::VolumeAttachment;
 use crate::objects::{Kind, Object};
-
-/// A listing of all objects of one kind that is under way. Objects that are not applied before it is finished are
-/// taken out then: never before, so the graph is never half empty.
-#[derive(Debug)]
-pub struct Relist {
-    vertex: Option<VertexKind>,
-    kind: Kind,
-    seen: HashSet<(String, String)>,
-}
-
-impl Relist {
-    /// Begins a listing of one kind.
-    pub fn of(kind: Kind) -> Self {
-        Self { vertex: vertex_of(kind), kind, seen: HashSet::new() }
-    }
-
-    /// Notes that the listing has an object, whether or not it could be applied.
-    pub fn saw(&mut self, namespace: &str, name: &str) {
-        let namespace = if self.kind.is_namespaced() { namespace } else { "" };
-        self.seen.insert((namespace.to_owned(), name.to_owned()));
-    }
-}
 
 fn vertex_of(kind: Kind) -> Option<VertexKind> {
     Some(match kind {
@@ -47,12 +22,11 @@ fn vertex_of(kind: Kind) -> Option<VertexKind> {
 }
 
 impl Graph {
-    /// Takes the present form of an object in, whether it is new or changed. Kinds that do not feed the graph are
-    /// ignored (NA-38).
+    /// Applies the current state of a new or changed object. Kinds that the graph does not use are ignored (NA-38).
     ///
     /// # Errors
-    /// A name that is too long, or a graph that is full. Then the object is not in the graph, also not in its old
-    /// form: what cannot be read grants nothing.
+    /// A name is too long, or the graph is full. The object is then not in the graph, not even in its old state, so it
+    /// grants nothing.
     pub fn apply(&self, object: &Object<'_>) -> Result<(), VertexError> {
         match object {
             Object::PersistentVolume(volume) => self.apply_volume(volume),
@@ -64,14 +38,15 @@ impl Graph {
         }
     }
 
-    /// Takes an object out. Kinds that do not feed the graph, and objects that are not there, are ignored.
+    /// Takes an object out (NA-48, NA-51). Kinds that do not feed the graph, and objects that are not there, are ignored.
     pub fn delete(&self, kind: Kind, namespace: &str, name: &str) {
         let Some(vertex) = vertex_of(kind) else { return };
         let namespace = if kind.is_namespaced() { namespace } else { "" };
         Change::of(self).delete(&Key { kind: vertex, namespace, name });
     }
 
-    /// Takes a pod in (NA-44, NA-56 to NA-62). An unbound pod is not in the graph (NA-43), and a pod that was bound
+    /// Takes a pod in, whatever its phase (NA-44, NA-49, NA-56 to NA-62); of a mirror pod nothing but its node counts
+    /// (MP-25, NC-21). An unbound pod is not in the graph (NA-43), and a pod that was bound
     /// and no longer is leaves it.
     ///
     /// # Errors
@@ -80,7 +55,7 @@ impl Graph {
         Change::of(self).apply_pod(pod)
     }
 
-    /// Takes a volume in (NA-50, NA-63). A volume without a claim connects nothing.
+    /// Applies a volume (NA-50, NA-63). A volume without a claim has no edges.
     ///
     /// # Errors
     /// As [`Graph::apply`].
@@ -88,7 +63,7 @@ impl Graph {
         Change::of(self).apply_volume(volume)
     }
 
-    /// Takes a volume attachment in (NA-52).
+    /// Applies a volume attachment (NA-52).
     ///
     /// # Errors
     /// As [`Graph::apply`].
@@ -97,7 +72,7 @@ impl Graph {
         Change::of(self).apply_direct(&key, &attachment.spec.node_name)
     }
 
-    /// Takes a resource slice in (NA-53). A slice that is not tied to one node is in reach of none.
+    /// Applies a resource slice (NA-53). A slice that is not bound to a single node is reachable from none.
     ///
     /// # Errors
     /// As [`Graph::apply`].
@@ -106,7 +81,7 @@ impl Graph {
         Change::of(self).apply_direct(&key, &slice.spec.node_name)
     }
 
-    /// Takes a pod certificate request in (NA-55).
+    /// Applies a pod certificate request (NA-55).
     ///
     /// # Errors
     /// As [`Graph::apply`].
@@ -120,19 +95,5 @@ impl Graph {
             name: &request.metadata.name,
         };
         Change::of(self).apply_direct(&key, &request.spec.node_name)
-    }
-
-    /// Ends a listing: takes out every object of its kind that it did not have, and notes that the kind has been
-    /// listed.
-    pub fn finish_relist(&self, relist: &Relist) {
-        if let Some(kind) = relist.vertex {
-            let mut change = Change::of(self);
-            for (namespace, name) in change.keys_of(kind) {
-                if !relist.seen.contains(&(namespace.clone(), name.clone())) {
-                    change.delete(&Key { kind, namespace: &namespace, name: &name });
-                }
-            }
-        }
-        self.mark_listed(relist.kind);
     }
 }

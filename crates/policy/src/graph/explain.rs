@@ -1,10 +1,10 @@
-//! Why a node reaches an object. Explaining may walk the whole graph; deciding never comes here.
+//! Explains why a node reaches an object. Explanations may walk the whole graph; decisions do not use this module.
 
 use std::fmt;
 
+use super::Graph;
 use super::links::Links;
-use super::shard::Key;
-use super::{Graph, VertexId, VertexKind};
+use super::vertex::{Key, VertexId, VertexKind};
 
 /// One vertex of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// How a node reaches an object: from the node to the object.
+/// A path from a node to an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(pub Vec<Step>);
 
@@ -45,8 +45,8 @@ impl fmt::Display for Path {
 }
 
 impl Graph {
-    /// A path from a node to an object, of the several there may be the first in the order of names, or nothing when
-    /// the node does not reach it.
+    /// Returns a path from a node to an object, the first by name if there are several; `None` if the node does not
+    /// reach the object.
     pub fn path(&self, kind: VertexKind, namespace: &str, name: &str, node: &str) -> Option<Path> {
         let node_id = self.nodes.find(self.nodes.asker(node))?;
         if !self.related(kind, namespace, name, node) {
@@ -90,7 +90,7 @@ impl Graph {
         Some(Path(steps))
     }
 
-    /// The names of the nodes that reach an object, sorted; empty also when nothing refers to the object.
+    /// The sorted names of the nodes that reach an object; also empty if nothing refers to the object.
     pub fn reached_by(&self, kind: VertexKind, namespace: &str, name: &str) -> Vec<String> {
         let nodes = self.with_writer(|links| {
             links.find(&Key { kind, namespace, name }).map(|id| links.nodes(id)).unwrap_or_default()

@@ -1,21 +1,20 @@
-//! What the writer remembers, for explaining. Nothing here changes it.
+//! Read-only access to the writer's state, for explanations.
 
 use std::sync::PoisonError;
 
-use super::nodes::NodeId;
-use super::shard::Key;
+use super::Graph;
+use super::vertex::{Key, NodeId, VertexId, VertexKind};
 use super::writer::Change;
-use super::{Graph, VertexId, VertexKind};
 
 impl Graph {
-    /// What a pod refers to, by the place its vertex remembers. For explaining.
+    /// Gives access to the writer's state, for explanations.
     pub(super) fn with_writer<T>(&self, read: impl FnOnce(&Links<'_>) -> T) -> T {
         let change = Change::of(self);
         read(&Links { change: &change })
     }
 }
 
-/// What the writer remembers, for explaining.
+/// The writer's state, for explanations.
 pub(super) struct Links<'c> {
     change: &'c Change<'c>,
 }
@@ -48,13 +47,13 @@ impl Links<'_> {
             .collect()
     }
 
-    /// Whether a pod refers to a vertex.
+    /// Returns whether a pod refers to a vertex.
     pub(super) fn pod_refers_to(&self, pod: VertexId, target: VertexId) -> bool {
         let links = self.change.writer.pods.peek(self.change.links(pod));
         links.is_some_and(|targets| targets.as_slice().contains(&target))
     }
 
-    /// The claim of a volume, and whether the volume's source names a vertex.
+    /// Returns the claim of a volume, and whether the volume's source refers to a vertex.
     pub(super) fn volume(&self, volume: VertexId, target: VertexId) -> Option<(VertexId, bool)> {
         let links = self.change.writer.volumes.peek(self.change.links(volume))?;
         Some((links.claim?, links.targets.as_slice().contains(&target)))

@@ -1,4 +1,4 @@
-//! Which node can reach which object: the index behind the Node authorizer (NA-27 to NA-71).
+//! The graph of the Node authorizer: an index of which node can reach which object (NA-27 to NA-71).
 //!
 //! ```text
 //!   secret ─────────────┐
@@ -13,17 +13,19 @@
 //!   secret, endpoints
 //! ```
 //!
-//! An edge means: whoever may see the right end may read the left end. A wrong edge is a breach, a missing edge an
-//! outage. Only the edges from a volume to the secrets of its source cross namespaces (NA-63).
+//! An edge means that a node which may see the right end may read the left end. A wrong edge is a breach, a missing
+//! edge an outage. Only the edges from a volume to the secrets of its source cross namespaces (NA-63).
 //!
 //! Paths are not searched. For each object the index keeps *which nodes reach it and through how many references*, so
-//! a decision is one hash probe and one look into a small set, whatever the fan-out, and a no costs no more than a yes.
+//! a decision is one hash probe and one look into a small set, whatever the fan-out (NA-69), and a no costs no more than
+//! a yes. A count goes with its last reference (NC-29).
 //! The work is done when an object changes: its remembered references are compared with the new ones, and counts are
 //! adjusted, new references before old ones, so that a reader sees the old or the new state of an object and never
-//! the gap between (NA-41). Claims pass the nodes that reach them on to their volumes, and volumes to their secrets.
+//! the gap between (NA-41). Claims pass the nodes that reach them on to their volumes, and volumes to their secrets;
+//! nothing else is passed on (NA-67).
 //!
-//! What is here depends only on the objects as they are now, never on the order of events.
-//! DIVERGES: Kubernetes keeps some old edges for some orders of events (NA-45 to NA-48, NA-54, NA-107 to NA-109).
+//! The graph depends only on the current objects, never on the order of events. DIVERGES: Kubernetes keeps some old
+//! edges for some orders of events (NA-45 to NA-48, NA-54, NA-107 to NA-109).
 
 mod apply;
 mod explain;
@@ -32,6 +34,7 @@ mod node_set;
 mod nodes;
 mod shard;
 mod slab;
+mod vertex;
 mod writer;
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -39,100 +42,17 @@ use std::sync::{Mutex, PoisonError, RwLock};
 
 use hashbrown::DefaultHashBuilder;
 
-pub use self::apply::Relist;
 pub use self::explain::{Path, Step};
 use self::nodes::Nodes;
-pub use self::shard::VertexError;
-use self::shard::{Key, Shard};
-use self::writer::Writer;
+use self::shard::Shard;
+use self::slab::Writer;
+use self::vertex::Key;
+pub use self::vertex::{VertexError, VertexKind};
 use crate::objects::Kind;
-
-/// The kinds of vertices other than nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum VertexKind {
-    /// A ConfigMap (NA-31).
-    ConfigMap,
-    /// An Endpoints object that a volume names. Ours, for the gate `PortcullisNodeEndpointsRestriction`.
-    Endpoints,
-    /// A PersistentVolume (NA-33).
-    PersistentVolume,
-    /// A PersistentVolumeClaim (NA-32).
-    PersistentVolumeClaim,
-    /// A Pod (NA-28).
-    Pod,
-    /// A PodCertificateRequest (NA-37).
-    PodCertificateRequest,
-    /// A ResourceClaim (NA-34).
-    ResourceClaim,
-    /// A ResourceSlice (NA-36).
-    ResourceSlice,
-    /// A Secret (NA-30).
-    Secret,
-    /// A ServiceAccount (NA-29).
-    ServiceAccount,
-    /// A VolumeAttachment (NA-35).
-    VolumeAttachment,
-}
-
-impl VertexKind {
-    const ALL: [Self; 11] = [
-        Self::ConfigMap,
-        Self::Endpoints,
-        Self::PersistentVolume,
-        Self::PersistentVolumeClaim,
-        Self::Pod,
-        Self::PodCertificateRequest,
-        Self::ResourceClaim,
-        Self::ResourceSlice,
-        Self::Secret,
-        Self::ServiceAccount,
-        Self::VolumeAttachment,
-    ];
-
-    /// The resource, as in a URL.
-    pub fn resource(self) -> &'static str {
-        match self {
-            Self::ConfigMap => "configmaps",
-            Self::Endpoints => "endpoints",
-            Self::PersistentVolume => "persistentvolumes",
-            Self::PersistentVolumeClaim => "persistentvolumeclaims",
-            Self::Pod => "pods",
-            Self::PodCertificateRequest => "podcertificaterequests",
-            Self::ResourceClaim => "resourceclaims",
-            Self::ResourceSlice => "resourceslices",
-            Self::Secret => "secrets",
-            Self::ServiceAccount => "serviceaccounts",
-            Self::VolumeAttachment => "volumeattachments",
-        }
-    }
-}
 
 const SHARDS: usize = 64;
 
-/// A vertex: shard and place within it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct VertexId(u32);
-
-impl VertexId {
-    const INDEX_BITS: u32 = 24;
-    /// One past the largest place within a shard.
-    const MAX_INDEX: u32 = 1 << Self::INDEX_BITS;
-
-    fn new(shard: u32, index: u32) -> Self {
-        Self(shard << Self::INDEX_BITS | index)
-    }
-
-    fn shard(self) -> u32 {
-        self.0 >> Self::INDEX_BITS
-    }
-
-    fn index(self) -> u32 {
-        self.0 & (Self::MAX_INDEX - 1)
-    }
-}
-
-/// The kinds of objects that feed the graph (NA-38), in the order of their bits in [`Graph::awaited`].
+/// The kinds of objects from which the graph is built (NA-38), in the order of their bits in [`Graph::awaited`].
 const SOURCES: [Kind; 5] = [
     Kind::PersistentVolume,
     Kind::Pod,
@@ -141,23 +61,23 @@ const SOURCES: [Kind; 5] = [
     Kind::VolumeAttachment,
 ];
 
-/// The reachability index. Shared: any number of readers beside one writer.
+/// The reachability index. It is shared by any number of readers and one writer.
 #[derive(Debug)]
 pub struct Graph {
     hasher: DefaultHashBuilder,
     nodes: Nodes,
     shards: [RwLock<Shard>; SHARDS],
     writer: Mutex<Writer>,
-    /// Bits of the [`SOURCES`] that have not been listed once. Until none is left nothing is related (NA-13).
+    /// Bits of the [`SOURCES`] that have not been listed yet. While any is set, no node reaches any object (NA-13).
     awaited: AtomicU8,
 }
 
-/// How large the graph is.
+/// The size of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Nodes that something is bound to.
+    /// The number of nodes with bound objects.
     pub nodes: usize,
-    /// Vertices other than nodes.
+    /// The number of other vertices.
     pub vertices: usize,
 }
 
@@ -168,7 +88,7 @@ impl Default for Graph {
 }
 
 impl Graph {
-    /// An empty graph that waits for every source to be listed once.
+    /// Creates an empty graph, in which no source has been listed yet.
     pub fn new() -> Self {
         Self {
             hasher: DefaultHashBuilder::default(),
@@ -179,10 +99,10 @@ impl Graph {
         }
     }
 
-    /// Whether a node reaches an object (NA-64): some object bound to the node refers to it, directly or through a
+    /// Whether a node reaches an object (NA-64, NA-65): some object bound to the node refers to it, directly or through a
     /// claim and its volume. Nothing is reached before every source has been listed once (NA-13).
     ///
-    /// One hash probe for most that are refused and two for the others; no allocation.
+    /// Costs one hash probe for most denials and two otherwise; no allocation. One lock is held meanwhile (NA-71).
     pub fn related(&self, kind: VertexKind, namespace: &str, name: &str, node: &str) -> bool {
         if self.awaited.load(Ordering::Acquire) != 0 {
             return false;
@@ -191,23 +111,23 @@ impl Graph {
         let key = Key { kind, namespace, name };
         let hash = key.hash(&self.hasher);
         let shard = self.shard(hash).read().unwrap_or_else(PoisonError::into_inner);
-        // The lock of the nodes is taken within that of the shard, by readers only: no writer holds both.
+        // Only readers take the lock of the nodes while they hold that of the shard; no writer holds both.
         shard.reaches(hash, &key, asker.tag(), || self.nodes.find(asker))
     }
 
-    /// Notes that a kind has been listed once. Kinds that do not feed the graph are ignored.
+    /// Marks a kind as listed. Kinds that the graph does not use are ignored.
     pub fn mark_listed(&self, kind: Kind) {
         if let Some(bit) = SOURCES.iter().position(|k| *k == kind) {
             self.awaited.fetch_and(!(1 << bit), Ordering::AcqRel);
         }
     }
 
-    /// Notes that every source has been listed once: what is here is the whole.
+    /// Marks every source as listed: the graph is complete.
     pub fn mark_complete(&self) {
         self.awaited.store(0, Ordering::Release);
     }
 
-    /// The kinds that have not been listed once; while there are any, nothing is related.
+    /// The kinds that have not been listed yet. While there are any, nothing is reachable.
     pub fn awaited(&self) -> impl Iterator<Item = Kind> {
         let awaited = self.awaited.load(Ordering::Acquire);
         SOURCES
@@ -217,7 +137,7 @@ impl Graph {
             .map(|(_, kind)| kind)
     }
 
-    /// How large the graph is. Takes every lock in turn: for metrics.
+    /// Returns the size of the graph, for metrics. Takes every lock in turn.
     pub fn size(&self) -> Size {
         let vertices =
             self.shards.iter().map(|s| s.read().unwrap_or_else(PoisonError::into_inner).len()).sum();
@@ -234,7 +154,7 @@ impl Graph {
     }
 
     fn shard_at(&self, number: u32) -> &RwLock<Shard> {
-        // The number is within the array, so the first shard never stands in for another.
+        // The index is always in bounds, so the fallback to the first shard is never used.
         let [first, ..] = &self.shards;
         self.shards.get(number as usize).unwrap_or(first)
     }

@@ -1,25 +1,25 @@
-//! Which nodes reach one object, and through how many references each.
+//! The set of nodes that reach one object, with a reference count each.
 //!
-//! Nearly every object is reached from one node, so one `(node, count)` lies in the vertex itself; more lie beside it,
-//! sorted while they are few and in a map when they are many.
+//! Nearly every object is reached from one node, so one `(node, count)` is stored in the vertex itself. Larger sets are
+//! stored outside, as a sorted list while they are small and as a map when they are large.
 //!
-//! INVARIANT: a count is never zero; an entry goes when its last reference goes. (NA-107: nothing outlives its
+//! INVARIANT: a count is never zero; an entry is removed with its last reference. (NA-107: nothing outlives its
 //! references.)
 
 use hashbrown::HashMap;
 
-use super::nodes::{NodeId, Tag};
+use super::vertex::{NodeId, Tag};
 
 /// Above this many nodes the counts move into a map; below half of it they move back.
 const MANY: usize = 512;
 
-/// The part of the counts that lies in a vertex: eight bytes.
+/// The part of the set that is stored in a vertex: eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeSet {
-    /// The one node, or the place of the counts beside when `count` is [`BESIDE`]. In an empty set the node that was
-    /// last in it or is expected, or zero.
+    /// The only node, or the index of the external counts if `count` is [`BESIDE`]. In an empty set, the last or the
+    /// expected node, or zero.
     node: u32,
-    /// How many references, zero for the empty set.
+    /// The number of references; zero for the empty set.
     count: u32,
 }
 
@@ -30,7 +30,7 @@ const BESIDE: u32 = u32::MAX;
 pub(super) enum Counts {
     /// Sorted by node.
     Few(Vec<(NodeId, u32)>),
-    /// More than [`MANY`] (or not yet fewer than half of it).
+    /// A map, for more than [`MANY`] nodes (until there are fewer than half of that).
     Many(HashMap<NodeId, u32>),
 }
 
@@ -42,28 +42,28 @@ pub(super) struct Beside {
 }
 
 impl NodeSet {
-    /// An empty set that one node is likely to come into first.
+    /// Creates an empty set, with the node that will probably be added first.
     pub(super) fn expecting(node: Option<NodeId>) -> Self {
         Self { node: node.map_or(0, |node| node.0), count: 0 }
     }
 
-    /// What the node of a set of one is told by, without looking at the set; [`Tag::ANY`] for a set of several. The
-    /// tag of an empty set is of no meaning: no node is in it.
+    /// The tag of the node in a set of one, by which others are ruled out without reading the set; [`Tag::ANY`] for a
+    /// set of several. The tag of an empty set has no meaning.
     pub(super) fn tag(self) -> Tag {
         if self.count == BESIDE { Tag::ANY } else { NodeId(self.node).tag() }
     }
 
-    /// The set as two words, to be kept in a record.
+    /// Returns the set as two words, to be stored in a record.
     pub(super) fn words(self) -> (u32, u32) {
         (self.node, self.count)
     }
 
-    /// The set that [`NodeSet::words`] gave. All zeros are the empty set.
+    /// Restores the set from [`NodeSet::words`]. Zeros are the empty set.
     pub(super) fn from_words(node: u32, count: u32) -> Self {
         Self { node, count }
     }
 
-    /// Whether the node is in the set.
+    /// Returns whether the node is in the set.
     pub(super) fn contains(self, node: NodeId, beside: &Beside) -> bool {
         match self.count {
             0 => false,
@@ -72,7 +72,7 @@ impl NodeSet {
         }
     }
 
-    /// Adds one reference from a node; true when it is the node's first.
+    /// Adds one reference from a node; true if it is the node's first.
     pub(super) fn add(&mut self, node: NodeId, beside: &mut Beside) -> bool {
         match self.count {
             0 => {
@@ -80,7 +80,7 @@ impl NodeSet {
                 true
             }
             BESIDE => beside.counts_mut(self.node).is_some_and(|counts| counts.add(node)),
-            // One below the mark, so that a count is never taken for it.
+            // Stay one below the marker, so that a count is never mistaken for it.
             _ if self.node == node.0 && self.count < BESIDE - 1 => {
                 self.count += 1;
                 false
@@ -96,7 +96,7 @@ impl NodeSet {
         }
     }
 
-    /// Takes one reference from a node away; true when it was the node's last.
+    /// Removes one reference from a node; true if it was the node's last.
     pub(super) fn take(&mut self, node: NodeId, beside: &mut Beside) -> bool {
         match self.count {
             0 => false,
@@ -129,7 +129,7 @@ impl NodeSet {
         }
     }
 
-    /// The node of a set that holds just one, as those of pods do.
+    /// The node of a set with exactly one, such as the set of a pod.
     pub(super) fn only(self) -> Option<NodeId> {
         (self.count != 0 && self.count != BESIDE).then_some(NodeId(self.node))
     }
@@ -143,7 +143,7 @@ impl NodeSet {
         }
     }
 
-    /// Gives back what lies beside; the set is empty afterwards.
+    /// Clears the set and frees its external counts.
     pub(super) fn clear(&mut self, beside: &mut Beside) {
         if self.count == BESIDE {
             beside.drop_slot(self.node);
@@ -176,7 +176,7 @@ impl Counts {
                 }
                 Err(at) => {
                     if counts.len() == counts.capacity() {
-                        // Many such lists stand side by side: growing by a quarter keeps the slack small.
+                        // There are many such lists, so growing by a quarter saves memory.
                         counts.reserve_exact(counts.len() / 4 + 1);
                     }
                     counts.insert(at, (node, 1));
@@ -257,7 +257,7 @@ impl Beside {
         self.slots.get_mut(place as usize)
     }
 
-    /// Nothing when there is no place left, which is more sets than a shard has vertices.
+    /// Returns `None` if no index is left, which would take more sets than a shard has vertices.
     fn keep(&mut self, counts: Counts) -> Option<u32> {
         if let Some(place) = self.free.pop() {
             *self.counts_mut(place)? = counts;

@@ -1,42 +1,16 @@
 //! Node names as numbers.
 //!
-//! INVARIANT: a number is never given twice. A decision looks up the node first and the object second; were numbers
-//! used again, a node that comes between the two could be taken for one that has just gone (NA-107).
+//! INVARIANT: a number is never reused. A decision looks up the node first and the object second. If numbers were
+//! reused, a node added between the two could be mistaken for one that was just removed (NA-107).
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 
 use hashbrown::{DefaultHashBuilder, HashMap};
 
-use super::shard::{Key, Shard};
-use super::{VertexError, VertexId, VertexKind};
+use super::shard::Shard;
+use super::vertex::{Key, NodeId, Tag, VertexError, VertexId, VertexKind};
 
-/// A node, within one graph: its tag in the upper eight bits, and below a number that no other of the tag has had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct NodeId(pub(super) u32);
-
-impl NodeId {
-    const NUMBER_BITS: u32 = 24;
-
-    pub(super) fn tag(self) -> Tag {
-        Tag((self.0 >> Self::NUMBER_BITS) as u8)
-    }
-}
-
-/// A few bits of the hash of a node's name: they tell most nodes from each other before either is looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tag(pub(super) u8);
-
-impl Tag {
-    /// No node's tag: whatever it stands for has to be looked at.
-    pub(super) const ANY: Self = Self(0);
-
-    fn of(hash: u64) -> Self {
-        // Neither the part that finds the slot nor the bits that choose the shard.
-        Self(((hash >> NodeId::NUMBER_BITS) as u8).max(1))
-    }
-}
-
-/// The name of a node that asks, read once.
+/// The name of the requesting node, hashed once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asker<'n> {
     key: Key<'n>,
@@ -51,8 +25,8 @@ impl Asker<'_> {
 
 const SHARDS: u32 = 16;
 
-/// The nodes that something is bound to (NA-27, NA-42). A vertex table of their own: each reaches itself, by its
-/// number.
+/// The nodes with bound objects (NA-27, NA-42), in a vertex table of their own: each node is a vertex that only it
+/// reaches.
 #[derive(Debug)]
 pub(super) struct Nodes {
     hasher: DefaultHashBuilder,
@@ -60,15 +34,15 @@ pub(super) struct Nodes {
     numbers: Mutex<Numbers>,
 }
 
-/// Only the writer and explanations come here.
+/// Used by the writer and by explanations only.
 #[derive(Debug)]
 struct Numbers {
-    /// By tag. A number is never used again: who still holds it must not find another node under it.
+    /// The next number by tag. Numbers are never reused, so that a stale number never identifies another node.
     next: [u32; 256],
     places: HashMap<NodeId, VertexId>,
 }
 
-/// Nothing else is in the table, so the kind tells nothing apart.
+/// The table contains only nodes, so the kind is irrelevant.
 fn key(name: &str) -> Key<'_> {
     Key { kind: VertexKind::Pod, namespace: "", name }
 }
@@ -83,7 +57,7 @@ impl Nodes {
     }
 
     fn shard(&self, number: u32) -> &RwLock<Shard> {
-        // The remainder is within the array, so the first shard never stands in for another.
+        // The remainder is always in bounds, so the fallback to the first shard is never used.
         let [first, ..] = &self.shards;
         self.shards.get((number % SHARDS) as usize).unwrap_or(first)
     }
@@ -96,23 +70,23 @@ impl Nodes {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the name of a node that asks.
+    /// Hashes the name of the requesting node.
     pub(super) fn asker<'n>(&self, name: &'n str) -> Asker<'n> {
         let key = key(name);
         Asker { key, hash: key.hash(&self.hasher) }
     }
 
-    /// The node that asks, if something is bound to it.
+    /// Returns the ID of the requesting node, if objects are bound to it.
     pub(super) fn find(&self, asker: Asker<'_>) -> Option<NodeId> {
         let Asker { key, hash } = asker;
         let shard = self.shard(hash as u32).read().unwrap_or_else(PoisonError::into_inner);
         shard.find(hash, &key).and_then(|index| shard.only_node(index))
     }
 
-    /// The node of this name, made when need be, with one holder more.
+    /// Returns the node of this name, creating it if needed, and adds one holder.
     ///
     /// # Errors
-    /// The name is too long, or the numbers are used up. Nothing has changed then.
+    /// The name is too long, or the numbers are used up. Then nothing has changed.
     pub(super) fn hold(&self, name: &str) -> Result<NodeId, VertexError> {
         let key = key(name);
         let hash = key.hash(&self.hasher);
@@ -137,7 +111,7 @@ impl Nodes {
         Ok(id)
     }
 
-    /// One holder less; the node goes with its last.
+    /// Removes one holder. The node is removed with its last.
     pub(super) fn release(&self, id: NodeId) {
         let Some(place) = self.place(id) else { return };
         let mut shard = self.write(place.shard());
@@ -159,7 +133,7 @@ impl Nodes {
         shard.key(place.index()).map(|(_, _, name)| name)
     }
 
-    /// How many nodes something is bound to.
+    /// The number of nodes with bound objects.
     pub(super) fn len(&self) -> usize {
         self.shards.iter().map(|s| s.read().unwrap_or_else(PoisonError::into_inner).len()).sum()
     }

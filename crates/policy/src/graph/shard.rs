@@ -1,58 +1,18 @@
-//! One part of the vertex table: for each key, which nodes reach it. Plain data without locks.
+//! One shard of the vertex table, which maps each key to the nodes that reach it. Plain data without locks.
 //!
-//! A decision over a large cluster waits for memory and for nothing else, so a probe touches two places: a slot of the
-//! table, which holds the hash, and the vertex itself, where the key and the node lie side by side. The slot also holds
-//! a tag of the one node that reaches the vertex, so that nearly every no is found without looking at the vertex.
-//! Vertices are records of a few dozen bytes in one buffer; a record's place never changes while it lives, so it serves
-//! as the vertex's number, and the place of a removed record goes to the next one of the same size.
-
-use std::hash::{BuildHasher, Hash, Hasher};
+//! The cost of a decision over a large cluster is memory latency, so a probe touches two places: a slot of the table,
+//! which contains the hash, and the vertex itself, which contains the key and the node next to each other. The slot
+//! also contains a tag of the only node that reaches the vertex, so that nearly every denial is decided without reading
+//! the vertex. Vertices are records of a few dozen bytes in one buffer. A record never moves, so its position serves as
+//! the vertex's number, and the space of a removed record is reused by the next one of the same size.
 
 use hashbrown::DefaultHashBuilder;
 
-use super::VertexKind;
 use super::node_set::{Beside, NodeSet};
-use super::nodes::{NodeId, Tag};
+use super::vertex::{Key, NO_LINKS, NodeId, Tag, VertexError, VertexId, VertexKind, hash_parts};
 
-/// What identifies a vertex (section 4 of the Node authorizer's rules). Cluster-scoped kinds have no namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key<'a> {
-    pub(super) kind: VertexKind,
-    pub(super) namespace: &'a str,
-    pub(super) name: &'a str,
-}
-
-impl Key<'_> {
-    pub(super) fn hash(&self, hasher: &DefaultHashBuilder) -> u64 {
-        hash_parts(hasher, self.kind as u8, self.namespace.as_bytes(), self.name.as_bytes())
-    }
-}
-
-fn hash_parts(hasher: &DefaultHashBuilder, kind: u8, namespace: &[u8], name: &[u8]) -> u64 {
-    let mut state = hasher.build_hasher();
-    // The length of the namespace keeps "a" + "bc" apart from "ab" + "c".
-    (((namespace.len() as u64) << 8) | u64::from(kind)).hash(&mut state);
-    state.write(namespace);
-    state.write(name);
-    state.finish()
-}
-
-/// A vertex that the table cannot hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VertexError {
-    /// More vertices, nodes or name bytes than the table can count.
-    #[error("the index is full")]
-    Full,
-    /// A namespace over 255 bytes, or namespace and name together over 65,535.
-    #[error("the name or the namespace is too long to be one of Kubernetes")]
-    NameTooLong,
-}
-
-/// No links; see [`Shard::links`].
-pub(super) const NO_LINKS: u32 = u32::MAX;
-
-// The fields of a record, in bytes from its start: the writer's first, then what a decision reads. The key is the
-// namespace and the name, one after the other.
+// The byte offsets of the fields of a record: first those of the writer, then those that a decision reads. The key is
+// the namespace followed by the name.
 const HOLDERS: usize = 0;
 const LINKS: usize = 4;
 const NAME_LENGTH: usize = 8; // Then one byte for the length of the namespace, and one for the kind.
@@ -61,24 +21,24 @@ const NODE: usize = 12;
 const COUNT: usize = 16;
 const KEY: usize = 20;
 
-/// Records begin at multiples of this many bytes; a vertex's number counts them.
+/// The alignment of records in bytes. A vertex's number counts in this unit.
 const UNIT: usize = 4;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    /// Zero for an empty slot, else the hash's upper half, the tag of the vertex's nodes ([`NodeSet::tag`]) in eight
-    /// bits, and one more than the vertex's number. Linear probing.
+    /// The hash table, with linear probing. A slot is zero if empty, else the upper half of the hash, the tag of the
+    /// vertex's nodes ([`NodeSet::tag`]) in eight bits, and the vertex's number plus one.
     slots: Vec<u64>,
     live: usize,
     records: Vec<u8>,
-    /// The places of removed records, by size in units.
+    /// The positions of removed records, by size in units.
     free: Vec<Vec<u32>>,
     beside: Beside,
 }
 
 impl Shard {
-    /// The number of a vertex.
+    /// Finds the number of a vertex.
     pub(super) fn find(&self, hash: u64, key: &Key<'_>) -> Option<u32> {
         let mark = mark_of(hash);
         let mut at = self.home(mark);
@@ -97,8 +57,8 @@ impl Shard {
         }
     }
 
-    /// Whether a node reaches the vertex of this key. The whole of a decision. The node is looked for only when its
-    /// tag does not rule it out.
+    /// Returns whether a node reaches the vertex of this key. This is the whole decision. The node is looked up only if
+    /// its tag does not rule it out.
     pub(super) fn reaches(
         &self,
         hash: u64,
@@ -124,8 +84,8 @@ impl Shard {
         self.node_set(index).contains(node, &self.beside)
     }
 
-    /// Makes a vertex that no node reaches. The caller has found that there is none of this key, and says which node,
-    /// if any, will be the first: that saves looking for the slot again then.
+    /// Creates a vertex that no node reaches. The caller has checked that the key is absent, and passes the node, if
+    /// any, that will be added first; this saves finding the slot again.
     pub(super) fn insert(
         &mut self,
         hash: u64,
@@ -157,7 +117,7 @@ impl Shard {
         Ok(index)
     }
 
-    /// Removes a vertex; its place will be used again.
+    /// Removes a vertex. Its space is reused.
     pub(super) fn remove(&mut self, index: u32, hasher: &DefaultHashBuilder) {
         self.remove_marked(index, mark_of(self.key_hash(index, hasher)));
     }
@@ -168,7 +128,7 @@ impl Shard {
         hash_parts(hasher, kind, namespace, name)
     }
 
-    /// What lies where a hash belongs. For reading ahead only.
+    /// Reads the slot of a hash, for prefetching only.
     pub(super) fn ahead(&self, hash: u64) -> u64 {
         self.slots.get(self.home(mark_of(hash))).copied().unwrap_or(0)
     }
@@ -189,12 +149,12 @@ impl Shard {
         self.close(hole);
     }
 
-    /// One reference more from a node; true when it is the node's first.
+    /// Adds one reference from a node; true if it is the node's first.
     pub(super) fn add(&mut self, index: u32, node: NodeId, hasher: &DefaultHashBuilder) -> bool {
         self.change_nodes(index, hasher, |nodes, beside| nodes.add(node, beside))
     }
 
-    /// One reference less from a node; true when it was the node's last.
+    /// Removes one reference from a node; true if it was the node's last.
     pub(super) fn take(&mut self, index: u32, node: NodeId, hasher: &DefaultHashBuilder) -> bool {
         self.change_nodes(index, hasher, |nodes, beside| nodes.take(node, beside))
     }
@@ -224,22 +184,22 @@ impl Shard {
         self.node_set(index).nodes(&self.beside)
     }
 
-    /// The node of a vertex that just one reaches.
+    /// The node of a vertex that exactly one reaches.
     pub(super) fn only_node(&self, index: u32) -> Option<NodeId> {
         self.node_set(index).only()
     }
 
-    /// One holder more: an object that refers to the vertex, or the vertex's own object.
+    /// Adds a holder: an object that refers to the vertex, or the vertex's own object.
     pub(super) fn hold(&mut self, index: u32) {
         self.set_word(index, HOLDERS, self.word(index, HOLDERS).saturating_add(1));
     }
 
-    /// One holder less. The vertex stays until [`Shard::remove_if_unheld`].
+    /// Removes a holder. The vertex remains until [`Shard::remove_if_unheld`].
     pub(super) fn unhold(&mut self, index: u32) {
         self.set_word(index, HOLDERS, self.word(index, HOLDERS).saturating_sub(1));
     }
 
-    /// Removes a vertex that nothing holds, and says whether it did.
+    /// Removes a vertex without holders, and returns whether it did.
     pub(super) fn remove_if_unheld(&mut self, index: u32, hasher: &DefaultHashBuilder) -> bool {
         let is_unheld = self.word(index, HOLDERS) == 0;
         if is_unheld {
@@ -248,12 +208,12 @@ impl Shard {
         is_unheld
     }
 
-    /// What the writer noted at a vertex, or [`NO_LINKS`].
+    /// The writer's links of a vertex, or [`NO_LINKS`].
     pub(super) fn links(&self, index: u32) -> u32 {
         self.word(index, LINKS)
     }
 
-    /// Notes something for the writer.
+    /// Sets the writer's links of a vertex.
     pub(super) fn set_links(&mut self, index: u32, links: u32) {
         self.set_word(index, LINKS, links);
     }
@@ -275,14 +235,14 @@ impl Shard {
             .filter(move |index| self.byte(*index, KIND) == Some(kind as u8))
     }
 
-    /// How many vertices there are.
+    /// The number of vertices.
     pub(super) fn len(&self) -> usize {
         self.live
     }
 
     // The table.
 
-    /// Where a hash belongs. The upper half of the hash, spread over any number of slots.
+    /// The home slot of a hash: its upper half, scaled to any number of slots.
     fn home(&self, mark: u64) -> usize {
         ((mark * self.slots.len() as u64) >> 32) as usize
     }
@@ -291,7 +251,7 @@ impl Shard {
         if at + 1 >= self.slots.len() { 0 } else { at + 1 }
     }
 
-    /// Where the slot of a vertex is.
+    /// Returns the position of a vertex's slot.
     fn place_of(&self, index: u32, mark: u64) -> Option<usize> {
         let mut at = self.home(mark);
         loop {
@@ -306,7 +266,7 @@ impl Shard {
         }
     }
 
-    /// Puts a slot where it belongs. There is room.
+    /// Inserts a slot. The table must have room.
     fn place(&mut self, slot: u64) {
         let mut at = self.home(slot >> 32);
         while self.slots.get(at).is_some_and(|taken| *taken != 0) {
@@ -317,7 +277,7 @@ impl Shard {
         }
     }
 
-    /// Empties a slot, and moves later ones up so that none is cut off from where it belongs.
+    /// Empties a slot, and moves later ones up so that probing still finds all of them.
     fn close(&mut self, mut hole: usize) {
         let mut at = hole;
         loop {
@@ -327,7 +287,7 @@ impl Shard {
                 break;
             }
             let home = self.home(slot >> 32);
-            // Between the hole and here, going round: then it must not move before its home.
+            // If its home is between the hole and here (cyclically), it must not move.
             let stays = if hole <= at { hole < home && home <= at } else { hole < home || home <= at };
             if !stays {
                 if let Some(free) = self.slots.get_mut(hole) {
@@ -341,8 +301,8 @@ impl Shard {
         }
     }
 
-    /// Grows the table by a quarter when it would be more than five sixths full. Doubling would leave half of it
-    /// empty, in all shards at the same time.
+    /// Grows the table by a quarter if it would be more than five sixths full. Doubling would leave half of it empty,
+    /// in all shards at the same time.
     fn make_room(&mut self) {
         if (self.live + 1) * 6 <= self.slots.len() * 5 {
             return;
@@ -360,8 +320,8 @@ impl Shard {
     fn append(&mut self, size: usize) -> Result<u32, VertexError> {
         let at = self.records.len();
         let index = u32::try_from(at / UNIT).map_err(|_| VertexError::Full)?;
-        // One more than the number has to fit into a slot.
-        if index + 1 >= super::VertexId::MAX_INDEX {
+        // The number plus one must fit into a slot.
+        if index + 1 >= VertexId::MAX_INDEX {
             return Err(VertexError::Full);
         }
         let bytes = size * UNIT;
@@ -417,15 +377,15 @@ impl Shard {
             return false;
         }
         let Some(bytes) = record.get(KEY..KEY + length) else { return false };
-        // Without a namespace there is nothing to compare, and comparing nothing is slow: the empty text lies at no
-        // valid address, which the C library's vector code touches behind a mask, at the price of an exception.
+        // Skip the comparison of an empty namespace, which is slow: an empty string has no valid address, and the C
+        // library's vector code reads that address under a mask, at the price of an exception.
         if key.namespace.is_empty() {
             return bytes == key.name.as_bytes();
         }
         bytes.split_at_checked(key.namespace.len()) == Some((key.namespace.as_bytes(), key.name.as_bytes()))
     }
 
-    /// Kind, namespace and name of a record, as they were written.
+    /// Kind, namespace and name of a record, as stored.
     fn key_parts(&self, index: u32) -> (u8, &[u8], &[u8]) {
         let [low, high, namespace_length, kind] = self.word(index, NAME_LENGTH).to_le_bytes();
         let length = usize::from(u16::from_le_bytes([low, high]));
@@ -435,22 +395,22 @@ impl Shard {
     }
 }
 
-/// The part of a hash that is kept. The shard is chosen by the lower half.
+/// The part of a hash that is stored. The lower half selects the shard.
 fn mark_of(hash: u64) -> u64 {
     hash >> 32
 }
 
 fn slot_of(mark: u64, tag: Tag, index: u32) -> u64 {
-    mark << 32 | u64::from(tag.0) << super::VertexId::INDEX_BITS | (u64::from(index) + 1)
+    mark << 32 | u64::from(tag.0) << VertexId::INDEX_BITS | (u64::from(index) + 1)
 }
 
 fn index_of(slot: u64) -> u32 {
     // It is at least one.
-    (slot as u32 & (super::VertexId::MAX_INDEX - 1)).wrapping_sub(1)
+    (slot as u32 & (VertexId::MAX_INDEX - 1)).wrapping_sub(1)
 }
 
 fn tag_of(slot: u64) -> Tag {
-    Tag((slot >> super::VertexId::INDEX_BITS) as u8)
+    Tag((slot >> VertexId::INDEX_BITS) as u8)
 }
 
 #[cfg(test)]
@@ -470,7 +430,7 @@ mod tests {
             narrow in any::<bool>(),
         ) {
             let hasher = DefaultHashBuilder::default();
-            // Narrow: all marks fall on three values, so that probing, closing and wrapping round are put to the test.
+            // Only three hash values, so that probing, closing and wrapping are tested.
             let hash = |key: &Key<'_>| {
                 let hash = key.hash(&hasher);
                 if narrow { ((hash % 3) * 0x7fff_ffff) << 32 } else { hash }

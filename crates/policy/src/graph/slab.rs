@@ -1,14 +1,13 @@
-//! Where the writer keeps what it remembers of objects: places that are used again, and short lists of vertices.
+//! Storage of the writer's state: a slab with reused slots, and short lists of vertices.
 
 use smallvec::SmallVec;
 
-use super::VertexId;
-use super::shard::NO_LINKS;
+use super::vertex::{NO_LINKS, VertexId};
 
-/// A short list of vertices; up to four need no memory of their own.
+/// A short list of vertices; up to four need no allocation.
 pub(super) type Ids = SmallVec<[VertexId; 4]>;
 
-/// Places that are used again.
+/// A slab with reused slots.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     slots: Vec<T>,
@@ -54,4 +53,25 @@ impl<T: Default> Slab<T> {
             None => T::default(),
         }
     }
+}
+
+/// The edges of a volume.
+#[derive(Debug, Default)]
+pub(super) struct VolumeLinks {
+    pub(super) claim: Option<VertexId>,
+    /// The secrets and endpoints of its source, each once.
+    pub(super) targets: Ids,
+}
+
+/// What the writer remembers of the objects that were applied.
+///
+/// The links of a pod or volume vertex are the index of its references here; those of a claim are its only volume, or
+/// the index of several.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    pub(super) pods: Slab<Ids>,
+    pub(super) volumes: Slab<VolumeLinks>,
+    pub(super) claims: Slab<Ids>,
+    /// A reused buffer for collecting references.
+    pub(super) scratch: Vec<VertexId>,
 }

@@ -1,59 +1,38 @@
-//! How the graph changes. One writer at a time; readers go on.
+//! Changes the graph. There is one writer at a time; readers are not blocked meanwhile.
 //!
-//! For every object that was applied the writer remembers what it refers to, so that a change is a difference: what is
-//! new is added before what is old is taken away (NA-41).
+//! The writer remembers the references of every applied object, so that a change is applied as a difference: new
+//! references are added before old ones are removed (NA-41).
 
 use std::hint::black_box;
 use std::sync::{MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
-use super::nodes::NodeId;
-use super::shard::{Key, NO_LINKS};
-use super::slab::{Ids, Slab};
-use super::{Graph, Shard, VertexError, VertexId, VertexKind};
+use super::Graph;
+use super::shard::Shard;
+use super::slab::{Ids, VolumeLinks, Writer};
+use super::vertex::{Key, NO_LINKS, NodeId, VertexError, VertexId, VertexKind};
 use crate::objects::core::PersistentVolume;
 use crate::objects::pod::Pod;
 
-/// How many vertices are read side by side.
+/// How many vertices are prefetched together.
 const WARM: usize = 8;
 
-/// In the links of a claim: not a volume but a place in `Writer::claims`.
+/// A flag in the links of a claim: the rest is not a volume but an index in `Writer::claims`.
 const SEVERAL: u32 = 1 << 31;
-
-/// What a volume connects.
-#[derive(Debug, Default)]
-pub(super) struct VolumeLinks {
-    pub(super) claim: Option<VertexId>,
-    /// The secrets and endpoints of its source, each once.
-    pub(super) targets: Ids,
-}
-
-/// See the module.
-///
-/// The links of a vertex hold, for a pod and a volume, the place of their references here, and for a claim its one
-/// volume or the place of several.
-#[derive(Debug, Default)]
-pub(super) struct Writer {
-    pub(super) pods: Slab<Ids>,
-    pub(super) volumes: Slab<VolumeLinks>,
-    claims: Slab<Ids>,
-    /// Used again and again for collecting references.
-    scratch: Vec<VertexId>,
-}
 
 /// The key of a vertex without a namespace.
 pub(super) fn cluster_key(kind: VertexKind, name: &str) -> Key<'_> {
     Key { kind, namespace: "", name }
 }
 
-/// A vertex as it was found.
+/// The result of a vertex lookup.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) id: VertexId,
-    /// What was noted at it; see [`Writer`].
+    /// The links of the vertex; see [`Writer`].
     links: u32,
-    /// The node that reaches it, when just one does.
+    /// The node that reaches it, if there is exactly one.
     node: Option<NodeId>,
 }
 
@@ -64,14 +43,14 @@ impl Found {
     }
 }
 
-/// The graph with its writer held: the only thing that changes either.
+/// The graph with its writer locked. All changes go through this type.
 pub(super) struct Change<'g> {
     pub(super) graph: &'g Graph,
     pub(super) writer: MutexGuard<'g, Writer>,
 }
 
 impl<'g> Change<'g> {
-    /// Waits for the change before this one to end.
+    /// Waits for the previous change to finish.
     pub(super) fn of(graph: &'g Graph) -> Self {
         Self { graph, writer: graph.writer.lock().unwrap_or_else(PoisonError::into_inner) }
     }
@@ -94,11 +73,12 @@ impl<'g> Change<'g> {
         let mut targets = std::mem::take(&mut self.writer.scratch);
         targets.clear();
         let done = self.pod_targets(pod, node, &mut targets).and_then(|()| {
+            // NA-40
             targets.sort_unstable();
             targets.dedup();
             self.connect_pod(&key, node, &targets)
         });
-        // A failure on the way may leave vertices that nothing holds.
+        // After a failure there may be vertices without holders.
         if done.is_err() {
             self.graph.nodes.release(node);
             self.delete(&key);
@@ -108,7 +88,7 @@ impl<'g> Change<'g> {
         done
     }
 
-    /// The vertices that a pod refers to, made when need be, repetitions included.
+    /// Collects the vertices that a pod refers to, creating them if needed; duplicates included.
     fn pod_targets(
         &mut self,
         pod: &Pod<'_>,
@@ -137,8 +117,8 @@ impl<'g> Change<'g> {
         result
     }
 
-    /// Connects a pod with its node, which is held for it, and with what it refers to. After a failure the node is
-    /// still held.
+    /// Connects a pod to its node, which the caller already holds for it, and to its references. After a failure the
+    /// node is still held.
     fn connect_pod(
         &mut self,
         key: &Key<'_>,
@@ -178,7 +158,7 @@ impl<'g> Change<'g> {
             if old_node != node_id {
                 self.take_direct(pod, old_node);
             }
-            // The new node is held already; when it is the old one this takes the second hold back.
+            // The new node is already held; if it is the old one, this releases the second hold.
             self.graph.nodes.release(old_node);
         }
         Ok(())
@@ -191,7 +171,7 @@ impl<'g> Change<'g> {
         }
     }
 
-    /// Connects a vertex with the one node that reaches it, or takes it out when that is none.
+    /// Connects a vertex to the only node that reaches it, or removes the vertex if there is no node.
     pub(super) fn apply_direct(&mut self, key: &Key<'_>, node: &str) -> Result<(), VertexError> {
         if node.is_empty() {
             self.delete(key);
@@ -316,7 +296,7 @@ impl<'g> Change<'g> {
         self.release(claim);
     }
 
-    /// Takes a vertex out with all that it connects.
+    /// Removes a vertex with all its edges.
     pub(super) fn delete(&mut self, key: &Key<'_>) {
         let Some(Found { id, links: place, node }) = self.find(key) else { return };
         match key.kind {
@@ -347,9 +327,8 @@ impl<'g> Change<'g> {
         }
     }
 
-    /// Reads what taking these vertices away will touch, and does nothing with it. In a large graph each of them is
-    /// far away in memory; read one after the other, under a lock each, every one is waited for, and read side by
-    /// side they are waited for once.
+    /// Prefetches the memory that removing these vertices will touch. In a large graph every vertex is a cache miss.
+    /// Read one after the other, each under its own lock, the misses add up; read together, they overlap.
     fn warm(&self, ids: &[VertexId]) {
         let graph = self.graph;
         let shards: SmallVec<[_; WARM]> = ids
@@ -363,7 +342,7 @@ impl<'g> Change<'g> {
         black_box(slots.fold(0, |all, slot| all ^ slot));
     }
 
-    /// One reference more from a pod on a node; a claim passes it on.
+    /// Adds one reference from a pod on a node; a claim passes it on to its volumes.
     fn attach(&mut self, id: VertexId, node: NodeId) {
         let hasher = &self.graph.hasher;
         let (first, links) = self.write(id, |shard, index| {
@@ -380,13 +359,13 @@ impl<'g> Change<'g> {
         }
     }
 
-    /// One reference less; a claim passes it on.
+    /// Removes one reference; a claim passes this on to its volumes.
     fn detach(&mut self, id: VertexId, node: NodeId) {
         let graph = self.graph;
         let (last, links) = self.write(id, |shard, index| {
             let (last, links) = (shard.take(index, node, &graph.hasher), shard.links(index));
             shard.unhold(index);
-            // A claim with volumes is held by them.
+            // The volumes of a claim hold it.
             shard.remove_if_unheld(index, &graph.hasher);
             (last, links)
         });
@@ -400,13 +379,14 @@ impl<'g> Change<'g> {
         }
     }
 
-    /// Visits the volumes of a claim with what they connect.
+    /// Visits the volumes of a claim with their edges.
     ///
     /// INVARIANT: of the vertices that pods refer to only claims have links, so others have no volumes.
     fn each_volume(&mut self, claim_links: u32, mut visit: impl FnMut(&mut Self, VertexId, &[VertexId])) {
         for volume in self.volumes_of(claim_links).as_slice() {
             let place = self.links(*volume);
-            // Taken out for the visit and put back: the visit changes other vertices, never these links.
+            // The links are taken out during the visit and put back. The visit changes other vertices, never these
+            // links.
             let Some(links) = self.writer.volumes.peek_mut(place).map(std::mem::take) else { continue };
             visit(self, *volume, links.targets.as_slice());
             if let Some(slot) = self.writer.volumes.peek_mut(place) {
@@ -444,7 +424,7 @@ impl<'g> Change<'g> {
         } else if links != NO_LINKS && links & SEVERAL != 0 {
             let place = links & !SEVERAL;
             let Some(volumes) = self.writer.claims.peek_mut(place) else { return };
-            // Once only: while a volume changes its secrets it stands here twice.
+            // Remove one entry only: while a volume changes its secrets, it is in this list twice.
             if let Some(at) = volumes.iter().position(|v| *v == volume) {
                 volumes.swap_remove(at);
             }
@@ -488,7 +468,7 @@ impl<'g> Change<'g> {
         shard.find(hash, key).map(|index| Found::at(&shard, number, index))
     }
 
-    /// The vertex of a key, made when need be. The node is the one that is about to reach it.
+    /// Returns the vertex of a key, creating it if needed. `node` is the node that is about to reach it.
     fn find_or_make(&self, key: &Key<'_>, node: Option<NodeId>) -> Result<Found, VertexError> {
         let hash = key.hash(&self.graph.hasher);
         let number = Graph::shard_number(hash);
@@ -500,7 +480,7 @@ impl<'g> Change<'g> {
         Ok(Found::at(&shard, number, index))
     }
 
-    /// What is noted at a vertex; see [`Writer`].
+    /// The links of a vertex; see [`Writer`].
     pub(super) fn links(&self, id: VertexId) -> u32 {
         self.read(id, |shard, index| shard.links(index))
     }
@@ -524,17 +504,5 @@ impl<'g> Change<'g> {
     fn drop_if_unheld(&mut self, id: VertexId) {
         let graph = self.graph;
         self.write(id, |shard, index| shard.remove_if_unheld(index, &graph.hasher));
-    }
-
-    /// Namespace and name of all vertices of a kind.
-    pub(super) fn keys_of(&self, kind: VertexKind) -> Vec<(String, String)> {
-        let mut keys = Vec::new();
-        for shard in &self.graph.shards {
-            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
-            keys.extend(
-                shard.of_kind(kind).filter_map(|index| shard.key(index)).map(|(_, ns, name)| (ns, name)),
-            );
-        }
-        keys
     }
 }

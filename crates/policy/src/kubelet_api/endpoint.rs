@@ -1,51 +1,51 @@
-//! The table of what a kubelet serves (KA-11 to KA-22), and what follows from a row alone.
+//! The table of kubelet endpoints (KA-11 to KA-22), and everything that is derived from a single row.
 
-/// One endpoint of a kubelet: a pattern of its multiplexer and what is served below it.
+/// One endpoint of a kubelet: a pattern of its multiplexer, and the paths that are served below it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Where it lies, without a slash at the end: `/exec`.
+    /// The path without a trailing slash: `/exec`.
     pub path: &'static str,
-    /// Which paths belong to it.
+    /// The paths that belong to the endpoint.
     pub tree: Tree,
-    /// The shapes that are served, as they go on behind [`Self::path`]. `{name}` stands for one segment, `{name...}`
-    /// for one and more; the empty shape is the path itself.
+    /// The patterns that are served, relative to [`Self::path`]. `{name}` matches one segment, `{name...}` one or more;
+    /// the empty pattern is the path itself.
     pub shapes: &'static [&'static str],
     /// The methods served.
     pub methods: Methods,
-    /// What it answers, for people.
+    /// A description of the response, for people.
     pub returns: &'static str,
-    /// What a caller needs.
+    /// The permission that a caller needs.
     pub permission: Permission,
-    /// What a request can do.
+    /// The effect of a request.
     pub effect: Effect,
-    /// What becomes of it when the kubelet's debugging handlers are off (KA-22).
+    /// The behaviour if the kubelet's debugging handlers are disabled (KA-22).
     pub without_debugging: Without,
 }
 
-/// Which paths belong to a pattern (KA-7).
+/// The paths that belong to a pattern (KA-7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tree {
-    /// The path, and nothing else: not with a slash behind it.
+    /// Only the path, without a trailing slash.
     Exact,
-    /// The path, with and without a slash, and all below it.
+    /// The path, with and without a trailing slash, and everything below it.
     Root,
-    /// The path with a slash, and all below it. Without the slash it is redirected (KA-8).
+    /// The path with a trailing slash, and everything below it. Without the slash, the request is redirected (KA-8).
     Slash,
 }
 
-/// Which methods an endpoint serves.
+/// The methods that an endpoint serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Methods {
-    /// The handler does not look at the method.
+    /// Any method; the handler ignores it.
     Any,
-    /// These; another gets 405.
+    /// These methods; others get 405.
     Only(&'static [&'static str]),
-    /// These; another gets 406.
+    /// These methods; others get 406.
     Acceptable(&'static [&'static str]),
 }
 
 impl Methods {
-    /// Whether this method is served.
+    /// Returns whether this method is served.
     pub fn serve(self, method: &str) -> bool {
         match self {
             Self::Any => true,
@@ -54,46 +54,46 @@ impl Methods {
     }
 }
 
-/// Subresources of `nodes`, of which one is enough; the first is tried first (KA-29).
+/// Alternative subresources of `nodes`, in the order of the checks; one is enough (KA-29).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permission {
     /// With fine-grained authorization: always in Kubernetes 1.36.
     pub fine: &'static [&'static str],
     /// Without it.
     pub coarse: &'static [&'static str],
-    /// With the finer subresources that Kubernetes does not have. The same as `fine` where there are none.
+    /// With finer subresources that are not in Kubernetes. The same as `fine` if there are none.
     pub finer: &'static [&'static str],
 }
 
-/// What a request can do on the node.
+/// The effect of a request on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It tells something.
+    /// Returns information.
     Reads,
-    /// It changes something of the kubelet or writes to the node's disk, without running code of the caller.
+    /// Changes the kubelet's state or writes to the node's disk, without running the caller's code.
     Changes,
-    /// It runs what the caller wants in a container, or talks to what runs there.
+    /// Runs the caller's code in a container, or attaches to a running process.
     RunsCode,
-    /// It opens connections to the ports of a pod.
+    /// Opens connections to the ports of a pod.
     Connects,
 }
 
 impl Effect {
-    /// Whether the request reaches into a container: what `pods/exec`, `pods/attach` and `pods/portforward` do at the
-    /// API server, which wants `create` for them whatever the method (KA-83).
+    /// Returns whether the request reaches into a container, like `pods/exec`, `pods/attach` and `pods/portforward` of
+    /// the API server, which require `create` for every method (KA-83).
     pub fn enters_container(self) -> bool {
         matches!(self, Self::RunsCode | Self::Connects)
     }
 }
 
-/// What an endpoint becomes when the debugging handlers are off (KA-22).
+/// The behaviour of an endpoint if the debugging handlers are disabled (KA-22).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Without {
-    /// It does not belong to them.
+    /// Unchanged; it is not a debugging handler.
     Stays,
-    /// It answers 405, after authorization; the path without a slash is redirected.
+    /// Responds with 405, after authorization. The path without a trailing slash is redirected.
     Disabled,
-    /// It is not there: 404, without authentication.
+    /// Not served: 404, without authentication.
     Gone,
 }
 
@@ -105,17 +105,17 @@ const fn same(subresources: &'static [&'static str]) -> Permission {
     Permission { fine: subresources, coarse: subresources, finer: subresources }
 }
 
-/// A subresource of its own since fine-grained authorization; `proxy` before, and still.
+/// A subresource of its own since fine-grained authorization (NC-27); `proxy` before, and still.
 const fn fine(subresources: &'static [&'static str]) -> Permission {
     Permission { fine: subresources, coarse: &["proxy"], finer: subresources }
 }
 
-/// `proxy` in Kubernetes, with a subresource of its own for those who choose so.
+/// `proxy` in Kubernetes, and optionally a subresource of its own.
 const fn finer(subresources: &'static [&'static str]) -> Permission {
     Permission { fine: &["proxy"], coarse: &["proxy"], finer: subresources }
 }
 
-/// What every path needs that no row knows (KA-39a).
+/// The permission for every path that is not in the table (KA-39a).
 pub(super) const UNKNOWN: Permission = same(&["proxy"]);
 
 const PODS: Permission = fine(&["pods", "proxy"]);
@@ -124,7 +124,7 @@ const METRICS: Permission = same(&["metrics"]);
 
 const CONTAINER: &[&str] = &["/{namespace}/{pod}/{container}", "/{namespace}/{pod}/{uid}/{container}"];
 
-/// A row that only reads, at one path, by any method, whatever the debugging handlers: what most are.
+/// A typical row: read-only, one path, any method, independent of the debugging handlers.
 const fn page(path: &'static str, permission: Permission, returns: &'static str) -> Endpoint {
     Endpoint {
         path,
@@ -138,7 +138,7 @@ const fn page(path: &'static str, permission: Permission, returns: &'static str)
     }
 }
 
-/// A row for what reaches into containers.
+/// A row for an endpoint that reaches into containers.
 const fn stream(
     path: &'static str,
     shapes: &'static [&'static str],
@@ -223,7 +223,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
             "what a container has written",
         )
     },
-    // KA-20, KA-31, KA-33, KA-37 to KA-39.
+    // KA-20, KA-31, KA-33, KA-37 to KA-39, NC-3.
     Endpoint {
         without_debugging: Without::Gone,
         ..page("/configz", fine(&["configz", "proxy"]), "the kubelet's configuration")
@@ -287,7 +287,7 @@ impl Endpoint {
         self.path.split('/').nth(1).unwrap_or_default()
     }
 
-    /// Its name in metrics (KA-77): the first segment, for metrics the first two.
+    /// The name in metrics (KA-77): the first segment, or the first two below `/metrics`.
     pub fn bucket(&self) -> &'static str {
         match self.word() {
             "metrics" => self.path.strip_prefix('/').unwrap_or_default(),
@@ -295,17 +295,12 @@ impl Endpoint {
         }
     }
 
-    /// Whether a request may go on in another protocol (KA-24).
+    /// Returns whether a request may be upgraded to another protocol (KA-24).
     pub fn streams(&self) -> bool {
         self.effect.enters_container() && self.methods.serve("GET")
     }
 
-    /// Whether a kubelet counts its requests as lasting (KA-77). It does not for `/portForward`, though they last.
-    pub fn is_long_running(&self) -> bool {
-        matches!(self.word(), "exec" | "attach" | "debug")
-    }
-
-    /// Whether a path that goes on like this behind [`Self::path`] has a shape that is served (KA-9).
+    /// Returns whether the rest of a path after [`Self::path`] matches a pattern that is served (KA-9).
     pub(super) fn has_shape(&self, behind: &str) -> bool {
         let behind = behind.strip_suffix('/').unwrap_or(behind);
         self.shapes.iter().any(|shape| is_of_shape(shape, behind))
@@ -327,14 +322,14 @@ fn is_of_shape(shape: &str, behind: &str) -> bool {
     segments.next().is_none()
 }
 
-/// The row that lies at, above or beside a decoded path: one with the same first segment (KA-28). Rows that share the
-/// first segment share the permission.
+/// Returns the row of a decoded path: one with the same first segment (KA-28). Rows with the same first segment have
+/// the same permission.
 pub(super) fn row_of(path: &str) -> Option<&'static Endpoint> {
     let word = path.strip_prefix('/')?.split('/').next()?;
     ENDPOINTS.iter().find(|endpoint| endpoint.word() == word)
 }
 
-/// The name of a decoded path in metrics, one of a few (KA-77, NC-11): that of the endpoint, else `other`.
+/// The metrics label of a decoded path, from a small closed set (KA-77, NC-11): the name of the endpoint, else `other`.
 pub fn bucket(path: &str) -> &'static str {
     let Some(row) = row_of(path) else { return "other" };
     if row.word() != "metrics" || path.split('/').nth(2).is_none() {
@@ -344,7 +339,7 @@ pub fn bucket(path: &str) -> &'static str {
     ENDPOINTS.iter().find(is_it).map_or("other", Endpoint::bucket)
 }
 
-/// The name of a method in metrics, one of a few (KA-77, NC-11): those that a kubelet knows, else `other`.
+/// The metrics label of a method, from a small closed set (KA-77, NC-11): a method that a kubelet knows, else `other`.
 pub fn method_bucket(method: &str) -> &'static str {
     const KNOWN: [&str; 8] = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT"];
     KNOWN.into_iter().find(|known| *known == method).unwrap_or("other")

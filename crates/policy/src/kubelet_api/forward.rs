@@ -1,18 +1,20 @@
-//! How a request is spelled when it goes on to a kubelet.
+//! Normalizes the target of a request that is forwarded to a kubelet.
 //!
-//! A kubelet of an older release matches the decoded path and tidies it; a newer one matches the path as sent. What is
-//! passed on must mean the same to both, or one thing is authorized and another is served.
+//! A kubelet of an older release matches the decoded and cleaned path; a newer one matches the path as sent. A
+//! forwarded target must mean the same to both, or one request is authorized and another is served.
 
 use std::borrow::Cow;
 
-use super::route::{decoded, is_clean, is_plain, push_escaped};
+use percent_encoding::percent_decode_str;
 
-/// The target, path and query, to send to a kubelet, or nothing if routers could read the path differently: if one of
-/// its segments, once decoded, is empty (but the last), `.` or `..`, or holds a `/`, a `\`, a control character or
-/// bytes that are no UTF-8; or if it cannot be decoded. What is forwarded encodes nothing that need not be:
-/// `/%70ods` becomes `/pods`. The query stays as it is.
+use super::route::{is_clean, is_plain, push_escaped};
+
+/// Returns the target (path and query) to send to a kubelet, or `None` if routers could interpret the path differently:
+/// if a decoded segment is empty (except the last), is `.` or `..`, or contains a `/`, a `\`, a control character or
+/// bytes that are not UTF-8; or if the path cannot be decoded. The result has no unnecessary escapes: `/%70ods` becomes
+/// `/pods`. The query is unchanged.
 ///
-/// DIVERGES: a kubelet 1.36 serves some of the others, such as `/logs/a%2Fb`. They are to be answered with 404, after
+/// DIVERGES: a kubelet 1.36 serves some of these, such as `/logs/a%2Fb`. The caller must respond with 404, after
 /// authorization.
 pub fn forwardable(target: &str) -> Option<Cow<'_, str>> {
     let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
@@ -24,7 +26,7 @@ pub fn forwardable(target: &str) -> Option<Cow<'_, str>> {
     }
     let mut forwarded = String::with_capacity(target.len());
     for segment in path.split('/').skip(1) {
-        let bytes: Vec<u8> = decoded(segment).collect();
+        let bytes: Vec<u8> = percent_decode_str(segment).collect();
         if !is_unambiguous(segment, &bytes) {
             return None;
         }

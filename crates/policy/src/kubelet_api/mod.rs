@@ -1,10 +1,10 @@
-//! The kubelet's own API: which requests it answers, and which permissions on `nodes` each of them needs.
+//! The kubelet API: the requests that a kubelet serves, and the permissions on `nodes` that each needs.
 //!
-//! There is one table, [`ENDPOINTS`]. Routing ([`Router`], KA-7 to KA-9), permissions ([`KubeletRequest`], KA-25 to
-//! KA-39a), names in metrics ([`bucket`], KA-77) and `docs/kubelet-api.md` follow from its rows. What passes on to a
-//! kubelet is spelled in the one way that every router reads alike ([`forwardable`]).
+//! Everything is derived from one table, [`ENDPOINTS`]: routing ([`Router`], KA-7 to KA-9), permissions
+//! ([`KubeletRequest`], KA-25 to KA-39a), metrics labels ([`bucket`], KA-77) and `docs/kubelet-api.md`. Forwarded
+//! targets are normalized so that every router interprets them alike ([`forwardable`]).
 //!
-//! Nothing here speaks to a kubelet, and nothing here authenticates.
+//! This module never connects to a kubelet and never authenticates.
 
 mod endpoint;
 mod forward;

@@ -1,29 +1,30 @@
-//! Which permissions on `nodes` one request to a kubelet needs (KA-25 to KA-39a, KA-58).
+//! Maps a request to a kubelet to the permissions on `nodes` that it needs (KA-25 to KA-39a, KA-58).
 //!
-//! Which paths a kubelet serves is not asked here: every path needs something.
+//! Whether a kubelet serves the path does not matter here: every path needs a permission.
 
 use std::borrow::Cow;
+
+use portcullis_apimachinery::target::Target;
 
 use super::endpoint::{UNKNOWN, row_of};
 use crate::features::{Feature, FeatureGates};
 use crate::request::{Attributes, ResourceRequest, User};
-use crate::target::Target;
 
-/// How requests to a kubelet are read.
+/// Settings for the permissions of kubelet requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Kubernetes' gate `KubeletFineGrainedAuthz` (KA-74).
     pub fine_grained: bool,
-    /// Beyond Kubernetes: what reaches into a container needs the verb `create` as well, whatever the method (NC-8), as
-    /// at the API server (KA-83). A WebSocket is opened by a GET, so `get` alone would run commands (KA-26).
+    /// Not in Kubernetes: requests that reach into a container also need the verb `create`, whatever the method (NC-8),
+    /// as at the API server (KA-83). A WebSocket is opened by a GET, so `get` alone could run commands (KA-26).
     pub exec_requires_create: bool,
-    /// Beyond Kubernetes: `exec`, `attach`, `run`, `portforward` and `containerlogs` are subresources that grant their
-    /// endpoint. `proxy` goes on to grant them.
+    /// Not in Kubernetes: `exec`, `attach`, `run`, `portforward` and `containerlogs` are subresources that grant their
+    /// endpoint. `proxy` still grants them.
     pub finer_subresources: bool,
 }
 
 impl Settings {
-    /// As a kubelet with these gates.
+    /// The settings of a kubelet with these gates.
     pub fn upstream(gates: FeatureGates) -> Self {
         Self {
             fine_grained: gates.is_on(Feature::KubeletFineGrainedAuthz),
@@ -34,13 +35,13 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// The guard's: never less strict than a kubelet 1.36.
+    /// The settings of the guard, never less strict than a kubelet 1.36.
     fn default() -> Self {
         Self { fine_grained: true, exec_requires_create: true, finer_subresources: false }
     }
 }
 
-/// What a request to a kubelet must be allowed to do.
+/// The permissions that a request to a kubelet needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeletRequest<'a> {
     path: Cow<'a, str>,
@@ -49,25 +50,25 @@ pub struct KubeletRequest<'a> {
     needs_create: bool,
 }
 
-/// One of the things that a request must be allowed; there may be several, and each must be.
+/// One permission check. A request may need several, and all must pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Check<'a> {
     /// The decoded path.
     pub path: &'a str,
     /// The verb; empty for methods that have none (KA-25).
     pub verb: &'static str,
-    /// The subresources of `nodes`, the one that is tried first in front. One is enough (KA-54). Never empty.
+    /// The subresources of `nodes`, in the order of the checks. One is enough (KA-54). Never empty.
     pub subresources: &'static [&'static str],
 }
 
 impl<'a> KubeletRequest<'a> {
-    /// Maps method and target to permissions. A target that cannot be decoded never gets this far.
+    /// Maps method and target to permissions. A target that cannot be decoded is refused earlier.
     pub fn new(method: &str, target: Target<'a>, settings: &Settings) -> Self {
         let path = target.into_path();
         let row = row_of(&path);
         let permission = row.map_or(UNKNOWN, |row| row.permission);
         let subresources = match settings {
-            // A finer name where Kubernetes has none leaves those that it has to the gate.
+            // Endpoints that have a subresource in Kubernetes still depend on the gate.
             Settings { finer_subresources: true, .. } if permission.fine == permission.coarse => {
                 permission.finer
             }
@@ -90,8 +91,8 @@ impl<'a> KubeletRequest<'a> {
         &self.path
     }
 
-    /// What must be allowed, in the order in which it is asked: the method's own verb, and then, where
-    /// [`Settings::exec_requires_create`] says so, `create`.
+    /// The required checks in order: the method's own verb, and then `create` if [`Settings::exec_requires_create`]
+    /// requires it.
     pub fn checks(&self) -> impl Iterator<Item = Check<'_>> {
         let own = Check { path: &self.path, verb: self.verb, subresources: self.subresources };
         [Some(own), self.needs_create.then_some(Check { verb: "create", ..own })].into_iter().flatten()
@@ -99,7 +100,7 @@ impl<'a> KubeletRequest<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// What to ask, in order, for this user and this kubelet's node (KA-27, KA-29).
+    /// The attributes to authorize, in order, for this user and this kubelet's node (KA-27, KA-29).
     pub fn attributes<'s>(
         self,
         user: &'s User,
@@ -122,7 +123,7 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// The body of the 403 when none of the subresources is allowed, with the newline at its end (KA-58).
+    /// The body of the 403 response if none of the subresources is allowed, with its trailing newline (KA-58).
     pub fn forbidden(self, user_name: &str) -> String {
         let (verb, subresources) = (self.verb, self.subresources.join(" "));
         format!(
@@ -130,7 +131,7 @@ impl<'a> Check<'a> {
         )
     }
 
-    /// The body of the 500 when asking for this subresource failed, with the newline at its end (KA-58).
+    /// The body of the 500 response if the check of this subresource failed, with its trailing newline (KA-58).
     pub fn failed(self, user_name: &str, subresource: &str) -> String {
         let verb = self.verb;
         format!(

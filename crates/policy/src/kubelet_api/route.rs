@@ -1,35 +1,38 @@
-//! Which endpoint a request is for, before anybody is authenticated (KA-6 to KA-9).
+//! Routes a request to its endpoint, before authentication (KA-6 to KA-9).
 
 use std::borrow::Cow;
 
+use percent_encoding::{percent_decode_str, percent_encode_byte};
+use portcullis_apimachinery::percent;
+
 use super::endpoint::{ENDPOINTS, Endpoint, Methods, Tree, Without};
 
-/// Finds the endpoint of a request as the multiplexer of a kubelet 1.36 does.
+/// Routes requests like the multiplexer of a kubelet 1.36.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Router {
     debugging_handlers: bool,
 }
 
-/// Where a request goes.
+/// The route of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// No endpoint: 404, and nobody is authenticated (KA-7).
+    /// No endpoint: 404, without authentication (KA-7).
     NotFound,
-    /// Elsewhere: 307 with this `Location`, and nobody is authenticated (KA-8).
+    /// A redirect: 307 with this `Location`, without authentication (KA-8).
     Redirect(String),
-    /// No path at all: a control character, or a `%` without two hexadecimal digits behind it. 400, and nobody is
-    /// authenticated: the kubelet's HTTP server gives that answer before it looks for an endpoint.
+    /// An invalid path: it contains a control character, or a `%` without two hexadecimal digits. 400, without
+    /// authentication: the kubelet's HTTP server responds before routing.
     Malformed,
-    /// To this endpoint, after authentication and authorization.
+    /// This endpoint, after authentication and authorization.
     Endpoint(&'static Endpoint),
 }
 
-/// What a kubelet does with an authorized request (KA-9).
+/// The response of a kubelet to an authorized request (KA-9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It serves it.
+    /// The request is served.
     Served,
-    /// Nothing lies there below the endpoint: 404.
+    /// The endpoint has no such path: 404.
     NotFound,
     /// Another method, or a disabled endpoint: 405.
     MethodNotAllowed,
@@ -38,12 +41,12 @@ pub enum Answer {
 }
 
 impl Router {
-    /// A router for a kubelet whose debugging handlers are on or off (KA-22, KA-70).
+    /// Creates a router for a kubelet with debugging handlers enabled or disabled (KA-22, KA-70).
     pub const fn new(debugging_handlers: bool) -> Self {
         Self { debugging_handlers }
     }
 
-    /// Where a request goes. `target` is path and query, as sent. An ordinary path costs no allocation.
+    /// Routes a request. `target` is path and query, as sent. Ordinary paths need no allocation.
     pub fn route(self, target: &str) -> Route {
         let (path, query) =
             target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
@@ -61,14 +64,14 @@ impl Router {
         }
     }
 
-    /// What the kubelet would do with a request that this router gave to `endpoint` and that is allowed. For targets
-    /// that are [`forwardable`](super::forwardable); others mean different things to different kubelets.
+    /// The response of a kubelet to an authorized request that this router routed to `endpoint`. Only for targets that
+    /// are [`forwardable`](super::forwardable); others mean different things to different kubelets.
     pub fn answer(self, endpoint: &Endpoint, method: &str, target: &str) -> Answer {
         if !self.debugging_handlers && endpoint.without_debugging != Without::Stays {
             return Answer::MethodNotAllowed;
         }
         let path = target.split_once('?').map_or(target, |(path, _)| path);
-        // An encoded letter makes the path longer, not the number of its segments.
+        // Percent-encoding changes the length of the path, but not its number of segments.
         let depth = endpoint.path.split('/').count();
         let behind =
             path.match_indices('/').nth(depth - 1).and_then(|(at, _)| path.get(at..)).unwrap_or_default();
@@ -105,12 +108,12 @@ impl Router {
 
 enum Place {
     Here(&'static Endpoint),
-    /// There with a slash behind it.
+    /// Served with a trailing slash.
     BelowSlash(&'static Endpoint),
 }
 
 impl Answer {
-    /// The status code; that of a request that is served is the endpoint's own affair.
+    /// The status code; `None` for a served request, whose endpoint decides.
     pub fn status(self) -> Option<u16> {
         match self {
             Self::Served => None,
@@ -128,32 +131,27 @@ fn redirect(path: &str, query: Option<&str>) -> Route {
     })
 }
 
-/// The path in the encoding that the multiplexer sees: as sent where every byte may stand in a path, else decoded and
-/// encoded anew. Nothing if it cannot be decoded.
+/// The path in the encoding that the multiplexer sees: as sent if every byte is valid in a path, else decoded and
+/// encoded again. `None` if it cannot be decoded.
 fn escaped(path: &str) -> Option<Cow<'_, str>> {
-    let mut is_valid = true;
-    let mut bytes = path.bytes();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'%' => drop(hex(bytes.next()?, bytes.next()?)?),
-            _ if byte.is_ascii_control() => return None,
-            _ => is_valid &= may_stand(byte),
-        }
+    if path.bytes().any(|byte| byte.is_ascii_control()) {
+        return None;
     }
-    if is_valid {
+    let bytes = percent::decode(path).ok()?;
+    if path.bytes().all(|byte| byte == b'%' || may_stand(byte)) {
         return Some(Cow::Borrowed(path));
     }
     let mut escaped = String::with_capacity(path.len());
-    decoded(path).for_each(|byte| push_escaped(&mut escaped, byte));
+    bytes.iter().for_each(|byte| push_escaped(&mut escaped, *byte));
     Some(Cow::Owned(escaped))
 }
 
-/// Whether a byte stands for itself in an encoded path.
+/// Returns whether a byte is valid unescaped in an encoded path.
 fn may_stand(byte: u8) -> bool {
     is_plain(byte) || matches!(byte, b'!' | b'\'' | b'(' | b')' | b'*' | b'[' | b']' | b'/')
 }
 
-/// Whether a byte of a segment is never encoded by Go: a path of these has one spelling only.
+/// Returns whether Go never escapes this byte of a segment. A path of only such bytes has a single encoding.
 pub(super) fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'$' | b'&' | b'+' | b',' | b':' | b';' | b'=' | b'@')
@@ -164,38 +162,14 @@ pub(super) fn push_escaped(text: &mut String, byte: u8) {
         text.push(char::from(byte));
         return;
     }
-    text.push('%');
-    for digit in [byte >> 4, byte & 15] {
-        text.extend(char::from_digit(digit.into(), 16).map(|digit| digit.to_ascii_uppercase()));
-    }
-}
-
-fn hex(high: u8, low: u8) -> Option<u8> {
-    let digit = |byte| char::from(byte).to_digit(16);
-    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
-}
-
-/// The bytes that a text stands for; a `%` without its digits stands for itself.
-pub(super) fn decoded(text: &str) -> impl Iterator<Item = u8> {
-    let mut rest = text.as_bytes();
-    std::iter::from_fn(move || match rest {
-        [b'%', high, low, behind @ ..] if hex(*high, *low).is_some() => {
-            rest = behind;
-            hex(*high, *low)
-        }
-        [first, behind @ ..] => {
-            rest = behind;
-            Some(*first)
-        }
-        [] => None,
-    })
+    text.push_str(percent_encode_byte(byte));
 }
 
 fn reads(segment: &str, literal: &str) -> bool {
-    segment == literal || (segment.contains('%') && decoded(segment).eq(literal.bytes()))
+    segment == literal || (segment.contains('%') && percent_decode_str(segment).eq(literal.bytes()))
 }
 
-/// Whether a path is in canonical form (KA-8): no empty segment but the last, no `.` and no `..`.
+/// Returns whether a path is canonical (KA-8): no empty segment except the last, no `.` and no `..`.
 pub(super) fn is_clean(path: &str) -> bool {
     let mut segments = path.split('/').skip(1).peekable();
     while let Some(segment) = segments.next() {

@@ -1,4 +1,4 @@
-//! Why the Node authorizer answered as it did, and what a no would have needed.
+//! Explains decisions of the Node authorizer, and what a refused request would need.
 
 use std::fmt;
 
@@ -9,35 +9,35 @@ use crate::graph::{Path, VertexKind};
 use crate::identity::NodeIdentity;
 use crate::request::Attributes;
 
-/// An explanation of one decision of the Node authorizer. Show it only to those who may see all that it names.
+/// An explanation of one decision of the Node authorizer. Show it only to users who may see everything that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeExplanation {
-    /// Allowed: by the path from the node to the object.
+    /// Allowed by the path from the node to the object.
     AllowedByPath(Path),
-    /// Allowed to every node: by the static list, or by a rule over the request alone.
+    /// Allowed for every node, by the static rules or by a rule about the request alone.
     AllowedToNodes,
     /// The user is not a node.
     NotANode,
-    /// The rules never allow this to a node; why.
+    /// Never allowed for a node, with the reason.
     Refused(String),
-    /// Allowed if the node reached the object, which it does not.
+    /// Would be allowed if the node reached the object, which it does not.
     Unreached {
         /// The object.
         object: String,
-        /// The nodes that do reach it, sorted, the first few only.
+        /// The first few nodes that reach it, sorted.
         reached_by: Vec<String>,
-        /// How many nodes reach it in all.
+        /// The total number of nodes that reach it.
         reached_by_count: usize,
-        /// What would have to be there.
+        /// The missing reference.
         needed: &'static str,
     },
 }
 
-/// How many nodes an explanation names.
+/// The maximum number of nodes named in an explanation.
 const NAMED_NODES: usize = 5;
 
 impl NodeAuthorizer {
-    /// Explains a decision. Walks the graph: never on the path of a request.
+    /// Explains a decision. Walks the graph, so never use it while serving a request.
     pub fn explain(&self, attributes: &Attributes<'_>) -> NodeExplanation {
         let Some(node) = NodeIdentity::of(attributes.user) else { return NodeExplanation::NotANode };
         let decision = self.authorize(attributes);

@@ -1,12 +1,14 @@
-//! The Node authorizer: what a kubelet's identity may do (NA-1 to NA-110).
+//! The Node authorizer: authorizes requests of kubelets (NA-1 to NA-110).
 //!
-//! A request for a resource that has a branch here is decided by that branch alone; every other request by the static
-//! list (NA-73). The answer is allow or no opinion, never deny, and never an error (NA-11).
+//! A request for a resource with its own branch is decided by that branch alone, every other request by the static
+//! rules (NA-73). The decision is allow or no opinion, never deny and never an error (NA-11).
 
 mod explain;
 mod static_rules;
 
 use std::sync::Arc;
+
+use portcullis_apimachinery::selector::FieldOperator;
 
 pub use self::explain::NodeExplanation;
 use crate::decision::{Authorizer, Decision, Reason};
@@ -16,7 +18,6 @@ use crate::identity::NodeIdentity;
 use crate::objects::rbac::PolicyRule;
 use crate::request::{Attributes, ResourceRequest, User};
 use crate::rules::RuleListing;
-use crate::selector::FieldOperator;
 
 /// The namespace of node leases (NA-88).
 pub const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
@@ -34,7 +35,7 @@ const fn no(reason: &'static str) -> Decision {
 pub struct NodeAuthorizer {
     graph: Arc<Graph>,
     gates: FeatureGates,
-    /// The rules of the static list that no branch shadows, for the gates in force (NA-14).
+    /// The static rules that no branch shadows, for the given feature gates (NA-14).
     static_rules: Vec<PolicyRule>,
 }
 
@@ -77,7 +78,7 @@ impl Branch {
     }
 }
 
-/// One request of one node.
+/// One request of one node. Verbs are compared literally (NA-74).
 #[derive(Clone, Copy)]
 struct Ask<'a> {
     node: &'a str,
@@ -86,19 +87,19 @@ struct Ask<'a> {
 }
 
 impl NodeAuthorizer {
-    /// An authorizer over a graph, for the gates in force.
+    /// Creates an authorizer over a graph, with the given feature gates.
     pub fn new(graph: Arc<Graph>, gates: FeatureGates) -> Self {
         let static_rules =
             static_rules::live(gates, |group, resource| Branch::of(group, resource, gates).is_some());
         Self { graph, gates, static_rules }
     }
 
-    /// The graph that decisions are made over.
+    /// The graph of the decisions.
     pub fn graph(&self) -> &Arc<Graph> {
         &self.graph
     }
 
-    /// Lists nothing: for a node the listing is incomplete and says why, for others it is complete (NA-12, RB-42).
+    /// Lists no rules. For a node the listing is incomplete, with the reason; for others it is complete (NA-12, RB-42).
     pub fn rules_for(&self, user: &User) -> RuleListing {
         let mut listing = RuleListing::default();
         if NodeIdentity::of(user).is_some() {
@@ -221,7 +222,7 @@ impl NodeAuthorizer {
         }
     }
 
-    /// NA-98 to NA-103.
+    /// NA-98 to NA-103: a node reads the pods bound to it, and no others (NC-23). Mirror pods are no exception (MP-26).
     fn pods(&self, ask: Ask<'_>) -> Decision {
         match (ask.request.subresource, ask.verb) {
             ("", "get") => self.related(VertexKind::Pod, ask),
@@ -253,15 +254,16 @@ impl NodeAuthorizer {
         }
     }
 
-    /// DIVERGES: behind `PortcullisNodeEndpointsRestriction`, off by default. Kubernetes lets every node get all
-    /// Endpoints (NA-104 row 14); its design left this restriction for later. Only volumes need them.
+    /// DIVERGES: behind `PortcullisNodeEndpointsRestriction`, off by default. Kubernetes allows every node to get all
+    /// Endpoints (NA-104 row 14); its design postponed this restriction. Only volumes need them.
     fn endpoints(&self, ask: Ask<'_>) -> Decision {
         self.get_only(VertexKind::Endpoints, ask)
     }
 }
 
 impl Ask<'_> {
-    /// NA-26: some requirement is exactly `spec.nodeName = me`. Requirements all hold, so the others only narrow.
+    /// NA-26: one requirement is exactly `spec.nodeName=NODE`. All requirements must hold, so the others only narrow
+    /// it.
     fn selects_own_node(&self) -> bool {
         self.request.field_selector.iter().any(|requirement| {
             requirement.operator == FieldOperator::Equals
@@ -279,7 +281,7 @@ fn leases(ask: Ask<'_>) -> Decision {
     if ask.request.namespace != NODE_LEASE_NAMESPACE {
         return no("can only access leases in the namespace kube-node-lease");
     }
-    // The name of an object to be created is not known yet; admission looks at it (NR-91).
+    // The name of a new object is not known yet; admission checks it (NR-91).
     if ask.verb == "create" || ask.request.name == ask.node {
         ALLOW
     } else {
@@ -302,7 +304,7 @@ fn csi_nodes(ask: Ask<'_>) -> Decision {
     }
 }
 
-/// NA-94 to NA-97.
+/// NA-94 to NA-97. No node deletes a Node, not even its own (NC-18).
 fn nodes(ask: Ask<'_>) -> Decision {
     match (ask.request.subresource, ask.verb) {
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => ALLOW,

@@ -1,12 +1,13 @@
-//! What every node may do, whatever is bound to it (NA-104). The rules are those of ClusterRole `system:node` (RB-95).
+//! The static rules: the requests allowed for every node, whatever is bound to it (NA-104). They are the rules of
+//! ClusterRole `system:node` (RB-95).
 
 use crate::features::FeatureGates;
 use crate::objects::rbac::PolicyRule;
 use crate::rbac::default_policy;
 use crate::request::{ResourceRequest, is_same};
 
-/// The rules in force that can be reached: of a resource with a branch of its own (NA-73) none is (NA-104, the
-/// shadowed rows).
+/// The enabled rules that take effect. Rules for a resource with its own branch (NA-73) never do (NA-104, the shadowed
+/// rows).
 pub(super) fn live(gates: FeatureGates, has_branch: impl Fn(&str, &str) -> bool) -> Vec<PolicyRule> {
     let mut rules = default_policy::node_rules(gates);
     rules.retain(|rule| {
@@ -17,9 +18,9 @@ pub(super) fn live(gates: FeatureGates, has_branch: impl Fn(&str, &str) -> bool)
     rules
 }
 
-/// Whether a rule covers a request (NA-104): namespace, name and version play no part, and nothing is a wildcard.
+/// Whether a rule covers a request (NA-104, NA-105): namespace, name and version play no part, and nothing is a wildcard.
 pub(super) fn covers(rule: &PolicyRule, verb: &str, request: &ResourceRequest<'_>) -> bool {
-    // The resource key: the resource alone, or combined with the subresource when there is one.
+    // The resource key: the resource, combined with the subresource if there is one.
     let is_key = |r: &String| {
         if request.subresource.is_empty() {
             r == request.resource

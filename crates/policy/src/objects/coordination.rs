@@ -2,5 +2,5 @@
 
 use super::meta::MetadataOnly;
 
-/// A lease: only whose it is.
+/// A lease: only its identity.
 pub type Lease<'a> = MetadataOnly<'a>;

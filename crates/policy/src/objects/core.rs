@@ -5,89 +5,78 @@ use serde::Deserialize;
 use super::decode::{Present, Text, or_default};
 use super::meta::{Metadata, MetadataOnly, NamespacedReference};
 
-/// A node: only who it is. What NodeRestriction compares is read there, from the whole object.
+/// A node: only its identity. NodeRestriction has its own view of the fields that it compares.
 pub type Node<'a> = MetadataOnly<'a>;
 
-/// A service account: only who it is.
+/// A service account: only its identity.
 pub type ServiceAccount<'a> = MetadataOnly<'a>;
 
-/// A claim on storage.
+/// A persistent volume claim.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct PersistentVolumeClaim<'a> {
     /// The metadata.
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub metadata: Metadata<'a>,
-    /// What is claimed.
-    #[serde(borrow, deserialize_with = "or_default")]
+    /// The spec of the claim.
+    #[serde(deserialize_with = "or_default")]
     pub spec: PersistentVolumeClaimSpec<'a>,
 }
 
-/// What a claim asks for.
+/// The spec of a claim.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct PersistentVolumeClaimSpec<'a> {
     /// The volume that the claim is bound to, or empty.
-    #[serde(borrow)]
     pub volume_name: Text<'a>,
 }
 
-/// A piece of storage.
+/// A persistent volume.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct PersistentVolume<'a> {
     /// The metadata.
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub metadata: Metadata<'a>,
-    /// What it is.
-    #[serde(borrow, deserialize_with = "or_default")]
+    /// The spec.
+    #[serde(deserialize_with = "or_default")]
     pub spec: PersistentVolumeSpec<'a>,
 }
 
-/// What a volume is: its claim, and the sources that matter here.
+/// The spec of a persistent volume: its claim, and the sources that matter here.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct PersistentVolumeSpec<'a> {
     /// The claim that the volume is (or will be) bound to.
-    #[serde(borrow)]
     pub claim_ref: Option<NamespacedReference<'a>>,
     /// An AWS disk.
     pub aws_elastic_block_store: Option<Present>,
     /// An Azure disk.
     pub azure_disk: Option<Present>,
     /// An Azure file share.
-    #[serde(borrow)]
     pub azure_file: Option<AzureFileVolume<'a>>,
     /// A Ceph file system.
-    #[serde(borrow)]
     pub cephfs: Option<VolumeSecretRef<'a>>,
     /// An OpenStack disk.
-    #[serde(borrow)]
     pub cinder: Option<VolumeSecretRef<'a>>,
     /// A CSI volume.
-    #[serde(borrow)]
     pub csi: Option<CsiPersistentVolume<'a>>,
-    /// A volume by an external script.
-    #[serde(borrow)]
+    /// A FlexVolume.
     pub flex_volume: Option<VolumeSecretRef<'a>>,
     /// A Google disk.
     pub gce_persistent_disk: Option<Present>,
     /// A Gluster file system.
-    #[serde(borrow)]
     pub glusterfs: Option<GlusterfsPersistentVolume<'a>>,
     /// An iSCSI disk.
-    #[serde(borrow)]
     pub iscsi: Option<VolumeSecretRef<'a>>,
     /// A Portworx volume.
     pub portworx_volume: Option<Present>,
     /// A Ceph block device.
-    #[serde(borrow)]
     pub rbd: Option<VolumeSecretRef<'a>>,
     /// A ScaleIO volume.
-    #[serde(borrow, rename = "scaleIO")]
+    #[serde(rename = "scaleIO")]
     pub scale_io: Option<VolumeSecretRef<'a>>,
     /// A StorageOS volume.
-    #[serde(borrow)]
     pub storageos: Option<VolumeSecretRef<'a>>,
     /// A vSphere disk.
     pub vsphere_volume: Option<Present>,
@@ -95,58 +84,49 @@ pub struct PersistentVolumeSpec<'a> {
 
 /// An Azure file share as a persistent volume.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct AzureFileVolume<'a> {
     /// The secret's name.
-    #[serde(borrow)]
     pub secret_name: Text<'a>,
     /// The secret's namespace; the claim's when absent or empty.
-    #[serde(borrow)]
     pub secret_namespace: Text<'a>,
 }
 
 /// A Gluster file system as a persistent volume.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct GlusterfsPersistentVolume<'a> {
     /// The Endpoints object that lists the servers.
-    #[serde(borrow)]
     pub endpoints: Text<'a>,
     /// Its namespace; the claim's when absent or empty.
-    #[serde(borrow)]
     pub endpoints_namespace: Text<'a>,
 }
 
 /// A persistent volume source that names a secret by `secretRef`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct VolumeSecretRef<'a> {
     /// The secret.
-    #[serde(borrow)]
     pub secret_ref: Option<NamespacedReference<'a>>,
 }
 
 /// A CSI volume. The two references that only controllers use are left out on purpose (NA-63).
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct CsiPersistentVolume<'a> {
     /// The driver's name.
-    #[serde(borrow)]
     pub driver: Text<'a>,
     /// The secret used when publishing to a pod.
-    #[serde(borrow)]
     pub node_publish_secret_ref: Option<NamespacedReference<'a>>,
     /// The secret used when staging on the node.
-    #[serde(borrow)]
     pub node_stage_secret_ref: Option<NamespacedReference<'a>>,
-    /// The secret used when growing on the node.
-    #[serde(borrow)]
+    /// The secret used when expanding on the node.
     pub node_expand_secret_ref: Option<NamespacedReference<'a>>,
 }
 
 impl<'a> PersistentVolume<'a> {
-    /// Visits namespace and name of every secret that kubelets use for this volume (NA-63). Exactly one source is
-    /// examined; empty names are left out; nothing is visited without a claim.
+    /// Visits namespace and name of every secret that kubelets use for this volume (NA-63). Only one source is
+    /// examined; empty names are skipped; without a claim nothing is visited.
     pub fn each_secret<'p>(&'p self, mut visit: impl FnMut(&'p str, &'p str)) {
         let spec = &self.spec;
         let Some(claim) = &spec.claim_ref else { return };

@@ -1,5 +1,5 @@
-//! Field types that decode as Kubernetes decodes: `null` is the same as absent, text is borrowed where it can be,
-//! and unknown fields are passed over without building anything.
+//! Field types that decode like Kubernetes: `null` is the same as absent. Text is borrowed where possible, and unknown
+//! fields are skipped without allocating.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -150,12 +150,12 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for List<T> {
 pub struct StringMap<'a>(pub Vec<(Text<'a>, Text<'a>)>);
 
 impl StringMap<'_> {
-    /// The value of a key. Where a document repeats a key the last one counts, as in Kubernetes.
+    /// Returns the value of a key. If a document repeats a key, the last value wins, as in Kubernetes.
     pub fn find(&self, key: &str) -> Option<&str> {
         self.0.iter().rfind(|(k, _)| k == key).map(|(_, v)| &**v)
     }
 
-    /// Whether the key is there, whatever its value.
+    /// Returns whether the key is present, whatever its value.
     pub fn contains(&self, key: &str) -> bool {
         self.find(key).is_some()
     }
@@ -187,7 +187,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for StringMap<'a> {
     }
 }
 
-/// A field of which only the presence counts. Use as `Option<Present>`: `null` is absent.
+/// A field of which only the presence matters. Use as `Option<Present>`; `null` counts as absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Present;
 

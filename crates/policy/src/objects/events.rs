@@ -1,29 +1,27 @@
-//! Events, of the core group and of `events.k8s.io`: one thing under two groups, with two spellings.
+//! Events of the core group and of `events.k8s.io`: the same objects with different field names.
 
 use serde::Deserialize;
 
 use super::decode::{Text, or_default};
 
-/// An event: only who reported it.
+/// An event: only its source.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct Event<'a> {
     /// The reporter, in an event of the core group.
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub source: EventSource<'a>,
     /// The reporter, in an event of `events.k8s.io`.
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub deprecated_source: EventSource<'a>,
-    /// Which instance of the reporting program, in both groups.
-    #[serde(borrow)]
+    /// The instance of the reporting program, in both groups.
     pub reporting_instance: Text<'a>,
 }
 
-/// Who reported an event.
+/// The source of an event.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct EventSource<'a> {
-    /// The node that the reporter runs on.
-    #[serde(borrow)]
+    /// The node on which the reporter runs.
     pub host: Text<'a>,
 }

@@ -1,87 +1,70 @@
-//! The parts of object metadata that decisions read.
+//! The object metadata that decisions read.
 
 use serde::Deserialize;
 
 use super::decode::{List, StringMap, Text, or_default};
 
-/// The annotation that makes a pod a mirror pod, whatever its value (MP-1).
-pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
-
-/// Object metadata. `managedFields` and everything else unnamed is skipped while parsing.
+/// Object metadata. `managedFields` and all other fields are skipped while parsing.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct Metadata<'a> {
     /// The object's name.
-    #[serde(borrow)]
     pub name: Text<'a>,
     /// The prefix for a generated name.
-    #[serde(borrow)]
     pub generate_name: Text<'a>,
     /// The namespace, empty for cluster-scoped objects.
-    #[serde(borrow)]
     pub namespace: Text<'a>,
     /// The unique id.
-    #[serde(borrow)]
     pub uid: Text<'a>,
     /// The labels.
-    #[serde(borrow)]
     pub labels: StringMap<'a>,
     /// The annotations.
-    #[serde(borrow)]
     pub annotations: StringMap<'a>,
-    /// Who owns the object.
-    #[serde(borrow)]
+    /// The owners of the object.
     pub owner_references: List<OwnerReference<'a>>,
 }
 
 /// One owner of an object.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct OwnerReference<'a> {
     /// The owner's API version.
-    #[serde(borrow)]
     pub api_version: Text<'a>,
     /// The owner's kind.
-    #[serde(borrow)]
     pub kind: Text<'a>,
     /// The owner's name.
-    #[serde(borrow)]
     pub name: Text<'a>,
     /// The owner's unique id.
-    #[serde(borrow)]
     pub uid: Text<'a>,
     /// Whether the owner manages the object; absent differs from false.
     pub controller: Option<bool>,
-    /// Whether the owner waits for the object when deleted; absent differs from false.
+    /// Whether deletion of the owner waits for the object; absent differs from false.
     pub block_owner_deletion: Option<bool>,
 }
 
 /// A reference by name within the referrer's namespace.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct LocalReference<'a> {
     /// The name of the object referred to.
-    #[serde(borrow)]
     pub name: Text<'a>,
 }
 
 /// A reference by namespace and name.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct NamespacedReference<'a> {
     /// The namespace of the object referred to.
-    #[serde(borrow)]
     pub namespace: Text<'a>,
     /// The name of the object referred to.
-    #[serde(borrow)]
     pub name: Text<'a>,
 }
 
-/// An object of which only metadata is read.
+/// An object of which only the metadata is read.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct MetadataOnly<'a> {
     /// The metadata.
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub metadata: Metadata<'a>,
 }

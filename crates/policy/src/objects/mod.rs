@@ -1,8 +1,7 @@
-//! Trimmed views of the Kubernetes kinds that decisions look at, one file per API group.
+//! Reduced views of the Kubernetes kinds that decisions use, one file per API group.
 //!
-//! A view holds the fields that some rule reads and nothing else: unknown fields are passed over while parsing, and
-//! `null` is the same as absent, as Kubernetes decodes it. Views never judge: an object that would not pass
-//! validation decodes all the same.
+//! A view has only the fields that a rule reads. Unknown fields are skipped while parsing, and `null` is the same as
+//! absent, as in Kubernetes. Views do not validate: an invalid object still decodes.
 
 pub mod authentication;
 pub mod certificates;
@@ -18,7 +17,11 @@ pub mod resource;
 pub mod storage;
 pub mod strict;
 
-/// An object of a kind that plays a part in decisions.
+use std::borrow::Cow;
+
+use portcullis_apimachinery::json::{self, JsonError};
+
+/// An object of a kind that decisions use.
 #[derive(Clone, Debug)]
 pub enum Object<'a> {
     /// A ClusterRole.
@@ -49,7 +52,7 @@ pub enum Object<'a> {
     VolumeAttachment(storage::VolumeAttachment<'a>),
 }
 
-/// The kinds that play a part in decisions.
+/// The kinds that decisions use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// ClusterRole.
@@ -81,8 +84,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of an object by its `apiVersion` and `kind`, or nothing when that kind plays no part. All versions
-    /// of a group are taken: the fields read here are the same in each.
+    /// Returns the kind for an `apiVersion` and `kind`; `None` if decisions do not use it. All versions of a group are
+    /// accepted, because the relevant fields are the same in each.
     pub fn of(api_version: &str, kind: &str) -> Option<Self> {
         let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
         Some(match (group, kind) {
@@ -122,7 +125,7 @@ impl Kind {
         }
     }
 
-    /// Whether objects of this kind live in a namespace.
+    /// Returns whether this kind is namespaced.
     pub fn is_namespaced(self) -> bool {
         matches!(
             self,
@@ -143,10 +146,55 @@ impl std::fmt::Display for Kind {
 }
 
 impl<'a> Object<'a> {
+    /// Reads one object by its own `apiVersion` and `kind`, strictly. Nothing when that kind plays no part.
+    ///
+    /// # Errors
+    /// The text is not strict JSON, names no type, is a list or of an API version that is no longer served, or has a field
+    /// of the wrong type; or see [`Object::check_key`].
+    pub fn from_json(json: &'a str) -> Result<Option<Self>, JsonError> {
+        let fault = |path: &str, reason: String| JsonError::at(json, 1, path, reason);
+        let missing = |path| fault(path, "is missing: every object says its apiVersion and kind".to_owned());
+        let found = json::type_meta(json)?;
+        let given = |text: &Cow<'_, str>| !text.is_empty();
+        let api_version = found.api_version.filter(given).ok_or_else(|| missing("apiVersion"))?;
+        let kind = found.kind.filter(given).ok_or_else(|| missing("kind"))?;
+        if kind.ends_with("List") {
+            return Err(fault("kind", format!("{kind} is a list: pass its items one by one")));
+        }
+        let Some(kind) = Kind::of(&api_version, &kind) else { return Ok(None) };
+        if api_version.starts_with("rbac.authorization.k8s.io/")
+            && api_version != "rbac.authorization.k8s.io/v1"
+        {
+            let reason = format!("{api_version} is no longer served: convert the object to version v1");
+            return Err(fault("apiVersion", reason));
+        }
+        let object = Self::parse(kind, json).map_err(|error| JsonError::of_decoding(json, &error))?;
+        object.check_key().map_err(|(field, reason)| fault(field, reason))?;
+        Ok(Some(object))
+    }
+
+    /// Checks that the object has a name, and a namespace exactly where its kind has one.
+    ///
+    /// # Errors
+    /// The field at fault, and what is wrong with it.
+    pub fn check_key(&self) -> Result<(), (&'static str, String)> {
+        let kind = self.kind();
+        let (namespace, name) = self.key();
+        if name.is_empty() {
+            return Err(("metadata.name", format!("is missing: every {kind} has a name")));
+        }
+        let reason = match (kind.is_namespaced(), namespace.is_empty()) {
+            (true, true) => format!("is missing: a {kind} lives in a namespace, and kubectl get prints it"),
+            (false, false) => format!("a {kind} lives in no namespace: remove the field"),
+            _ => return Ok(()),
+        };
+        Err(("metadata.namespace", reason))
+    }
+
     /// Decodes one object of a known kind from JSON.
     ///
     /// # Errors
-    /// The text is not JSON, or a field that is read has a value of another type; see [`strict`].
+    /// The text is not JSON, or a relevant field has a value of another type; see [`strict`].
     pub fn parse(kind: Kind, json: &'a str) -> Result<Self, serde_json::Error> {
         Ok(match kind {
             Kind::ClusterRole => Self::ClusterRole(strict::from_str(json)?),
@@ -165,7 +213,7 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// The same object, no longer tied to the text that it was read from, if it is of an RBAC kind: those are owned.
+    /// Converts an object of an RBAC kind, which borrows nothing, to a `'static` one. `None` for other kinds.
     pub fn into_owned_rbac(self) -> Option<Object<'static>> {
         Some(match self {
             Self::ClusterRole(role) => Object::ClusterRole(role),

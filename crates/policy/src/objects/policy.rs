@@ -2,5 +2,5 @@
 
 use super::meta::MetadataOnly;
 
-/// The wish to evict a pod: only which.
+/// An eviction of a pod: only the pod's identity.
 pub type Eviction<'a> = MetadataOnly<'a>;

@@ -1,4 +1,4 @@
-//! Kinds of `rbac.authorization.k8s.io`. Owned: these live as long as they are in force.
+//! Kinds of `rbac.authorization.k8s.io`. They are owned, because they are kept in the index.
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -7,7 +7,7 @@ use super::decode::{List, StringMap, or_default};
 /// The group of all RBAC kinds.
 pub const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
-/// One rule of a role: what it allows (RB-10 to RB-18).
+/// One rule of a role (RB-10 to RB-18).
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PolicyRule {
@@ -53,19 +53,19 @@ pub struct Role {
     /// The metadata.
     #[serde(deserialize_with = "or_default")]
     pub metadata: OwnedMetadata,
-    /// What it allows. An empty list is written as `null` (RB-2).
+    /// The rules. An empty list is serialized as `null` (RB-2).
     #[serde(deserialize_with = "list", serialize_with = "null_if_empty")]
     pub rules: Vec<PolicyRule>,
-    /// Where a ClusterRole takes its rules from (RB-79).
+    /// The selectors of an aggregated ClusterRole (RB-79).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregation_rule: Option<AggregationRule>,
 }
 
-/// Which ClusterRoles an aggregated ClusterRole collects.
+/// The aggregation rule of a ClusterRole.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AggregationRule {
-    /// A ClusterRole that any of these selects is collected.
+    /// A ClusterRole that matches any of these selectors is aggregated.
     #[serde(deserialize_with = "list")]
     pub cluster_role_selectors: Vec<LabelSelector>,
 }
@@ -104,7 +104,7 @@ pub struct Binding {
     /// The metadata.
     #[serde(deserialize_with = "or_default")]
     pub metadata: OwnedMetadata,
-    /// Who gets the role.
+    /// The subjects of the binding.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub subjects: Vec<Subject>,
     /// The role.
@@ -112,14 +112,14 @@ pub struct Binding {
     pub role_ref: RoleRef,
 }
 
-/// Who gets a role (RB-20 to RB-23).
+/// A subject of a binding (RB-20 to RB-23).
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Subject {
-    /// `User`, `Group` or `ServiceAccount`; others match nobody.
+    /// `User`, `Group` or `ServiceAccount`; others match no user.
     #[serde(deserialize_with = "or_default")]
     pub kind: String,
-    /// The group of the kind; plays no part in matching.
+    /// The API group of the kind; ignored in matching.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub api_group: String,
     /// The name.
@@ -130,11 +130,11 @@ pub struct Subject {
     pub namespace: String,
 }
 
-/// Which role a binding grants (RB-32).
+/// The role that a binding grants (RB-32).
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct RoleRef {
-    /// The group of the kind; plays no part in resolution.
+    /// The API group of the kind; ignored in resolution.
     #[serde(deserialize_with = "or_default")]
     pub api_group: String,
     /// `Role` or `ClusterRole`; others are an error when resolved.

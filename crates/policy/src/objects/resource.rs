@@ -5,23 +5,22 @@ use serde::Deserialize;
 use super::decode::{Text, or_default};
 use super::meta::Metadata;
 
-/// Devices that a driver publishes.
+/// A slice of the devices that a driver publishes.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ResourceSlice<'a> {
     /// The metadata.
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub metadata: Metadata<'a>,
-    /// Where they are.
-    #[serde(borrow, deserialize_with = "or_default")]
+    /// The location of the devices.
+    #[serde(deserialize_with = "or_default")]
     pub spec: ResourceSliceSpec<'a>,
 }
 
-/// Where published devices are.
+/// The location of published devices.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct ResourceSliceSpec<'a> {
-    /// The node; empty when the slice is not tied to a single one (NA-53).
-    #[serde(borrow)]
+    /// The node; empty if the slice is not bound to a single one (NA-53).
     pub node_name: Text<'a>,
 }

@@ -5,56 +5,53 @@ use serde::Deserialize;
 use super::decode::{List, Text, or_default};
 use super::meta::{Metadata, MetadataOnly};
 
-/// The storage drivers of a node: only whose they are.
+/// The storage drivers of a node: only the object's identity.
 pub type CsiNode<'a> = MetadataOnly<'a>;
 
 /// A volume attached to a node.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct VolumeAttachment<'a> {
     /// The metadata.
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub metadata: Metadata<'a>,
-    /// What is attached where.
-    #[serde(borrow, deserialize_with = "or_default")]
+    /// The spec of the attachment.
+    #[serde(deserialize_with = "or_default")]
     pub spec: VolumeAttachmentSpec<'a>,
 }
 
-/// Where a volume is attached.
+/// The spec of a volume attachment.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct VolumeAttachmentSpec<'a> {
     /// The node.
-    #[serde(borrow)]
     pub node_name: Text<'a>,
 }
 
 /// A storage driver.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct CsiDriver<'a> {
     /// The metadata.
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub metadata: Metadata<'a>,
-    /// What it needs.
-    #[serde(borrow, deserialize_with = "or_default")]
+    /// The spec.
+    #[serde(deserialize_with = "or_default")]
     pub spec: CsiDriverSpec<'a>,
 }
 
-/// What a driver needs from the kubelet.
+/// The spec of a CSI driver.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct CsiDriverSpec<'a> {
-    /// Tokens of the pod's service account that the driver gets.
-    #[serde(borrow)]
+    /// The service account tokens that the driver gets.
     pub token_requests: List<TokenRequestTemplate<'a>>,
 }
 
 /// A token that a driver gets.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct TokenRequestTemplate<'a> {
-    /// Whom the token is for.
-    #[serde(borrow)]
+    /// The audience of the token.
     pub audience: Text<'a>,
 }

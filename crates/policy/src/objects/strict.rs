@@ -1,13 +1,14 @@
-//! Decoding that takes JSON objects, and nothing else, where a view has fields.
+//! Decoding that accepts only JSON objects for types with fields.
 //!
-//! A derived view would also take an array, its elements as the fields in order. Kubernetes refuses that, and what a
-//! reader takes that others refuse is a way around them.
+//! A derived `Deserialize` would also accept an array, with its elements as the fields in order. Kubernetes refuses
+//! that, and input that only one reader accepts is a way around the others.
 
 use std::fmt;
 
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, Visitor,
 };
+use serde_json::{Map, Value};
 
 /// Decodes one JSON value.
 ///
@@ -20,7 +21,15 @@ pub fn from_str<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, serde_json::
     Ok(value)
 }
 
-/// Whatever takes part in decoding, so that everything further inside is wrapped as well.
+/// Decodes an object that was read already.
+///
+/// # Errors
+/// It does not fit the type; an array does not fit a type with fields.
+pub fn from_map<'a, T: Deserialize<'a>>(object: &'a Map<String, Value>) -> Result<T, serde_json::Error> {
+    T::deserialize(Strict(object))
+}
+
+/// A wrapper around deserializers, visitors and seeds, so that nested values are wrapped as well.
 struct Strict<T>(T);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {

@@ -1,15 +1,17 @@
-//! The rules of aggregated ClusterRoles (RB-79), and the label selectors that say where they come from.
+//! Computes the rules of aggregated ClusterRoles (RB-79), and matches their label selectors.
 //!
-//! Writing them back is the controller's work, not done here.
+//! The aggregation controller writes the rules back; this module does not.
 
 use std::collections::BTreeMap;
 
+use portcullis_apimachinery::names::{label_key_errors, label_value_errors};
+
 use crate::objects::rbac::{LabelSelector, LabelSelectorRequirement, PolicyRule, Role};
 
-/// A label selector that means nothing.
+/// An invalid label selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    /// The operator is none of the four.
+    /// The operator is unknown.
     #[error("{0:?} is not a valid label selector operator: use In, NotIn, Exists or DoesNotExist")]
     Operator(String),
     /// `In` and `NotIn` need values.
@@ -27,10 +29,10 @@ pub enum SelectorError {
 }
 
 impl LabelSelector {
-    /// Checks that the selector means something (RB-73, RB-79).
+    /// Validates the selector (RB-73, RB-79).
     ///
     /// # Errors
-    /// The first requirement that does not.
+    /// The first invalid requirement.
     pub fn validate(&self) -> Result<(), SelectorError> {
         for (key, value) in &self.match_labels {
             check_key(key)?;
@@ -39,10 +41,10 @@ impl LabelSelector {
         self.match_expressions.iter().try_for_each(LabelSelectorRequirement::validate)
     }
 
-    /// Whether labels satisfy all requirements; an empty selector takes everything.
+    /// Returns whether labels satisfy all requirements. An empty selector matches everything.
     ///
     /// # Errors
-    /// The selector means nothing: see [`LabelSelector::validate`].
+    /// The selector is invalid; see [`LabelSelector::validate`].
     pub fn matches(&self, labels: &[(String, String)]) -> Result<bool, SelectorError> {
         self.validate()?;
         let value = |key: &str| labels.iter().find(|(k, _)| k == key).map(|(_, v)| v);
@@ -77,12 +79,12 @@ impl LabelSelectorRequirement {
     }
 }
 
-/// The rules that an aggregated ClusterRole should have, given all ClusterRoles as they are now (RB-79); nothing for
-/// a role without an aggregation rule. An empty result says that no role feeds this one: what then stays is for the
-/// owner of the field to say.
+/// Returns the rules that an aggregated ClusterRole should have, given all current ClusterRoles (RB-79); `None` for a
+/// role without an aggregation rule. The result is empty if no role matches; the owner of the field then decides which
+/// rules remain.
 ///
 /// # Errors
-/// A selector means nothing.
+/// A selector is invalid.
 pub fn aggregated_rules<'a>(
     role: &Role,
     cluster_roles: impl IntoIterator<Item = &'a Role>,
@@ -97,7 +99,7 @@ pub fn aggregated_rules<'a>(
     for selector in &aggregation.cluster_role_selectors {
         for other in by_name.values() {
             if selector.matches(&other.metadata.labels)? {
-                // An own loop: rules of one role can repeat each other as well.
+                // A separate loop, because the rules of one role can contain duplicates too.
                 for rule in &other.rules {
                     if !rules.contains(rule) {
                         rules.push(rule.clone());
@@ -109,13 +111,13 @@ pub fn aggregated_rules<'a>(
     Ok(Some(rules))
 }
 
-/// Fills in the rules of all aggregated ClusterRoles, roles that feed on others included, until nothing changes
-/// (RB-79). A role that none feeds keeps its rules, as does one with a selector that means nothing; the errors name
-/// those.
+/// Sets the rules of all aggregated ClusterRoles, including those that aggregate other aggregated roles, until nothing
+/// changes (RB-79). A role that no other matches keeps its rules, as does one with an invalid selector; the errors name
+/// the latter.
 pub fn aggregate(cluster_roles: &mut [Role]) -> Vec<(String, SelectorError)> {
     let mut errors = Vec::new();
-    // A rule crosses at least one more aggregated role in each round, so by then all have arrived. Roles that feed each
-    // other in a circle could go on swapping the order of equal rules for ever.
+    // In each round a rule reaches at least one more aggregated role, so this many rounds are enough. Without the
+    // limit, roles that aggregate each other could swap the order of equal rules forever.
     let aggregated = cluster_roles.iter().filter(|role| role.aggregation_rule.is_some()).count();
     for _ in 0..=aggregated {
         errors.clear();
@@ -141,39 +143,12 @@ pub fn aggregate(cluster_roles: &mut [Role]) -> Vec<(String, SelectorError)> {
 }
 
 fn check_key(key: &str) -> Result<(), SelectorError> {
-    let (prefix, name) = match key.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, key),
-    };
-    if is_label_text(name) && prefix.is_none_or(is_subdomain) {
-        return Ok(());
-    }
-    Err(SelectorError::Key(key.to_owned()))
+    if label_key_errors(key).is_empty() { Ok(()) } else { Err(SelectorError::Key(key.to_owned())) }
 }
 
 fn check_value(key: &str, value: &str) -> Result<(), SelectorError> {
-    if value.is_empty() || is_label_text(value) {
+    if label_value_errors(value).is_empty() {
         return Ok(());
     }
     Err(SelectorError::Value(key.to_owned(), value.to_owned()))
-}
-
-fn is_label_text(text: &str) -> bool {
-    let is_edge = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = text.as_bytes();
-    bytes.len() <= 63
-        && is_edge(bytes.first())
-        && is_edge(bytes.last())
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-}
-
-fn is_subdomain(text: &str) -> bool {
-    let is_edge = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    text.len() <= 253
-        && text.split('.').all(|label| {
-            let bytes = label.as_bytes();
-            is_edge(bytes.first())
-                && is_edge(bytes.last())
-                && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
-        })
 }

@@ -2,23 +2,24 @@
 
 use std::fmt;
 
+use portcullis_apimachinery::quote::Quoted;
+
 use super::matching::{effective_namespace, service_account_user, subject_matches};
-use super::quote::Quoted;
 use super::words::{Reader, Writer};
 use crate::objects::rbac::{Binding, RoleRef, Subject};
 use crate::request::User;
 
-/// A RoleBinding or ClusterRoleBinding in force: what reasons and changes need of it. Decisions do not read it.
+/// A RoleBinding or ClusterRoleBinding in the index: the parts that reasons and changes need. Decisions do not read it.
 ///
-/// Its words one after another: the name; the namespace, as a list that is empty for a ClusterRoleBinding; the role's
-/// kind, group and name; the number of subjects, and of each its kind, group, name and namespace.
+/// It is a sequence of words: the name; the namespace, as a list that is empty for a ClusterRoleBinding; the role's
+/// kind, group and name; the number of subjects, and for each its kind, group, name and namespace.
 #[derive(PartialEq, Eq)]
 pub struct Bound(Box<[u8]>);
 
-/// Which index entry a subject of a binding belongs to.
+/// The index key of a subject of a binding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SubjectKey {
-    /// A user of this name; service accounts are users of a certain name (RB-21).
+    /// A user of this name; service accounts are users with special names (RB-21).
     User(String),
     /// The members of this group.
     Group(String),
@@ -47,7 +48,7 @@ impl Bound {
         Self(packed.bytes().into())
     }
 
-    /// The name, the namespace, and a reader of what follows.
+    /// The name, the namespace, and a reader of the rest.
     fn head(&self) -> (&str, Option<&str>, Reader<'_>) {
         let mut reader = Reader::new(&self.0);
         let name = reader.word().map(str_of).unwrap_or_default();
@@ -60,7 +61,7 @@ impl Bound {
         if self.is_cluster_wide() { "ClusterRoleBinding" } else { "RoleBinding" }
     }
 
-    /// Whether this is a ClusterRoleBinding: it grants everywhere, and for requests without a namespace.
+    /// Returns whether this is a ClusterRoleBinding, which grants in all namespaces and for requests without one.
     pub fn is_cluster_wide(&self) -> bool {
         self.role_namespace().is_none()
     }
@@ -75,12 +76,12 @@ impl Bound {
         self.role_namespace().unwrap_or_default()
     }
 
-    /// Where a Role is looked for; nowhere from a ClusterRoleBinding (RB-32).
+    /// The namespace in which a Role is looked up; `None` for a ClusterRoleBinding (RB-32).
     pub(super) fn role_namespace(&self) -> Option<&str> {
         self.head().1
     }
 
-    /// Who gets the role.
+    /// The subjects of the binding.
     pub fn subjects(&self) -> impl Iterator<Item = Subject> {
         self.subject_words().map(|[kind, api_group, name, namespace]| Subject {
             kind: kind.to_owned(),
@@ -109,12 +110,12 @@ impl Bound {
         read_words(&mut self.head().2).unwrap_or_default()
     }
 
-    /// The first subject that means this user (RB-30).
+    /// Returns the first subject that matches this user (RB-30).
     pub fn first_subject(&self, user: &User) -> Option<Subject> {
         self.subjects().find(|s| subject_matches(s, self.namespace(), user))
     }
 
-    /// The index entries of the subjects, each once. Subjects that can match nobody have none (RB-21, RB-23).
+    /// Returns the distinct index keys of the subjects. Subjects that cannot match any user have none (RB-21, RB-23).
     pub(super) fn keys(&self) -> Vec<SubjectKey> {
         let key = |[kind, _, name, namespace]: [&str; 4]| match kind {
             "User" => Some(SubjectKey::User(name.to_owned())),
@@ -128,7 +129,7 @@ impl Bound {
         keys
     }
 
-    /// What is said when the role cannot be found (RB-32, RB-37).
+    /// The error message if the role is not found (RB-32, RB-37).
     pub(super) fn resolution_error(&self) -> String {
         let [kind, _, name] = self.role_words();
         match kind {
@@ -138,7 +139,7 @@ impl Bound {
         }
     }
 
-    /// The binding, its role and one of its subjects, as reasons name them (RB-36).
+    /// Describes the binding, its role and one of its subjects, in the format of reasons (RB-36).
     pub(super) fn describe<'a>(&'a self, subject: &'a Subject) -> impl fmt::Display + 'a {
         Description { bound: self, subject }
     }
@@ -153,7 +154,7 @@ fn read_words<'a, const N: usize>(reader: &mut Reader<'a>) -> Option<[&'a str; N
 }
 
 fn str_of(word: &[u8]) -> &str {
-    // What was written was text.
+    // Words were written from text.
     str::from_utf8(word).unwrap_or_default()
 }
 
@@ -173,7 +174,7 @@ impl fmt::Display for Description<'_> {
         let Self { bound, subject } = self;
         match bound.role_namespace() {
             None => write!(f, "ClusterRoleBinding {}", Quoted(bound.name()))?,
-            // Name first, then namespace: that is how Kubernetes prints it.
+            // Name first, then namespace, as in Kubernetes.
             Some(namespace) => {
                 write!(f, "RoleBinding {}", Quoted(&format!("{}/{namespace}", bound.name())))?;
             }

@@ -1,7 +1,8 @@
-//! The ClusterRoles as they were written, and what those that aggregate make of them, change by change (RB-79).
+//! The stored ClusterRoles, and the rules of the aggregated ones, updated incrementally (RB-79).
 //!
-//! Kept beside the index, which holds the rules in force. A change that no aggregation selects costs one match against
-//! each selector; one that does costs what the aggregated roles and those that feed them are worth.
+//! This is separate from the index, which contains the rules in force. A change of a role that no aggregation selects
+//! costs one match per selector; otherwise the cost is proportional to the aggregated roles and the roles that they
+//! select.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,40 +14,40 @@ use crate::objects::rbac::{PolicyRule, Role};
 pub struct ClusterRoles {
     /// As written.
     roles: BTreeMap<String, Role>,
-    /// The roles that aggregate, with those that their selectors take.
+    /// The aggregated roles, with the roles that they select.
     feeders: BTreeMap<String, BTreeSet<String>>,
-    /// The rules in force of the roles that aggregate.
+    /// The rules in force of the aggregated roles.
     in_force: BTreeMap<String, Vec<PolicyRule>>,
 }
 
-/// What a change of one ClusterRole comes to.
+/// The consequences of a change of one ClusterRole.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// The roles whose rules in force changed, with these rules.
+    /// The roles whose rules in force changed, with the new rules.
     pub in_force: Vec<Role>,
-    /// The aggregated roles that are not written as they should be.
+    /// The aggregated roles whose stored rules are outdated.
     pub due: Vec<AggregatedRules>,
 }
 
-/// The rules that an aggregated ClusterRole should have, other than those that it was written with.
+/// The rules that an aggregated ClusterRole should have, if they differ from the stored ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AggregatedRules {
     /// The ClusterRole.
     pub name: String,
-    /// The rules to write. None when no role feeds this one: then rules that the aggregation controller has written
-    /// before are to be taken away, and those that somebody else has written stay, and in force (RB-79).
+    /// The rules to write. Empty if no role matches: then rules written by the aggregation controller are to be
+    /// removed, and rules written by another user stay in force (RB-79).
     pub rules: Vec<PolicyRule>,
 }
 
 impl ClusterRoles {
-    /// Takes in a ClusterRole as it was written, in place of one of the same name.
+    /// Applies a stored ClusterRole, replacing one of the same name.
     pub fn apply(&mut self, role: Role) -> Changes {
         let name = role.metadata.name.clone();
         let old = self.roles.insert(name.clone(), role);
         self.changed(&name, old)
     }
 
-    /// Forgets a ClusterRole.
+    /// Deletes a ClusterRole.
     pub fn delete(&mut self, name: &str) -> Changes {
         match self.roles.remove(name) {
             Some(old) => self.changed(name, Some(old)),
@@ -57,7 +58,7 @@ impl ClusterRoles {
     fn changed(&mut self, name: &str, old: Option<Role>) -> Changes {
         let aggregated = |role: Option<&Role>| role.is_some_and(|role| role.aggregation_rule.is_some());
         let mut is_concerned = aggregated(old.as_ref()) || aggregated(self.roles.get(name));
-        // What this role feeds now, and no longer.
+        // Update the roles that aggregate this one.
         for (other, feeders) in &mut self.feeders {
             let Some(collector) = self.roles.get(other).filter(|_| other != name) else { continue };
             is_concerned |= match self.roles.get(name) {
@@ -68,7 +69,7 @@ impl ClusterRoles {
                 _ => feeders.remove(name),
             };
         }
-        // What feeds this role.
+        // Update the roles that this one aggregates.
         match self.roles.get(name).filter(|role| role.aggregation_rule.is_some()) {
             Some(role) => {
                 let others = self.roles.values().filter(|other| other.metadata.name != name);
@@ -87,14 +88,14 @@ impl ClusterRoles {
         changes
     }
 
-    /// Aggregates anew, from the rules as written: what is in force depends on these only, never on the order of
-    /// changes.
+    /// Aggregates again from the stored rules, so that the rules in force depend only on these and never on the order
+    /// of changes.
     fn aggregate(&mut self) -> Changes {
         let concerned: BTreeSet<&String> =
             self.feeders.iter().flat_map(|(name, f)| f.iter().chain([name])).collect();
         let mut roles: Vec<Role> =
             concerned.into_iter().filter_map(|name| self.roles.get(name)).cloned().collect();
-        // A selector that means nothing leaves the rules of its role as they are.
+        // A role with an invalid selector keeps its rules.
         let _ = aggregate(&mut roles);
         let mut changes = Changes::default();
         for role in roles.iter().filter(|role| role.aggregation_rule.is_some()) {
@@ -114,7 +115,7 @@ impl ClusterRoles {
     }
 }
 
-/// Whether one role takes the rules of another. A selector that means nothing may take any.
+/// Returns whether one role aggregates another. An invalid selector may match any role.
 fn selects(collector: &Role, other: &Role) -> bool {
     let selectors = collector.aggregation_rule.iter().flat_map(|rule| &rule.cluster_role_selectors);
     selectors.into_iter().any(|selector| selector.matches(&other.metadata.labels).unwrap_or(true))

@@ -1,12 +1,12 @@
-//! Do the rules that somebody holds cover the rules that are to be granted? (RB-65 to RB-67)
+//! Checks whether the rules that a user holds cover the rules to be granted (RB-65 to RB-67).
 
 use std::borrow::Borrow;
 
 use super::matching::{ALL, url_covers};
 use crate::objects::rbac::PolicyRule;
 
-/// Whether the owner's rules cover all that the servant's rules grant, and what they leave uncovered: one rule per
-/// single permission, in the order of RB-65, repetitions included.
+/// Returns whether the owner's rules cover everything that the servant's rules grant, and the uncovered permissions:
+/// one rule per single permission, in the order of RB-65, duplicates included.
 pub fn covers<O: Borrow<PolicyRule>>(owner: &[O], servant: &[PolicyRule]) -> (bool, Vec<PolicyRule>) {
     let uncovered: Vec<PolicyRule> = in_question(owner, servant)
         .filter(|permission| !is_covered(owner, permission))
@@ -15,8 +15,8 @@ pub fn covers<O: Borrow<PolicyRule>>(owner: &[O], servant: &[PolicyRule]) -> (bo
     (uncovered.is_empty(), uncovered)
 }
 
-/// What the owner's rules leave uncovered, as [`covers`] finds it; nothing when more than `most` permissions would have
-/// to be looked at one by one: a rule of a few thousand words can stand for billions.
+/// Returns the permissions that the owner's rules do not cover, like [`covers`]. `None` if more than `most` permissions
+/// would have to be checked one by one: a rule of a few thousand words can expand to billions.
 pub(super) fn uncovered<O: Borrow<PolicyRule>>(
     owner: &[O],
     servant: &[PolicyRule],
@@ -28,8 +28,8 @@ pub(super) fn uncovered<O: Borrow<PolicyRule>>(
     Some(covers(owner, servant).1)
 }
 
-/// The permissions of the rules that no owner rule covers as a whole. One that does covers each permission in it; most
-/// grants end here.
+/// The permissions of those rules that no owner rule covers as a whole. Most grants are decided by this check, because
+/// an owner rule that covers a rule covers all its permissions.
 fn in_question<'a, O: Borrow<PolicyRule>>(
     owner: &'a [O],
     servant: &'a [PolicyRule],
@@ -49,7 +49,7 @@ enum Permission<'a> {
     Url { url: &'a str, verb: &'a str },
 }
 
-/// The permissions of a rule, in the order of RB-65. A rule with an empty list among its factors has none.
+/// The permissions of a rule, in the order of RB-65. A rule with an empty list for one of its factors has none.
 fn permissions(rule: &PolicyRule) -> impl Iterator<Item = Permission<'_>> {
     let names = || {
         let unnamed = rule.resource_names.is_empty().then_some(None);
@@ -87,7 +87,8 @@ impl Permission<'_> {
     }
 }
 
-/// Whether an owner rule covers every permission of a rule. May say no where permission by permission it is yes.
+/// Returns whether a single owner rule covers every permission of a rule. May be false although the check of each
+/// permission succeeds.
 fn covers_whole(owner: &PolicyRule, rule: &PolicyRule) -> bool {
     let all = |owner: &[String], servant: &[String]| servant.iter().all(|entry| covers_entry(owner, entry));
     all(&owner.verbs, &rule.verbs)

@@ -1,15 +1,17 @@
-//! May a caller write this role or this binding? Nobody hands on what they do not hold (RB-50 to RB-69).
+//! The RBAC escalation check: a user can only grant permissions that they hold (RB-50 to RB-69).
 //!
-//! The server asks inside the read-modify-write and before validation (RB-50), over an index that is as new as the
-//! store (RB-5); on create, update and patch, dry runs included, never on delete.
+//! The server runs this check inside the read-modify-write and before validation (RB-50), over an index that is up to
+//! date with the store (RB-5). It applies to create, update and patch, dry runs included, never to delete. A check has
+//! two halves, because the verbs `escalate` and `bind` are decided by all authorizers, which may have to be waited for:
+//! [`RbacWrite::question`] says what they are asked; without their yes, [`RbacWrite::check_held`] compares what is
+//! granted with what is held.
 
-use serde_json::Value;
+use portcullis_apimachinery::quote::{Quoted, QuotedList};
+use serde_json::{Map, Value};
 
 use super::covers::{covers, uncovered};
 use super::index::RbacIndex;
 use super::matching::ALL;
-use super::quote::{Quoted, QuotedList};
-use crate::decision::Authorizer;
 use crate::objects::rbac::{Binding, PolicyRule, RBAC_GROUP, Role};
 use crate::request::{Attributes, ResourceRequest, User};
 use crate::rules;
@@ -17,13 +19,13 @@ use crate::rules;
 /// The group that may write every role and binding (RB-51).
 pub const MASTERS_GROUP: &str = "system:masters";
 
-/// How many permissions are compared one by one before a write is refused as too large.
+/// The maximum number of permissions that are compared one by one. Larger writes are refused.
 const MOST_PERMISSIONS: usize = 100_000;
 
-/// Why a role or a binding may not be written, and the answer that the caller gets.
+/// A refused write of a role or a binding, and the response to the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// 403, with the resource's `details`: the caller does not hold what would be granted (RB-56, RB-62).
+    /// 403, with the resource's `details`: the caller does not hold the permissions to be granted (RB-56, RB-62).
     #[error("{0}")]
     Forbidden(String),
     /// 404: the role to be bound does not exist. `details` name the binding's resource as the kind and the role as
@@ -38,120 +40,70 @@ pub enum Refusal {
     /// 500 with neither reason nor details: the reference names no kind of role (RB-59, RB-69).
     #[error("unsupported role reference kind: {}", Quoted(.0))]
     UnsupportedKind(String),
-    /// 400: a namespace is needed and not there (RB-61).
+    /// 400: a required namespace is missing (RB-61).
     #[error("namespace is required")]
     NamespaceRequired,
 }
 
-/// A write to a role or a binding: who, how it came in, and who else is asked about it.
-#[derive(Clone, Copy)]
-pub struct Write<'a> {
-    /// The roles and bindings as the store has them (RB-5).
-    pub index: &'a RbacIndex,
-    /// Who is asked about the verbs `escalate` and `bind`: all authorizers in their order, not RBAC alone.
-    pub authorizer: &'a dyn Authorizer,
+/// A write to a role or a binding.
+#[derive(Clone, Copy, Debug)]
+pub struct RbacWrite<'a> {
     /// The caller.
     pub user: &'a User,
     /// The namespace of the request; empty for cluster-scoped kinds.
     pub namespace: &'a str,
     /// The name in the request's URL; empty on POST (RB-52).
     pub name: &'a str,
-    /// Whether the object stored now and the new one differ at most in what garbage collection writes, as
-    /// [`differ_only_for_garbage_collection`] finds. False on create.
+    /// The object to be stored.
+    pub object: RbacObject<'a>,
+    /// Whether the stored object and the new one differ at most in fields that garbage collection writes; see
+    /// [`differ_only_for_garbage_collection`]. False on create.
     pub only_garbage_collection: bool,
 }
 
-impl Write<'_> {
-    /// Whether the caller may write a Role (RB-51 to RB-55).
+/// A role or a binding that is to be stored.
+#[derive(Clone, Copy, Debug)]
+pub enum RbacObject<'a> {
+    /// A Role.
+    Role(&'a Role),
+    /// A ClusterRole.
+    ClusterRole {
+        /// The new one.
+        new: &'a Role,
+        /// The one stored now, if there is one.
+        old: Option<&'a Role>,
+    },
+    /// A RoleBinding.
+    RoleBinding(&'a Binding),
+    /// A ClusterRoleBinding.
+    ClusterRoleBinding(&'a Binding),
+}
+
+impl<'a> RbacWrite<'a> {
+    /// What all authorizers are asked about this write, in their order, not RBAC alone: the verb `escalate` or `bind`
+    /// allows it whatever the caller holds (RB-52, RB-57). Anything but Allow leaves it to [`RbacWrite::check_held`].
+    /// None: the write needs no check (RB-51, RB-53, RB-125).
     ///
     /// # Errors
-    /// The refusal to answer with.
-    pub fn check_role(&self, new: &Role) -> Result<(), Refusal> {
-        if self.is_free() || self.is_authorized("escalate", RBAC_GROUP, "roles", self.name) {
-            return Ok(());
+    /// The refusal for the response.
+    pub fn question(&self, index: &RbacIndex) -> Result<Option<Attributes<'a>>, Refusal> {
+        if self.only_garbage_collection || self.user.in_group(MASTERS_GROUP) || index.is_super_user(self.user)
+        {
+            return Ok(None);
         }
-        self.check_holds(&new.rules, "roles", &new.metadata.name)
-    }
-
-    /// Whether the caller may write a ClusterRole (RB-51 to RB-56). `old` is the one stored now, if there is one.
-    ///
-    /// # Errors
-    /// The refusal to answer with.
-    pub fn check_cluster_role(&self, new: &Role, old: Option<&Role>) -> Result<(), Refusal> {
-        if self.is_free() || self.is_authorized("escalate", RBAC_GROUP, "clusterroles", self.name) {
-            return Ok(());
-        }
-        self.check_holds(&new.rules, "clusterroles", &new.metadata.name)?;
-        if !aggregates(new) && !old.is_some_and(aggregates) {
-            return Ok(());
-        }
-        // RB-56: what an aggregated role will hold is not known yet, so it may be everything.
-        let (held, _) = self.index.policy_rules_for(self.user, self.namespace);
-        if covers(&held, &everything()).0 {
-            return Ok(());
-        }
-        let reason = "must have cluster-admin privileges to use the aggregationRule";
-        Err(forbidden("clusterroles", &new.metadata.name, reason))
-    }
-
-    /// Whether the caller may write a RoleBinding (RB-51, RB-57 to RB-61).
-    ///
-    /// # Errors
-    /// The refusal to answer with.
-    pub fn check_binding(&self, new: &Binding) -> Result<(), Refusal> {
-        if self.is_free() {
-            return Ok(());
-        }
-        if self.namespace.is_empty() {
-            return Err(Refusal::NamespaceRequired);
-        }
-        self.check_bound_role(new, "rolebindings", Some(self.namespace))
-    }
-
-    /// Whether the caller may write a ClusterRoleBinding (RB-51, RB-57 to RB-60).
-    ///
-    /// # Errors
-    /// The refusal to answer with.
-    pub fn check_cluster_role_binding(&self, new: &Binding) -> Result<(), Refusal> {
-        if self.is_free() {
-            return Ok(());
-        }
-        self.check_bound_role(new, "clusterrolebindings", None)
-    }
-
-    fn check_bound_role(&self, new: &Binding, resource: &str, from: Option<&str>) -> Result<(), Refusal> {
-        let role_ref = &new.role_ref;
-        // RB-57: an unknown kind of role authorizes nobody.
-        let role_resource = match role_ref.kind.as_str() {
-            "ClusterRole" => "clusterroles",
-            "Role" => "roles",
-            kind => return Err(Refusal::UnsupportedKind(kind.to_owned())),
+        let (verb, group, resource, name) = match self.object {
+            RbacObject::Role(_) => ("escalate", RBAC_GROUP, "roles", self.name),
+            RbacObject::ClusterRole { .. } => ("escalate", RBAC_GROUP, "clusterroles", self.name),
+            RbacObject::RoleBinding(_) if self.namespace.is_empty() => {
+                return Err(Refusal::NamespaceRequired);
+            }
+            RbacObject::RoleBinding(new) | RbacObject::ClusterRoleBinding(new) => {
+                let role_ref = &new.role_ref;
+                // RB-1: the group may have been left out.
+                let group = if role_ref.api_group.is_empty() { RBAC_GROUP } else { &role_ref.api_group };
+                ("bind", group, role_resource(new)?, role_ref.name.as_str())
+            }
         };
-        // RB-1: the group may have been left out.
-        let group = if role_ref.api_group.is_empty() { RBAC_GROUP } else { &role_ref.api_group };
-        if self.is_authorized("bind", group, role_resource, &role_ref.name) {
-            return Ok(());
-        }
-        // There is no namespace to look for a Role in.
-        if role_ref.kind == "Role" && from.is_none() {
-            return Err(Refusal::NamespaceRequired);
-        }
-        let Some(role) = self.index.resolve(role_ref, from) else {
-            let message = format!("{role_resource}.{RBAC_GROUP} {} not found", Quoted(&role_ref.name));
-            return Err(Refusal::NotFound { role: role_ref.name.clone(), message });
-        };
-        self.check_holds(&role.rules, resource, &new.metadata.name)
-    }
-
-    /// RB-51, RB-53, RB-125: nothing to check.
-    fn is_free(&self) -> bool {
-        self.only_garbage_collection
-            || self.user.in_group(MASTERS_GROUP)
-            || self.index.is_super_user(self.user)
-    }
-
-    /// RB-52, RB-57: a verb of its own allows what the rules held would not. Anything but a yes is a no.
-    fn is_authorized(&self, verb: &str, group: &str, resource: &str, name: &str) -> bool {
         let request = ResourceRequest {
             namespace: self.namespace,
             group,
@@ -160,14 +112,71 @@ impl Write<'_> {
             name,
             ..ResourceRequest::default()
         };
-        let attributes = Attributes { user: self.user, verb, path: "", resource: Some(request) };
-        self.authorizer.authorize(&attributes).is_allow()
+        Ok(Some(Attributes { user: self.user, verb, path: "", resource: Some(request) }))
     }
 
-    /// RB-54, RB-55, RB-60: the caller holds every permission, by RBAC objects alone.
-    fn check_holds(&self, rules: &[PolicyRule], resource: &str, object: &str) -> Result<(), Refusal> {
-        let (held, errors) = self.index.policy_rules_for(self.user, self.namespace);
-        // DIVERGES: Kubernetes looks at any number of permissions, however long that takes.
+    /// Whether the caller holds what the object grants, over the roles and bindings as the store has them (RB-5).
+    ///
+    /// # Errors
+    /// The refusal for the response.
+    pub fn check_held(&self, index: &RbacIndex) -> Result<(), Refusal> {
+        match self.object {
+            RbacObject::Role(new) => self.check_rules(index, &new.rules, "roles", &new.metadata.name),
+            RbacObject::ClusterRole { new, old } => self.check_cluster_role(index, new, old),
+            RbacObject::RoleBinding(new) => {
+                self.check_bound_role(index, new, "rolebindings", Some(self.namespace))
+            }
+            RbacObject::ClusterRoleBinding(new) => {
+                self.check_bound_role(index, new, "clusterrolebindings", None)
+            }
+        }
+    }
+
+    fn check_cluster_role(&self, index: &RbacIndex, new: &Role, old: Option<&Role>) -> Result<(), Refusal> {
+        self.check_rules(index, &new.rules, "clusterroles", &new.metadata.name)?;
+        if !aggregates(new) && !old.is_some_and(aggregates) {
+            return Ok(());
+        }
+        // RB-56: the rules that a role will aggregate are not known yet, so they may be everything.
+        let (held, _) = index.policy_rules_for(self.user, self.namespace);
+        if covers(&held, &everything()).0 {
+            return Ok(());
+        }
+        let reason = "must have cluster-admin privileges to use the aggregationRule";
+        Err(forbidden("clusterroles", &new.metadata.name, reason))
+    }
+
+    /// RB-57 to RB-61
+    fn check_bound_role(
+        &self,
+        index: &RbacIndex,
+        new: &Binding,
+        resource: &str,
+        from: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let role_ref = &new.role_ref;
+        let role_resource = role_resource(new)?;
+        // A ClusterRoleBinding has no namespace in which to look up a Role.
+        if role_ref.kind == "Role" && from.is_none() {
+            return Err(Refusal::NamespaceRequired);
+        }
+        let Some(role) = index.resolve(role_ref, from) else {
+            let message = format!("{role_resource}.{RBAC_GROUP} {} not found", Quoted(&role_ref.name));
+            return Err(Refusal::NotFound { role: role_ref.name.clone(), message });
+        };
+        self.check_rules(index, &role.rules, resource, &new.metadata.name)
+    }
+
+    /// RB-54, RB-55, RB-60: the caller must hold every permission, by RBAC objects alone.
+    fn check_rules(
+        &self,
+        index: &RbacIndex,
+        rules: &[PolicyRule],
+        resource: &str,
+        object: &str,
+    ) -> Result<(), Refusal> {
+        let (held, errors) = index.policy_rules_for(self.user, self.namespace);
+        // DIVERGES: Kubernetes checks any number of permissions, however long that takes.
         let Some(missing) = uncovered(&held, rules, MOST_PERMISSIONS) else {
             let reason = format!(
                 "the rules stand for more than {MOST_PERMISSIONS} permissions that no rule of user {} covers as a \
@@ -193,16 +202,25 @@ impl Write<'_> {
     }
 }
 
-/// Whether two versions of an object differ at most in what garbage collection and bookkeeping write (RB-53): then
-/// nothing is granted, and the check is skipped. Absent, `null` and empty are the same.
-pub fn differ_only_for_garbage_collection(old: &Value, new: &Value) -> bool {
+/// RB-57: an unknown kind of role is never authorized.
+fn role_resource(binding: &Binding) -> Result<&'static str, Refusal> {
+    match binding.role_ref.kind.as_str() {
+        "ClusterRole" => Ok("clusterroles"),
+        "Role" => Ok("roles"),
+        kind => Err(Refusal::UnsupportedKind(kind.to_owned())),
+    }
+}
+
+/// Returns whether two versions of an object differ at most in fields that garbage collection and bookkeeping write
+/// (RB-53). Such an update grants nothing, so the check is skipped. Absent, `null` and empty are the same.
+pub fn differ_only_for_garbage_collection(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
     const SKIPPED: [&str; 4] = ["finalizers", "managedFields", "ownerReferences", "selfLink"];
-    let without_skipped = |object: &Value| {
+    let without_skipped = |object: &Map<String, Value>| {
         let mut object = object.clone();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.retain(|key, _| !SKIPPED.contains(&key.as_str()));
         }
-        object
+        Value::Object(object)
     };
     same(Some(&without_skipped(old)), Some(&without_skipped(new)))
 }
@@ -251,7 +269,7 @@ fn descriptions(missing: Vec<PolicyRule>) -> Vec<String> {
     let mut merged: Vec<PolicyRule> = Vec::new();
     let mut places = hashbrown::HashMap::new();
     for rule in missing {
-        // RB-63: permissions that differ in their verb alone are named together.
+        // RB-63: permissions that differ only in their verb are listed together.
         let simple = match (rule.api_groups.as_slice(), rule.resources.as_slice()) {
             ([group], [resource]) => Some((group.clone(), resource.clone(), rule.resource_names.clone())),
             _ => None,

@@ -1,4 +1,4 @@
-//! Why a request is allowed, or what it would take. Explaining may walk the whole index; deciding may not.
+//! Explains why a request is allowed, or what it would need. Explanations may walk the whole index; decisions never do.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,30 +13,30 @@ use crate::objects::rbac::{PolicyRule, Role, Subject};
 use crate::request::Attributes;
 use crate::rules;
 
-/// How many near misses are worth showing.
+/// How many near misses are shown.
 const NEAREST: usize = 5;
 
-/// What RBAC says about a request, with its grounds. Prints as lines of text.
+/// The explanation of an RBAC decision. Prints as lines of text.
 #[derive(Clone, Debug)]
 pub enum Explanation<'a> {
     /// A rule allows it.
     Granted(Granted<'a>),
-    /// The user is the super-user, who is allowed everything (RB-125).
+    /// The user is the super-user, whose requests are all allowed (RB-125).
     SuperUser,
     /// Nothing allows it.
     Refused(Refused<'a>),
 }
 
-/// The rule that allows a request, and how the user comes by it.
+/// The rule that allows a request, and the binding that grants it to the user.
 #[derive(Clone, Debug)]
 pub struct Granted<'a> {
     /// The binding.
     pub binding: &'a Bound,
-    /// The subject of the binding that means the user.
+    /// The subject of the binding that matches the user.
     pub subject: Subject,
-    /// The role, as [`RbacIndex::role_of`] has it.
+    /// The role, as returned by [`RbacIndex::role_of`].
     pub role: Arc<Role>,
-    /// The place of the rule in the role, from 0.
+    /// The index of the rule in the role, from 0.
     pub rule_index: usize,
     /// The rule.
     pub rule: PolicyRule,
@@ -45,13 +45,13 @@ pub struct Granted<'a> {
 /// Why nothing allows a request.
 #[derive(Clone, Debug)]
 pub struct Refused<'a> {
-    /// The rules of the user that come nearest, nearest first; a few at most.
+    /// The few rules of the user that are closest to a match, closest first.
     pub misses: Vec<Miss<'a>>,
-    /// Roles of the user's bindings that could not be found, each once.
+    /// The roles of the user's bindings that were not found, each once.
     pub unresolved: Vec<String>,
     /// The smallest rule that would allow the request.
     pub needed: PolicyRule,
-    /// The namespace where a RoleBinding would do; empty if it takes a ClusterRoleBinding.
+    /// The namespace in which a RoleBinding would be enough; empty if a ClusterRoleBinding is needed.
     pub namespace: String,
 }
 
@@ -60,18 +60,18 @@ pub struct Refused<'a> {
 pub struct Miss<'a> {
     /// The rule, its role and its binding.
     pub held: Granted<'a>,
-    /// What does not fit; never empty.
+    /// The factors that do not match; never empty.
     pub failed: Vec<Factor>,
 }
 
-/// What a rule and a request can differ in.
+/// A factor in which a rule and a request can differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factor {
     /// The API group.
     ApiGroup,
     /// The object's name.
     Name,
-    /// The binding is a RoleBinding of another namespace, or the request takes a ClusterRoleBinding (RB-34, RB-35).
+    /// The binding is a RoleBinding of another namespace, or the request needs a ClusterRoleBinding (RB-34, RB-35).
     Namespace,
     /// The resource or subresource.
     Resource,
@@ -123,7 +123,7 @@ impl RbacIndex {
     }
 }
 
-/// A rule that fits neither the group nor the resource, or not the path, has nothing to do with the request.
+/// A rule that matches neither the group nor the resource, or not the path, is unrelated to the request.
 fn is_near(failed: &[Factor]) -> bool {
     let differs = |factor| failed.contains(&factor);
     failed.len() <= 2 && !differs(Factor::Url) && !(differs(Factor::ApiGroup) && differs(Factor::Resource))

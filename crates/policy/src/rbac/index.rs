@@ -1,8 +1,8 @@
-//! The subject index: the roles and bindings in force, found by who asks.
+//! The RBAC index: the roles and bindings in force, indexed by subject.
 //!
-//! A decision looks only at the bindings of the user and of the user's groups, so its cost does not grow with the
-//! number of bindings. A change costs what the changed object itself is worth: its subjects, and for a role that
-//! comes or goes the bindings that name it; never the size of the index.
+//! A decision reads only the bindings of the user and of the user's groups, so its cost does not grow with the number
+//! of bindings. The cost of a change depends on the changed object: its subjects, and for a role that is added or
+//! removed the bindings that refer to it; never on the size of the index.
 //!
 //! ```text
 //!   scope: table ──▶ Subject {name, grants: [(binding, role)]}      deciding reads these three,
@@ -11,9 +11,9 @@
 //!                                           Bound                   naming, listing, changing
 //! ```
 //!
-//! What a large cluster's decisions cost is the way to memory, so what they read is apart from all else and small:
-//! names and rules lie in place unless they are long (see [`super::short`] and [`super::words`]). Roles and bindings
-//! are made whole again only to be explained or listed.
+//! In a large cluster the cost of a decision is memory latency, so the data that decisions read is small and separate
+//! from the rest: names and rules are stored inline unless they are long (see [`super::short`] and [`super::words`]).
+//! Roles and bindings are reconstructed only for explanations and listings.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -46,61 +46,61 @@ struct Scope {
     subjects: Subjects,
     /// By name.
     bindings: HashTable<Arc<Bound>>,
-    /// Shared with the reasons given out; copied when it changes while one of them is still held.
+    /// Shared with returned reasons, and copied on write while one of them is still held.
     unresolved: Arc<Unresolved>,
 }
 
-/// A binding of a user, and where its role is kept.
+/// A binding of a user, and the ID of its role.
 pub(super) type Held<'a> = (&'a Arc<Bound>, Option<RoleId>);
 
 impl RbacIndex {
-    /// The same index with a user who is allowed everything (RB-125). An empty name is none.
+    /// Sets the super-user, whose requests are all allowed (RB-125). An empty name means none.
     #[must_use]
     pub fn with_super_user(mut self, name: &str) -> Self {
         self.super_user = (!name.is_empty()).then(|| name.into());
         self
     }
 
-    /// Whether this user is the one allowed everything (RB-125).
+    /// Returns whether this user is the super-user (RB-125).
     pub fn is_super_user(&self, user: &User) -> bool {
         self.super_user.as_deref().is_some_and(|name| name == user.name)
     }
 
-    /// Takes in a Role, in place of one of the same namespace and name.
+    /// Applies a Role, replacing one of the same namespace and name.
     pub fn apply_role(&mut self, role: Role) {
         let key = RoleKey::role(&role.metadata.namespace, &role.metadata.name);
         self.set_role(key, Some(PackedRules::pack(&role.rules)));
     }
 
-    /// Takes in a ClusterRole, in place of one of the same name.
+    /// Applies a ClusterRole, replacing one of the same name.
     pub fn apply_cluster_role(&mut self, role: Role) {
         let key = RoleKey::cluster_role(&role.metadata.name);
         self.set_role(key, Some(PackedRules::pack(&role.rules)));
     }
 
-    /// Forgets a Role.
+    /// Deletes a Role.
     pub fn delete_role(&mut self, namespace: &str, name: &str) {
         self.set_role(RoleKey::role(namespace, name), None);
     }
 
-    /// Forgets a ClusterRole.
+    /// Deletes a ClusterRole.
     pub fn delete_cluster_role(&mut self, name: &str) {
         self.set_role(RoleKey::cluster_role(name), None);
     }
 
-    /// Takes in a RoleBinding, in place of one of the same namespace and name.
+    /// Applies a RoleBinding, replacing one of the same namespace and name.
     pub fn apply_binding(&mut self, binding: Binding) {
         self.delete_binding(&binding.metadata.namespace, &binding.metadata.name);
         self.bind(Bound::namespaced(&binding));
     }
 
-    /// Takes in a ClusterRoleBinding, in place of one of the same name.
+    /// Applies a ClusterRoleBinding, replacing one of the same name.
     pub fn apply_cluster_role_binding(&mut self, binding: Binding) {
         self.delete_cluster_role_binding(&binding.metadata.name);
         self.bind(Bound::cluster_wide(&binding));
     }
 
-    /// Forgets a RoleBinding.
+    /// Deletes a RoleBinding.
     pub fn delete_binding(&mut self, namespace: &str, name: &str) {
         let Some(scope) = self.namespaces.get_mut(namespace) else { return };
         scope.unbind(name, &mut self.roles, &self.hasher);
@@ -109,12 +109,12 @@ impl RbacIndex {
         }
     }
 
-    /// Forgets a ClusterRoleBinding.
+    /// Deletes a ClusterRoleBinding.
     pub fn delete_cluster_role_binding(&mut self, name: &str) {
         self.cluster.unbind(name, &mut self.roles, &self.hasher);
     }
 
-    /// Takes in an object of an RBAC kind; others are left alone. Returns whether it was one.
+    /// Adds an object of an RBAC kind; others are ignored. Returns whether it was one.
     pub fn apply(&mut self, object: Object<'_>) -> bool {
         match object {
             Object::ClusterRole(role) => self.apply_cluster_role(role),
@@ -126,29 +126,30 @@ impl RbacIndex {
         true
     }
 
-    /// All bindings in force, in no order.
+    /// All bindings, in no particular order.
     pub fn bindings(&self) -> impl Iterator<Item = &Bound> {
         self.scopes().flat_map(|scope| &scope.bindings).map(|bound| &**bound)
     }
 
-    /// The role that a binding grants, if there is one (RB-32). Its rules, name and namespace: the index keeps no more.
+    /// Returns the role that a binding grants, if it exists (RB-32). Only its rules, name and namespace are set; the
+    /// index keeps no more.
     pub fn role_of(&self, bound: &Bound) -> Option<Role> {
         self.role(self.roles.of(bound))
     }
 
-    /// The role that a reference from a binding names (RB-32), as [`RbacIndex::role_of`] has it. `namespace` is the
-    /// RoleBinding's, or nothing for a ClusterRoleBinding: no Role can be found from there.
+    /// Resolves the role reference of a binding (RB-32), like [`RbacIndex::role_of`]. `namespace` is that of the
+    /// RoleBinding, or `None` for a ClusterRoleBinding, which cannot refer to a Role.
     pub fn resolve(&self, role_ref: &RoleRef, namespace: Option<&str>) -> Option<Role> {
         self.role(self.roles.find(RoleKey::of(role_ref, namespace)?))
     }
 
-    /// A role by its place, as [`RbacIndex::role_of`] has it.
+    /// Returns a role by its ID, like [`RbacIndex::role_of`].
     pub(super) fn role(&self, id: Option<RoleId>) -> Option<Role> {
         self.roles.role(id)
     }
 
-    /// The bindings that may serve a user's requests: all ClusterRoleBindings of the user, then the RoleBindings in
-    /// the namespace (RB-30, RB-40). Each comes once, however often it means the user.
+    /// The bindings that apply to a user's requests: all ClusterRoleBindings of the user, then the RoleBindings in the
+    /// namespace (RB-30, RB-40). Each is returned once, even if several of its subjects match the user.
     pub(super) fn grants<'a>(&'a self, user: &'a User, namespace: &str) -> impl Iterator<Item = Held<'a>> {
         let mut seen = HashSet::new();
         [Some(&self.cluster), self.namespace(namespace)]
@@ -158,7 +159,7 @@ impl RbacIndex {
             .filter(move |(bound, _)| seen.insert(Arc::as_ptr(bound)))
     }
 
-    /// The user's RoleBindings in all namespaces but one. Walks all namespaces: for explaining only.
+    /// The user's RoleBindings in all namespaces but one. Walks all namespaces, so it is for explanations only.
     pub(super) fn grants_elsewhere<'a>(
         &'a self,
         user: &'a User,
@@ -177,7 +178,7 @@ impl RbacIndex {
         subjects.flat_map(|subject| &subject.grants).map(|grant| (&grant.bound, grant.role))
     }
 
-    /// The bindings of a namespace. A request without one is served by ClusterRoleBindings only (RB-34, RB-35).
+    /// The bindings of a namespace. Only ClusterRoleBindings apply to a request without one (RB-34, RB-35).
     fn namespace(&self, namespace: &str) -> Option<&Scope> {
         if namespace.is_empty() { None } else { self.namespaces.get(namespace) }
     }
@@ -219,7 +220,7 @@ impl RbacIndex {
         scope.bindings.insert_unique(hash, bound, |bound| hasher.hash_one(bound.name()));
     }
 
-    /// Decides by the bindings of one scope: the first that grants, or whether a role was missing on the way.
+    /// Decides by the bindings of one scope. Returns the first binding that grants, or whether a role was missing.
     #[inline]
     fn decide<'a>(
         &'a self,
@@ -245,7 +246,7 @@ impl Authorizer for RbacIndex {
     /// RB-30 to RB-39, RB-125. The order of a user's bindings is that of the index (RB-31).
     fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
         let user = attributes.user;
-        // RB-24: nobody is nobody, even if a binding names the empty user.
+        // RB-24: the empty user has no permissions, even if a binding names it.
         if user.name.is_empty() && user.groups.is_empty() {
             return Decision::NO_OPINION;
         }
@@ -290,7 +291,7 @@ impl Scope {
         roles.unbind(&bound);
     }
 
-    /// Remembers that the role of a binding is missing, or no longer is.
+    /// Records that the role of a binding is missing, or no longer missing.
     fn note_resolution(&mut self, bound: &Arc<Bound>, is_resolved: bool) {
         if is_resolved && self.unresolved.is_empty() {
             return;
@@ -304,7 +305,7 @@ impl Scope {
             }
         }
         if unresolved.is_empty() {
-            // Room that was taken while bindings came before their roles is given back.
+            // Free the memory that was needed while bindings were applied before their roles.
             *unresolved = Unresolved::default();
         }
     }

@@ -1,4 +1,4 @@
-//! What a user may do, as a list of rules (RB-40 to RB-43). For display and for the escalation check.
+//! Lists the rules of a user (RB-40 to RB-43), for display and for the escalation check.
 
 use super::index::RbacIndex;
 use crate::objects::rbac::PolicyRule;
@@ -6,8 +6,9 @@ use crate::request::User;
 use crate::rules::{NonResourceRule, ResourceRule, RuleListing};
 
 impl RbacIndex {
-    /// The rules of a user in a namespace (RB-40, RB-41): those of all ClusterRoleBindings of the user, then those of
-    /// the RoleBindings there; only the former when the namespace is empty. Never incomplete, even with errors (RB-42).
+    /// Lists the rules of a user in a namespace (RB-40, RB-41): those of all ClusterRoleBindings of the user, then
+    /// those of the RoleBindings in the namespace; only the former if the namespace is empty. Never incomplete, even
+    /// with errors (RB-42).
     pub fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
         let (rules, errors) = self.policy_rules_for(user, namespace);
         let mut listing = RuleListing { errors, ..RuleListing::default() };
@@ -29,8 +30,8 @@ impl RbacIndex {
         listing
     }
 
-    /// The rules of a user in a namespace as roles hold them, and what could not be resolved. Unmerged; the rules of
-    /// a binding come once, however often it means the user.
+    /// Returns the rules of a user in a namespace as they are in roles, and the resolution errors. Unmerged; the rules
+    /// of a binding occur once, even if several of its subjects match the user.
     pub fn policy_rules_for(&self, user: &User, namespace: &str) -> (Vec<PolicyRule>, Vec<String>) {
         let (mut rules, mut errors) = (Vec::new(), Vec::new());
         for (bound, role) in self.grants(user, namespace) {

@@ -1,15 +1,15 @@
-//! Does a rule allow a request? Does a subject mean a user? Nothing here looks anything up.
+//! Matches rules against requests and subjects against users. Nothing here needs the index.
 
 use crate::objects::rbac::{PolicyRule, Subject};
 use crate::request::{Attributes, ResourceRequest, User};
 
-/// What matches everything, where it is understood at all.
+/// The wildcard, in lists that support it.
 pub(super) const ALL: &str = "*";
 
 /// The prefix of the user names of service accounts.
 const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
-/// A rule as its lists of words, however it is kept. Words are compared byte for byte.
+/// The lists of a rule, independent of how it is stored. Words are compared byte for byte.
 pub(super) trait Lists {
     fn verbs(&self) -> impl Iterator<Item = &[u8]>;
     fn api_groups(&self) -> impl Iterator<Item = &[u8]>;
@@ -18,13 +18,13 @@ pub(super) trait Lists {
     fn non_resource_urls(&self) -> impl Iterator<Item = &[u8]>;
 }
 
-/// Whether a rule allows a request (RB-10 to RB-18). A rule serves resource requests or paths, never both at once:
-/// its other half is not looked at (RB-16, RB-18).
+/// Returns whether a rule allows a request (RB-10 to RB-18). Only the fields for the kind of request, resource or
+/// non-resource, are used (RB-16, RB-18).
 pub fn rule_allows(rule: &PolicyRule, attributes: &Attributes<'_>) -> bool {
     rule_allows_by(rule, attributes)
 }
 
-/// [`rule_allows`], however the rule is kept.
+/// Like [`rule_allows`], independent of how the rule is stored.
 pub(super) fn rule_allows_by(rule: &impl Lists, attributes: &Attributes<'_>) -> bool {
     verb_matches(rule, attributes.verb)
         && match &attributes.resource {
@@ -40,7 +40,7 @@ pub(super) fn verb_matches(rule: &impl Lists, verb: &str) -> bool {
     rule.verbs().any(|v| v == ALL.as_bytes() || is_same(v, verb))
 }
 
-/// RB-11: `*` or exactly the group; the version plays no part.
+/// RB-11: `*` or exactly the group; the version is ignored.
 pub(super) fn group_matches(rule: &impl Lists, request: &ResourceRequest<'_>) -> bool {
     rule.api_groups().any(|g| g == ALL.as_bytes() || is_same(g, request.group))
 }
@@ -93,7 +93,7 @@ impl Lists for PolicyRule {
     }
 }
 
-/// Whether a URL entry takes in a path, or all that another entry stands for (RB-17, RB-66).
+/// Returns whether a URL entry covers a path or another entry (RB-17, RB-66).
 pub(super) fn url_covers(entry: &[u8], path: &str) -> bool {
     is_same(entry, path)
         || entry.split_last().is_some_and(|(last, _)| *last == b'*') && {
@@ -105,7 +105,7 @@ pub(super) fn url_covers(entry: &[u8], path: &str) -> bool {
         }
 }
 
-/// Whether a subject of a binding means this user (RB-20 to RB-23). `binding_namespace` is empty for a
+/// Returns whether a subject of a binding matches this user (RB-20 to RB-23). `binding_namespace` is empty for a
 /// ClusterRoleBinding.
 pub(super) fn subject_matches(subject: &Subject, binding_namespace: &str, user: &User) -> bool {
     match subject.kind.as_str() {
@@ -128,8 +128,8 @@ pub(super) fn effective_namespace<'a>(subject: &'a Subject, binding_namespace: &
     if subject.namespace.is_empty() { binding_namespace } else { &subject.namespace }
 }
 
-/// The user name that a ServiceAccount subject of this name and namespace stands for, or nothing when neither it nor
-/// its binding has a namespace (RB-21).
+/// The user name of a ServiceAccount subject with this name and namespace; `None` if neither it nor its binding has a
+/// namespace (RB-21).
 pub(super) fn service_account_user(name: &str, namespace: &str, binding_namespace: &str) -> Option<String> {
     let namespace = if namespace.is_empty() { binding_namespace } else { namespace };
     (!namespace.is_empty()).then(|| format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"))
@@ -140,7 +140,7 @@ fn is_same(word: &[u8], text: &str) -> bool {
     if word.is_empty() { text.is_empty() } else { word == text.as_bytes() }
 }
 
-/// Whether `text` is `left`, the separator and `right`, without putting them together.
+/// Returns whether `text` is `left`, the separator and `right`, without concatenating them.
 fn joined_by(text: &[u8], left: &str, separator: char, right: &str) -> bool {
     let rest = text.strip_prefix(left.as_bytes());
     rest.and_then(<[u8]>::split_first)

@@ -1,14 +1,15 @@
-//! Role-based access control: who may do what by Roles and bindings, and who may hand that on.
+//! Role-based access control: authorization by Roles and bindings, and the escalation check.
 //!
-//! * [`RbacIndex`] holds the objects in force and decides by them (RB-10 to RB-38).
-//! * [`covers`] tells whether one set of rules holds all that another grants (RB-65 to RB-67).
-//! * [`escalation`] tells whether a caller may write a role or a binding (RB-50 to RB-64).
+//! * [`RbacIndex`] indexes the objects in force, and authorizes requests (RB-10 to RB-38).
+//! * [`covers`] checks whether one set of rules covers another (RB-65 to RB-67).
+//! * [`escalation`] checks whether a caller may write a role or a binding (RB-50 to RB-64).
 //! * [`aggregation`] computes the rules of aggregated ClusterRoles (RB-79), and [`ClusterRoles`] keeps them up to date.
 //! * [`default_policy`] is what a new cluster starts with (RB-80 to RB-97), and [`reconcile`] what an old one has to
 //!   change at start-up (RB-100 to RB-109).
-//! * [`legacy`] reads manifests of the versions before `v1` (RB-120 to RB-124).
 //!
-//! Nothing here validates objects or writes them: it decides, and says what there is to write.
+//! Rules only add up: there is none that denies (RB-4).
+//!
+//! Nothing here validates or writes objects; writes are returned to the caller.
 
 pub mod aggregation;
 mod bound;
@@ -18,11 +19,9 @@ pub mod default_policy;
 pub mod escalation;
 mod explain;
 mod index;
-pub mod legacy;
 mod listing;
 mod matching;
 mod packed;
-pub mod quote;
 mod reason;
 pub mod reconcile;
 mod roles;

@@ -1,4 +1,4 @@
-//! Rules packed for deciding: for most roles all that a decision reads of them is one stretch of 64 bytes.
+//! Rules packed for decisions: for most roles a decision reads only one block of 64 bytes.
 
 use super::matching::{Lists, rule_allows_by};
 use super::short::ShortBytes;
@@ -6,14 +6,14 @@ use super::words::{Reader, Words, Writer};
 use crate::objects::rbac::PolicyRule;
 use crate::request::Attributes;
 
-/// The rules of one role: for each a block of its five lists of words.
+/// The rules of one role, each as a block of five word lists.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct PackedRules(ShortBytes<62>);
 
 const _: () = assert!(size_of::<Option<PackedRules>>() == 64, "rules are as long as a line of the cache");
 
-/// One rule: its lists, in the order of their places.
+/// One rule: its lists, in storage order.
 #[derive(Clone, Copy, Debug)]
 struct PackedRule<'a> {
     verbs: Words<'a>,
@@ -38,7 +38,7 @@ impl PackedRules {
         Self(packed.bytes().into())
     }
 
-    /// The rules as they were packed.
+    /// Unpacks the rules.
     pub(super) fn unpack(&self) -> Vec<PolicyRule> {
         let rule = |rule: PackedRule<'_>| PolicyRule {
             verbs: rule.verbs.texts(),
@@ -50,7 +50,7 @@ impl PackedRules {
         self.rules().map(rule).collect()
     }
 
-    /// Whether any of the rules allows a request (RB-10 to RB-18).
+    /// Returns whether any of the rules allows a request (RB-10 to RB-18).
     pub(super) fn allow(&self, attributes: &Attributes<'_>) -> bool {
         self.rules().any(|rule| rule_allows_by(&rule, attributes))
     }

@@ -1,4 +1,4 @@
-//! Why RBAC answered as it did. Carrying a reason costs a reference count; words are made when it is printed.
+//! The reasons of RBAC decisions. Passing a reason on costs a reference count; the text is rendered when it is printed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use super::subjects::Subject;
 use crate::request::{Attributes, User};
 use crate::rules;
 
-/// The bindings of each subject whose role cannot be found. Service accounts are users (RB-21).
+/// The bindings with missing roles, by subject. Service accounts are users (RB-21).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unresolved {
     users: HashMap<Box<str>, Vec<Arc<Bound>>>,
     groups: HashMap<Box<str>, Vec<Arc<Bound>>>,
 }
 
-/// Why RBAC allowed, or what it could not look up.
+/// The binding by which RBAC allowed a request, or the roles that were not found.
 #[derive(Clone, Debug)]
 pub struct RbacReason(pub(super) Why);
 
 #[derive(Clone, Debug)]
 pub(super) enum Why {
-    /// The binding at this place among those of a subject grants it (RB-36).
+    /// Granted by the binding at this index among those of a subject (RB-36).
     Granted { subject: Arc<Subject>, place: usize },
-    /// Nothing grants it, and roles of the user's bindings are missing (RB-37): what was missing at that time,
-    /// among ClusterRoleBindings and among the RoleBindings of the request's namespace.
+    /// Not granted, and roles of the user's bindings are missing (RB-37): those missing at that time, of
+    /// ClusterRoleBindings and of the RoleBindings in the request's namespace.
     Unresolved { cluster: Option<Arc<Unresolved>>, namespaced: Option<Arc<Unresolved>> },
 }
 
@@ -39,7 +39,7 @@ impl RbacReason {
         }
     }
 
-    /// Writes the reason in Kubernetes' words (RB-36, RB-37).
+    /// Writes the reason in the format of Kubernetes (RB-36, RB-37).
     pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, attributes: &Attributes<'_>) -> fmt::Result {
         match &self.0 {
             Why::Granted { .. } => {
@@ -67,7 +67,7 @@ impl RbacReason {
 }
 
 impl Unresolved {
-    /// What there is for the user, then for each of the user's groups.
+    /// The entries of the user, then of each of the user's groups.
     fn of<'a>(&'a self, user: &User) -> impl Iterator<Item = &'a Vec<Arc<Bound>>> {
         let groups = user.groups.iter().filter_map(|group| self.groups.get(group.as_str()));
         self.users.get(user.name.as_str()).into_iter().chain(groups)
@@ -89,7 +89,7 @@ impl Unresolved {
         }
     }
 
-    /// Whether all roles are there.
+    /// Returns whether no role is missing.
     pub(super) fn is_empty(&self) -> bool {
         self.users.is_empty() && self.groups.is_empty()
     }

@@ -1,7 +1,7 @@
-//! What a server has to write at start-up, so that the default policy holds (RB-100 to RB-109).
+//! Computes the writes that reconcile the default policy at start-up (RB-100 to RB-109).
 //!
-//! Reconciling only ever adds: missing objects, missing permissions, missing subjects. What an administrator has added
-//! stays, and an object that is annotated so is left alone (RB-106). Nothing is written here, and nothing is retried.
+//! Reconciliation only adds missing objects, permissions and subjects. It keeps everything that an administrator has
+//! added, and skips objects with the annotation (RB-106). This module never writes and never retries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,19 +17,19 @@ use crate::objects::rbac::{Binding, LabelSelector, Role, Subject};
 /// A JSON object.
 pub type Map = serde_json::Map<String, Value>;
 
-/// What start-up has to do.
+/// The changes to make at start-up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// What to write, in this order.
+    /// The writes, in order.
     pub changes: Vec<Change>,
-    /// What is missing and must not be added (RB-106), and what cannot be read.
+    /// Warnings about missing items that must not be added (RB-106), and about unreadable objects.
     pub warnings: Vec<String>,
 }
 
 /// One object to write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// How.
+    /// The kind of the write.
     pub action: Action,
     /// The object's kind.
     pub kind: Kind,
@@ -37,45 +37,46 @@ pub struct Change {
     pub namespace: String,
     /// The object's name.
     pub name: String,
-    /// The object, with `apiVersion` and `kind`. On update the stored one with what it lacks; else without the metadata
-    /// that a server fills in.
+    /// The object, with `apiVersion` and `kind`. On update, the stored one with the missing items added; otherwise
+    /// without system metadata.
     pub object: Map,
 }
 
-/// How an object is to be written.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It is not there (RB-102).
+    /// The object does not exist (RB-102).
     Create,
-    /// It is there, and lacks something (RB-103, RB-104).
+    /// The object exists but lacks something (RB-103, RB-104).
     Update,
-    /// It is there and binds another role: delete the one of the stored unique id, then create this (RB-105).
+    /// The binding exists but refers to another role: delete it, with its UID as a precondition, then create this one
+    /// (RB-105).
     Recreate,
 }
 
-/// The aggregated roles of today, and where their own rules live (RB-107).
+/// The roles that are aggregated today, and the roles that contain their own rules (RB-107).
 const AGGREGATED: [(&str, &str); 3] = [
     ("admin", "system:aggregate-to-admin"),
     ("edit", "system:aggregate-to-edit"),
     ("view", "system:aggregate-to-view"),
 ];
 
-/// The binding that was split, and the one that split off (RB-108).
+/// The binding that was split, and the new one (RB-108).
 const SPLIT: (&str, &str) = ("system:discovery", "system:public-info-viewer");
 
 const API_VERSION: &str = "rbac.authorization.k8s.io/v1";
 
 impl Plan {
-    /// The namespaces that have to be there before these changes are written; to be created when missing (RB-109).
+    /// The namespaces that these changes need; the caller must create missing ones first (RB-109).
     pub fn namespaces(&self) -> BTreeSet<&str> {
         self.changes.iter().map(|change| change.namespace.as_str()).filter(|ns| !ns.is_empty()).collect()
     }
 }
 
-/// Compares the roles and bindings that are stored with the default policy. Other kinds are passed over.
+/// Compares the stored roles and bindings with the default policy. Other kinds are ignored.
 ///
 /// # Errors
-/// Never in practice: the default policy can always be written as JSON.
+/// Never in practice: the default policy can always be serialized as JSON.
 pub fn plan<'a>(
     gates: FeatureGates,
     stored: impl IntoIterator<Item = (Kind, &'a Map)>,
@@ -93,13 +94,13 @@ pub fn plan<'a>(
     for (kind, expected) in documents {
         stored.reconcile(kind, expected, &mut plan);
     }
-    // What was migrated and is no default object any more, if there ever is any.
+    // Migrated objects that are no longer part of the default policy, if there are any.
     plan.changes
         .extend(stored.migrated.into_iter().map(|(kind, object)| change(Action::Create, kind, object)));
     Ok(plan)
 }
 
-/// The objects that are there, and those that migrations add to them.
+/// The stored objects, with those that migrations add.
 struct Stored<'a> {
     objects: BTreeMap<(Kind, String, String), &'a Map>,
     migrated: Vec<(Kind, Map)>,
@@ -116,7 +117,7 @@ impl<'a> Stored<'a> {
         self.objects.get(&(kind, namespace.to_owned(), name.to_owned())).copied()
     }
 
-    /// RB-107: the rules of a role that is not aggregated yet move to the role that will feed it.
+    /// RB-107: moves the rules of a role that is not aggregated yet to the role that it will aggregate.
     fn migrate_to_aggregation(&mut self) {
         for (name, feeder) in AGGREGATED {
             if self.find(Kind::ClusterRole, "", feeder).is_some() {
@@ -132,7 +133,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// RB-108: who could read all of discovery goes on reading what is public.
+    /// RB-108: users who could read all of discovery keep access to the public part.
     fn split_discovery(&mut self, documents: &[(Kind, Map)]) {
         let (from, to) = SPLIT;
         let kind = Kind::ClusterRoleBinding;
@@ -191,7 +192,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// What is to be written, how, and in words what was missing; nothing when nothing is.
+/// The write, and a description of what was missing; `None` if nothing is.
 type Reconciled = Result<Option<(Action, Map, String)>, serde_json::Error>;
 
 /// RB-103.
@@ -243,13 +244,13 @@ fn answer(action: Action, object: Map, missing: &[String]) -> Option<(Action, Ma
     (!missing.is_empty()).then(|| (action, object, missing.join(", ")))
 }
 
-/// RB-106: exactly the text `false` counts.
+/// RB-106: only the exact text `false` counts.
 fn is_protected(object: &Map) -> bool {
     let annotations = object.get("metadata").and_then(|metadata| metadata.get("annotations"));
     annotations.and_then(|a| a.get(AUTOUPDATE_ANNOTATION)).and_then(Value::as_str) == Some("false")
 }
 
-/// Adds labels and annotations that are missing; values that are there win (RB-103). Says which were missing.
+/// Adds missing labels and annotations; existing values take precedence (RB-103). Returns those that were missing.
 fn merge_metadata(object: &mut Map, expected: &Map) -> Vec<String> {
     let mut missing = Vec::new();
     for (part, word) in [("labels", "label"), ("annotations", "annotation")] {
@@ -299,7 +300,7 @@ fn read<T: serde::de::DeserializeOwned>(object: &Map) -> Result<T, serde_json::E
     serde_json::from_value(Value::Object(object.clone()))
 }
 
-/// Puts items behind those of a list that may be absent or `null`.
+/// Appends items to a list that may be absent or `null`.
 fn append<T: serde::Serialize>(object: &mut Map, key: &str, items: &[T]) -> Result<(), serde_json::Error> {
     let list = object.entry(key).or_insert(Value::Null);
     if !list.is_array() {
@@ -313,7 +314,7 @@ fn append<T: serde::Serialize>(object: &mut Map, key: &str, items: &[T]) -> Resu
     Ok(())
 }
 
-/// A text of the metadata, or the empty one.
+/// A string of the metadata; empty if not set.
 fn field(object: &Map, key: &str) -> String {
     let value = object.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_str);
     value.unwrap_or_default().to_owned()
@@ -323,7 +324,7 @@ fn with_metadata<T>(object: &mut Map, change: impl FnOnce(&mut Map) -> T) -> T {
     with_map(object.entry("metadata").or_insert(Value::Null), change)
 }
 
-/// Changes the object in a place, which is an empty one when something else was there.
+/// Changes the object in a value, which is replaced by an empty object if it is something else.
 fn with_map<T>(place: &mut Value, change: impl FnOnce(&mut Map) -> T) -> T {
     let mut map = match place.take() {
         Value::Object(map) => map,
@@ -341,7 +342,7 @@ fn set(object: &mut Map, key: &str, value: Option<Value>) {
     };
 }
 
-/// A copy as a client would create it: what a server fills in is left out.
+/// A copy without system metadata, as a client would create it.
 fn without_system_metadata(object: &Map) -> Map {
     const FILLED_IN: [&str; 6] =
         ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"];

@@ -1,4 +1,4 @@
-//! The roles in force, and which bindings name them.
+//! The roles in force, and the bindings that refer to them.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use super::bound::Bound;
 use super::packed::PackedRules;
 use crate::objects::rbac::{OwnedMetadata, Role, RoleRef};
 
-/// The place of a role; stays the same while bindings name the role, whether it exists or not.
+/// The ID of a role. It is stable while bindings refer to the role, whether it exists or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RoleId(u32);
 
-/// What a role is found by: its namespace, or nothing for a ClusterRole, and its name.
+/// The key of a role: its namespace, which is `None` for a ClusterRole, and its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RoleKey<'a> {
     namespace: Option<&'a str>,
     name: &'a str,
 }
 
-/// All roles that exist or that a binding names.
+/// All roles that exist or that a binding refers to.
 #[derive(Debug, Default)]
 pub(super) struct Roles {
-    /// What decisions read, side by side and apart from the rest. By id, as `slots`.
+    /// The data that decisions read, contiguous and separate from the rest. Indexed like `slots`.
     packed: Vec<Option<PackedRules>>,
     slots: Vec<Slot>,
     by_key: HashTable<RoleId>,
@@ -38,31 +38,31 @@ struct Slot {
     bound_by: BoundBy,
 }
 
-/// The bindings that name a role. Most roles are named by one.
+/// The bindings that refer to a role; for most roles one.
 #[derive(Debug, Default)]
 struct BoundBy {
     one: Option<Arc<Bound>>,
     others: Option<Box<HashSet<ByAddress>>>,
 }
 
-/// A role came or went.
+/// A role was added or removed.
 pub(super) struct RoleChange {
     pub(super) is_there: bool,
     pub(super) bound_by: Vec<Arc<Bound>>,
 }
 
-/// A binding that is itself only: two of equal content differ.
+/// A binding compared by address: two with equal content differ.
 #[derive(Clone, Debug)]
 struct ByAddress(Arc<Bound>);
 
 impl Roles {
-    /// The rules of a role, if it exists. Without an id there is none.
+    /// The rules of a role, if it exists. Without an ID there are none.
     #[inline]
     pub(super) fn packed(&self, id: Option<RoleId>) -> Option<&PackedRules> {
         self.packed.get(id?.0 as usize)?.as_ref()
     }
 
-    /// The role, if it exists, with what decisions need of it: without labels, annotations and aggregation rule.
+    /// The role, if it exists, without labels, annotations and aggregation rule.
     pub(super) fn role(&self, id: Option<RoleId>) -> Option<Role> {
         let rules = self.packed(id)?.unpack();
         let Slot { namespace, name, .. } = self.slots.get(id?.0 as usize)?;
@@ -74,14 +74,13 @@ impl Roles {
         Some(Role { metadata, rules, aggregation_rule: None })
     }
 
-    /// The place of a key, if it has one.
+    /// The ID of a key, if it has one.
     pub(super) fn find(&self, key: RoleKey<'_>) -> Option<RoleId> {
         let is_this = |id: &RoleId| self.slots.get(id.0 as usize).is_some_and(|slot| slot.key() == key);
         self.by_key.find(self.hasher.hash_one(key), is_this).copied()
     }
 
-    /// Sets or forgets a role. Returns the bindings that name it if it was there and is not any more, or the other
-    /// way round.
+    /// Sets or deletes a role. If it was added or removed, returns the bindings that refer to it.
     pub(super) fn set(&mut self, key: RoleKey<'_>, rules: Option<PackedRules>) -> Option<RoleChange> {
         let is_there = rules.is_some();
         let id = if is_there { self.place(key)? } else { self.find(key)? };
@@ -95,19 +94,20 @@ impl Roles {
         change
     }
 
-    /// Notes that a binding names its role, and returns the role's place; nothing if it can never be found.
+    /// Records that a binding refers to its role, and returns the role's ID; `None` if the reference can never be
+    /// resolved.
     pub(super) fn bind(&mut self, bound: &Arc<Bound>) -> Option<RoleId> {
         let id = self.place(RoleKey::of_bound(bound)?)?;
         self.slots.get_mut(id.0 as usize)?.bound_by.add(Arc::clone(bound));
         Some(id)
     }
 
-    /// The place of the role that a binding names.
+    /// The ID of the role that a binding refers to.
     pub(super) fn of(&self, bound: &Bound) -> Option<RoleId> {
         self.find(RoleKey::of_bound(bound)?)
     }
 
-    /// Notes that a binding is gone.
+    /// Records that a binding was removed.
     pub(super) fn unbind(&mut self, bound: &Arc<Bound>) {
         let Some(id) = self.of(bound) else { return };
         if let Some(slot) = self.slots.get_mut(id.0 as usize) {
@@ -116,8 +116,8 @@ impl Roles {
         self.release_if_unused(id);
     }
 
-    /// The place of a key; a new one if it has none. Nothing when there are more roles than places: such a role stays
-    /// unknown, and so grants nothing.
+    /// Returns the ID of a key, assigning a new one if needed. `None` if no ID is left; such a role stays unknown and
+    /// grants nothing.
     fn place(&mut self, key: RoleKey<'_>) -> Option<RoleId> {
         if let Some(id) = self.find(key) {
             return Some(id);
@@ -206,7 +206,7 @@ impl<'a> RoleKey<'a> {
         Self { namespace: None, name }
     }
 
-    /// RB-32: `apiGroup` is not looked at; nothing for what can never be found.
+    /// RB-32: `apiGroup` is ignored. `None` if the reference can never be resolved.
     pub(super) fn of(role_ref: &'a RoleRef, namespace: Option<&'a str>) -> Option<Self> {
         Self::of_words(&role_ref.kind, &role_ref.name, namespace)
     }

@@ -1,9 +1,9 @@
-//! Bytes that are mostly few: so many fit in place, more are kept elsewhere.
+//! Short byte strings, stored inline up to a fixed size and on the heap otherwise.
 
 use std::fmt;
 use std::ops::Deref;
 
-/// Bytes that do not change; up to `N` (at most 255) of them cost no second look into memory.
+/// Immutable bytes; up to `N` (at most 255) are stored inline.
 #[derive(Clone)]
 pub(super) struct ShortBytes<const N: usize>(Form<N>);
 

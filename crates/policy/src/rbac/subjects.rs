@@ -1,4 +1,4 @@
-//! Who is granted what: the one thing, beside the rules themselves, that decisions read.
+//! The grants by subject: the only data besides the rules that decisions read.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use super::roles::RoleId;
 use super::short::ShortBytes;
 use crate::request::User;
 
-/// A user or a group, and what one scope grants it. Shared with the reasons given out, so that giving a reason out
-/// touches no memory that deciding has not; copied when it changes while one of them is still held.
+/// A user or a group, and its grants in one scope. Shared with returned reasons, so that creating a reason touches no
+/// memory that the decision has not; copied on write while a reason is still held.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
     name: ShortBytes<54>,
     pub(super) grants: SmallVec<[Grant; 1]>,
 }
 
-/// A binding and where its role is kept.
+/// A binding, and the ID of its role.
 #[derive(Clone, Debug)]
 pub(super) struct Grant {
     pub(super) bound: Arc<Bound>,
-    /// Nothing when the reference can never be resolved.
+    /// `None` if the reference can never be resolved.
     pub(super) role: Option<RoleId>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Asker<'a> {
 }
 
 impl Subjects {
-    /// What there is for the user, then for each of the user's groups.
+    /// The entries of the user, then of each of the user's groups.
     pub(super) fn of<'a>(&'a self, asker: Asker<'a>) -> impl Iterator<Item = &'a Arc<Subject>> {
         let user = find(&self.users, asker.hash, &asker.user.name);
         let groups = if self.groups.is_empty() { &[] } else { asker.user.groups.as_slice() };

@@ -1,10 +1,11 @@
-//! Numbers and words as bytes, one after another: how rules and bindings are kept.
+//! The compact encoding of rules and bindings as numbers and words.
 //!
-//! A number takes seven bits a byte, the lowest first; the high bit says that more follow. A word is a number and its
-//! bytes: an even number is twice their length, an odd one twice the place among [`WELL_KNOWN`] words and one, without
-//! bytes. A block is the number of its bytes and the bytes, so that it can be stepped over; a list is a block of words.
+//! A number has seven bits per byte, lowest first; the high bit means that more bytes follow. A word is a number,
+//! possibly followed by bytes: an even number is twice the length of the bytes, an odd one is twice the index in
+//! [`WELL_KNOWN`] plus one, without bytes. A block is its length and its bytes, so that it can be skipped; a list is a
+//! block of words.
 
-/// Words that nearly all roles and bindings are made of: each takes one byte.
+/// Words that occur in nearly all roles and bindings. Each takes one byte.
 const WELL_KNOWN: [&str; 40] = [
     "",
     "*",
@@ -48,11 +49,11 @@ const WELL_KNOWN: [&str; 40] = [
     "User",
 ];
 
-/// Puts numbers and words one after another.
+/// Writes numbers and words.
 #[derive(Debug, Default)]
 pub(super) struct Writer(Vec<u8>);
 
-/// Takes them apart again. Bytes that no writer has written end early, and never stop the program.
+/// Reads numbers and words. Invalid bytes end the input early and never panic.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a>(&'a [u8]);
 
@@ -83,7 +84,7 @@ impl Writer {
         self.block(&block);
     }
 
-    /// Puts all of another writer here, with its length before it.
+    /// Appends the content of another writer, preceded by its length.
     pub(super) fn block(&mut self, block: &Self) {
         self.number(block.0.len());
         self.0.extend_from_slice(&block.0);
@@ -135,13 +136,13 @@ impl<'a> Reader<'a> {
         self.take(head >> 1)
     }
 
-    /// What [`Writer::list`] has put here; the reader goes on behind it.
+    /// Reads a list that [`Writer::list`] wrote.
     #[inline]
     pub(super) fn list(&mut self) -> Option<Words<'a>> {
         self.block().map(Words)
     }
 
-    /// What [`Writer::block`] has put here.
+    /// Reads a block that [`Writer::block`] wrote.
     #[inline]
     pub(super) fn block(&mut self) -> Option<Self> {
         let length = self.number()?;

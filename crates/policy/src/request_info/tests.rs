@@ -1,4 +1,4 @@
-//! Request parsing against recorded answers, and what it promises for every input (AC-10 to AC-49).
+//! Tests of request parsing against recordings, and of its invariants for every input (AC-10 to AC-49).
 
 use portcullis_testkit::recorded;
 use proptest::prelude::*;

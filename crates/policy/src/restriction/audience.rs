@@ -1,5 +1,5 @@
 //! For which audiences a node gets tokens of a pod (NR-65 to NR-75): those that the pod's volumes use, and those
-//! that the authorizer chain allows.
+//! that the authorizer chain allows (NC-24).
 
 use super::lookup::{PodFacts, TokenSource};
 use super::{AdmissionRequest, NodeRestriction, Rejection};
@@ -7,7 +7,7 @@ use crate::objects::decode::Text;
 use crate::request::{Attributes, ResourceRequest};
 use crate::rules::aggregate;
 
-/// Whether a node may have tokens for an audience that its pod does not use (NR-73).
+/// The access check for an audience that the pod does not use (NR-73).
 #[derive(Clone, Debug)]
 pub struct AudienceQuestion<'a> {
     request: AdmissionRequest<'a>,
@@ -19,7 +19,7 @@ impl<'a> AudienceQuestion<'a> {
         Self { request, audience }
     }
 
-    /// What the authorizer chain is asked: the audience stands where the resource does, verbatim (NR-73, NR-74).
+    /// The attributes for the authorizer chain, with the audience verbatim as the resource (NR-73, NR-74).
     pub fn attributes(&self) -> Attributes<'_> {
         Attributes {
             user: self.request.user,
@@ -35,7 +35,7 @@ impl<'a> AudienceQuestion<'a> {
         }
     }
 
-    /// The answer to the client unless the chain allows it.
+    /// The rejection if the chain does not allow it.
     pub fn refusal(&self) -> Rejection {
         self.request.forbidden(format_args!(
             "no volume of the pod uses audience {:?}, and {} is not allowed to request tokens for it",
@@ -45,10 +45,10 @@ impl<'a> AudienceQuestion<'a> {
 }
 
 impl NodeRestriction<'_> {
-    /// Whether a volume of the pod uses the audience (NR-66 to NR-71).
+    /// Returns whether a volume of the pod uses the audience (NR-66 to NR-71).
     ///
     /// # Errors
-    /// No known volume does, and something that a volume needs is unknown (NR-72).
+    /// No known volume uses it, and an object that a volume refers to is unknown (NR-72).
     pub(super) fn pod_uses_audience(
         &self,
         request: &AdmissionRequest<'_>,

@@ -1,14 +1,15 @@
-//! Reads request bodies and stored objects as one kind, and refuses everything else (NR-113).
+//! Decodes request bodies and stored objects of one expected kind, and refuses everything else (NR-113).
 
 use std::fmt;
 
 use serde::Deserialize;
 
-use super::{AdmissionRequest, Rejection};
+use super::rejection::Rejection;
+use super::request::AdmissionRequest;
 use crate::objects::decode::Text;
 use crate::objects::strict;
 
-/// A kind, whatever its version: the fields read here are the same in each.
+/// A kind of any version; the relevant fields are the same in each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupKind {
     group: &'static str,
@@ -32,11 +33,9 @@ impl fmt::Display for GroupKind {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct TypeMeta<'a> {
-    #[serde(borrow)]
     api_version: Text<'a>,
-    #[serde(borrow)]
     kind: Text<'a>,
 }
 

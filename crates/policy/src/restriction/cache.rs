@@ -1,7 +1,7 @@
-//! The objects that NodeRestriction looks up (NR-8), reduced to what a rule reads.
+//! The objects that NodeRestriction looks up (NR-8), reduced to the fields that rules read.
 //!
-//! Large clusters hold hundreds of thousands of pods: names that recur are stored once, and what no rule reads is
-//! not stored at all.
+//! Large clusters have hundreds of thousands of pods. Repeated names are stored once, and fields that no rule reads are
+//! not stored.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::objects::core::{PersistentVolume, PersistentVolumeSpec};
 use crate::objects::pod::{Pod, Volume};
 use crate::objects::{Kind, Object};
 
-/// A [`Lookup`] that is fed object by object.
+/// A [`Lookup`] that is updated object by object.
 #[derive(Debug, Default)]
 pub struct ObjectCache {
     names: Names,
@@ -25,7 +25,7 @@ pub struct ObjectCache {
 }
 
 impl ObjectCache {
-    /// Takes in an object that was created or changed. Kinds that no rule looks up are passed over.
+    /// Applies an object that was created or changed. Kinds that no rule looks up are ignored.
     pub fn apply(&mut self, object: &Object<'_>) {
         let (namespace, name) = object.key();
         match object {
@@ -67,7 +67,7 @@ impl ObjectCache {
         }
     }
 
-    /// Forgets an object. Unknown objects and kinds that no rule looks up are passed over.
+    /// Deletes an object. Unknown objects and kinds that no rule looks up are ignored.
     pub fn delete(&mut self, kind: Kind, namespace: &str, name: &str) {
         match kind {
             Kind::CsiDriver => drop(self.csi_drivers.remove(name)),
@@ -113,7 +113,7 @@ impl Lookup for ObjectCache {
     }
 }
 
-/// How the volumes of a pod ask for tokens, each way once (NR-67, NR-68).
+/// The token sources of a pod's volumes, without duplicates (NR-67, NR-68).
 fn token_sources(pod: &Pod<'_>, names: &mut Names) -> Box<[TokenSource]> {
     let mut sources = Vec::new();
     for volume in &pod.spec.volumes {
@@ -132,7 +132,7 @@ fn token_sources(pod: &Pod<'_>, names: &mut Names) -> Box<[TokenSource]> {
     distinct.into_boxed_slice()
 }
 
-/// Through which driver a volume asks for tokens: the first case that applies (NR-68).
+/// The driver through which a volume requests tokens: the first case that applies (NR-68).
 fn driver_source(pod: &Pod<'_>, volume: &Volume<'_>, names: &mut Names) -> Option<TokenSource> {
     if volume.ephemeral.as_ref().is_some_and(|e| e.volume_claim_template.is_some()) {
         return Some(TokenSource::Claim(pod.ephemeral_claim_name(volume).into()));
@@ -155,7 +155,7 @@ fn volume_driver<'v>(volume: &'v PersistentVolume<'_>) -> Option<&'v str> {
     }
 }
 
-/// The drivers that took over in-tree volume sources (NR-70), in the order of NR-68.
+/// The CSI drivers that replace in-tree volume sources (NR-70), in the order of NR-68.
 const MIGRATED: [&str; 7] = [
     "ebs.csi.aws.com",
     "pd.csi.storage.gke.io",
@@ -194,7 +194,7 @@ fn persistent_driver(spec: &PersistentVolumeSpec<'_>) -> Option<&'static str> {
     ])
 }
 
-/// Names that many objects share, each stored once.
+/// Interned names.
 #[derive(Debug, Default)]
 struct Names {
     known: HashSet<Arc<str>>,
@@ -202,14 +202,14 @@ struct Names {
 }
 
 impl Names {
-    /// Below this many names a sweep is not worth its while.
+    /// Below this number of names, nothing is swept.
     const FEW: usize = 1024;
 
     fn intern(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.known.get(name) {
             return Arc::clone(known);
         }
-        // Nodes come and go: names that nobody uses any more are dropped whenever the set has doubled.
+        // Nodes come and go, so unused names are dropped whenever the set has doubled.
         if self.known.len() >= self.sweep_at.max(Self::FEW) {
             self.known.retain(|name| Arc::strong_count(name) > 1);
             self.sweep_at = self.known.len() * 2;
@@ -268,7 +268,7 @@ mod tests {
         )
     }
 
-    /// All that a cache answers about the names of these tests.
+    /// Everything that a cache returns for the names of these tests.
     fn answers(cache: &ObjectCache) -> String {
         let mut answers = String::new();
         for name in ["a", "b"] {

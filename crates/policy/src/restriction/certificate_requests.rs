@@ -1,5 +1,5 @@
 //! CertificateSigningRequests (NR-96 to NR-101): a node asks the kubelet signers only for certificates in its own
-//! name.
+//! name (NC-17).
 
 use base64::Engine;
 use base64::alphabet;
@@ -14,11 +14,11 @@ use crate::objects::certificates::CertificateSigningRequest;
 const CERTIFICATE_SIGNING_REQUEST: GroupKind =
     GroupKind::new("certificates.k8s.io", "CertificateSigningRequest");
 
-/// The signers whose certificates name a node (NR-98).
+/// The signers whose certificates identify a node (NR-98).
 const KUBELET_SIGNERS: [&str; 2] =
     ["kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"];
 
-/// Byte fields as the API server reads them: padded, and unused bits of the last character may be set.
+/// Base64 as the API server reads it: padded, and unused bits of the last character may be set.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -44,7 +44,12 @@ impl NodeRestriction<'_> {
         let pem = BASE64
             .decode(spec.request.replace(['\r', '\n'], ""))
             .map_err(|e| request.forbidden(format_args!("spec.request is not base64: {e}")))?;
-        let common_name = (self.read_common_name)(&pem)
+        let common_name = self
+            .certificate_requests
+            .map_or_else(
+                || Err("no reader of certificate requests is set".to_owned()),
+                |r| r.common_name(&pem),
+            )
             .map_err(|e| request.forbidden(format_args!("spec.request cannot be read: {e}")))?;
         if common_name.strip_prefix(NODE_USER_PREFIX) != Some(me) {
             return Err(request.forbidden(format_args!("the common name must be {NODE_USER_PREFIX}{me}")));

@@ -1,7 +1,8 @@
-//! CSINodes (NR-92): a node lists its own storage drivers.
+//! CSINodes (NR-92): a node may write only its own storage drivers.
 
 use super::body::GroupKind;
-use super::{AdmissionRequest, Operation, Rejection};
+use super::rejection::Rejection;
+use super::request::{AdmissionRequest, Operation};
 use crate::objects::storage::CsiNode;
 
 const CSI_NODE: GroupKind = GroupKind::new("storage.k8s.io", "CSINode");

@@ -1,18 +1,18 @@
-//! Events, under the gate `PortcullisNodeEventSourceRestriction`: a node reports only as itself.
+//! Events, with the gate `PortcullisNodeEventSourceRestriction`: a node may report only as itself.
 //!
-//! DIVERGES: Kubernetes lets a node write any event, so a stolen node can put words into the mouth of every other.
-//! With the gate on, an event is a node's own when
+//! DIVERGES: Kubernetes allows a node to write any event, so a compromised node can report events in the name of every
+//! other. With the gate on, an event belongs to a node if
 //!
 //! - its host (`source.host` in the core group, `deprecatedSource.host` in `events.k8s.io`) is the node or empty,
 //! - its `reportingInstance` is the node or empty, and
 //! - not both are empty.
 //!
-//! A kubelet sets its node's name in both; one before 1.29 sets the host alone. What is created, what is submitted
-//! and stored at an update, and what is deleted must be the node's own. The component, and the object that the event
-//! is about, are free.
+//! A kubelet sets its node's name in both fields; before 1.29 only the host. A created, updated (old and new) or
+//! deleted event must belong to the node. The component and the involved object are not restricted.
 
 use super::body::GroupKind;
-use super::{AdmissionRequest, Operation, Rejection};
+use super::rejection::Rejection;
+use super::request::{AdmissionRequest, Operation};
 use crate::objects::events::Event;
 
 const CORE_EVENT: GroupKind = GroupKind::new("", "Event");

@@ -1,9 +1,9 @@
-//! Which labels a node may change on its own Node object (NR-46, NR-47).
+//! The labels that a node may change on its own Node object (NR-46, NR-47).
 
-/// Only the cluster's administrators label nodes here: pods are kept away from nodes by it.
+/// The label domain reserved for administrators, who use it to keep pods away from nodes.
 const RESTRICTED: &str = "node-restriction.kubernetes.io";
 
-/// The keys under `kubernetes.io` that a kubelet reports (NR-47).
+/// The label keys under `kubernetes.io` that a kubelet reports (NR-47).
 const KUBELET_KEYS: [&str; 11] = [
     "beta.kubernetes.io/arch",
     "beta.kubernetes.io/instance-type",
@@ -18,7 +18,7 @@ const KUBELET_KEYS: [&str; 11] = [
     "topology.kubernetes.io/zone",
 ];
 
-/// Whether a node may set, change or remove the label of this key on itself (NR-46).
+/// Whether a node may set, change or remove the label of this key on itself (NR-46, NR-48, NC-14, NC-20).
 pub fn may_change(key: &str) -> bool {
     let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
     if is_within(namespace, RESTRICTED) {
@@ -35,7 +35,7 @@ fn is_kubelet_key(key: &str, namespace: &str) -> bool {
         || is_within(namespace, "node.kubernetes.io")
 }
 
-/// Whether a name is the domain or lies in it; the boundary is a dot.
+/// Returns whether a name is the domain or a subdomain of it.
 fn is_within(name: &str, domain: &str) -> bool {
     name.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }

@@ -1,12 +1,13 @@
-//! Leases (NR-90, NR-91): a node renews the one lease that says it is alive.
+//! Leases (NR-90, NR-91): a node may write only its own heartbeat lease.
 
 use super::body::GroupKind;
-use super::{AdmissionRequest, Operation, Rejection};
+use super::rejection::Rejection;
+use super::request::{AdmissionRequest, Operation};
 use crate::objects::coordination::Lease;
 
 const LEASE: GroupKind = GroupKind::new("coordination.k8s.io", "Lease");
 
-/// Where the leases of nodes are.
+/// The namespace of node leases.
 const NODE_LEASES: &str = "kube-node-lease";
 
 pub(super) fn admit(me: &str, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {

@@ -1,9 +1,9 @@
-//! What NodeRestriction may ask about other objects (NR-8), and the few facts that it gets.
+//! The lookups of NodeRestriction (NR-8), and the facts that they return.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What is known of the cluster. Answers come from memory, never from a live read, and may lag (NR-8).
+/// The lookups of cluster objects. They are served from memory, never from a live read, and may be stale (NR-8).
 pub trait Lookup {
     /// A pod.
     fn pod(&self, namespace: &str, name: &str) -> Option<Arc<PodFacts>>;
@@ -11,7 +11,7 @@ pub trait Lookup {
     fn node(&self, name: &str) -> Option<Uid>;
     /// The unique id of a service account.
     fn service_account(&self, namespace: &str, name: &str) -> Option<Uid>;
-    /// A claim on storage.
+    /// A persistent volume claim.
     fn claim(&self, namespace: &str, name: &str) -> Option<ClaimFacts>;
     /// A persistent volume.
     fn volume(&self, name: &str) -> Option<VolumeFacts>;
@@ -19,7 +19,7 @@ pub trait Lookup {
     fn csi_driver(&self, name: &str) -> Option<Arc<CsiDriverFacts>>;
 }
 
-/// What rules read of a pod.
+/// The facts about a pod that rules use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
     /// The pod's unique id.
@@ -30,49 +30,49 @@ pub struct PodFacts {
     pub service_account: Arc<str>,
     /// Whether it is a mirror pod (MP-1).
     pub is_mirror: bool,
-    /// Through what its volumes ask for tokens (NR-67, NR-68). Without order: that of the volumes changes nothing.
+    /// The token sources of its volumes (NR-67, NR-68), in no particular order.
     pub token_sources: Box<[TokenSource]>,
 }
 
-/// One way in which a volume of a pod asks for tokens.
+/// A token source of a pod's volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenSource {
     /// A projected token for this audience; empty means the API server (NR-67).
     Audience(Arc<str>),
-    /// Whatever driver serves this claim (NR-68, 1 and 2).
+    /// The driver that serves this claim (NR-68, 1 and 2).
     Claim(Box<str>),
     /// This driver (NR-68, 3 and 4).
     Driver(Arc<str>),
 }
 
-/// What rules read of a claim.
+/// The facts about a claim that rules use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimFacts {
     /// The volume that the claim is bound to, or empty.
     pub volume_name: Arc<str>,
 }
 
-/// What rules read of a persistent volume.
+/// The facts about a persistent volume that rules use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeFacts {
     /// The CSI driver that serves the volume (NR-69), if any does.
     pub driver: Option<Arc<str>>,
 }
 
-/// What rules read of a CSI driver.
+/// The facts about a CSI driver that rules use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsiDriverFacts {
     /// The audiences of the tokens that the driver gets (NR-71).
     pub audiences: Box<[Box<str>]>,
 }
 
-/// The unique id of an object. Compared byte for byte with text; the usual form takes 16 bytes, not 36 on the heap.
+/// The UID of an object. It compares byte for byte with text; the usual form takes 16 bytes instead of 36 on the heap.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Uid(Form);
 
 #[derive(Clone, PartialEq, Eq)]
 enum Form {
-    /// A UUID that was written in lower case with hyphens: exactly one text has this value.
+    /// A UUID in lower case with hyphens; exactly one text has this value.
     Uuid([u8; 16]),
     Other(Box<str>),
 }
@@ -101,7 +101,7 @@ impl fmt::Debug for Uid {
     }
 }
 
-/// The value of a UUID in its usual form, and of nothing else.
+/// Parses a UUID in its usual form only.
 fn uuid(text: &str) -> Option<[u8; 16]> {
     if text.len() != 36 {
         return None;

@@ -1,13 +1,14 @@
-//! NodeRestriction admission: bounds what a node writes, where authorization cannot see it (NR-1 to NR-114).
+//! NodeRestriction admission: restricts writes by nodes where authorization cannot (NR-1 to NR-114).
 //!
-//! Who is no node passes at once and unread. For nodes there is one file per resource; each parses only the fields
-//! that its rules read. Nothing here changes an object, fetches one, or remembers a request. A body that cannot be
-//! read is refused.
+//! Requests of other users are admitted without being read. For nodes there is one file per resource; each parses only
+//! the fields that its rules need. Nothing here changes or fetches an object, or remembers a request. A body that
+//! cannot be parsed is refused.
+
+use std::fmt;
 
 use crate::decision::Authorizer;
 use crate::features::{Feature, FeatureGates};
 use crate::identity::NodeIdentity;
-use crate::request::User;
 
 mod audience;
 mod body;
@@ -19,12 +20,12 @@ mod events;
 pub mod labels;
 mod leases;
 pub mod lookup;
-pub mod mirror;
 mod nodes;
 mod pod_certificates;
 mod pod_references;
 mod pods;
 pub mod rejection;
+mod request;
 pub mod review;
 mod semantic;
 mod slices;
@@ -35,56 +36,23 @@ pub use cache::ObjectCache;
 pub use lookup::Lookup;
 pub use pod_references::{ApiReference, api_reference};
 pub use rejection::Rejection;
+pub use request::{AdmissionRequest, Operation};
 
-/// What a request wants to do to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Operation {
-    /// Make it.
-    Create,
-    /// Change it: PUT, PATCH, and apply to what exists.
-    Update,
-    /// Remove it; also each object of a collection that is removed.
-    Delete,
-    /// Open a connection to it: exec, attach, port-forward, proxy.
-    Connect,
+/// Reads certificate requests. The caller implements it, because this crate knows no X.509.
+pub trait CertificateRequests: fmt::Debug + Send + Sync {
+    /// The last common name in a PEM-coded PKCS#10 request (NR-99, NR-100). The signature is not verified.
+    ///
+    /// # Errors
+    /// The first PEM block is no `CERTIFICATE REQUEST`, or holds no PKCS#10; the text says why.
+    fn common_name(&self, pem: &[u8]) -> Result<String, String>;
 }
 
-/// A write as admission sees it (NR-4, NR-7, NR-10). Absent parts are empty strings.
-///
-/// Object texts are JSON with `apiVersion` and `kind`; without them the object is of no type and refused (NR-113).
-#[derive(Clone, Copy, Debug)]
-pub struct AdmissionRequest<'a> {
-    /// What is wanted.
-    pub operation: Operation,
-    /// The API group of the resource; empty for the core group.
-    pub group: &'a str,
-    /// The resource, plural.
-    pub resource: &'a str,
-    /// The subresource.
-    pub subresource: &'a str,
-    /// The namespace.
-    pub namespace: &'a str,
-    /// The name as the endpoint determined it; never taken from the body here (NR-10).
-    pub name: &'a str,
-    /// Who asks.
-    pub user: &'a User,
-    /// The object as submitted.
-    pub object: Option<&'a str>,
-    /// The object as stored: of an update or a delete.
-    pub old_object: Option<&'a str>,
-}
-
-/// Reads the last common name out of a PEM-coded PKCS#10 request (NR-99, NR-100). Fails, saying why, when the first
-/// PEM block is no `CERTIFICATE REQUEST` or holds no PKCS#10. Passed in, because this crate knows no X.509.
-pub type CommonNameReader = fn(&[u8]) -> Result<String, String>;
-
-/// What [`NodeRestriction::assess`] finds in a request that it does not refuse.
+/// The result of [`NodeRestriction::assess`] for a request that is not refused.
 #[derive(Clone, Debug)]
 pub enum Assessment<'a> {
-    /// The request passes.
+    /// The request is admitted.
     Admitted,
-    /// The request passes if the authorizer chain allows this (NR-73); otherwise it is refused by
+    /// The request is admitted if the authorizer chain allows this (NR-73); otherwise it is refused with
     /// [`AudienceQuestion::refusal`].
     IfAuthorized(AudienceQuestion<'a>),
 }
@@ -93,39 +61,44 @@ pub enum Assessment<'a> {
 #[derive(Clone, Copy)]
 pub struct NodeRestriction<'a> {
     lookup: &'a dyn Lookup,
-    authorizer: &'a dyn Authorizer,
     gates: FeatureGates,
-    read_common_name: CommonNameReader,
+    certificate_requests: Option<&'a dyn CertificateRequests>,
 }
 
 impl<'a> NodeRestriction<'a> {
-    /// The plugin over what is known (`lookup`), asking `authorizer` for audiences that no pod uses (NR-73).
-    pub fn new(
-        lookup: &'a dyn Lookup,
-        authorizer: &'a dyn Authorizer,
-        gates: FeatureGates,
-        read_common_name: CommonNameReader,
-    ) -> Self {
-        Self { lookup, authorizer, gates, read_common_name }
+    /// The plugin over what is known (`lookup`). It refuses every certificate request of a node for a kubelet signer
+    /// unless it is given something that reads them ([`NodeRestriction::with_certificate_requests`]).
+    pub fn new(lookup: &'a dyn Lookup, gates: FeatureGates) -> Self {
+        Self { lookup, gates, certificate_requests: None }
     }
 
-    /// Decides one write (NR-2 to NR-4).
+    /// The same plugin, which reads certificate requests with this reader.
+    #[must_use]
+    pub fn with_certificate_requests(mut self, reader: &'a dyn CertificateRequests) -> Self {
+        self.certificate_requests = Some(reader);
+        self
+    }
+
+    /// Decides one write (NR-2 to NR-4). The authorizer is asked about audiences that no pod uses (NR-73).
     ///
     /// # Errors
-    /// The node may not write this; the rejection is the whole answer to the client (NR-6).
-    pub fn admit(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+    /// The node may not write this. The rejection is the complete response to the client (NR-6).
+    pub fn admit(
+        &self,
+        request: &AdmissionRequest<'_>,
+        authorizer: &dyn Authorizer,
+    ) -> Result<(), Rejection> {
         match self.assess(request)? {
-            Assessment::Admitted => Ok(()),
-            Assessment::IfAuthorized(question) => {
-                if self.authorizer.authorize(&question.attributes()).is_allow() {
-                    return Ok(());
-                }
+            Assessment::IfAuthorized(question)
+                if !authorizer.authorize(&question.attributes()).is_allow() =>
+            {
                 Err(question.refusal())
             }
+            Assessment::Admitted | Assessment::IfAuthorized(_) => Ok(()),
         }
     }
 
-    /// Decides one write but for the question to the authorizer, for callers whose authorizers have to be awaited.
+    /// Decides one write but for the question to the authorizer chain, for callers that have to wait for its answer.
     ///
     /// # Errors
     /// As [`NodeRestriction::admit`].

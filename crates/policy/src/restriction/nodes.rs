@@ -1,80 +1,68 @@
-//! Nodes (NR-35 to NR-45): a node writes its own Node object, but neither moves itself into another trust zone nor
-//! binds its life to other objects.
+//! Nodes (NR-35 to NR-45): a node may write its own Node object, but must not change its protected labels and taints or
+//! add owner references.
 
 use serde::Deserialize;
 
 use super::body::GroupKind;
 use super::labels::may_change;
+use super::rejection::Rejection;
+use super::request::{AdmissionRequest, Operation};
 use super::semantic::{Instant, Map};
-use super::{AdmissionRequest, Operation, Rejection};
 use crate::objects::decode::{List, Text, or_default};
 use crate::objects::meta::OwnerReference;
 
 const NODE: GroupKind = GroupKind::new("", "Node");
 
-/// The parts of a Node that are compared. Equality is semantic.
+/// The fields of a Node that are compared. Equality is semantic.
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Node<'a> {
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     metadata: Metadata<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     spec: Spec<'a>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct Metadata<'a> {
-    #[serde(borrow)]
     labels: Map<'a, Text<'a>>,
-    #[serde(borrow)]
     owner_references: List<OwnerReference<'a>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct Spec<'a> {
-    #[serde(borrow)]
     config_source: Option<ConfigSource<'a>>,
-    #[serde(borrow)]
     taints: List<Taint<'a>>,
 }
 
 #[derive(Default, Deserialize, PartialEq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct ConfigSource<'a> {
-    #[serde(borrow)]
     config_map: Option<ConfigMapSource<'a>>,
 }
 
 #[derive(Default, Deserialize, PartialEq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct ConfigMapSource<'a> {
-    #[serde(borrow)]
     namespace: Text<'a>,
-    #[serde(borrow)]
     name: Text<'a>,
-    #[serde(borrow)]
     uid: Text<'a>,
-    #[serde(borrow)]
     resource_version: Text<'a>,
-    #[serde(borrow)]
     kubelet_config_key: Text<'a>,
 }
 
 #[derive(Default, Deserialize, PartialEq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct Taint<'a> {
-    #[serde(borrow)]
     key: Text<'a>,
-    #[serde(borrow)]
     value: Text<'a>,
-    #[serde(borrow)]
     effect: Text<'a>,
     time_added: Option<Instant>,
 }
 
-/// Every subresource is treated alike; deleting oneself passes here (NR-35, NR-36).
+/// All subresources are treated alike. A node may delete itself (NR-35, NR-36). No node writes another (NC-9).
 pub(super) fn admit(me: &str, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
     if request.name != me {
         return Err(request.forbidden(format_args!("node {me:?} may write only the Node that is itself")));
@@ -95,7 +83,7 @@ fn create(request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
     refuse_labels(request, &Map::default(), &node.metadata.labels)
 }
 
-/// NR-40 to NR-44, in this order. Everything else is free (NR-45).
+/// NR-40 to NR-44, in this order: against NC-2, NC-14, NC-19 and NC-20. Everything else is free (NR-45).
 fn update(request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
     let node: Node<'_> = request.body(NODE)?;
     let stored: Node<'_> = request.stored(NODE)?;
@@ -111,7 +99,7 @@ fn update(request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
     refuse_labels(request, &stored.metadata.labels, &node.metadata.labels)
 }
 
-/// Refuses labels that are added, removed or changed without being the node's to change (NR-38, NR-43).
+/// Refuses added, removed or changed labels that the node may not change (NR-38, NR-43).
 fn refuse_labels(
     request: &AdmissionRequest<'_>,
     before: &Map<'_, Text<'_>>,

@@ -1,5 +1,5 @@
-//! PodCertificateRequests (NR-76 to NR-89): a node asks for certificates only for pods bound to it, naming pod, node
-//! and account as they are.
+//! PodCertificateRequests (NR-76 to NR-89): a node may request certificates only for pods bound to it, with the actual
+//! pod, node and service account.
 
 use super::body::GroupKind;
 use super::{AdmissionRequest, NodeRestriction, Operation, Rejection};
@@ -9,7 +9,8 @@ use crate::objects::certificates::PodCertificateRequest;
 const POD_CERTIFICATE_REQUEST: GroupKind = GroupKind::new("certificates.k8s.io", "PodCertificateRequest");
 
 impl NodeRestriction<'_> {
-    /// In the order of the rules. What may only be late is 500, so that the kubelet tries again (NR-82).
+    /// In the order of the rules. A mismatch that may be due to a stale cache is a 500, so that the kubelet retries
+    /// (NR-82).
     pub(super) fn admit_pod_certificate(
         &self,
         me: &str,

@@ -1,16 +1,16 @@
-//! Whether a pod refers to objects of the API (NR-25). Static pods and their mirrors must not: the kubelet takes them
-//! from a file, and nobody has checked what they may read.
+//! Finds references of a pod to API objects (NR-25). Static pods and their mirror pods must not have any: the kubelet
+//! reads them from a file, without any access check.
 
 use std::fmt;
 
 use crate::objects::pod::{Pod, ProjectedSource, Volume};
 
-/// The first thing found in a pod that refers, or may refer, to another object.
+/// The first reference, or possible reference, of a pod to another object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiReference {
     /// Objects of this resource.
     To(&'static str),
-    /// A projected source of no known kind, which may refer to anything.
+    /// A projected source of an unknown kind, which may refer to anything.
     UnknownProjectedSource,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for ApiReference {
     }
 }
 
-/// The first reference of a pod to objects of the API, in the order of NR-25.
+/// The first reference of a pod to objects of the API, in the order of NR-25 (NR-26).
 pub fn api_reference(pod: &Pod<'_>) -> Option<ApiReference> {
     if !pod.service_account().is_empty() {
         return Some(ApiReference::To("serviceaccounts"));
@@ -43,8 +43,8 @@ pub fn api_reference(pod: &Pod<'_>) -> Option<ApiReference> {
     pod.spec.volumes.iter().find_map(volume_reference)
 }
 
-/// A volume without any source is scratch space by default, and accepted. Where there are several sources, against
-/// the API's own rules, one that refers is enough.
+/// A volume without a source defaults to scratch space, and is accepted. If there are several sources, which the API
+/// does not allow, one reference is enough.
 fn volume_reference(volume: &Volume<'_>) -> Option<ApiReference> {
     let referring = [
         (volume.azure_file.is_some(), "secrets"),

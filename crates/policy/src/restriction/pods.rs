@@ -1,5 +1,5 @@
-//! Pods (NR-11 to NR-34): a node makes the mirrors of its own static pods, reports on pods bound to it, and removes
-//! them.
+//! Pods (NR-11 to NR-34): a node may create mirror pods of its own static pods, and update the status of, delete and
+//! evict pods bound to it.
 
 use super::body::GroupKind;
 use super::pod_references::api_reference;
@@ -30,7 +30,7 @@ impl NodeRestriction<'_> {
         }
     }
 
-    /// NR-14 to NR-23, in this order.
+    /// NR-14 to NR-23, in this order (NC-1).
     fn create_pod(&self, me: &str, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
         let pod: Pod<'_> = request.body(POD)?;
         if !pod.is_mirror() {
@@ -62,7 +62,7 @@ impl NodeRestriction<'_> {
         self.require_own_pod(me, request, name)
     }
 
-    /// The pod is known and bound to the node, mirror or not (NR-13, NR-34).
+    /// Requires that the pod is known and bound to the node, mirror pod or not (NR-13, NR-34).
     fn require_own_pod(&self, me: &str, request: &AdmissionRequest<'_>, name: &str) -> Result<(), Rejection> {
         let pod =
             self.lookup.pod(request.namespace, name).ok_or_else(|| Rejection::not_found("pod", name))?;
@@ -73,7 +73,7 @@ impl NodeRestriction<'_> {
     }
 }
 
-/// The one owner of a mirror pod is the node itself (NR-17 to NR-20). References are counted, not compared (NR-24).
+/// The one owner of a mirror pod is the node itself (NR-17 to NR-20, NC-22). References are counted, not compared (NR-24).
 fn require_owner<'p, 'a>(
     me: &str,
     request: &AdmissionRequest<'_>,
@@ -115,28 +115,26 @@ fn update_status(me: &str, request: &AdmissionRequest<'_>) -> Result<(), Rejecti
     Ok(())
 }
 
-/// The parts of a pod that a status update is judged by.
+/// The fields of a pod that a status update checks.
 #[derive(Default, serde::Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct StatusView<'a> {
-    #[serde(borrow, deserialize_with = "crate::objects::decode::or_default")]
+    #[serde(deserialize_with = "crate::objects::decode::or_default")]
     metadata: Labels<'a>,
-    #[serde(borrow, deserialize_with = "crate::objects::decode::or_default")]
+    #[serde(deserialize_with = "crate::objects::decode::or_default")]
     spec: Binding<'a>,
-    #[serde(borrow, deserialize_with = "crate::objects::decode::or_default")]
+    #[serde(deserialize_with = "crate::objects::decode::or_default")]
     status: PodStatus<'a>,
 }
 
 #[derive(Default, serde::Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Labels<'a> {
-    #[serde(borrow)]
     labels: Map<'a, Text<'a>>,
 }
 
 #[derive(Default, serde::Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct Binding<'a> {
-    #[serde(borrow)]
     node_name: Text<'a>,
 }

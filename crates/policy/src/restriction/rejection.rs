@@ -1,12 +1,12 @@
-//! A refused write, shaped as the Status that the client gets (NR-6).
+//! A refused write, with the fields of the Status in the response (NR-6).
 
 use std::fmt;
 
-use super::AdmissionRequest;
+use super::request::AdmissionRequest;
 use crate::objects::meta::MetadataOnly;
 use crate::objects::strict;
 
-/// Why a write was refused.
+/// The rejection of a write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Rejection {
@@ -14,13 +14,13 @@ pub struct Rejection {
     pub code: u16,
     /// The machine-readable reason. Empty for 500, as Kubernetes writes the unknown reason.
     pub reason: &'static str,
-    /// The reason for people. No program may depend on its words.
+    /// The message for people. Programs must not depend on its wording.
     pub message: String,
-    /// What was refused or missing; nothing for 500.
+    /// The resource that was refused or missing; `None` for 500.
     pub details: Option<RejectionDetails>,
 }
 
-/// What a rejection speaks of.
+/// The resource of a rejection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RejectionDetails {
     /// The API group; empty for the core group.
@@ -32,7 +32,7 @@ pub struct RejectionDetails {
 }
 
 impl Rejection {
-    /// 404: a core object that the rule needs is not known.
+    /// Creates a Creates a 404: a core object that the rule needs is not known.
     pub(super) fn not_found(kind: &str, name: &str) -> Self {
         Self {
             code: 404,
@@ -46,14 +46,14 @@ impl Rejection {
         }
     }
 
-    /// 500: what was submitted and what is known disagree, perhaps only for a moment; trying again may help.
+    /// Creates a 500: the submitted and the known state disagree, perhaps only temporarily, so a retry may help.
     pub(super) fn internal(message: impl fmt::Display) -> Self {
         Self { code: 500, reason: "", message: message.to_string(), details: None }
     }
 }
 
 impl AdmissionRequest<'_> {
-    /// 403 for this request. Names the request's object, else the body's, else the body's name prefix.
+    /// Creates a 403 for this request. It names the request's object, else the body's, else the body's name prefix.
     pub(super) fn forbidden(&self, why: impl fmt::Display) -> Rejection {
         let name = self.name_for_people();
         let dot = if self.group.is_empty() { "" } else { "." };

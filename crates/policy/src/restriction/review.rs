@@ -1,11 +1,11 @@
-//! AdmissionReview, version 1, as JSON: the question as an API server sends it, and the answer (NR-114).
+//! AdmissionReview v1 as JSON: the request as sent by an API server, and the response (NR-114).
 
+use portcullis_apimachinery::json::JsonError;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::semantic::Map;
-use super::{AdmissionRequest, NodeRestriction, Operation, Rejection};
-use crate::json::JsonError;
+use super::{AdmissionRequest, Operation, Rejection};
 use crate::objects::decode::{List, Text};
 use crate::objects::strict;
 use crate::request::User;
@@ -13,7 +13,7 @@ use crate::request::User;
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
-/// An AdmissionReview that asks.
+/// An AdmissionReview with a request.
 #[derive(Clone, Debug)]
 pub struct AdmissionReview<'a> {
     raw: &'a RawValue,
@@ -22,13 +22,13 @@ pub struct AdmissionReview<'a> {
     user: User,
 }
 
-/// Why a text is no AdmissionReview that can be answered.
+/// An error in an AdmissionReview.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
-    /// Not JSON, or not of this shape.
+    /// Not JSON, or not of this schema.
     #[error("not an AdmissionReview: {0}")]
     Undecodable(JsonError),
-    /// Something else than an AdmissionReview of version 1.
+    /// Not an AdmissionReview v1.
     #[error("expected kind {KIND} of {API_VERSION}, found kind {kind:?} of {api_version:?}")]
     WrongKind {
         /// The API version found.
@@ -36,12 +36,12 @@ pub enum ReviewError {
         /// The kind found.
         kind: String,
     },
-    /// A part without which nothing can be decided is not there.
+    /// A required field is missing.
     #[error("the AdmissionReview has no {0}: it cannot be answered")]
     Missing(&'static str),
 }
 
-/// The outer shape of what is asked.
+/// The envelope of a request.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Question<'a> {
@@ -53,7 +53,7 @@ struct Question<'a> {
     request: Option<&'a RawValue>,
 }
 
-/// The outer shape of what is answered.
+/// The envelope of a response.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer<'a> {
@@ -87,24 +87,18 @@ struct ReviewRequest<'a> {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct GroupResource<'a> {
-    #[serde(borrow)]
     group: Text<'a>,
-    #[serde(borrow)]
     resource: Text<'a>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct UserInfo<'a> {
-    #[serde(borrow)]
     username: Text<'a>,
-    #[serde(borrow)]
     uid: Text<'a>,
-    #[serde(borrow)]
     groups: List<Text<'a>>,
-    #[serde(borrow)]
     extra: Map<'a, List<Text<'a>>>,
 }
 
@@ -120,29 +114,29 @@ impl UserInfo<'_> {
     }
 }
 
-/// The answer in an AdmissionReview.
+/// The response in an AdmissionReview.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReviewResponse {
     /// The uid of the question.
     pub uid: String,
-    /// Whether the request passes.
+    /// Whether the request is admitted.
     pub allowed: bool,
-    /// Why not; nothing when it passes.
+    /// The reason of a refusal; `None` if admitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ReviewStatus>,
 }
 
-/// A Status of failure, as it stands in an answer.
+/// The failure Status in a response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReviewStatus {
     metadata: EmptyObject,
     status: &'static str,
-    /// The reason for people.
+    /// The message for people.
     pub message: String,
     /// The machine-readable reason; absent when empty.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: &'static str,
-    /// What was refused or missing.
+    /// The resource that was refused or missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<ReviewDetails>,
     /// The HTTP status code.
@@ -152,7 +146,7 @@ pub struct ReviewStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct EmptyObject {}
 
-/// What a status speaks of. Empty parts are left out.
+/// The details of a status. Empty fields are omitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReviewDetails {
     /// The object's name.
@@ -180,11 +174,11 @@ impl From<Rejection> for ReviewStatus {
 }
 
 impl<'a> AdmissionReview<'a> {
-    /// Reads an AdmissionReview. An answer that it may already hold is passed over.
+    /// Parses an AdmissionReview. A response that it may already contain is ignored.
     ///
     /// # Errors
-    /// It cannot be read, or lacks what a decision needs: operation, resource or user. Such a question has no
-    /// answer; least of all yes.
+    /// It cannot be parsed, or lacks a required field: operation, resource or user. Such a review cannot be answered,
+    /// and is never allowed.
     pub fn parse(text: &'a str) -> Result<Self, ReviewError> {
         let question: Question<'a> = strict::from_str(text)
             .map_err(|error| ReviewError::Undecodable(JsonError::of_decoding(text, &error)))?;
@@ -208,7 +202,7 @@ impl<'a> AdmissionReview<'a> {
         Ok(Self { raw, request, operation, user })
     }
 
-    /// The question as admission sees it: nothing is filled in, nothing removed (NR-114).
+    /// The request as admission sees it, without defaulting (NR-114).
     pub fn request(&self) -> AdmissionRequest<'_> {
         let request = &self.request;
         let (group, resource) =
@@ -226,7 +220,7 @@ impl<'a> AdmissionReview<'a> {
         }
     }
 
-    /// The answer to a decision about [`AdmissionReview::request`].
+    /// Converts a decision on [`AdmissionReview::request`] to a response.
     pub fn response(&self, decision: Result<(), Rejection>) -> ReviewResponse {
         let uid = self.request.uid.to_string();
         match decision {
@@ -235,15 +229,15 @@ impl<'a> AdmissionReview<'a> {
         }
     }
 
-    /// The AdmissionReview with this answer, as JSON: the question verbatim beside the answer.
+    /// Serializes the AdmissionReview with this response: the original request and the response.
     ///
     /// # Errors
-    /// Only if serializing fails, which it does not for what was read from text.
+    /// Only if serializing fails, which it does not for values parsed from text.
     pub fn completed(&self, response: ReviewResponse) -> Result<String, serde_json::Error> {
         answer(Some(self.raw), response)
     }
 
-    /// The AdmissionReview that goes back to an API server: the answer alone, as JSON.
+    /// Serializes the AdmissionReview for the API server, with the response only.
     ///
     /// # Errors
     /// As [`AdmissionReview::completed`].
@@ -254,16 +248,4 @@ impl<'a> AdmissionReview<'a> {
 
 fn answer(request: Option<&RawValue>, response: ReviewResponse) -> Result<String, serde_json::Error> {
     serde_json::to_string(&Answer { kind: KIND, api_version: API_VERSION, request, response })
-}
-
-/// Answers one AdmissionReview by NodeRestriction: the completed review, as JSON.
-///
-/// # Errors
-/// The text is no AdmissionReview that can be answered.
-pub fn complete(text: &str, restriction: &NodeRestriction<'_>) -> Result<String, ReviewError> {
-    let review = AdmissionReview::parse(text)?;
-    let decision = restriction.admit(&review.request());
-    review
-        .completed(review.response(decision))
-        .map_err(|error| ReviewError::Undecodable(JsonError::of_decoding(text, &error)))
 }

@@ -1,6 +1,6 @@
 //! Values whose `==` is the semantic equality of Kubernetes (NR-51).
 //!
-//! Quantities are equal by value ([`Quantity`](crate::quantity::Quantity)), times by instant, and absent lists and
+//! Quantities are equal by value ([`Quantity`](portcullis_apimachinery::quantity::Quantity)), times by instant, and absent lists and
 //! maps equal empty ones. A view made of these derives `PartialEq` and is compared as Kubernetes compares.
 
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 use crate::objects::decode::Text;
 
-/// A map by string. The order of the document plays no part; of a repeated key the last value counts. Absent and
-/// `null` are the empty map, and a `null` value is the value type's empty value.
+/// A map with string keys. The order of the document is ignored; the last value of a repeated key wins. Absent and
+/// `null` are the empty map, and a `null` value is the default of the value type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Map<'a, V>(BTreeMap<Text<'a>, V>);
 
@@ -63,8 +63,8 @@ impl<'de: 'a, 'a, V: Deserialize<'de> + Default> Deserialize<'de> for Map<'a, V>
     }
 }
 
-/// An instant, read from RFC 3339 text of any offset; what lies below a nanosecond is dropped. Its empty value, and
-/// what `null` decodes to, is the first instant of the year 1, as in Kubernetes.
+/// An instant, parsed from RFC 3339 with any offset and truncated to nanoseconds. The default, and the value of `null`,
+/// is the first instant of the year 1, as in Kubernetes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Instant {
     /// Seconds since the first instant of the year 1.
@@ -103,7 +103,7 @@ impl<'de> Deserialize<'de> for Instant {
     }
 }
 
-/// Takes a number of exactly so many digits off the front.
+/// Consumes a number of exactly this many digits.
 fn number(rest: &mut &str, digits: usize) -> Option<i64> {
     let (front, back) = rest.split_at_checked(digits)?;
     if !front.bytes().all(|b| b.is_ascii_digit()) {
@@ -118,7 +118,7 @@ fn skip(rest: &mut &str, prefix: &str) -> Option<()> {
     Some(())
 }
 
-/// Takes the fraction of a second off the front, if there is one: nanoseconds.
+/// Consumes the fraction of a second, if there is one, in nanoseconds.
 fn fraction(rest: &mut &str) -> Option<u32> {
     let Some(after) = rest.strip_prefix('.') else { return Some(0) };
     let end = after.bytes().take_while(u8::is_ascii_digit).count();
@@ -130,7 +130,7 @@ fn fraction(rest: &mut &str) -> Option<u32> {
     Some(digits.bytes().chain(std::iter::repeat(b'0')).take(9).fold(0, |n, b| n * 10 + u32::from(b - b'0')))
 }
 
-/// Reads the offset from UTC, which is all that is left: seconds.
+/// Parses the rest as the offset from UTC, in seconds.
 fn offset(rest: &str) -> Option<i64> {
     if rest == "Z" {
         return Some(0);
@@ -146,7 +146,7 @@ fn offset(rest: &str) -> Option<i64> {
     rest.is_empty().then_some(sign * (hours * 3_600 + minutes * 60))
 }
 
-/// Days from the first of January of the year 1 to a date of the Gregorian calendar.
+/// The days from January 1 of the year 1 to a date of the Gregorian calendar.
 fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     // (days before the month, days in the month) of a common year.

@@ -1,7 +1,8 @@
-//! ResourceSlices (NR-93 to NR-95): a node publishes and withdraws its own devices.
+//! ResourceSlices (NR-93 to NR-95): a node may create and delete only its own.
 
 use super::body::GroupKind;
-use super::{AdmissionRequest, Operation, Rejection};
+use super::rejection::Rejection;
+use super::request::{AdmissionRequest, Operation};
 use crate::objects::resource::ResourceSlice;
 
 const RESOURCE_SLICE: GroupKind = GroupKind::new("resource.k8s.io", "ResourceSlice");
@@ -10,7 +11,7 @@ pub(super) fn admit(me: &str, request: &AdmissionRequest<'_>) -> Result<(), Reje
     let slice: ResourceSlice<'_> = match request.operation {
         Operation::Create => request.body(RESOURCE_SLICE)?,
         Operation::Delete => request.stored(RESOURCE_SLICE)?,
-        // Whose a slice is cannot be changed, and authorization knows whose it is (NR-95).
+        // The node of a slice is immutable, and authorization knows it (NR-95).
         Operation::Update | Operation::Connect => return Ok(()),
     };
     if slice.spec.node_name != me {

@@ -1,4 +1,4 @@
-//! Token requests (NR-54 to NR-64): a node gets service account tokens only for pods bound to it.
+//! TokenRequests (NR-54 to NR-64): a node may request service account tokens only for pods bound to it.
 
 use super::audience::AudienceQuestion;
 use super::body::GroupKind;
@@ -41,7 +41,7 @@ impl NodeRestriction<'_> {
         if !self.gates.is_on(Feature::ServiceAccountNodeAudienceRestriction) {
             return Ok(Assessment::Admitted);
         }
-        // NR-65: no audience is the empty one; defaults come later (NR-63).
+        // NR-65: without audiences, the audience is empty; defaults are applied later (NR-63).
         let mut audiences = spec.audiences.0.into_iter();
         let audience = audiences.next().unwrap_or_default();
         if audiences.next().is_some() {

@@ -1,5 +1,5 @@
-//! Completed reviews: the document with its status (WH-78, WH-79, WH-91, WH-92, WH-94). They serialize as JSON, field
-//! by field as the API server writes them.
+//! Completed reviews: the document with its status (WH-78, WH-79, WH-91, WH-92, WH-94). They serialize to the same JSON
+//! fields as those of the API server.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,11 @@ use super::{
     AccessReview, NonResourceAttributes, ResourceAttributes, ReviewAttributes, ReviewKind, ReviewVersion,
     RulesReview,
 };
-use crate::decision::Decision;
+use crate::chain::{Answer, Outcome};
+use crate::decision::{Decision, Reason};
 use crate::rules::RuleListing;
 
-/// The answer to an access review (WH-78). Serializes with `allowed` always, the rest where it is not empty.
+/// The status of an access review (WH-78). `allowed` is always serialized, the other fields if they are not empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessStatus {
@@ -25,31 +26,51 @@ pub struct AccessStatus {
     /// The authorizer's reason, or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What went wrong on the way, or empty. It changes no decision.
+    /// The evaluation errors, or empty. They do not change the decision.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub evaluation_error: String,
 }
 
 impl AccessStatus {
-    /// The answer that a decision gives. An authorizer's error does not make the review fail (WH-80).
-    pub fn new(review: &ReviewAttributes<'_>, decision: &Decision, authorizer_error: Option<&str>) -> Self {
+    /// The answer that the decision of a chain gives. An authorizer's error does not make the review fail (WH-80).
+    pub fn new(review: &ReviewAttributes<'_>, outcome: &Outcome) -> Self {
         Self {
-            allowed: decision.is_allow(),
-            denied: matches!(decision, Decision::Deny(_)),
-            reason: decision.reason().render(&review.attributes()).to_string(),
-            evaluation_error: review.evaluation_error(authorizer_error).unwrap_or_default(),
+            allowed: outcome.is_allow(),
+            denied: outcome.is_deny(),
+            reason: outcome.reason(&review.attributes()),
+            evaluation_error: review.evaluation_error(outcome.error.as_deref()).unwrap_or_default(),
         }
+    }
+
+    /// The decision that an answer is (WH-42 to WH-45, KA-53): a denial whenever it denies.
+    pub fn decision(&self) -> Decision<()> {
+        match (self.denied, self.allowed) {
+            (true, _) => Decision::Deny(()),
+            (false, true) => Decision::Allow(()),
+            (false, false) => Decision::NoOpinion(()),
+        }
+    }
+
+    /// What an answer is to a chain of authorizers (WH-42, WH-43).
+    pub fn answer(&self) -> Answer {
+        let reason = match self.reason.as_str() {
+            "" => Reason::None,
+            reason => Reason::Told(reason.into()),
+        };
+        let both = "webhook subject access review returned both allow and deny response";
+        let error = (self.denied && self.allowed).then(|| both.to_owned());
+        Answer { decision: self.decision().map(|()| reason), error }
     }
 }
 
-/// An access review with its answer; serializes as the document.
+/// An access review with its status. Serializes as the document.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AnsweredReview<'a> {
     kind: &'static str,
     api_version: &'static str,
     metadata: Metadata<'a>,
-    spec: Spec<'a>,
+    spec: ReviewSpec<'a>,
     status: &'a AccessStatus,
 }
 
@@ -59,9 +80,10 @@ struct Metadata<'a> {
     namespace: &'a str,
 }
 
+/// The spec of an access review as it is written. Empty fields are left out (WH-13).
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec<'a> {
+pub struct ReviewSpec<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     resource_attributes: Option<&'a ResourceAttributes>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,35 +103,40 @@ struct Spec<'a> {
 }
 
 impl AccessReview {
-    /// The review with its answer. The spec comes back as it was read: unknown and empty fields are gone, and so is
-    /// whatever status was sent (WH-78).
+    /// Returns the review with its status. The spec is returned as it was decoded: without unknown and empty fields,
+    /// and without the status that was sent (WH-78).
     pub fn answered<'a>(&'a self, status: &'a AccessStatus) -> AnsweredReview<'a> {
-        let groups = self.user.groups.as_slice();
-        let (groups, group): (&[String], &[String]) = match self.version {
-            ReviewVersion::V1 => (groups, &[]),
-            ReviewVersion::V1beta1 => (&[], groups),
-        };
         let is_local = self.kind == ReviewKind::LocalSubjectAccessReview;
         AnsweredReview {
             kind: self.kind.as_str(),
             api_version: self.version.api_version(),
             metadata: Metadata { namespace: if is_local { &self.metadata.namespace } else { "" } },
-            spec: Spec {
-                resource_attributes: self.resource.as_ref(),
-                non_resource_attributes: self.non_resource.as_ref(),
-                user: &self.user.name,
-                groups,
-                group,
-                extra: &self.user.extra,
-                uid: &self.user.uid,
-            },
+            spec: self.spec(),
             status,
+        }
+    }
+
+    /// The spec as it is written in the review's version.
+    pub fn spec(&self) -> ReviewSpec<'_> {
+        let groups = self.user.groups.as_slice();
+        let (groups, group): (&[String], &[String]) = match self.version {
+            ReviewVersion::V1 => (groups, &[]),
+            ReviewVersion::V1beta1 => (&[], groups),
+        };
+        ReviewSpec {
+            resource_attributes: self.resource.as_ref(),
+            non_resource_attributes: self.non_resource.as_ref(),
+            user: &self.user.name,
+            groups,
+            group,
+            extra: &self.user.extra,
+            uid: &self.user.uid,
         }
     }
 }
 
-/// The answer to a rules review: the status only, spec and metadata empty (WH-91, WH-94). Both lists are there even
-/// when they are empty (WH-92).
+/// The response to a rules review: the status, with empty spec and metadata (WH-91, WH-94). Both lists are present even
+/// if empty (WH-92).
 pub fn rules_answer(review: &RulesReview, listing: &RuleListing) -> Value {
     let mut status = json!({
         "resourceRules": listing.resource_rules,

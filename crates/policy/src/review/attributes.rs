@@ -1,13 +1,18 @@
-//! From a review to what authorizers are asked (WH-75 to WH-77, NA-22, NA-23).
+//! From a review to what authorizers are asked (WH-75 to WH-77, NA-22, NA-23), and back (WH-11 to WH-19).
 
-use super::{AccessReview, FieldError, ResourceAttributes, SelectorAttributes};
-use crate::request::{Attributes, ResourceRequest, User};
-use crate::selector::{
-    FieldRequirement, LabelRequirement, SelectorError, SelectorRequirement, convert_all,
-    parse_field_selector, parse_label_selector,
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::selector::{
+    FieldOperator, FieldRequirement, LabelOperator, LabelRequirement, SelectorError, SelectorRequirement,
+    convert_all, parse_field_selector, parse_label_selector,
 };
 
-/// A review that passed validation, with its selectors read. The only way from a review to [`Attributes`].
+use super::{
+    AccessReview, NonResourceAttributes, ResourceAttributes, ReviewKind, ReviewMetadata, ReviewVersion,
+    SelectorAttributes,
+};
+use crate::request::{Attributes, ResourceRequest, User};
+
+/// A valid review with parsed selectors. This is the only way from a review to [`Attributes`].
 #[derive(Clone, Debug)]
 pub struct ReviewAttributes<'r> {
     user: &'r User,
@@ -22,7 +27,7 @@ enum Request<'r> {
     Path { path: &'r str, verb: &'r str },
 }
 
-/// What could be read of a selector, and what could not.
+/// The parsed part of a selector, and the errors.
 #[derive(Clone, Debug)]
 struct ReadSelector<R> {
     requirements: Vec<R>,
@@ -59,10 +64,35 @@ impl<R> ReadSelector<R> {
 }
 
 impl AccessReview {
-    /// What to ask authorizers. `sender` counts in a self review only: the others say whom they are about.
+    /// The SubjectAccessReview that asks about a request (WH-11 to WH-19, KA-52). The path of a request for a resource is
+    /// no part of it (WH-14, KA-27).
+    pub fn asking(attributes: &Attributes<'_>, version: ReviewVersion) -> Self {
+        let verb = attributes.verb.to_owned();
+        let (resource, non_resource) = match &attributes.resource {
+            None => (None, Some(NonResourceAttributes { path: attributes.path.to_owned(), verb })),
+            Some(asked) => {
+                let resource = ResourceAttributes {
+                    namespace: asked.namespace.to_owned(),
+                    verb,
+                    group: asked.group.to_owned(),
+                    version: asked.version.to_owned(),
+                    resource: asked.resource.to_owned(),
+                    subresource: asked.subresource.to_owned(),
+                    name: asked.name.to_owned(),
+                    field_selector: selector(asked.field_selector.iter().map(field_requirement)),
+                    label_selector: selector(asked.label_selector.iter().filter_map(label_requirement)),
+                };
+                (Some(resource), None)
+            }
+        };
+        let (kind, metadata) = (ReviewKind::SubjectAccessReview, ReviewMetadata::default());
+        Self { version, kind, metadata, user: attributes.user.clone(), resource, non_resource }
+    }
+
+    /// Returns the attributes for authorizers. `sender` is used in self reviews only; the other kinds name their user.
     ///
     /// # Errors
-    /// The review is not valid; see [`AccessReview::validate`].
+    /// The review is invalid; see [`AccessReview::validate`].
     pub fn attributes<'r>(&'r self, sender: &'r User) -> Result<ReviewAttributes<'r>, Vec<FieldError>> {
         let errors = self.validate();
         let request = match (&self.resource, &self.non_resource) {
@@ -89,8 +119,8 @@ impl AccessReview {
 }
 
 impl ReviewAttributes<'_> {
-    /// What authorizers are asked: everything verbatim, an empty version as `*` (WH-75). A name is never taken from
-    /// a selector (NA-23).
+    /// The attributes for authorizers: everything verbatim, except that an empty version becomes `*` (WH-75). The name
+    /// is never taken from a selector (NA-23).
     pub fn attributes(&self) -> Attributes<'_> {
         match &self.request {
             Request::Path { path, verb } => Attributes { user: self.user, verb, path, resource: None },
@@ -112,17 +142,17 @@ impl ReviewAttributes<'_> {
         }
     }
 
-    /// Why parts of the field selector are not in the attributes, one error for each.
+    /// The errors of the field selector, one for each part that is not in the attributes.
     pub fn field_selector_errors(&self) -> &[SelectorError] {
         &self.field_selector.errors
     }
 
-    /// Why parts of the label selector are not in the attributes, one error for each.
+    /// The errors of the label selector, one for each part that is not in the attributes.
     pub fn label_selector_errors(&self) -> &[SelectorError] {
         &self.label_selector.errors
     }
 
-    /// `status.evaluationError`: what the authorizer complained of, then the selectors (WH-79).
+    /// The `status.evaluationError`: the authorizer's error, then those of the selectors (WH-79).
     pub fn evaluation_error(&self, authorizer_error: Option<&str>) -> Option<String> {
         let complaints = [
             authorizer_error.filter(|error| !error.is_empty()).map(str::to_owned),
@@ -132,4 +162,39 @@ impl ReviewAttributes<'_> {
         let complaints: Vec<String> = complaints.into_iter().flatten().collect();
         (!complaints.is_empty()).then(|| complaints.join("; "))
     }
+}
+
+/// WH-18: without requirements there is no selector.
+fn selector(requirements: impl Iterator<Item = SelectorRequirement>) -> Option<SelectorAttributes> {
+    let requirements: Vec<_> = requirements.collect();
+    (!requirements.is_empty()).then(|| SelectorAttributes { raw: String::new(), requirements })
+}
+
+/// WH-16
+fn field_requirement(requirement: &FieldRequirement) -> SelectorRequirement {
+    let operator = match requirement.operator {
+        FieldOperator::Equals => "In",
+        FieldOperator::NotEquals => "NotIn",
+    };
+    SelectorRequirement {
+        key: requirement.field.clone(),
+        operator: operator.to_owned(),
+        values: vec![requirement.value.clone()],
+    }
+}
+
+/// WH-17
+fn label_requirement(requirement: &LabelRequirement) -> Option<SelectorRequirement> {
+    let operator = match requirement.operator {
+        LabelOperator::Equals | LabelOperator::In => "In",
+        LabelOperator::NotEquals | LabelOperator::NotIn => "NotIn",
+        LabelOperator::Exists => "Exists",
+        LabelOperator::DoesNotExist => "DoesNotExist",
+        LabelOperator::GreaterThan | LabelOperator::LessThan => return None,
+    };
+    Some(SelectorRequirement {
+        key: requirement.key.clone(),
+        operator: operator.to_owned(),
+        values: requirement.values.clone(),
+    })
 }

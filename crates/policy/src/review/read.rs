@@ -1,21 +1,22 @@
-//! Reading review documents as the API server decodes them: `null` is absent, unknown fields are passed over, a
-//! value of the wrong type is an error that names the field (WH-86).
+//! Decodes review documents like the API server: `null` is absent, unknown fields are ignored, and a value of the wrong
+//! type is an error with the field path (WH-86).
 
 use std::collections::BTreeMap;
 
+use portcullis_apimachinery::json;
+use portcullis_apimachinery::selector::SelectorRequirement;
 use serde_json::{Map, Value};
 
 use super::{
-    AccessReview, NonResourceAttributes, REVIEW_GROUP, ResourceAttributes, Review, ReviewKind,
+    AccessReview, AccessStatus, NonResourceAttributes, REVIEW_GROUP, ResourceAttributes, Review, ReviewKind,
     ReviewMetadata, ReviewVersion, RulesReview, SelectorAttributes,
 };
 use crate::request::User;
-use crate::selector::SelectorRequirement;
 
-/// A document that is no review. The answer is 400 Bad Request.
+/// An invalid review document. The response is 400 Bad Request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReviewError {
-    /// The text is no JSON.
+    /// The text is not JSON.
     #[error("couldn't get version/kind; json parse error: {0}")]
     NotJson(String),
     /// A field has a value of another type.
@@ -23,17 +24,17 @@ pub enum ReviewError {
     WrongType {
         /// The field, such as `spec.user`.
         field: String,
-        /// What it must be.
+        /// The expected type.
         expected: &'static str,
-        /// What it is.
+        /// The type found.
         found: &'static str,
     },
-    /// Another kind or version than the one that was expected.
+    /// The kind or version is not the expected one.
     #[error("the object provided is {found:?}, expected {expected}")]
     WrongKind {
-        /// What the document says it is, `apiVersion` and `kind`.
+        /// The `apiVersion` and `kind` of the document.
         found: String,
-        /// What was expected.
+        /// The expected `apiVersion` and `kind`.
         expected: String,
     },
     /// The document is in another namespace than the request (WH-71).
@@ -42,7 +43,7 @@ pub enum ReviewError {
 }
 
 impl Review {
-    /// Reads a review from the bytes of a JSON document. See [`Review::read`].
+    /// Parses a review from the bytes of a JSON document. See [`Review::read`].
     ///
     /// # Errors
     /// See [`ReviewError`].
@@ -52,8 +53,8 @@ impl Review {
         Self::read(&document, expected)
     }
 
-    /// Reads a review. Where a URL says what to `expect`, the document may leave out kind and version but not say
-    /// others, and `null` is an empty review (WH-86); elsewhere it must say both.
+    /// Reads a review. With an expected kind from the URL, the document may omit kind and version but not contradict
+    /// them, and `null` is an empty review (WH-86). Otherwise it must contain both.
     ///
     /// # Errors
     /// See [`ReviewError`].
@@ -68,7 +69,8 @@ impl Review {
         if kind == ReviewKind::SelfSubjectRulesReview {
             return Ok(Self::Rules(RulesReview { version, namespace: spec.string("namespace")? }));
         }
-        document.object("status")?.check_status()?;
+        // What was sent counts for nothing (WH-78), but it must be a status.
+        document.object("status")?.status()?;
         let user = if kind.names_subject() { spec.user(version)? } else { User::default() };
         Ok(Self::Access(AccessReview {
             version,
@@ -84,12 +86,27 @@ impl Review {
     }
 }
 
-impl AccessReview {
-    /// Puts the review where the URL says it is: a namespaced one gets the URL's namespace, a cluster-scoped one
-    /// loses its own (WH-71, WH-85).
+impl AccessStatus {
+    /// Reads the answer to a SubjectAccessReview of this version. Missing kind and version are taken as expected
+    /// (WH-20); every field that is known must be of its type, though it plays no part (WH-21).
     ///
     /// # Errors
-    /// A namespaced review says that it is in another namespace.
+    /// Whatever is not clearly such an answer; it never allows anything.
+    pub fn read(body: &[u8], version: ReviewVersion) -> Result<Self, ReviewError> {
+        // DIVERGES: a duplicate key makes the response invalid; Kubernetes uses the last value.
+        let text = json::check_bytes(body).map_err(|error| ReviewError::NotJson(error.to_string()))?;
+        let document = serde_json::from_str(text).map_err(|error| ReviewError::NotJson(error.to_string()))?;
+        Review::read(&document, Some((ReviewKind::SubjectAccessReview, version)))?;
+        Object::of(String::new(), Some(&document))?.object("status")?.status()
+    }
+}
+
+impl AccessReview {
+    /// Sets the namespace from the URL: a namespaced review gets that of the URL, a cluster-scoped one loses its own
+    /// (WH-71, WH-85).
+    ///
+    /// # Errors
+    /// A namespaced review names another namespace.
     pub fn place(&mut self, namespace: &str) -> Result<(), ReviewError> {
         let own = &mut self.metadata.namespace;
         if self.kind != ReviewKind::LocalSubjectAccessReview {
@@ -104,7 +121,7 @@ impl AccessReview {
     }
 }
 
-/// An object of the document, with the path that leads to it.
+/// An object of the document, with its path.
 struct Object<'a> {
     path: String,
     fields: Option<&'a Map<String, Value>>,
@@ -128,7 +145,7 @@ impl<'a> Object<'a> {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// An absent object holds nothing that could be wrong, so it needs no path.
+    /// An absent object cannot contain errors, so it needs no path.
     fn object(&self, key: &str) -> Result<Self, ReviewError> {
         match self.field(key) {
             None => Ok(Self { path: String::new(), fields: None }),
@@ -136,7 +153,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The object, if it is there; `{}` is there.
+    /// The object, if present; `{}` counts as present.
     fn optional(&self, key: &str) -> Result<Option<Self>, ReviewError> {
         let object = self.object(key)?;
         Ok(object.fields.is_some().then_some(object))
@@ -242,20 +259,21 @@ impl<'a> Object<'a> {
         Ok(NonResourceAttributes { path: self.string("path")?, verb: self.string("verb")? })
     }
 
-    /// The status that was sent counts for nothing (WH-78), but it must be one.
-    fn check_status(&self) -> Result<(), ReviewError> {
-        for key in ["allowed", "denied"] {
-            match self.field(key) {
-                None | Some(Value::Bool(_)) => {}
-                Some(other) => return Err(wrong_type(self.path_to(key), "a boolean", other)),
-            }
-        }
-        self.string("reason")?;
-        self.string("evaluationError")?;
-        Ok(())
+    fn status(&self) -> Result<AccessStatus, ReviewError> {
+        let flag = |key| match self.field(key) {
+            None => Ok(false),
+            Some(Value::Bool(value)) => Ok(*value),
+            Some(other) => Err(wrong_type(self.path_to(key), "a boolean", other)),
+        };
+        Ok(AccessStatus {
+            allowed: flag("allowed")?,
+            denied: flag("denied")?,
+            reason: self.string("reason")?,
+            evaluation_error: self.string("evaluationError")?,
+        })
     }
 
-    /// WH-71, WH-72, WH-74, WH-87: what the server clears and `managedFields` do not count; empty values neither.
+    /// WH-71, WH-72, WH-74, WH-87: fields that the server clears, `managedFields` and empty values are ignored.
     fn metadata(&self) -> Result<ReviewMetadata, ReviewError> {
         let mut rest = Map::new();
         for key in ["name", "generateName", "resourceVersion"] {

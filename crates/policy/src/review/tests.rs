@@ -1,10 +1,11 @@
-//! Reviews: reading, validating and answering them.
+//! Tests of reading, validating and completing reviews.
 
 use portcullis_testkit::recorded;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::chain::{Outcome, Reasons};
 use crate::decision::{Decision, Reason};
 
 const SAR: (ReviewKind, ReviewVersion) = (ReviewKind::SubjectAccessReview, ReviewVersion::V1);
@@ -20,12 +21,12 @@ fn sar(spec: Value) -> AccessReview {
     access(&json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec }))
 }
 
-/// The review with an empty answer, as JSON.
+/// The review with an empty status, as JSON.
 fn answered(review: &AccessReview) -> Value {
     serde_json::to_value(review.answered(&AccessStatus::default())).unwrap()
 }
 
-/// Field and reason of every fault.
+/// Field and reason of every error.
 fn faults(review: &AccessReview) -> Vec<(String, &'static str)> {
     review.validate().into_iter().map(|error| (error.field, error.reason.as_str())).collect()
 }
@@ -48,7 +49,7 @@ fn created(case: &Value) -> Option<(ReviewKind, String)> {
     (case["method"] == "POST").then(|| (kind, namespace.to_owned()))
 }
 
-/// The recordings leave out every key `uid`.
+/// The recordings omit every key `uid`.
 fn without_uid(mut document: Value) -> Value {
     document["spec"].as_object_mut().unwrap().remove("uid");
     document
@@ -139,7 +140,7 @@ fn wh_72_the_messages_of_a_refused_review() {
             (format!("{path}.requirements[0].values"), "FieldValueForbidden"),
             (format!("{path}.requirements[0].key"), "FieldValueInvalid"),
             (format!("{path}.requirements[0].values[0]"), "FieldValueInvalid"),
-            // An empty label key has two faults; an unknown operator none.
+            // An empty label key has two errors; an unknown operator none.
             (format!("{path}.requirements[1].key"), "FieldValueInvalid"),
             (format!("{path}.requirements[1].key"), "FieldValueInvalid"),
         ]
@@ -267,7 +268,7 @@ fn wh_86_kind_and_version_may_be_missing_but_not_wrong() {
     ] {
         assert!(read(document.clone()).is_err(), "{document}");
     }
-    // Where nothing is expected, the document must say what it is.
+    // Without an expected kind, the document must contain its kind and version.
     assert!(Review::read(&json!({ "kind": "SubjectAccessReview" }), None).is_err());
     assert!(Review::read(&json!(null), None).is_err());
 }
@@ -341,15 +342,17 @@ fn wh_78_the_status_follows_the_decision() {
     let review = sar(json!({ "user": "u", "nonResourceAttributes": { "path": "/", "verb": "get" } }));
     let sender = User::default();
     let read = review.attributes(&sender).unwrap();
-    let status =
-        |decision: Decision, error| serde_json::to_value(AccessStatus::new(&read, &decision, error)).unwrap();
-    assert_eq!(status(Decision::Allow(Reason::None), None), json!({ "allowed": true }));
+    let status = |decision, error: Option<&str>| {
+        let outcome = Outcome { decision, by: None, error: error.map(str::to_owned) };
+        serde_json::to_value(AccessStatus::new(&read, &outcome)).unwrap()
+    };
+    assert_eq!(status(Decision::Allow(Reasons::new()), None), json!({ "allowed": true }));
     assert_eq!(
-        status(Decision::Deny(Reason::Text("no")), None),
+        status(Decision::Deny(Reasons::from_iter([Reason::Text("no")])), None),
         json!({ "allowed": false, "denied": true, "reason": "no" })
     );
     assert_eq!(
-        status(Decision::NO_OPINION, Some("broken")),
+        status(Decision::NoOpinion(Reasons::new()), Some("broken")),
         json!({ "allowed": false, "evaluationError": "broken" })
     );
 }

@@ -1,15 +1,14 @@
-//! What makes a review unanswerable (WH-72, WH-73, WH-74, WH-87, NA-22). The answer is 422 with these errors.
+//! Validation of reviews (WH-72, WH-73, WH-74, WH-87, NA-22). An invalid review gets a 422 response with these errors.
 
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::names::{label_key_errors, label_value_errors};
+use portcullis_apimachinery::selector::SelectorRequirement;
 use serde_json::json;
 
-use super::{
-    AccessReview, FieldError, NonResourceAttributes, ResourceAttributes, ReviewKind, SelectorAttributes,
-};
-use crate::selector::SelectorRequirement;
-use crate::selector::syntax::{label_key_errors, label_value_errors};
+use super::{AccessReview, NonResourceAttributes, ResourceAttributes, ReviewKind, SelectorAttributes};
 
 impl AccessReview {
-    /// All faults, in the order in which the API server reports them. Nothing is wrong when there are none.
+    /// Returns all validation errors, in the order of the API server. A valid review has none.
     pub fn validate(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         match (&self.resource, &self.non_resource) {
@@ -128,7 +127,7 @@ fn validate_selector(
     }
 }
 
-/// Operators that are not known here are for the conversion to drop: a newer client may know them (WH-72, WH-77).
+/// The conversion drops unknown operators, which newer clients may use (WH-72, WH-77).
 fn validate_operator(path: &str, requirement: &SelectorRequirement, errors: &mut Vec<FieldError>) {
     let field = || format!("{path}.values");
     match requirement.operator.as_str() {

@@ -1,4 +1,4 @@
-//! The written rules, followed by traversal over plain JSON: slow, short, and sharing no code with the index.
+//! The rules by plain traversal of JSON: slow, short, and without shared code with the index.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `docs/kubelet-api.md` holds the table as the code has it.
+//! `docs/kubelet-api.md` equals the table in the code.
 
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
-//! Every recorded answer, as far as it is decided before the kubelet works on the request.
+//! Every recorded answer that is decided before the handler runs.
 
+use portcullis_apimachinery::target::Target;
 use portcullis_policy::FeatureGates;
 use portcullis_policy::kubelet_api::{Answer, KubeletRequest, Route, Router, Settings, forwardable};
-use portcullis_policy::target::Target;
 use portcullis_testkit::recorded;
 use serde_json::Value;
 

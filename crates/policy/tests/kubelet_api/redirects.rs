@@ -1,4 +1,4 @@
-//! Paths that are no endpoint as they are sent (KA-7, KA-8).
+//! Paths that a kubelet redirects (KA-7, KA-8).
 
 use portcullis_policy::kubelet_api::{Route, Router, forwardable};
 

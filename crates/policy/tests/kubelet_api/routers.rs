@@ -1,7 +1,7 @@
 //! What is authorized is what every kubelet serves, however the path is spelled.
 
+use portcullis_apimachinery::target::Target;
 use portcullis_policy::kubelet_api::{KubeletRequest, Route, Router, Settings, forwardable};
-use portcullis_policy::target::Target;
 use proptest::prelude::*;
 
 use crate::model::{Found, PATTERNS, newer, older, percent_decode};

@@ -1,4 +1,4 @@
-//! Which requests are looked at, and what is denied.
+//! Which requests are considered, and which are denied.
 
 use portcullis_policy::approval::machine::{
     Condition, Config, Ignored, Intake, MachineKind, Outcome, Reason, Request, SignerPath, intake,

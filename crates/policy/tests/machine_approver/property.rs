@@ -1,4 +1,4 @@
-//! What is approved satisfies every rule, by a second reading of the rules (NB-160).
+//! Every approved request satisfies every rule, by a second implementation of the rules (NB-160).
 
 use portcullis_policy::approval::machine::{
     Address, AddressKind, Grants, Key, Limits, Machine, MachineKind, Node, Outcome, Request,

@@ -1,10 +1,10 @@
 //! The serving path: one request for each rule that passes, and one that does not.
 
+use portcullis_apimachinery::time::Instant;
 use portcullis_policy::approval::machine::{
     CheckResult, Cluster, Current, DialTarget, Grants, HostSubnet, Key, Leaf, Limits, MachineKind,
     MachinePool, Network, Outcome, Reason, Request, dial_target,
 };
-use portcullis_policy::time::Instant;
 use proptest::prelude::*;
 
 use super::support::*;

@@ -1,11 +1,11 @@
 //! A cluster in which one machine, `worker-0`, was just created, and the requests that its kubelet makes.
 
+use portcullis_apimachinery::time::Instant;
 use portcullis_policy::approval::machine::{
     Cluster, Condition, Config, Current, Evaluation, Extension, Grants, HostSubnet, Key, Leaf, Limits,
     Machine, MachineKind, MachinePool, Network, Node, Outcome, Pkcs10, Reason, Request, SignerPath, Verdict,
     evaluate,
 };
-use portcullis_policy::time::Instant;
 use serde_json::{Value, json};
 
 pub(crate) const BOOTSTRAPPER: &str =

@@ -3,10 +3,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use portcullis_policy::features::Feature;
+use portcullis_policy::restriction::NodeRestriction;
 use portcullis_policy::restriction::Operation::{Create, Delete, Update};
 use serde_json::{Value, json};
 
-use crate::support::{World, Write, create, node, write};
+use crate::support::{Silent, World, Write, create, node, write};
 
 const RESOURCE: &str = "certificatesigningrequests.certificates.k8s.io";
 const KUBELET_SIGNERS: [&str; 2] =
@@ -87,4 +88,15 @@ fn other_signers_and_operations_are_not_examined_w24_nr_96_to_nr_98() {
         assert_eq!(insecure.code(&ask(signer, OTHERS[1])), 200, "NR-96");
         assert_eq!(insecure.code(&write(Create, RESOURCE, "", "c")), 200, "NR-96: not even read");
     }
+}
+
+#[test]
+fn without_a_reader_requests_for_kubelet_signers_are_refused_nr_99() {
+    let world = World::of(&[]);
+    let plugin = NodeRestriction::new(&world.cache, world.gates);
+    let admit = |signer| plugin.admit(&ask(signer, OWN).request(), &Silent);
+    for signer in KUBELET_SIGNERS {
+        assert_eq!(admit(signer).unwrap_err().code, 403);
+    }
+    assert_eq!(admit("example.com/any"), Ok(()));
 }

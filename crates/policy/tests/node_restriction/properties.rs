@@ -1,4 +1,4 @@
-//! What holds for any input: nothing stops the plugin, and what it cannot read it refuses (NR-113).
+//! Properties for any input: the plugin never panics, and refuses what it cannot read (NR-113).
 
 use portcullis_policy::restriction::Operation::{self, Connect, Create, Delete, Update};
 use portcullis_policy::restriction::review::AdmissionReview;

@@ -1,11 +1,12 @@
 //! Replays recorded admission reviews (NR-114).
 
 use portcullis_policy::FeatureGates;
-use portcullis_policy::restriction::{NodeRestriction, review};
+use portcullis_policy::restriction::NodeRestriction;
+use portcullis_policy::restriction::review::AdmissionReview;
 use portcullis_testkit::recorded;
 use serde_json::Value;
 
-use crate::support::{Silent, cache, last_common_name};
+use crate::support::{Pkcs10, Silent, cache};
 
 /// What is compared: everything but the words.
 fn essence(review: &Value) -> Value {
@@ -25,13 +26,15 @@ fn every_recorded_review_is_answered_as_kubernetes_did_nr_114() {
         let folder = format!("node-restriction/case{case}");
         let state: Value = serde_json::from_str(&recorded::text(&format!("{folder}/state.json"))).unwrap();
         let cache = cache(state["items"].as_array().unwrap());
-        let plugin = NodeRestriction::new(&cache, &Silent, FeatureGates::default(), last_common_name);
+        let plugin = NodeRestriction::new(&cache, FeatureGates::default()).with_certificate_requests(&Pkcs10);
         for line in recorded::text(&format!("{folder}/admission.jsonl")).lines() {
             let recorded: Value = serde_json::from_str(line).unwrap();
             let mut question = recorded.clone();
             question.as_object_mut().unwrap().remove("response");
-            let completed: Value =
-                serde_json::from_str(&review::complete(&question.to_string(), &plugin).unwrap()).unwrap();
+            let question = question.to_string();
+            let review = AdmissionReview::parse(&question).unwrap();
+            let response = review.response(plugin.admit(&review.request(), &Silent));
+            let completed: Value = serde_json::from_str(&review.completed(response).unwrap()).unwrap();
             assert_eq!(completed["request"], recorded["request"]);
             checked += 1;
             if essence(&completed) != essence(&recorded) {

@@ -1,11 +1,11 @@
-//! What is no question gets no answer, least of all yes.
+//! A review without a question is never allowed.
 
 use portcullis_policy::FeatureGates;
-use portcullis_policy::restriction::review::{AdmissionReview, ReviewError, complete};
+use portcullis_policy::restriction::review::{AdmissionReview, ReviewError};
 use portcullis_policy::restriction::{NodeRestriction, ObjectCache};
 use serde_json::{Value, json};
 
-use crate::support::{Silent, last_common_name};
+use crate::support::{Pkcs10, Silent};
 
 fn question() -> Value {
     json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": {
@@ -45,13 +45,14 @@ fn a_review_without_what_decides_is_an_error() {
 #[test]
 fn an_answer_carries_the_uid_and_goes_with_or_without_the_question() {
     let cache = ObjectCache::default();
-    let plugin = NodeRestriction::new(&cache, &Silent, FeatureGates::default(), last_common_name);
+    let plugin = NodeRestriction::new(&cache, FeatureGates::default()).with_certificate_requests(&Pkcs10);
     let text = question().to_string();
-    let completed: Value = serde_json::from_str(&complete(&text, &plugin).unwrap()).unwrap();
+    let review = AdmissionReview::parse(&text).unwrap();
+    let response = review.response(plugin.admit(&review.request(), &Silent));
+    let completed: Value = serde_json::from_str(&review.completed(response).unwrap()).unwrap();
     assert_eq!(completed["request"], question()["request"]);
     assert_eq!(completed["response"]["uid"], "u");
     assert_eq!(completed["response"]["status"]["code"], 404);
-    let review = AdmissionReview::parse(&text).unwrap();
     let reply: Value = serde_json::from_str(&review.reply(review.response(Ok(()))).unwrap()).unwrap();
     assert_eq!(
         reply,

@@ -1,7 +1,9 @@
 //! A small cluster, and requests to it.
 
 use portcullis_policy::objects::{Kind, Object};
-use portcullis_policy::restriction::{AdmissionRequest, NodeRestriction, ObjectCache, Operation, Rejection};
+use portcullis_policy::restriction::{
+    AdmissionRequest, CertificateRequests, NodeRestriction, ObjectCache, Operation, Rejection,
+};
 use portcullis_policy::{Attributes, Authorizer, Decision, FeatureGates, Reason, User};
 use serde_json::Value;
 use x509_cert::der::Decode;
@@ -10,8 +12,17 @@ use x509_cert::der::oid::db::rfc4519::CN;
 use x509_cert::der::pem::decode_vec;
 use x509_cert::request::CertReq;
 
-/// The last common name of a PEM-coded PKCS#10 request.
-pub(crate) fn last_common_name(pem: &[u8]) -> Result<String, String> {
+/// Reads certificate requests.
+#[derive(Debug)]
+pub(crate) struct Pkcs10;
+
+impl CertificateRequests for Pkcs10 {
+    fn common_name(&self, pem: &[u8]) -> Result<String, String> {
+        last_common_name(pem)
+    }
+}
+
+fn last_common_name(pem: &[u8]) -> Result<String, String> {
     let (label, der) = decode_vec(pem).map_err(|e| e.to_string())?;
     if label != "CERTIFICATE REQUEST" {
         return Err(format!("PEM block of type {label:?}"));
@@ -162,7 +173,9 @@ impl World {
     }
 
     pub(crate) fn admit_with(&self, authorizer: &dyn Authorizer, write: &Write) -> Result<(), Rejection> {
-        NodeRestriction::new(&self.cache, authorizer, self.gates, last_common_name).admit(&write.request())
+        NodeRestriction::new(&self.cache, self.gates)
+            .with_certificate_requests(&Pkcs10)
+            .admit(&write.request(), authorizer)
     }
 
     /// The status code: 200 when it passes. Authorizers are silent.

@@ -1,46 +1,19 @@
-//! `/livez`, `/readyz`, `/healthz` and their single checks (AP-103).
+//! `/livez`, `/readyz` and `/healthz`, and their individual checks (AP-103).
 
 use std::fmt::Write as _;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::StatusCode;
 use http::request::Parts;
+use portcullis_apimachinery::quote::quoted;
 
+use super::app::App;
+use super::check::Check;
 use super::route::Probe;
 use crate::authz::Permit;
-use crate::go::quoted;
-use crate::query;
-use crate::service::App;
-use crate::status::{Answer, page_not_found, text};
+use crate::http::query;
+use crate::http::status::{Answer, page_not_found, text};
 
-/// One thing that must hold.
-pub struct Check {
-    /// The name in the path and in the list.
-    pub name: &'static str,
-    /// Whether a server that fails it should be restarted. If not, it only gets no requests.
-    pub is_vital: bool,
-    /// What is wrong, if anything.
-    pub run: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
-}
-
-impl Check {
-    /// The check that holds whenever there is an answer at all.
-    pub fn ping() -> Self {
-        Self { name: "ping", is_vital: true, run: Box::new(|| Ok(())) }
-    }
-
-    /// The check that fails once the server has been told to stop.
-    pub(crate) fn shutdown(is_shutting_down: Arc<AtomicBool>) -> Self {
-        let run = move || match is_shutting_down.load(Ordering::Relaxed) {
-            true => Err("the server is about to stop".to_owned()),
-            false => Ok(()),
-        };
-        Self { name: "shutdown", is_vital: false, run: Box::new(run) }
-    }
-}
-
-/// All checks of an endpoint, or the one that the path names. Any method.
+/// Runs all checks of an endpoint, or the one that the path names. Any method.
 pub(crate) fn answer(_permit: Permit, app: &App, probe: Probe, path: &str, head: &Parts) -> Answer {
     let checks = || app.checks().iter().filter(|c| c.is_vital || probe == Probe::Readyz);
     let single = path.get(probe.name().len() + 1..).and_then(|rest| rest.strip_prefix('/'));
@@ -54,7 +27,7 @@ pub(crate) fn answer(_permit: Permit, app: &App, probe: Probe, path: &str, head:
     }
 }
 
-/// Why a check fails is not said here: everybody may read this.
+/// The reason for a failure is left out of the response, because everybody may read it.
 fn all<'a>(checks: impl Iterator<Item = &'a Check>, probe: Probe, query: &str) -> Answer {
     let mut excluded = query::values(query, "exclude");
     let mut list = String::new();

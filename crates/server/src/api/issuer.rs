@@ -1,42 +1,40 @@
-//! Who issues service-account tokens, for those who verify them: the OpenID configuration, and the keys (AP-104).
+//! The OpenID configuration and the public keys by which others verify service account tokens (AP-104).
 
 use std::collections::BTreeSet;
 
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode, header::CONTENT_TYPE};
-use portcullis_pki::jwt::PublicKey;
+use pki::jwt::PublicKey;
 use serde_json::json;
 
-use super::negotiate;
+use super::app::App;
+use super::route::IssuerDocument;
 use crate::authn::service_account::DEFAULT_ISSUER;
 use crate::authz::Permit;
-use crate::service::App;
-use crate::status::{self, Answer, Status};
+use crate::http::negotiate;
+use crate::http::status::{self, Answer, Status};
 
-/// The media type of keys.
+/// The media type of a JSON Web Key Set.
 const KEYS: &str = "application/jwk-set+json";
 
-/// One of the documents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Document {
-    /// `/.well-known/openid-configuration`
-    Configuration,
-    /// `/openid/v1/jwks`
-    Keys,
-}
-
-/// Answers with a document. Of a server that issues no tokens it holds no key: whoever verifies by it takes none.
+/// Answers with an issuer document. If the server issues no tokens, the key set is empty, so that verifiers accept
+/// none.
 ///
 /// # Errors
-/// Not a GET, or a form that is not served.
-pub(crate) fn answer(_permit: Permit, app: &App, document: Document, head: &Parts) -> Result<Answer, Status> {
+/// The method is not GET, or the requested media type is not supported.
+pub(crate) fn answer(
+    _permit: Permit,
+    app: &App,
+    document: IssuerDocument,
+    head: &Parts,
+) -> Result<Answer, Status> {
     if head.method != Method::GET {
         return Err(Status::method_not_allowed());
     }
     let accounts = app.authentication().service_accounts();
     let keys = accounts.map(|accounts| accounts.keys()).unwrap_or_default();
     match document {
-        Document::Configuration => {
+        IssuerDocument::Configuration => {
             negotiate::document(&head.headers)?;
             let settings = accounts.map(|accounts| accounts.issuer());
             let issuer =
@@ -52,7 +50,7 @@ pub(crate) fn answer(_permit: Permit, app: &App, document: Document, head: &Part
             });
             Ok(status::json(StatusCode::OK, &configuration))
         }
-        Document::Keys => {
+        IssuerDocument::Keys => {
             negotiate::only(&head.headers, KEYS)?;
             let keys: Vec<_> = keys.iter().map(PublicKey::jwk).collect();
             let mut answer = status::json(StatusCode::OK, &json!({"keys": keys}));

@@ -6,19 +6,17 @@ use http::{HeaderValue, Method, StatusCode};
 
 use portcullis_store::Store as _;
 
+use super::app::App;
 use crate::authz::Permit;
-use crate::service::App;
-use crate::status::{Answer, Status, text};
+use crate::http::status::{Answer, Status, text};
 
-/// What was counted, in the text format; as OpenMetrics to whoever asks for it.
+/// Answers with all metrics, in the text format or, on request, as OpenMetrics.
 pub(crate) fn answer(_permit: Permit, app: &App, head: &Parts) -> Result<Answer, Status> {
     if head.method != Method::GET {
         return Err(Status::method_not_allowed());
     }
     if let Some(backend) = app.backend() {
-        let metrics = app.metrics();
-        let newest = i64::try_from(backend.revision().0).unwrap_or(i64::MAX);
-        metrics.graph_lag.set(newest.saturating_sub(metrics.graph_revision.get()).max(0));
+        app.metrics().store.newest(backend.revision().0);
     }
     let Ok(body) = app.metrics().render() else {
         return Ok(text(StatusCode::INTERNAL_SERVER_ERROR, "cannot write the metrics\n"));

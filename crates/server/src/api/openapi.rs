@@ -1,7 +1,7 @@
-//! `/openapi`: the fields of all kinds, by which kubectl explains, validates and merges.
+//! `/openapi`: the schemas of all kinds, which kubectl uses to explain, validate and merge.
 //!
-//! DIVERGES: the document of `/openapi/v2` describes no kind. It is there because kubectl asks for it before it creates
-//! what cannot be patched, and leaves the validation to the server for kinds that are not in it.
+//! DIVERGES: the document of `/openapi/v2` describes no kinds. It exists because kubectl fetches it before it creates
+//! objects that cannot be patched, and leaves the validation of kinds that are missing from it to the server.
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -9,21 +9,21 @@ use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use serde_json::json;
 
-use super::negotiate;
+use super::app::App;
 use crate::authz::Permit;
-use crate::service::App;
-use crate::status::{Answer, Status, json, json_bytes, page_not_found};
+use crate::http::negotiate;
+use crate::http::status::{Answer, Status, json, json_bytes, page_not_found};
 
-/// The protobuf form of `/openapi/v2`, as clients ask for it.
+/// The protobuf media type of `/openapi/v2` that clients request.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-/// The same, as it is answered: `@` must not stand in a media type.
+/// The media type of the response, which differs because a media type must not contain `@`.
 const PROTOBUF_ANSWER: HeaderValue =
     HeaderValue::from_static("application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
 
 const TITLE: &str = "Kubernetes";
 const VERSION: &str = "v1.36.0";
 
-/// A document. GET only.
+/// Answers with an OpenAPI document. GET only.
 pub(crate) fn answer(_permit: Permit, app: &App, path: &str, head: &Parts) -> Result<Answer, Status> {
     if head.method != Method::GET {
         return Err(Status::method_not_allowed());
@@ -52,13 +52,13 @@ fn v2(head: &Parts) -> Result<Answer, Status> {
     Ok(json(StatusCode::OK, &json!({"swagger": "2.0", "info": info, "paths": {}, "definitions": {}})))
 }
 
-/// The message `openapi.v2.Document`: swagger 1, info 2 (title 1, version 2), paths 8, definitions 9.
+/// Encodes the message `openapi.v2.Document`: swagger 1, info 2 (title 1, version 2), paths 8, definitions 9.
 fn v2_protobuf() -> Vec<u8> {
     let info = [field(1, TITLE.as_bytes()), field(2, VERSION.as_bytes())].concat();
     [field(1, b"2.0"), field(2, &info), field(8, &[]), field(9, &[])].concat()
 }
 
-/// A field of bytes, all shorter than 128.
+/// Encodes a length-delimited field of fewer than 128 bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut field = vec![number << 3 | 2, u8::try_from(bytes.len()).unwrap_or_default()];
     field.extend_from_slice(bytes);

@@ -1,7 +1,7 @@
-//! Reviews that are posted to be answered and are not stored: reading the document, and answering with one.
+//! Reviews: documents that are posted, answered and not stored. Reads the request document and writes the answered one.
 //!
-//! DIVERGES: a review that is no UTF-8 is refused; Kubernetes puts U+FFFD in place of such bytes and answers for the
-//! name that this makes.
+//! DIVERGES: a review that is not valid UTF-8 is refused; Kubernetes replaces such bytes by U+FFFD and answers for the
+//! resulting name.
 
 use http::header::{HeaderValue, WARNING};
 use http::request::Parts;
@@ -9,20 +9,21 @@ use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use serde::Serialize;
 
-use super::negotiate::{self, Form};
-use super::rest::decode::{self, Body, Expected};
-use super::rest::options::{self, FieldValidation, WriteKind};
+use super::app::App;
 use crate::audit::Trail;
-use crate::query::Query;
-use crate::service::{self, App};
-use crate::status::{Answer, Status, json};
+use crate::http::negotiate::{self, Form};
+use crate::http::query::Query;
+use crate::http::request_body;
+use crate::http::status::{Answer, Status, json};
+use crate::registry::decode::{self, Body, Expected};
+use crate::registry::options::{self, FieldValidation, WriteKind};
 
-/// Reads a review, in the API server's order: what the client takes, what it sends, how much, with which parameters; then
-/// the fields of its kind (AP-10 to AP-14). Notes it for the audit log.
+/// Reads a review, with the checks in the order of the API server: accepted media types, the media type of the body,
+/// its size, query parameters, then the fields of its kind (AP-10 to AP-14). Records the review for the audit log.
 ///
 /// # Errors
-/// 405 for anything but POST, 406, 415, 413 and 408 for what is around the document, 400 for a document that cannot be
-/// read.
+/// 405 for methods other than POST; 406, 415, 413 or 408 for problems with headers, size or time; 400 if the document
+/// cannot be decoded.
 pub(super) async fn read(
     app: &App,
     head: &Parts,
@@ -34,7 +35,7 @@ pub(super) async fn read(
     }
     negotiate::document(&head.headers)?;
     let form = negotiate::form(&head.headers)?;
-    let bytes = service::read_body(head, body, app.limits()).await?;
+    let bytes = request_body::read(head, body, app.limits()).await?;
     let query = Query::parse(head.uri.query().unwrap_or_default());
     let options = options::write(&query, WriteKind::Create)?;
     let read = decode(&bytes, form, expected, options.validation)?;
@@ -44,10 +45,10 @@ pub(super) async fn read(
     Ok(read)
 }
 
-/// The object that a review stands for, by the fields of its kind.
+/// Decodes a review by the schema of its kind.
 ///
 /// # Errors
-/// 400 for what is no such review.
+/// 400 if the document is not a review of this kind.
 pub(super) fn decode(
     bytes: &[u8],
     form: Form,
@@ -63,14 +64,14 @@ pub(super) fn decode(
     decode::document(bytes, form, expected, validation)
 }
 
-/// 201 with a review, and what the client is to be told about the one that it sent.
+/// Creates the 201 response with a review, and the warnings about the review that was posted.
 pub(super) fn answer(review: &impl Serialize, warnings: Vec<HeaderValue>) -> Answer {
     let mut answer = json(StatusCode::CREATED, review);
     warn(&mut answer, warnings);
     answer
 }
 
-/// Adds what the client is to be told.
+/// Adds warnings to a response.
 pub(super) fn warn(answer: &mut Answer, warnings: Vec<HeaderValue>) {
     for warning in warnings {
         answer.headers_mut().append(WARNING, warning);

@@ -1,7 +1,7 @@
-//! Access reviews over HTTP (WH-70 to WH-94): decode, check, ask, answer. Nothing is stored.
+//! Access reviews over HTTP (WH-70 to WH-94): decodes, validates, evaluates and answers them. Nothing is stored.
 //!
-//! An answer is "allowed" only where the engine said Allow to exactly what was asked: every failure on the way is an
-//! answer of another kind.
+//! An answer is "allowed" only when the chain allowed exactly what was asked. Every failure on the way is another kind
+//! of answer.
 
 use http::StatusCode;
 use http::request::Parts;
@@ -9,18 +9,16 @@ use hyper::body::Incoming;
 use policy::review::{
     AccessReview, AccessStatus, REVIEW_GROUP, Review, RulesReview, invalid_message, rules_answer,
 };
-use portcullis_kinds as kinds;
-use portcullis_policy as policy;
 
+use super::app::App;
 use super::posted;
-use super::rest::decode::{Body, Expected};
 use super::route::{Kind, Version};
-use crate::authz::{Permit, Verdict};
-use crate::service::App;
-use crate::status::{Answer, Cause, Details, Status, json};
+use crate::authz::Permit;
+use crate::http::status::{Answer, Cause, Details, Status, json};
+use crate::registry::decode::{Body, Expected};
 
-/// Answers a review. POST only; everything before the body's contents is checked in the API server's order: what
-/// the client takes, what it sends, how much, with which parameters.
+/// Answers a review. POST only. Everything before the content of the body is checked in the order of the API server:
+/// accepted media types, the media type of the body, its size, query parameters.
 pub(crate) async fn answer(
     permit: Permit,
     app: &App,
@@ -42,13 +40,13 @@ pub(crate) async fn answer(
     Ok(answer)
 }
 
-/// The namespace of a path that a route was found for.
+/// Returns the namespace in a path that was matched to a route.
 fn namespace(path: &str) -> &str {
     let mut segments = path.split('/').skip_while(|s| *s != "namespaces");
     segments.nth(1).unwrap_or_default()
 }
 
-/// The document of a kind in its version.
+/// Returns the document type of a kind in a version.
 fn expected(kind: Kind, version: Version) -> Result<Expected<'static>, Status> {
     let (kind, api_version) = (kind.review().as_str(), version.review().api_version());
     let Some(shape) = kinds::schema::find(api_version, kind) else {
@@ -73,18 +71,13 @@ async fn access(
         let details = Details { group: REVIEW_GROUP.to_owned(), causes, ..Details::default() };
         Status::invalid(invalid_message(&faults), details)
     })?;
-    let attributes = question.attributes();
-    let outcome = app.authorization().ask(&attributes).await;
-    // WH-78 to WH-80
-    let status = AccessStatus {
-        allowed: outcome.verdict == Verdict::Allow,
-        denied: outcome.verdict == Verdict::Deny,
-        reason: outcome.reason(&attributes),
-        evaluation_error: question.evaluation_error(outcome.error.as_deref()).unwrap_or_default(),
-    };
+    let outcome = app.authorization().ask(&question.attributes()).await;
+    // WH-78 to WH-81
+    let status = AccessStatus::new(&question, &outcome);
     Ok(json(StatusCode::CREATED, &review.answered(&status)))
 }
 
+/// Tells what the caller may do in a namespace, as far as the authorizers can list it (WH-93).
 fn rules(permit: Permit, app: &App, review: &RulesReview) -> Result<Answer, Status> {
     // WH-90
     if review.namespace.is_empty() {
@@ -96,13 +89,13 @@ fn rules(permit: Permit, app: &App, review: &RulesReview) -> Result<Answer, Stat
 
 #[cfg(test)]
 mod tests {
-    use super::super::negotiate::Form;
     use super::super::posted::decode;
-    use super::super::rest::options::FieldValidation;
     use super::*;
+    use crate::http::negotiate::Form;
+    use crate::registry::options::FieldValidation;
     use serde_json::json;
 
-    /// What a body is read as, or the message of the refusal.
+    /// Decodes a body strictly, or returns the error message.
     fn strictly(body: &serde_json::Value, version: Version) -> Result<(), String> {
         let read = decode(
             body.to_string().as_bytes(),

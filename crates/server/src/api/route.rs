@@ -1,54 +1,49 @@
-//! Which paths there are. One function reads a path; the table of all paths is for tests, which hold it against every
+//! The routes of the server. One function parses a path. Tests use the table of all paths to call every route as every
 //! kind of caller.
-
-use std::hash::{Hash, Hasher};
-use std::ptr;
 
 use kinds::resource::Resource;
 use policy::review::{REVIEW_GROUP, ReviewKind, ReviewVersion};
-use portcullis_kinds as kinds;
-use portcullis_policy as policy;
 
-use super::discovery::Documents;
-use super::issuer;
-use super::self_review;
+use super::documents::Documents;
 
+/// The group of the reviews of who asks.
+const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
 const SELF_REVIEWS: &str = "selfsubjectreviews";
 const TOKEN_REVIEWS: &str = "tokenreviews";
 
-/// What a path leads to.
+/// The route of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
-    /// A document that says what is served (AP-100).
+    /// A discovery document (AP-100).
     Discovery,
     /// A health endpoint, or one check of it.
     Health(Probe),
-    /// A kind is there, but not for this method (AP-2).
+    /// The kind exists, but does not support the method (AP-2).
     MethodNotAllowed,
     /// `/metrics`
     Metrics,
-    /// Nothing, below a served API group (AP-1).
+    /// Not found, below a served API group (AP-1).
     NotFound,
-    /// Who issues service-account tokens.
-    Issuer(issuer::Document),
-    /// `/openapi/v2`, `/openapi/v3` and what is below it.
+    /// The documents of the service account issuer.
+    Issuer(IssuerDocument),
+    /// `/openapi/v2`, `/openapi/v3` and the paths below it.
     OpenApi,
-    /// An object, a collection, or what is below an object.
+    /// An object, a collection, or a subresource.
     Object {
         /// The kind.
         row: Row,
         /// The subresource, or empty.
         subresource: &'static str,
-        /// What is to be done.
+        /// The action.
         action: Action,
     },
-    /// Nothing, anywhere else (AP-1).
+    /// Not found, anywhere else (AP-1).
     PageNotFound,
     /// A review (WH-70).
     Review {
-        /// Which.
+        /// The kind of the review.
         kind: Kind,
-        /// In which version.
+        /// The version of the review.
         version: Version,
     },
     /// `/`
@@ -61,25 +56,20 @@ pub enum Route {
     Version,
 }
 
-/// A kind. Two are the same only if they are the same row of the table.
-#[derive(Clone, Copy, Debug)]
+/// A document about who issues service-account tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IssuerDocument {
+    /// `/.well-known/openid-configuration`
+    Configuration,
+    /// `/openid/v1/jwks`
+    Keys,
+}
+
+/// A kind, as the version of the path has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Row(pub &'static Resource);
 
-impl PartialEq for Row {
-    fn eq(&self, other: &Self) -> bool {
-        ptr::eq(self.0, other.0)
-    }
-}
-
-impl Eq for Row {}
-
-impl Hash for Row {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        ptr::from_ref(self.0).hash(state);
-    }
-}
-
-/// What is to be done with objects: each is the verb that was authorized.
+/// The action on objects, one for each authorized verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// `create`
@@ -101,7 +91,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The verb, as authorizers know it.
+    /// Returns the verb for authorizers.
     pub fn verb(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -115,7 +105,7 @@ impl Action {
         }
     }
 
-    /// The verb, as metrics have it.
+    /// Returns the verb for metrics.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Create => "POST",
@@ -142,7 +132,7 @@ pub enum Probe {
 }
 
 impl Probe {
-    /// The name, without the slash.
+    /// Returns the name, without the slash.
     pub fn name(self) -> &'static str {
         match self {
             Self::Healthz => "healthz",
@@ -152,7 +142,7 @@ impl Probe {
     }
 }
 
-/// The kinds of review that are served.
+/// The supported kinds of reviews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `localsubjectaccessreviews`
@@ -166,10 +156,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them, by resource name.
+    /// All kinds, by resource name.
     pub const ALL: [Self; 4] = [Self::Local, Self::SelfAccess, Self::SelfRules, Self::Subject];
 
-    /// The resource, plural.
+    /// Returns the resource name (plural).
     pub fn resource(self) -> &'static str {
         match self {
             Self::Local => "localsubjectaccessreviews",
@@ -179,7 +169,7 @@ impl Kind {
         }
     }
 
-    /// The kind of its documents.
+    /// Returns the kind of the documents.
     pub fn review(self) -> ReviewKind {
         match self {
             Self::Local => ReviewKind::LocalSubjectAccessReview,
@@ -189,23 +179,23 @@ impl Kind {
         }
     }
 
-    /// Whether it lives in a namespace.
+    /// Returns whether the resource is namespaced.
     pub fn is_namespaced(self) -> bool {
         self == Self::Local
     }
 }
 
-/// The versions of reviews that can be served.
+/// The supported versions of reviews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
     /// `v1`
     V1,
-    /// `v1beta1`, when it is switched on (WH-121).
+    /// `v1beta1`, if enabled (WH-121).
     V1beta1,
 }
 
 impl Version {
-    /// As the documents have it.
+    /// Returns the version of the documents.
     pub fn review(self) -> ReviewVersion {
         match self {
             Self::V1 => ReviewVersion::V1,
@@ -222,7 +212,7 @@ impl Version {
     }
 }
 
-/// How a route is named in metrics.
+/// The labels of a route in metrics.
 pub(crate) struct Labels {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
@@ -232,7 +222,7 @@ pub(crate) struct Labels {
 }
 
 impl Route {
-    /// The reviews in the version that everybody uses.
+    /// The reviews in version `v1`.
     pub(crate) const REVIEWS: [Self; 4] = [
         Self::Review { kind: Kind::Local, version: Version::V1 },
         Self::Review { kind: Kind::SelfAccess, version: Version::V1 },
@@ -240,12 +230,12 @@ impl Route {
         Self::Review { kind: Kind::Subject, version: Version::V1 },
     ];
 
-    /// Where a decoded path leads. Any method: which ones are served is the handler's to say (AP-2).
+    /// Returns the route of a decoded path. The method does not matter: handlers check it (AP-2).
     pub fn of(path: &str, documents: &Documents) -> Self {
         if !path.starts_with('/') {
             return Self::PageNotFound;
         }
-        // A trailing slash is accepted where AP-4 says so, and nowhere else.
+        // A trailing slash is accepted only where AP-4 says so.
         let (stem, slash) = path.strip_suffix('/').map_or((path, false), |stem| (stem, true));
         let mut segments = stem.split('/');
         segments.next();
@@ -263,15 +253,15 @@ impl Route {
                 _ => Self::PageNotFound,
             },
             Some(".well-known") if path == "/.well-known/openid-configuration" => {
-                Self::Issuer(issuer::Document::Configuration)
+                Self::Issuer(IssuerDocument::Configuration)
             }
-            Some("openid") if path == "/openid/v1/jwks" => Self::Issuer(issuer::Document::Keys),
+            Some("openid") if path == "/openid/v1/jwks" => Self::Issuer(IssuerDocument::Keys),
             Some("version") if segments.next().is_none() => Self::Version,
             Some(_) => Self::PageNotFound,
         }
     }
 
-    /// What is below a group and is no object (AP-1).
+    /// Returns the route of a path below a group that is not an object (AP-1).
     fn of_group<'a>(mut segments: impl Iterator<Item = &'a str>, documents: &Documents) -> Self {
         let group = segments.next().unwrap_or_default();
         if !documents.has(&format!("/apis/{group}")) {
@@ -293,10 +283,10 @@ impl Route {
         if segments.next().is_some() {
             return Self::NotFound;
         }
-        if (group, resource, is_namespaced) == (self_review::GROUP, SELF_REVIEWS, false) {
+        if (group, resource, is_namespaced) == (AUTHENTICATION_GROUP, SELF_REVIEWS, false) {
             return Self::SelfReview;
         }
-        if (group, resource, is_namespaced) == (self_review::GROUP, TOKEN_REVIEWS, false) {
+        if (group, resource, is_namespaced) == (AUTHENTICATION_GROUP, TOKEN_REVIEWS, false) {
             return Self::TokenReview;
         }
         let is_asked = |kind: &Kind| kind.resource() == resource && kind.is_namespaced() == is_namespaced;
@@ -322,14 +312,14 @@ impl Route {
             Self::Health(probe) => path(probe.name()),
             Self::Metrics => path("metrics"),
             Self::SelfReview => Labels {
-                group: self_review::GROUP,
+                group: AUTHENTICATION_GROUP,
                 version: "v1",
                 resource: SELF_REVIEWS,
                 subresource: "",
                 scope: "cluster",
             },
             Self::TokenReview => Labels {
-                group: self_review::GROUP,
+                group: AUTHENTICATION_GROUP,
                 version: "v1",
                 resource: TOKEN_REVIEWS,
                 subresource: "",
@@ -360,7 +350,7 @@ impl Route {
         }
     }
 
-    /// Every path that is served apart from objects, at least one for each route.
+    /// Returns every served path apart from objects, at least one for each route.
     pub fn paths(documents: &Documents) -> Vec<String> {
         let mut paths: Vec<String> = [
             "/",
@@ -378,8 +368,8 @@ impl Route {
             paths.push(format!("/{}/ping", probe.name()));
         }
         paths.extend(documents.paths().map(str::to_owned));
-        paths.push(format!("/apis/{}/v1/{SELF_REVIEWS}", self_review::GROUP));
-        paths.push(format!("/apis/{}/v1/{TOKEN_REVIEWS}", self_review::GROUP));
+        paths.push(format!("/apis/{}/v1/{SELF_REVIEWS}", AUTHENTICATION_GROUP));
+        paths.push(format!("/apis/{}/v1/{TOKEN_REVIEWS}", AUTHENTICATION_GROUP));
         for version in ["v1", "v1beta1"] {
             let version = format!("/apis/{REVIEW_GROUP}/{version}");
             for kind in Kind::ALL.into_iter().filter(|_| documents.has(&version)) {
@@ -393,12 +383,14 @@ impl Route {
 
 #[cfg(test)]
 mod tests {
+    use kinds::Kinds;
+
     use super::*;
-    use crate::config::RuntimeConfig;
+    use crate::registry::runtime_config::RuntimeConfig;
 
     #[test]
     fn only_whole_paths_lead_anywhere_ap_1_ap_4_wh_84() {
-        let documents = Documents::new(RuntimeConfig::default());
+        let documents = Documents::new(&Kinds::built_in(), RuntimeConfig::default());
         let of = |path: &str| Route::of(path, &documents);
         let subject = Route::Review { kind: Kind::Subject, version: Version::V1 };
         let local = Route::Review { kind: Kind::Local, version: Version::V1 };
@@ -464,7 +456,7 @@ mod tests {
     #[test]
     fn every_path_leads_somewhere_and_is_named_once() {
         let runtime = RuntimeConfig { authorization_v1beta1: true, rbac_v1alpha1: true, rbac_v1beta1: true };
-        let documents = Documents::new(runtime);
+        let documents = Documents::new(&Kinds::built_in(), runtime);
         let mut paths = Route::paths(&documents);
         for path in &paths {
             assert!(!matches!(Route::of(path, &documents), Route::NotFound | Route::PageNotFound), "{path}");

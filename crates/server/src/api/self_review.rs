@@ -1,4 +1,4 @@
-//! SelfSubjectReview: who am I? (WH-110 to WH-112) Nothing is stored.
+//! SelfSubjectReview returns the caller's own user info (WH-110 to WH-112). Nothing is stored.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,23 @@ use http::request::Parts;
 use hyper::body::Incoming;
 use kinds::schema::authentication::SELF_SUBJECT_REVIEW;
 use policy::User;
-use portcullis_kinds as kinds;
-use portcullis_policy as policy;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::app::App;
 use super::posted;
-use super::rest::decode::Expected;
-use super::rest::{meta, now};
 use crate::authz::Permit;
-use crate::service::App;
-use crate::status::{Answer, Status};
+use crate::http::status::{Answer, Status};
+use crate::registry::decode::Expected;
+use crate::registry::meta::{self, now};
 
-/// The group of the review.
-pub(crate) const GROUP: &str = "authentication.k8s.io";
 const EXPECTED: Expected<'static> = Expected {
     kind: "SelfSubjectReview",
     api_version: "authentication.k8s.io/v1",
     shape: &SELF_SUBJECT_REVIEW,
 };
 
-/// A user, as documents show one.
+/// A user as serialized in documents.
 #[derive(Serialize)]
 pub(super) struct UserInfo<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -45,7 +41,7 @@ impl<'a> UserInfo<'a> {
     }
 }
 
-/// Tells callers who they are, after impersonation.
+/// Answers with the caller's user info, after impersonation.
 pub(crate) async fn answer(
     permit: Permit,
     app: &App,
@@ -54,7 +50,7 @@ pub(crate) async fn answer(
 ) -> Result<Answer, Status> {
     let read = posted::read(app, head, body, EXPECTED).await?;
     let info = UserInfo::of(permit.user());
-    // WH-112: nothing of what the client says comes back.
+    // WH-112: nothing of the posted document is returned.
     let review: Value = json!({
         "kind": EXPECTED.kind,
         "apiVersion": EXPECTED.api_version,

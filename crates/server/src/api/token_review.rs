@@ -1,25 +1,25 @@
-//! TokenReview: whose token is this? (WH-100 to WH-109) Nothing is stored, and nobody is let in by it.
+//! TokenReview authenticates a token for another service (WH-100 to WH-109). Nothing is stored, and the caller gains no
+//! access by it.
 
 use http::request::Parts;
 use hyper::body::Incoming;
 use kinds::schema::authentication::TOKEN_REVIEW;
-use portcullis_kinds as kinds;
 use serde_json::{Map, Value, json};
 use std::time::SystemTime;
 
+use super::app::App;
 use super::posted;
-use super::rest::decode::Expected;
-use super::rest::meta;
 use super::self_review::UserInfo;
 use crate::authn::Reviewed;
 use crate::authz::Permit;
-use crate::service::App;
-use crate::status::{Answer, Status};
+use crate::http::status::{Answer, Status};
+use crate::registry::decode::Expected;
+use crate::registry::meta;
 
 const EXPECTED: Expected<'static> =
     Expected { kind: "TokenReview", api_version: "authentication.k8s.io/v1", shape: &TOKEN_REVIEW };
 
-/// Tells whose token it is.
+/// Authenticates the token of a review.
 pub(crate) async fn answer(
     _permit: Permit,
     app: &App,

@@ -4,9 +4,9 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::Serialize;
 
-use super::negotiate;
 use crate::authz::Permit;
-use crate::status::{Answer, Status, json};
+use crate::http::negotiate;
+use crate::http::status::{Answer, Status, json};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,7 +22,7 @@ struct Version {
     platform: &'static str,
 }
 
-/// The Kubernetes version whose behaviour is served, with our own behind it.
+/// Returns the Kubernetes version that is emulated, with the version of Portcullis appended.
 pub(crate) fn answer(_permit: Permit, head: &Parts) -> Result<Answer, Status> {
     if head.method != Method::GET {
         return Err(Status::method_not_allowed());

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use portcullis_policy::User;
+use policy::User;
 
-/// The longest user agent that is written, in bytes.
+/// The maximum length of a logged user agent, in bytes.
 const MAX_USER_AGENT: usize = 1024;
 const TRUNCATED: &str = "...TRUNCATED";
 
@@ -45,7 +45,7 @@ pub(super) struct Event {
     pub(super) annotations: BTreeMap<&'static str, String>,
 }
 
-/// A user; nobody is empty.
+/// A user; empty if unknown.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct UserInfo {
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -65,7 +65,7 @@ impl From<&User> for UserInfo {
     }
 }
 
-/// The object that a request is about.
+/// The object of a request.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ObjectReference {
@@ -87,7 +87,7 @@ pub(super) struct ObjectReference {
     pub(super) subresource: String,
 }
 
-/// What was answered. The fields of a `Status` that Kubernetes writes, and no others.
+/// The status of the response. It has only the fields of `Status` that Kubernetes logs.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct ResponseStatus {
     #[serde(serialize_with = "empty_object")]
@@ -114,12 +114,12 @@ fn empty_object<S: Serializer>((): &(), serializer: S) -> Result<S::Ok, S::Error
 }
 
 impl ResponseStatus {
-    /// Only a code.
+    /// Creates a status with only a code.
     pub(super) fn of_code(code: u16) -> Self {
         Self { code, ..Self::default() }
     }
 
-    /// Out of a document of kind `Status`.
+    /// Creates a status from a document of kind `Status`.
     pub(super) fn of_document(document: &Value, code: u16) -> Option<Self> {
         let text =
             |field: &str| document.get(field).and_then(Value::as_str).map(str::to_owned).unwrap_or_default();
@@ -134,7 +134,7 @@ impl ResponseStatus {
     }
 }
 
-/// A user agent of bounded length.
+/// Truncates a user agent.
 pub(super) fn user_agent(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     if text.len() <= MAX_USER_AGENT {
@@ -144,7 +144,7 @@ pub(super) fn user_agent(bytes: &[u8]) -> String {
     format!("{}{TRUNCATED}", text.get(..end).unwrap_or_default())
 }
 
-/// The same object without `managedFields`; of a list, its items without theirs.
+/// Removes `managedFields` from an object, or from the items of a list.
 pub(super) fn drop_managed_fields(object: &mut Value) {
     let drop = |object: &mut Value| {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {

@@ -1,7 +1,7 @@
-//! The file of the audit log: appended to, put aside when it is full, and removed when it is old.
+//! The audit log file, with rotation by size and removal by age and number.
 //!
-//! A file that was put aside has the time in its name, `audit-2026-01-02T03-04-05.678.log`, as kube-apiserver's have.
-//! All of them can be read by their owner only.
+//! A rotated file has the time in its name, `audit-2026-01-02T03-04-05.678.log`, as with kube-apiserver. Only the owner
+//! can read the files.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
@@ -12,20 +12,20 @@ use std::time::{Duration, SystemTime};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use portcullis_kinds::time::Instant;
+use portcullis_apimachinery::time::Instant;
 
 const MODE: u32 = 0o600;
 
-/// When a file is put aside, and how long it is kept.
+/// When a file is rotated, and how long it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// Bytes that a file may hold (`--audit-log-maxsize`, there in megabytes). 0: as many as come.
+    /// The maximum size of a file in bytes (`--audit-log-maxsize`, there in megabytes). 0: unlimited.
     pub max_bytes: u64,
-    /// How many files are kept beside the one that is written (`--audit-log-maxbackup`). 0: all.
+    /// The maximum number of rotated files (`--audit-log-maxbackup`). 0: unlimited.
     pub max_files: usize,
-    /// How long they are kept (`--audit-log-maxage`, there in days). Zero: for ever.
+    /// The maximum age of rotated files (`--audit-log-maxage`, there in days). Zero: unlimited.
     pub max_age: Duration,
-    /// Whether they are compressed (`--audit-log-compress`).
+    /// Whether rotated files are compressed (`--audit-log-compress`).
     pub compress: bool,
 }
 
@@ -35,20 +35,20 @@ impl Default for Rotation {
     }
 }
 
-/// A file that lines are appended to.
+/// A log file that is appended to.
 pub(super) struct LogFile {
     path: PathBuf,
     rotation: Rotation,
-    /// None after a failure: the next line opens it again.
+    /// None after a failure: the next write opens the file again.
     file: Option<File>,
     written: u64,
 }
 
 impl LogFile {
-    /// Opens the file, which is made if it is not there.
+    /// Opens the file, and creates it if it does not exist.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(super) fn open(path: &Path, rotation: Rotation) -> io::Result<Self> {
         let mut log = Self { path: path.to_owned(), rotation, file: None, written: 0 };
         log.reopen()?;
@@ -62,7 +62,7 @@ impl LogFile {
         let mut file = OpenOptions::new().create(true).append(true).mode(MODE).open(&self.path)?;
         let found = file.metadata()?;
         self.written = found.len();
-        // Half a line, of a full disk or a killed process, must not spoil the next one.
+        // An incomplete line, left by a full disk or a killed process, must not corrupt the next one.
         if found.is_file() && found.len() > 0 {
             let mut last = [0];
             let mut reader = File::open(&self.path)?;
@@ -77,10 +77,10 @@ impl LogFile {
         Ok(())
     }
 
-    /// Appends whole lines.
+    /// Appends complete lines.
     ///
     /// # Errors
-    /// They cannot be written; a part of them may have been.
+    /// The lines cannot be written; a part of them may have been.
     pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let length = u64::try_from(lines.len()).unwrap_or(u64::MAX);
         let max = self.rotation.max_bytes;
@@ -105,21 +105,22 @@ impl LogFile {
         fs::rename(&self.path, &aside)?;
         self.reopen()?;
         let (path, rotation) = (self.path.clone(), self.rotation);
-        // Compressing takes its time, in which lines go on being written. Without a thread they wait.
+        // Compression takes time, so it runs on its own thread while logging continues. If no thread can be started,
+        // logging waits.
         let tidy = move || {
             if let Err(error) = tidy(&path, rotation, SystemTime::now()) {
-                tracing::error!(%error, "files that were put aside cannot be compressed or removed");
+                tracing::error!(%error, "rotated files cannot be compressed or removed");
             }
         };
         if let Err(error) = std::thread::Builder::new().name("audit-tidy".to_owned()).spawn(tidy.clone()) {
-            tracing::warn!(%error, "no thread for files that were put aside");
+            tracing::warn!(%error, "cannot start a thread for rotated files");
             tidy();
         }
         Ok(())
     }
 }
 
-/// The start and the end of the names of files put aside.
+/// Returns the prefix and the suffix of the names of rotated files.
 fn affixes(path: &Path) -> (String, String) {
     let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let extension = match path.extension() {
@@ -129,7 +130,7 @@ fn affixes(path: &Path) -> (String, String) {
     (format!("{}-", text(path.file_stem())), extension)
 }
 
-/// A name for a file that is put aside now and that is not taken.
+/// Returns an unused name for a file that is rotated now.
 fn free_name(path: &Path, now: SystemTime) -> PathBuf {
     let (prefix, suffix) = affixes(path);
     let mut when = now;
@@ -143,7 +144,7 @@ fn free_name(path: &Path, now: SystemTime) -> PathBuf {
     }
 }
 
-/// `2026-01-02T03-04-05.678`, UTC.
+/// Formats a time as `2026-01-02T03-04-05.678`, in UTC.
 fn stamp(when: SystemTime) -> String {
     let since = when.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since.as_secs()).unwrap_or_default();
@@ -151,10 +152,10 @@ fn stamp(when: SystemTime) -> String {
     format!("{}.{:03}", text.trim_end_matches('Z'), since.subsec_millis())
 }
 
-/// One file is put aside after the other, and so they are compressed.
+/// Serializes the compression and removal of rotated files.
 static TIDYING: Mutex<()> = Mutex::new(());
 
-/// Compresses and removes what was put aside, as far as that is due.
+/// Compresses and removes rotated files that are due.
 fn tidy(path: &Path, rotation: Rotation, now: SystemTime) -> io::Result<()> {
     let _alone = TIDYING.lock().unwrap_or_else(PoisonError::into_inner);
     let (prefix, suffix) = affixes(path);
@@ -167,7 +168,7 @@ fn tidy(path: &Path, rotation: Rotation, now: SystemTime) -> io::Result<()> {
             is_stamp(&stamp).then(|| (stamp, entry.path()))
         })
         .collect();
-    // Newest first: the text of a time sorts as the time does.
+    // Newest first: the names sort by time.
     files.sort_by(|a, b| b.cmp(a));
     let oldest = (!rotation.max_age.is_zero())
         .then(|| now.checked_sub(rotation.max_age))
@@ -193,7 +194,7 @@ fn is_stamp(text: &str) -> bool {
         })
 }
 
-/// Puts a compressed file in the place of this one.
+/// Replaces a file by its compressed form.
 fn compress(file: &Path) -> io::Result<()> {
     let done = file.with_added_extension("gz");
     let half = file.with_added_extension("gz.part");

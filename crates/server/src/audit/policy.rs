@@ -1,74 +1,48 @@
-//! The audit policy: which requests are written down, and how much of them (`--audit-policy-file`).
+//! The audit policy: which requests are logged, and at which level (`--audit-policy-file`).
 //!
-//! The first rule that fits a request decides; where none fits, nothing is written. The file is read strictly: a field
-//! that is not known would be a rule that does not do what its author meant.
+//! The first matching rule decides. Without a matching rule nothing is logged. Unknown fields are errors, because a
+//! mistyped field would silently change what a rule matches.
 //!
-//! DIVERGES: kube-apiserver warns of unknown fields and goes on without them.
+//! DIVERGES: kube-apiserver warns about unknown fields and ignores them.
 
 use policy::User;
-use policy::field_error::FieldError;
-use policy::json::JsonError;
 use policy::request_info::RequestInfo;
-use portcullis_policy as policy;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::json::{self, JsonError};
+use portcullis_apimachinery::quote::quoted;
 use serde::Deserialize;
 
+use super::level::{Level, Stages};
 use super::rule::{Rule, Rules};
-use super::{Level, Stages};
-use crate::go::quoted;
+use super::wanted::{API_VERSION, Wanted};
 use crate::state::yaml;
 
-/// The group and version of policies and events.
-pub(super) const API_VERSION: &str = "audit.k8s.io/v1";
-
-/// What is written down.
+/// An audit policy.
 #[derive(Clone, Debug)]
 pub struct Policy {
     rules: Vec<Rule>,
 }
 
-/// A policy that is refused.
+/// An invalid policy.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PolicyError {
-    /// Not YAML or JSON of this form.
+    /// The file is not YAML or JSON of this form.
     #[error(transparent)]
     Form(#[from] JsonError),
-    /// Of another kind.
+    /// The document has the wrong kind.
     #[error("expected apiVersion {API_VERSION} and kind Policy, found {} and {}", quoted(.api_version), quoted(.kind))]
     Kind {
-        /// The group and version that the file says.
+        /// The API version in the file.
         api_version: String,
-        /// The kind that it says.
+        /// The kind in the file.
         kind: String,
     },
-    /// A policy without rules writes nothing: nobody means that.
-    #[error("rules: there are none; name at least one, such as `- level: Metadata`")]
+    /// A policy without rules would log nothing, which is never intended.
+    #[error("rules: must not be empty; add at least one, such as `- level: Metadata`")]
     NoRules,
-    /// Values that make no sense.
+    /// Invalid values.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Invalid(Vec<FieldError>),
-}
-
-/// What is written of one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// How much.
-    pub level: Level,
-    /// At which stages nothing is written.
-    pub omitted: Stages,
-    /// Whether `managedFields` are left out of objects.
-    pub omits_managed_fields: bool,
-    /// Whether messages are left out that may tell of what was in a body.
-    pub omits_messages: bool,
-}
-
-impl Wanted {
-    /// Nothing at all: for requests that no rule fits.
-    pub const NOTHING: Self = Self {
-        level: Level::None,
-        omitted: Stages::NONE,
-        omits_managed_fields: false,
-        omits_messages: false,
-    };
 }
 
 #[derive(Deserialize)]
@@ -89,13 +63,13 @@ struct Document {
 }
 
 impl Policy {
-    /// Reads a policy out of YAML or JSON.
+    /// Parses a policy from YAML or JSON.
     ///
     /// # Errors
-    /// See [`PolicyError`]; each says where.
+    /// See [`PolicyError`]; each error names the place in the file.
     pub fn read(text: &str) -> Result<Self, PolicyError> {
         let json = yaml::to_json(text)?;
-        policy::json::check(&json)?;
+        json::check(&json)?;
         let document: Document =
             serde_json::from_str(&json).map_err(|error| JsonError::of_decoding(&json, &error))?;
         let (api_version, kind) =
@@ -124,11 +98,11 @@ impl Policy {
         }
     }
 
-    /// What is written of a request: what the first rule says that fits it. Nobody, where authentication failed, fits no
-    /// rule that names users or groups.
+    /// Returns what the first matching rule logs for a request. If authentication failed there is no user, and rules
+    /// that name users or groups do not match.
     ///
-    /// DIVERGES: bodies with secret values (`secrets`, `serviceaccounts/token`, `tokenreviews`) are written only by a rule
-    /// that names that resource; a rule for all resources, or for all of a group, writes their metadata.
+    /// DIVERGES: bodies with secret values (`secrets`, `serviceaccounts/token`, `tokenreviews`) are logged only if a
+    /// rule names that resource; a rule for all resources, or for a whole group, logs their metadata.
     pub fn wanted(&self, user: Option<&User>, info: &RequestInfo) -> Wanted {
         let Some(rule) = self.rules.iter().find(|rule| rule.fits(user, info)) else { return Wanted::NOTHING };
         let wanted = rule.wanted();
@@ -139,7 +113,7 @@ impl Policy {
     }
 }
 
-/// Whether the bodies of a request, or of its answer, hold what nobody else may know.
+/// Returns whether the request or response body contains secrets.
 fn is_secret(info: &RequestInfo) -> bool {
     matches!(
         (info.group(), info.resource(), info.subresource()),

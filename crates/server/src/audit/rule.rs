@@ -1,16 +1,16 @@
-//! One rule of an audit policy: whom and what it fits.
+//! One rule of an audit policy: which users and requests it matches.
 
 use policy::User;
-use policy::field_error::FieldError;
 use policy::request_info::RequestInfo;
-use portcullis_policy as policy;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::names::is_dns_subdomain;
+use portcullis_apimachinery::quote::quoted;
 use serde::Deserialize;
 
-use super::policy::Wanted;
-use super::{Level, Stages};
-use crate::go::quoted;
+use super::level::{Level, Stages};
+use super::wanted::Wanted;
 
-/// A rule as it is written.
+/// A rule as it is written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Rules {
@@ -45,7 +45,7 @@ struct Resources {
     resource_names: Option<Vec<String>>,
 }
 
-/// A rule that makes sense. An empty list fits everything.
+/// A validated rule. An empty list matches everything.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     wanted: Wanted,
@@ -61,13 +61,13 @@ pub(super) struct Rule {
 #[derive(Clone, Debug)]
 struct GroupResources {
     group: String,
-    /// None: all of the group.
+    /// Empty for all resources of the group.
     resources: Vec<String>,
     names: Vec<String>,
 }
 
 impl Rules {
-    /// The rule, and what is wrong with it.
+    /// Validates the rule, and returns its errors.
     pub(super) fn checked(
         self,
         path: &str,
@@ -129,7 +129,7 @@ impl Resources {
     fn checked(self, path: &str, errors: &mut Vec<FieldError>) -> GroupResources {
         let group = self.group.unwrap_or_default();
         // The empty group is the core group.
-        if !group.is_empty() && !is_group(&group) {
+        if !group.is_empty() && !is_dns_subdomain(&group) {
             let detail =
                 "a group is lower case, such as apps or rbac.authorization.k8s.io, and has no version";
             errors.push(FieldError::invalid(format!("{path}.group"), quoted(&group), detail));
@@ -140,19 +140,11 @@ impl Resources {
             errors.push(FieldError::invalid(
                 format!("{path}.resourceNames"),
                 format!("{names:?}"),
-                "names need at least one resource that they are of",
+                "resourceNames require at least one resource",
             ));
         }
         GroupResources { group, resources, names }
     }
-}
-
-fn is_group(group: &str) -> bool {
-    let is_part = |part: &str| {
-        let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-        !part.is_empty() && part.bytes().all(is_inner) && !part.starts_with('-') && !part.ends_with('-')
-    };
-    group.len() <= 253 && group.split('.').all(is_part)
 }
 
 fn check_url(url: &str, path: &str, errors: &mut Vec<FieldError>) {
@@ -167,18 +159,18 @@ fn check_url(url: &str, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Whether a list is empty or holds this.
+/// Returns whether a list is empty or contains the value.
 fn allows(list: &[String], value: &str) -> bool {
     list.is_empty() || list.iter().any(|entry| entry == value)
 }
 
 impl Rule {
-    /// What it says.
+    /// Returns what the rule logs.
     pub(super) fn wanted(&self) -> Wanted {
         self.wanted
     }
 
-    /// Whether it is about this request.
+    /// Returns whether the rule matches this request.
     pub(super) fn fits(&self, user: Option<&User>, info: &RequestInfo) -> bool {
         let fits_user = self.users.is_empty() || user.is_some_and(|user| allows(&self.users, &user.name));
         let fits_group = self.user_groups.is_empty()
@@ -192,7 +184,7 @@ impl Rule {
         self.non_resource_urls.is_empty() || self.fits_url(info)
     }
 
-    /// What is in no namespace has the empty one.
+    /// The namespace of cluster-scoped objects is empty.
     fn fits_resource(&self, info: &RequestInfo) -> bool {
         info.is_resource_request()
             && allows(&self.namespaces, info.namespace())
@@ -208,7 +200,7 @@ impl Rule {
             })
     }
 
-    /// Whether it names the resource of the request, rather than all there are.
+    /// Returns whether the rule names the resource of the request explicitly.
     pub(super) fn names(&self, info: &RequestInfo) -> bool {
         self.resources.iter().filter(|entry| entry.fits(info)).any(|entry| {
             entry.resources.iter().any(|text| {
@@ -219,8 +211,8 @@ impl Rule {
 }
 
 impl GroupResources {
-    /// `pods` is pods alone, `pods/log` one subresource, `pods/*` pods and all of theirs, `*/scale` that subresource of
-    /// all, `*` everything.
+    /// `pods` matches only pods, `pods/log` one subresource, `pods/*` pods and all their subresources, `*/scale` that
+    /// subresource of all resources, `*` everything.
     fn fits(&self, info: &RequestInfo) -> bool {
         if self.group != info.group() {
             return false;

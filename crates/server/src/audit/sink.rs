@@ -1,4 +1,4 @@
-//! Where lines of a log go, audit events above all: one thread that writes, and a queue before it that is bounded in number and in bytes.
+//! Writes log lines, such as audit events, on one thread behind a queue that is bounded in lines and bytes.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,37 +12,37 @@ use tokio::sync::{mpsc, oneshot};
 use super::file::LogFile;
 pub use super::file::Rotation;
 
-/// Lines that wait to be written (`--audit-log-batch-buffer-size` of kube-apiserver).
+/// The maximum number of queued lines (`--audit-log-batch-buffer-size` of kube-apiserver).
 const QUEUED_LINES: usize = 10_000;
-/// Bytes that wait to be written.
+/// The maximum number of queued bytes.
 const QUEUED_BYTES: usize = 64 * 1024 * 1024;
 
-/// Whether requests wait for what is written of them (`--audit-log-mode`).
+/// Whether requests wait until their events are written (`--audit-log-mode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// They do not. When the queue is full, events are dropped, counted, and told of in the log.
+    /// Requests do not wait. When the queue is full, events are dropped, counted, and reported in the log.
     #[default]
     Batch,
-    /// They wait until it is written, or has failed to be.
+    /// Requests wait until the event is written or has failed.
     Blocking,
-    /// They wait, and a request whose first event cannot be written is refused.
+    /// Requests wait, and a request whose first event cannot be written is refused.
     BlockingStrict,
 }
 
-/// Where and how to write.
+/// The options of a sink.
 #[derive(Clone, Debug)]
 pub struct SinkOptions {
-    /// What the log is called where something is said about it, such as `audit log`.
+    /// The name of the log in messages, such as `audit log`.
     pub name: &'static str,
-    /// The file; nothing for standard output.
+    /// The file; none for standard output.
     pub path: Option<PathBuf>,
     /// Whether requests wait.
     pub mode: Mode,
-    /// When files are put aside and removed.
+    /// When files are rotated and removed.
     pub rotation: Rotation,
 }
 
-/// A log that cannot be written.
+/// An error opening a log.
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
     /// The file cannot be opened.
@@ -53,12 +53,12 @@ pub enum SinkError {
         /// Why.
         source: io::Error,
     },
-    /// There is no thread to write.
+    /// The writer thread cannot be started.
     #[error("cannot start a thread that writes: {0}")]
     Thread(io::Error),
 }
 
-/// Takes events and has them written.
+/// Queues lines for the writer thread.
 pub struct Sink {
     name: &'static str,
     lines: Option<mpsc::Sender<Line>>,
@@ -70,7 +70,7 @@ pub struct Sink {
 
 struct Line {
     bytes: Vec<u8>,
-    /// Who waits for it to be written.
+    /// Notified when the line is written.
     written: Option<oneshot::Sender<bool>>,
 }
 
@@ -100,14 +100,14 @@ impl Sink {
                 let result = target.append(&bytes);
                 if let Err(error) = &result {
                     failures.inc();
-                    // Once, not once a line.
+                    // Reported once, not for every line.
                     if !is_failing {
                         tracing::error!(%error, log = name, "lines cannot be written and are lost");
                     }
                 }
                 is_failing = result.is_err();
                 if let Some(written) = written {
-                    // Whoever waited may have gone.
+                    // The request may have ended.
                     let _ = written.send(!is_failing);
                 }
             }
@@ -122,7 +122,7 @@ impl Sink {
         self.mode
     }
 
-    /// Has a line written some time. False: it is dropped, because too much is waiting.
+    /// Queues a line. Returns false if the queue is full and the line is dropped.
     pub(crate) fn send(&self, bytes: Vec<u8>) -> bool {
         self.push(Line { bytes, written: None })
     }
@@ -134,18 +134,15 @@ impl Sink {
         let is_sent = has_room && self.lines.as_ref().is_some_and(|lines| lines.try_send(line).is_ok());
         if !is_sent {
             self.queued.fetch_sub(length, Ordering::Relaxed);
-            // The first, and then every so often.
+            // Report the first, and then every thousandth.
             if self.errors.inc().is_multiple_of(1000) {
-                tracing::error!(
-                    log = self.name,
-                    "lines are dropped: they come faster than they can be written"
-                );
+                tracing::error!(log = self.name, "lines are dropped: the queue is full");
             }
         }
         is_sent
     }
 
-    /// Has a line written, and in a blocking mode waits for that. False: it is not.
+    /// Queues a line, and in a blocking mode waits until it is written. Returns false if it is not written.
     pub(super) async fn write(&self, bytes: Vec<u8>) -> bool {
         if self.mode == Mode::Batch {
             return self.send(bytes);
@@ -164,7 +161,7 @@ fn open(path: &Path, rotation: Rotation) -> Result<LogFile, SinkError> {
 }
 
 impl Drop for Sink {
-    /// What is waiting is written first.
+    /// Write all queued lines first.
     fn drop(&mut self) {
         self.lines = None;
         if let Some(writer) = self.writer.take()

@@ -1,4 +1,4 @@
-//! What is known of one request on its way, and what of it is written at which stage.
+//! Collects what is known about one request, and emits audit events at each stage.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -7,34 +7,37 @@ use std::time::SystemTime;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use policy::chain::Outcome;
 use policy::request_info::RequestInfo;
 use policy::{Attributes, User};
-use portcullis_kinds::time::Instant;
-use portcullis_policy as policy;
+use portcullis_apimachinery::time::Instant;
 use serde_json::Value;
 
 use super::event::{Event, ObjectReference, ResponseStatus, drop_managed_fields, user_agent};
-use super::policy::{API_VERSION, Wanted};
-use super::{AUDIT_ID, Audit, Level, Mode, Stage};
-use crate::api::rest::meta;
-use crate::authz::{Outcome, Verdict};
-use crate::body::Body;
-use crate::metrics::Metrics;
-use crate::status::{Answer, JSON, Status};
+use super::level::{Level, Stage};
+use super::log::Audit;
+use super::sink::Mode;
+use super::wanted::{API_VERSION, Wanted};
+use crate::http::body::Body;
+use crate::http::status::{Answer, JSON, Status};
+use crate::registry::meta;
 
-/// The longest name for a request that is taken from a client, in bytes.
+/// The header with the ID of a request in all logs.
+pub const AUDIT_ID: &str = "audit-id";
+
+/// The maximum length of a request ID that is accepted from a client, in bytes.
 const MAX_ID: usize = 64;
-/// Answers of more bytes are not looked into for a `Status`.
+/// Larger responses are not searched for a `Status`.
 const MAX_STATUS: usize = 64 * 1024;
 /// AC-124
 const DECISION: &str = "authorization.k8s.io/decision";
 const REASON: &str = "authorization.k8s.io/reason";
-/// Which authorizer decided.
+/// The authorizer that decided.
 const AUTHORIZER: &str = "portcullis.dev/authorizer";
-/// Why the Node authorizer did not allow what a node asked, whoever allowed it then.
+/// The reason why the Node authorizer did not allow a node's request, even if another authorizer then allowed it.
 const NODE_DENY: &str = "portcullis.dev/node-deny";
 
-/// One request, from its head to the end of its answer. Handlers find it with `Trail::of`.
+/// The audit trail of one request, from its headers to the end of the response. Handlers get it with `Trail::of`.
 pub struct Trail {
     id: HeaderValue,
     received: SystemTime,
@@ -43,19 +46,20 @@ pub struct Trail {
     record: OnceLock<Mutex<Record>>,
 }
 
-/// What is to be written.
+/// The event to log.
 struct Record {
     event: Event,
     wanted: Wanted,
-    /// Nobody knows the caller: one event, and no other.
+    /// Whether authentication failed: then only one event is logged.
     is_stranger: bool,
     is_complete: bool,
 }
 
 impl Trail {
-    /// A request that has just come in. Its name is what the client calls it, if that is short and plain, or a new one.
+    /// Starts the trail of a new request. Its ID is that from the client, if it is short and has only plain characters,
+    /// or a new one.
     ///
-    /// DIVERGES: kube-apiserver takes a name of any length and of any characters.
+    /// DIVERGES: kube-apiserver accepts an ID of any length and characters.
     pub(crate) fn begin(headers: &HeaderMap, remote: Option<IpAddr>) -> Self {
         let is_plain = |id: &&HeaderValue| {
             (1..=MAX_ID).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic)
@@ -70,22 +74,22 @@ impl Trail {
         }
     }
 
-    /// The trail of a request that is being answered.
+    /// Returns the trail of a request.
     pub(crate) fn of(head: &Parts) -> Option<&Self> {
         head.extensions.get::<Arc<Self>>().map(Arc::as_ref)
     }
 
-    /// The name of the request.
+    /// Returns the ID of the request.
     pub(crate) fn id(&self) -> &HeaderValue {
         &self.id
     }
 
-    /// The same as text.
+    /// Returns the ID as text.
     pub(crate) fn id_text(&self) -> &str {
         self.id.to_str().unwrap_or_default()
     }
 
-    /// Who asks, as far as that is known.
+    /// Returns the name of the user, if known.
     pub(crate) fn user(&self) -> &str {
         self.user.get().map_or("", |user| user.name.as_str())
     }
@@ -94,43 +98,41 @@ impl Trail {
         self.record.get().map(|record| record.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Who asks is known: the policy decides what is written, and the first event is.
+    /// Records the authenticated user, selects what the policy logs, and logs the first event.
     ///
     /// # Errors
-    /// It cannot be written, and the request must not go on without that.
+    /// The event cannot be written, and the mode requires it.
     pub(crate) async fn known(
         &self,
         audit: Option<&Audit>,
-        metrics: &Metrics,
         head: &Parts,
         user: &Arc<User>,
         info: &RequestInfo,
     ) -> Result<(), Status> {
         let _ = self.user.set(Arc::clone(user));
         let Some(audit) = audit else { return Ok(()) };
-        if !self.open(audit, metrics, head, Some(user), info) {
+        if !self.open(audit, head, Some(user), info) {
             return Ok(());
         }
         let Some(line) = self.line(Stage::RequestReceived) else { return Ok(()) };
-        metrics.audit_events.inc();
+        audit.metrics.events.inc();
         if !audit.sink.write(line).await && audit.sink.mode() == Mode::BlockingStrict {
-            metrics.audit_rejected.inc();
+            audit.metrics.rejected.inc();
             return Err(Status::internal("failed to store audit event"));
         }
         Ok(())
     }
 
-    /// Nobody knows who asks.
+    /// Records that authentication failed.
     pub(crate) fn unknown(
         &self,
         audit: Option<&Audit>,
-        metrics: &Metrics,
         head: &Parts,
         info: &RequestInfo,
         shows_certificate: bool,
     ) {
         let Some(audit) = audit else { return };
-        if !self.open(audit, metrics, head, None, info) {
+        if !self.open(audit, head, None, info) {
             return;
         }
         if let Some(mut record) = self.record() {
@@ -140,17 +142,10 @@ impl Trail {
         }
     }
 
-    /// True: something is to be written.
-    fn open(
-        &self,
-        audit: &Audit,
-        metrics: &Metrics,
-        head: &Parts,
-        user: Option<&User>,
-        info: &RequestInfo,
-    ) -> bool {
+    /// Returns true if anything is to be logged.
+    fn open(&self, audit: &Audit, head: &Parts, user: Option<&User>, info: &RequestInfo) -> bool {
         let wanted = audit.policy.wanted(user, info);
-        metrics.audited(wanted.level);
+        audit.metrics.audited(wanted.level);
         if wanted.level == Level::None {
             return false;
         }
@@ -181,7 +176,7 @@ impl Trail {
         self.record.set(Mutex::new(record)).is_ok()
     }
 
-    /// Whom the request came from and through. All but the last is what the client says.
+    /// Returns the addresses that the request came from and through. All but the last are claimed by the client.
     fn sources(&self, headers: &HeaderMap) -> Vec<String> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let mut sources: Vec<IpAddr> =
@@ -197,32 +192,32 @@ impl Trail {
         sources.iter().map(ToString::to_string).collect()
     }
 
-    /// The request goes on as somebody else (AC-2).
+    /// Records the impersonated user (AC-2).
     pub(crate) fn impersonated(&self, user: &User) {
         if let Some(mut record) = self.record() {
             record.event.impersonated_user = Some(user.into());
         }
     }
 
-    /// Notes a fact about the request.
+    /// Adds an annotation.
     pub(crate) fn annotate(&self, key: &'static str, value: String) {
         if let Some(mut record) = self.record() {
             record.event.annotations.insert(key, value);
         }
     }
 
-    /// What was decided, and by whom (AC-124).
+    /// Records the authorization decision and the authorizer (AC-124).
     pub(crate) fn decided(&self, attributes: &Attributes<'_>, outcome: &Outcome, node_deny: Option<&str>) {
         let Some(mut record) = self.record() else { return };
         let annotations = &mut record.event.annotations;
         if let Some(reason) = node_deny {
             annotations.insert(NODE_DENY, reason.to_owned());
         }
-        if outcome.verdict != Verdict::Allow && outcome.error.is_some() {
+        if !outcome.is_allow() && outcome.error.is_some() {
             annotations.insert(REASON, "internal error".to_owned());
             return;
         }
-        let decision = if outcome.verdict == Verdict::Allow { "allow" } else { "forbid" };
+        let decision = if outcome.is_allow() { "allow" } else { "forbid" };
         annotations.insert(DECISION, decision.to_owned());
         annotations.insert(REASON, outcome.reason(attributes));
         if let Some(by) = outcome.by {
@@ -230,7 +225,7 @@ impl Trail {
         }
     }
 
-    /// The body of the request, once it is decoded. It is asked for only where it is written.
+    /// Records the decoded request body. The closure is called only if the body is logged.
     pub(crate) fn request_object(&self, object: impl FnOnce() -> Value) {
         let Some(mut record) = self.record() else { return };
         let mut object = object();
@@ -257,7 +252,7 @@ impl Trail {
         }
     }
 
-    /// The answer, before it takes the form that the client wants.
+    /// Records the response before it is converted for the client.
     pub(crate) fn answered(&self, answer: Answer) -> Answer {
         let Some(mut record) = self.record() else { return answer };
         let (head, mut body) = answer.into_parts();
@@ -269,7 +264,7 @@ impl Trail {
             return Answer::from_parts(head, body);
         }
         let wants_body = record.wanted.level >= Level::RequestResponse;
-        // A list is made piece by piece: whoever wants to write it needs it whole.
+        // A list is streamed in chunks; to log it, it must be read completely.
         if let (Body::Parts(_), true) = (&body, wants_body)
             && let Body::Parts(parts) = body
         {
@@ -290,7 +285,7 @@ impl Trail {
             }
         }
         let mut status = status.unwrap_or_else(|| ResponseStatus::of_code(code));
-        // What is refused for what is in it may be quoted; these are refused for who asks, or for a name.
+        // The message of a refusal may quote the body. The messages of these codes concern only the user or a name.
         if record.wanted.omits_messages && !matches!(code, 401 | 403 | 404 | 409) {
             status.message.clear();
             status.details = None;
@@ -299,34 +294,34 @@ impl Trail {
         Answer::from_parts(head, body)
     }
 
-    /// The head of an answer goes out whose body goes on.
-    pub(crate) async fn started(&self, audit: &Audit, metrics: &Metrics) {
-        self.write(audit, metrics, Stage::ResponseStarted).await;
+    /// Logs the start of a response whose body continues.
+    pub(crate) async fn started(&self, audit: &Audit) {
+        self.write(audit, Stage::ResponseStarted).await;
     }
 
-    /// The answer is ready, as a whole.
-    pub(crate) async fn complete(&self, audit: &Audit, metrics: &Metrics) {
+    /// Logs a complete response.
+    pub(crate) async fn complete(&self, audit: &Audit) {
         let Some(stage) = self.last_stage() else { return };
-        self.write(audit, metrics, stage).await;
+        self.write(audit, stage).await;
     }
 
-    async fn write(&self, audit: &Audit, metrics: &Metrics, stage: Stage) {
+    async fn write(&self, audit: &Audit, stage: Stage) {
         let Some(line) = self.line(stage) else { return };
-        metrics.audit_events.inc();
-        // A failure is counted and logged where it happens.
+        audit.metrics.events.inc();
+        // Failures are counted and logged by the sink.
         let _ = audit.sink.write(line).await;
     }
 
-    /// The request is over, in one way or the other. Nothing is written twice.
-    pub(crate) fn end(&self, audit: &Audit, metrics: &Metrics) {
+    /// Ends the trail, in whatever way the request ended. No event is logged twice.
+    pub(crate) fn end(&self, audit: &Audit) {
         let Some(stage) = self.last_stage() else { return };
         if let Some(line) = self.line(stage) {
-            metrics.audit_events.inc();
+            audit.metrics.events.inc();
             audit.sink.send(line);
         }
     }
 
-    /// The stage of the last event, once.
+    /// Returns the stage of the last event, once.
     fn last_stage(&self) -> Option<Stage> {
         let mut record = self.record()?;
         if std::mem::replace(&mut record.is_complete, true) {
@@ -335,7 +330,7 @@ impl Trail {
         if std::thread::panicking() {
             record.event.response_status = Some(ResponseStatus {
                 status: "Failure".to_owned(),
-                message: "the server failed while it answered".to_owned(),
+                message: "the server failed while answering".to_owned(),
                 reason: "InternalError".to_owned(),
                 ..ResponseStatus::of_code(500)
             });
@@ -344,7 +339,7 @@ impl Trail {
         if record.is_stranger {
             return Some(Stage::ResponseStarted);
         }
-        // The client has gone before there was an answer.
+        // The client has disconnected before there was a response.
         record.event.response_status.get_or_insert_with(|| ResponseStatus {
             status: "Success".to_owned(),
             message: "Connection closed early".to_owned(),
@@ -369,12 +364,12 @@ impl Trail {
     }
 }
 
-/// Whether an answer may be a `Status`: every failure, and what some successes are answered with.
+/// Returns whether a response may be a `Status`: every failure, and some successes.
 fn may_be_status(code: StatusCode, bytes: &[u8]) -> bool {
     !code.is_success() || memchr::memmem::find(bytes, br#""kind":"Status""#).is_some()
 }
 
-/// What a caller whom nobody knows has shown; never the thing itself.
+/// Describes the credentials of a caller that was not authenticated, without showing them.
 fn attempted(head: &Parts, shows_certificate: bool) -> String {
     let scheme = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let scheme = scheme.trim().split_once(' ').map_or("", |(scheme, _)| scheme);
@@ -400,7 +395,7 @@ fn micro(time: SystemTime) -> String {
 
 fn new_id() -> HeaderValue {
     let mut random = [0_u8; 16];
-    // Without randomness requests share a name, which harms nobody but whoever reads the log.
+    // Without random numbers requests share an ID, which affects only readers of the log.
     let _ = getrandom::fill(&mut random);
     HeaderValue::from_str(&meta::uuid(random)).unwrap_or(HeaderValue::from_static("unknown"))
 }

@@ -3,25 +3,24 @@
 use std::sync::{Arc, LazyLock};
 
 use policy::User;
-use portcullis_policy as policy;
 
-use super::{ANONYMOUS, UNAUTHENTICATED};
+use super::caller::{ANONYMOUS, UNAUTHENTICATED};
 
 static USER: LazyLock<Arc<User>> = LazyLock::new(|| Arc::new(User::new(ANONYMOUS, [UNAUTHENTICATED])));
 
-/// Where requests without credentials are served, as `system:anonymous`.
+/// Where requests without credentials are allowed, as `system:anonymous`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Anonymous {
-    /// Everywhere that the authorizers let `system:anonymous` go.
+    /// On all paths, subject to authorization of `system:anonymous`.
     Everywhere,
-    /// Nowhere.
+    /// On no path.
     Nowhere,
-    /// Under these paths alone, compared as they are (AN-114), and also only where the authorizers let them go.
+    /// Only on these paths, compared exactly (AN-114). Authorization applies as well.
     At(Vec<String>),
 }
 
 impl Anonymous {
-    /// Who asks for a path without credentials; nothing if that is not served.
+    /// Returns the user of a request without credentials; none if this path does not allow it.
     pub(super) fn user(&self, path: &str) -> Option<Arc<User>> {
         let is_served = match self {
             Self::Everywhere => true,
@@ -31,7 +30,7 @@ impl Anonymous {
         is_served.then(|| Arc::clone(&USER))
     }
 
-    /// Who asks without credentials for no path at all (WH-101).
+    /// Returns the user without credentials if anonymous requests are allowed on all paths (WH-101).
     pub(super) fn unconditional(&self) -> Option<Arc<User>> {
         (*self == Self::Everywhere).then(|| Arc::clone(&USER))
     }

@@ -1,25 +1,24 @@
-//! Bearer tokens in the head of a request (AN-50 to AN-57).
+//! Bearer tokens in request headers (AN-50 to AN-57).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{AUTHORIZATION, CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::TokenError;
+use super::token_error::TokenError;
 
-/// What the name of a subprotocol begins with that is a token.
+/// The prefix of the WebSocket subprotocol that contains a token.
 const SUBPROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 /// AN-51
 const SPARE_SPACE: &str =
     "the provided Authorization header contains extra space before the bearer token, and is ignored";
 
-/// The bearer token of a request (AN-50): that of the first `Authorization` header.
+/// Returns the bearer token of a request (AN-50), from the first `Authorization` header.
 pub(super) fn token(headers: &HeaderMap) -> Option<&[u8]> {
     token_of(headers.get(AUTHORIZATION)?.as_bytes())
 }
 
-/// The bearer token of a header's value (AN-50, AN-51, AN-57): the second of its words, with exactly one space before
-/// it.
+/// Returns the bearer token of a header value (AN-50, AN-51, AN-57): the second word, preceded by exactly one space.
 pub(super) fn token_of(value: &[u8]) -> Option<&[u8]> {
     match words(value)? {
         [] => None,
@@ -27,7 +26,7 @@ pub(super) fn token_of(value: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// What follows `Bearer`, up to the next space.
+/// Returns the text after `Bearer`, up to the next space.
 fn words(value: &[u8]) -> Option<&[u8]> {
     let mut words = value.trim_ascii().splitn(3, |byte| *byte == b' ');
     let scheme = words.next()?;
@@ -35,13 +34,13 @@ fn words(value: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer").then_some(token)
 }
 
-/// AN-51: what the client is told whose token was not seen for a space too many.
+/// AN-51: returns the warning for a token that was ignored because of an extra space.
 pub(crate) fn spare_space(headers: &HeaderMap) -> Option<&'static str> {
     let found = words(headers.get(AUTHORIZATION)?.as_bytes())?;
     found.is_empty().then_some(SPARE_SPACE)
 }
 
-/// The token among the subprotocols of a WebSocket (AN-53); nothing if this is none, or there is no token.
+/// Returns the token in the subprotocols of a WebSocket request (AN-53); none for other requests.
 pub(super) fn websocket_token(headers: &HeaderMap) -> Option<Result<Vec<u8>, TokenError>> {
     if !has_word(headers, &CONNECTION, "upgrade") || !has_word(headers, &UPGRADE, "websocket") {
         return None;
@@ -67,7 +66,7 @@ pub(super) fn websocket_token(headers: &HeaderMap) -> Option<Result<Vec<u8>, Tok
     })
 }
 
-/// Takes the subprotocols away that are tokens (KA-43).
+/// Removes the subprotocols that contain tokens (KA-43).
 pub(crate) fn without_token(headers: &mut HeaderMap) {
     let is_token = |value: &HeaderValue| {
         value.as_bytes().windows(SUBPROTOCOL.len()).any(|w| w == SUBPROTOCOL.as_bytes())

@@ -1,47 +1,46 @@
-//! Bootstrap tokens (AN-100 to AN-104): what a machine shows before it has an identity of its own.
+//! Bootstrap tokens (AN-100 to AN-104), by which a machine authenticates before it has an identity of its own.
 //!
-//! The store is asked for every request: a token whose secret is deleted, changed or over is good for nothing more.
+//! Every request reads the store, so a token is invalid as soon as its secret is deleted, changed or expired.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use kinds::Map;
+use kinds::decode::bytes;
 use kinds::resources::core::secrets::SECRETS;
-use kinds::time::Instant;
 use policy::User;
-use portcullis_kinds as kinds;
-use portcullis_policy as policy;
+use portcullis_apimachinery::time::Instant;
 use portcullis_store::Store as _;
 use subtle::ConstantTimeEq as _;
 
-use super::{TokenError, join_authenticated};
-use crate::api::rest::context::bytes;
-use crate::api::rest::{meta, storage};
-use crate::backend::Backend;
+use super::caller::join_authenticated;
+use super::token_error::TokenError;
+use crate::registry::backend::Backend;
+use crate::registry::{meta, storage};
 
-/// Where the secrets are.
+/// The namespace of the token secrets.
 pub(crate) const NAMESPACE: &str = "kube-system";
-/// What their names begin with.
+/// The name prefix of the token secrets.
 pub(crate) const NAME_PREFIX: &str = "bootstrap-token-";
-/// Their type.
+/// The type of the token secrets.
 pub(crate) const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
 const GROUP: &str = "system:bootstrappers";
 const ID_LENGTH: usize = 6;
 const SECRET_LENGTH: usize = 16;
 
-/// Whom the bootstrap tokens in a store vouch for.
+/// Authenticates bootstrap tokens against the secrets in a store.
 pub struct BootstrapTokens {
     backend: Arc<Backend>,
 }
 
 impl BootstrapTokens {
-    /// The tokens of this store.
+    /// Creates the authenticator for a store.
     pub fn new(backend: Arc<Backend>) -> Self {
         Self { backend }
     }
 
-    /// Whose token it is; nothing for one that is no bootstrap token, or not a good one (AN-102).
+    /// Returns the user of a token; none if it is not a valid bootstrap token (AN-102).
     ///
     /// # Errors
     /// The store cannot be read.
@@ -56,7 +55,7 @@ impl BootstrapTokens {
     }
 }
 
-/// The id and the secret of a token (AN-100).
+/// Parses the ID and the secret of a token (AN-100).
 fn parse(token: &[u8]) -> Option<(&str, &[u8])> {
     let is_inner = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let (id, rest) = token.split_at_checked(ID_LENGTH)?;
@@ -66,9 +65,9 @@ fn parse(token: &[u8]) -> Option<(&str, &[u8])> {
     is_token.then_some((id, secret))
 }
 
-/// Whom a secret vouches for, if the token is its own (AN-101 to AN-104).
+/// Returns the user of a token secret, if the token matches it (AN-101 to AN-104).
 fn user(stored: &Map, id: &str, secret: &[u8], now: SystemTime) -> Option<User> {
-    // What cannot be read vouches for nobody.
+    // A value that cannot be decoded authenticates nobody.
     let field = |name| bytes(stored, "data", name).ok();
     let is_of_type = stored.get("type").and_then(|kind| kind.as_str()) == Some(SECRET_TYPE);
     if !is_of_type
@@ -92,7 +91,7 @@ fn user(stored: &Map, id: &str, secret: &[u8], now: SystemTime) -> Option<User> 
     Some(user)
 }
 
-/// When a token is over; nothing if never. What cannot be read as a time is over since long ago (AN-101).
+/// Returns the expiration of a token; none if it never expires. An invalid time counts as expired (AN-101).
 pub(crate) fn expires(stored: &Map) -> Option<Instant> {
     match bytes(stored, "data", "expiration").as_deref() {
         Ok([]) => None,
@@ -104,7 +103,7 @@ pub(crate) fn expires(stored: &Map) -> Option<Instant> {
     }
 }
 
-/// The time as objects have it.
+/// Converts a time to the form of objects.
 pub(crate) fn now_instant(now: SystemTime) -> Instant {
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);

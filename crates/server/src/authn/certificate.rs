@@ -1,4 +1,4 @@
-//! Client certificates (AN-40 to AN-47): what a connection has shown, and what came of verifying it.
+//! Client certificates (AN-40 to AN-47): the chain that a connection presented, and the result of verifying it.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -7,17 +7,15 @@ use arc_swap::ArcSwapOption;
 use pki::cert::{Verified, VerifyError};
 use pki::{CaBundle, Identity, UnverifiedCertificate};
 use policy::User;
-use portcullis_pki as pki;
-use portcullis_policy as policy;
 
-use super::{CREDENTIAL_ID, join_authenticated};
-use crate::bootstrap_authorities::BootstrapAuthorities;
+use super::caller::{CREDENTIAL_ID, join_authenticated};
+use crate::registry::bootstrap_authorities::BootstrapAuthorities;
 
-/// How long a certificate that failed is not looked at again on the same connection: checking a long chain is work
-/// that a client could ask for with every request.
+/// How long the failure of a certificate is cached on a connection. Verifying a long chain is work that a client could
+/// otherwise request again and again.
 const REMEMBER_FAILURE: Duration = Duration::from_secs(1);
 
-/// The certificate that the peer of a connection showed, and what came of it.
+/// The certificate that the peer of a connection presented, and the cached result of its verification.
 pub struct Peer {
     certificate: Option<UnverifiedCertificate>,
     as_client: ArcSwapOption<Known>,
@@ -25,33 +23,33 @@ pub struct Peer {
     as_front_proxy: ArcSwapOption<Known>,
 }
 
-/// A certificate that is no bootstrap credential.
+/// The certificate is not a bootstrap credential.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
-    /// It does not verify.
+    /// The certificate does not verify.
     #[error("not a bootstrap credential: {0}")]
     Certificate(#[from] VerifyError),
-    /// It names somebody else.
+    /// The certificate names a different user.
     #[error(
         "the certificate is of an authority of bootstrap credentials, but names somebody for whom that does not vouch"
     )]
     Identity,
 }
 
-/// The outcome of a verification, good as long as the bundle is the same.
+/// The cached result of a verification, valid for one CA bundle.
 struct Known {
     bundle: Arc<CaBundle>,
     outcome: Result<Arc<Accepted>, (VerifyError, SystemTime)>,
 }
 
-/// A chain that was verified, and the user that it names.
+/// A verified chain, and its user.
 struct Accepted {
     verified: Verified,
     user: Option<Arc<User>>,
 }
 
 impl Known {
-    /// What it still says at that moment: a yes while the chain is valid, a no for a short time.
+    /// Returns the cached result if it still applies: a success while the chain is valid, a failure for a short time.
     fn at(&self, now: SystemTime) -> Option<Result<Arc<Accepted>, VerifyError>> {
         match &self.outcome {
             Ok(accepted) => accepted.verified.is_valid_at(now).then(|| Ok(Arc::clone(accepted))),
@@ -64,7 +62,7 @@ impl Known {
 }
 
 impl Peer {
-    /// A peer that showed this certificate, or none.
+    /// Creates a peer with the certificate that it presented, if any.
     pub fn new(certificate: Option<UnverifiedCertificate>) -> Self {
         Self {
             certificate,
@@ -74,12 +72,12 @@ impl Peer {
         }
     }
 
-    /// Whether there is a certificate, good or not.
+    /// Returns whether the peer presented a certificate, valid or not.
     pub(crate) fn shows_certificate(&self) -> bool {
         self.certificate.is_some()
     }
 
-    /// The user that the certificate names; nothing without a certificate, or when it names nobody (AN-43).
+    /// Returns the user of the certificate; none without a certificate, or if it names no user (AN-43).
     ///
     /// # Errors
     /// The certificate does not verify.
@@ -92,11 +90,11 @@ impl Peer {
         Ok(verified(certificate, &self.as_client, bundle, now)?.user.clone())
     }
 
-    /// The user that a bootstrap credential names (NB-15, NB-16); nothing without a certificate, or if there is no
-    /// authority of such credentials.
+    /// Returns the user of a bootstrap credential (NB-15, NB-16); none without a certificate or without bootstrap
+    /// authorities.
     ///
     /// # Errors
-    /// The certificate is of none of their authorities, or names somebody for whom they do not vouch.
+    /// The certificate is not signed by a bootstrap authority, or names a user that these do not authenticate.
     pub(super) fn bootstrapper(
         &self,
         authorities: &BootstrapAuthorities,
@@ -112,7 +110,7 @@ impl Peer {
         }
     }
 
-    /// The common name of a front proxy (AN-30), empty if it has none; nothing without a certificate.
+    /// Returns the common name of a front proxy (AN-30), empty if it has none; none without a certificate.
     ///
     /// # Errors
     /// The certificate does not verify.
@@ -128,7 +126,7 @@ impl Peer {
     }
 }
 
-/// Verifies a certificate, anew only when the bundle has changed or the chain is no longer valid.
+/// Verifies a certificate; uses the cached result unless the bundle has changed or the chain is no longer valid.
 fn verified(
     certificate: &UnverifiedCertificate,
     last: &ArcSwapOption<Known>,
@@ -151,7 +149,7 @@ fn verified(
     answer
 }
 
-/// The user that an identity is (AN-12, AN-42 to AN-45).
+/// Converts a certificate identity to a user (AN-12, AN-42 to AN-45).
 fn user(identity: &Identity) -> User {
     let mut user = User::new(identity.common_name(), identity.organizations().iter().cloned());
     user.uid = identity.user_id().to_owned();

@@ -1,4 +1,4 @@
-//! The file of `--authentication-config` (AN-112 to AN-114). Of its parts only `anonymous` is known here.
+//! The file of `--authentication-config` (AN-112 to AN-114). Only its field `anonymous` is supported.
 
 use serde::Deserialize;
 
@@ -8,29 +8,29 @@ const VERSIONS: [&str; 3] =
     ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
 const KIND: &str = "AuthenticationConfiguration";
 
-/// A file that is refused.
+/// An invalid file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigurationError {
     /// AN-113.
     #[error("anonymous.conditions: enabled should be set to true when conditions are defined")]
     Conditions,
-    /// A part that this server has not.
+    /// A part that this server does not support.
     #[error("jwt: tokens of other issuers are not accepted by this server: leave this part out")]
     Jwt,
-    /// Another document.
+    /// A document of another kind.
     #[error(
         "kind {kind:?} in version {version:?}: expected AuthenticationConfiguration in apiserver.config.k8s.io/v1, v1beta1 or v1alpha1"
     )]
     Kind {
-        /// What it says it is.
+        /// The kind in the file.
         kind: String,
-        /// In which version.
+        /// The version of the review.
         version: String,
     },
-    /// No path, or none that a request can have.
+    /// The path is missing or can never be requested.
     #[error("anonymous.conditions[{0}].path: expected a path that begins with /")]
     Path(usize),
-    /// Not YAML, or with fields that are not known.
+    /// The file is not valid YAML, or has unknown fields.
     #[error("{0}")]
     Syntax(String),
 }
@@ -64,9 +64,9 @@ struct Condition {
     path: String,
 }
 
-/// Reads the file: what it says of requests without credentials, if anything.
+/// Parses the file and returns its settings for anonymous requests, if any.
 ///
-/// DIVERGES: kube-apiserver rereads the file and takes over changes of `jwt`; here the file is read at the start, and one
+/// DIVERGES: kube-apiserver rereads the file (AN-115) and takes over changes of `jwt`; here the file is read at the start, and one
 /// with `jwt` is refused.
 ///
 /// # Errors

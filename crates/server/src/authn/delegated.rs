@@ -1,6 +1,6 @@
-//! Who asks, where the API server is the one who knows tokens: client certificates, then TokenReviews (KA-40 to KA-48).
+//! Delegated authentication: client certificates, then TokenReviews sent to the API server (KA-40 to KA-48).
 //!
-//! As a kubelet does it. What the API server cannot be asked about lets nobody in.
+//! It works as in a kubelet. If the API server cannot be asked, nobody is authenticated.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,11 +11,13 @@ use http::HeaderMap;
 use pki::CaBundle;
 use policy::User;
 use portcullis_client::review::Reviews;
-use portcullis_pki as pki;
 
+use super::bearer;
+use super::caller::{ANONYMOUS, Caller, UNAUTHENTICATED};
+use super::certificate::Peer;
+use super::error::{Failure, Unauthorized};
 use super::reload::{AuthorityFileError, Followed};
-use super::{ANONYMOUS, Caller, Failure, Peer, TokenError, UNAUTHENTICATED, Unauthorized, bearer};
-use portcullis_policy as policy;
+use super::token_error::TokenError;
 
 /// See the module.
 pub struct Delegated {
@@ -24,20 +26,20 @@ pub struct Delegated {
     anonymous: Option<Arc<User>>,
 }
 
-/// The file of the authorities that vouch for clients, to be followed.
+/// The client CA file, to be watched for changes.
 pub struct ClientAuthorities(Followed);
 
 impl ClientAuthorities {
-    /// The file of `--client-ca-file`, with what is in it now.
+    /// Reads the file of `--client-ca-file` and returns its current bundle.
     ///
     /// # Errors
-    /// It cannot be read or holds no authority.
+    /// The file cannot be read or contains no certificates.
     pub fn read(path: PathBuf) -> Result<(Self, CaBundle), AuthorityFileError> {
         let (file, bundle) = Followed::read(path)?;
         Ok((Self(file), bundle))
     }
 
-    /// Puts what changes in force, until it is dropped. A file that cannot be used changes nothing.
+    /// Applies changes of the file until the future is dropped. An invalid file changes nothing.
     pub async fn follow(mut self, authentication: Arc<Delegated>) {
         loop {
             match self.0.changed().await {
@@ -49,7 +51,7 @@ impl ClientAuthorities {
                 }
                 Err(error) => tracing::error!(
                     %error,
-                    "--client-ca-file cannot be used any more; what it held before counts"
+                    "--client-ca-file is invalid; its previous contents remain in use"
                 ),
             }
         }
@@ -57,8 +59,8 @@ impl ClientAuthorities {
 }
 
 impl Delegated {
-    /// Clients are those with a certificate of this bundle, those whose token the API server knows, and with `anonymous`
-    /// also those who show nothing (KA-47).
+    /// Accepts client certificates of this bundle, tokens that the API server accepts, and with `anonymous` also
+    /// requests without credentials (KA-47). With none of the three nobody is let in (KA-49).
     pub fn new(clients: Option<CaBundle>, tokens: Option<Reviews>, anonymous: bool) -> Self {
         Self {
             clients: clients.map(ArcSwap::from_pointee),
@@ -67,7 +69,8 @@ impl Delegated {
         }
     }
 
-    /// Who asks (KA-40). A credential that fails is never taken for none, unless another one succeeds.
+    /// Authenticates a request (KA-40). An invalid credential never counts as a missing one; the request fails unless
+    /// another credential succeeds.
     ///
     /// # Errors
     /// See [`Unauthorized`].
@@ -108,7 +111,7 @@ impl Delegated {
     }
 }
 
-/// Whose token it is (KA-44).
+/// Returns the user of a token (KA-44).
 async fn vouch(tokens: &Reviews, token: &[u8]) -> Result<Caller, Failure> {
     match tokens.token(token).await {
         Ok(Some(user)) => Ok(Caller::of(user)),

@@ -1,4 +1,4 @@
-//! Certificate authorities out of files, read again when they change (AN-40).
+//! Certificate authorities from files, reloaded when the files change (AN-40).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use pki::cert::CaBundleError;
 use pki::{CaBundle, pem};
-use portcullis_pki as pki;
 
-use crate::service::App;
+use super::authentication::Authentication;
 
-/// How often files are looked at. They are small, and a mounted one changes in ways that a watch does not see.
+/// The interval at which files are checked. Files are small, and file events miss some changes of mounted ones.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// A file that is followed, and its contents when it was last looked at.
+/// A file that is checked for changes, and its last contents.
 #[derive(Debug)]
 pub(super) struct Followed {
     path: PathBuf,
@@ -21,14 +20,14 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// A file that can be used as it is now.
+    /// Reads a file that must be valid.
     pub(super) fn read(path: PathBuf) -> Result<(Self, CaBundle), AuthorityFileError> {
         let last = read(&path)?;
         let found = bundle(&path, &last)?;
         Ok((Self { path, last }, found))
     }
 
-    /// Waits until there is something new in it.
+    /// Waits for new contents.
     pub(super) async fn changed(&mut self) -> Result<CaBundle, AuthorityFileError> {
         loop {
             tokio::time::sleep(PERIOD).await;
@@ -38,7 +37,7 @@ impl Followed {
         }
     }
 
-    /// The new contents, if there are any.
+    /// Returns the new contents, if any.
     async fn contents(&mut self) -> Option<Vec<u8>> {
         let new = tokio::fs::read(&self.path).await.ok().filter(|new| *new != self.last)?;
         self.last.clone_from(&new);
@@ -46,19 +45,19 @@ impl Followed {
     }
 }
 
-/// The files of authorities.
+/// The CA files.
 #[derive(Debug, Default)]
 pub struct AuthorityFiles {
-    /// The server's own authority, in PEM, which always counts.
+    /// The server's own CA in PEM, which is always trusted.
     own: String,
     clients: Option<Followed>,
     front_proxies: Option<Followed>,
 }
 
-/// A file that cannot be used.
+/// An unusable file.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityFileError {
-    /// It holds no authorities.
+    /// The file contains no certificates.
     #[error("{}: {source}", path.display())]
     Bundle {
         /// The file.
@@ -66,7 +65,7 @@ pub enum AuthorityFileError {
         /// Why.
         source: CaBundleError,
     },
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     File {
         /// The file.
@@ -77,7 +76,7 @@ pub enum AuthorityFileError {
 }
 
 impl AuthorityFiles {
-    /// The same, with the server's own authority, in PEM.
+    /// Adds the server's own CA, in PEM.
     #[must_use]
     pub fn with_own(mut self, own: &str) -> Self {
         own.clone_into(&mut self.own);
@@ -86,8 +85,7 @@ impl AuthorityFiles {
 
     /// Adds the file of `--client-ca-file`.
     ///
-    /// DIVERGES: the server's own authority vouches for clients as well; with it the administrator's certificate is
-    /// made.
+    /// DIVERGES: the server's own CA is trusted for clients as well, because it issues the administrator's certificate.
     ///
     /// # Errors
     /// See [`AuthorityFileError`].
@@ -105,7 +103,7 @@ impl AuthorityFiles {
         Ok(self)
     }
 
-    /// The authorities that vouch for clients.
+    /// Returns the client CAs.
     ///
     /// # Errors
     /// There is none.
@@ -117,15 +115,15 @@ impl AuthorityFiles {
         CaBundle::from_pem(&[self.own.as_bytes(), b"\n", file].concat())
     }
 
-    /// The authorities that vouch for front proxies; nothing if there is no file of them.
+    /// Returns the front proxy CAs; none without a file.
     ///
     /// # Errors
-    /// There is none in the file.
+    /// The file contains none.
     pub fn front_proxies(&self) -> Result<Option<CaBundle>, CaBundleError> {
         self.front_proxies.as_ref().map(|file| CaBundle::from_pem(&file.last)).transpose()
     }
 
-    /// Whether an authority vouches for both (AN-36).
+    /// Returns whether a CA is trusted for both (AN-36).
     pub fn share_one(&self) -> bool {
         let blocks =
             |file: &Option<Followed>| file.as_ref().map(|file| pem::blocks(&file.last)).unwrap_or_default();
@@ -133,8 +131,8 @@ impl AuthorityFiles {
         blocks(&self.front_proxies).iter().any(|block| clients.contains(block))
     }
 
-    /// Puts what changes in force, until it is dropped. A file that cannot be used changes nothing.
-    pub async fn follow(mut self, app: Arc<App>) {
+    /// Applies changes of the file until the future is dropped. An invalid file changes nothing.
+    pub async fn follow(mut self, authentication: Arc<Authentication>) {
         if self.clients.is_none() && self.front_proxies.is_none() {
             return;
         }
@@ -142,25 +140,23 @@ impl AuthorityFiles {
             tokio::time::sleep(PERIOD).await;
             if let Some(new) = changed(&mut self.clients).await {
                 match self.clients_with(&new) {
-                    // What holds no authority at all is a file that is being written, not the end of all.
+                    // A file without any certificate is probably being written, and does not revoke everything.
                     Ok(bundle) if CaBundle::from_pem(&new).is_ok() => {
-                        app.authentication().replace_clients(bundle);
+                        authentication.replace_clients(bundle);
                         tracing::info!("the authorities of clients have changed");
                     }
-                    _ => tracing::error!(
-                        "--client-ca-file cannot be used any more; what it held before counts"
-                    ),
+                    _ => tracing::error!("--client-ca-file is invalid; its previous contents remain in use"),
                 }
             }
             if let Some(new) = changed(&mut self.front_proxies).await {
                 match CaBundle::from_pem(&new) {
                     Ok(bundle) => {
-                        app.authentication().replace_front_proxies(bundle);
-                        tracing::info!("the authorities of front proxies have changed");
+                        authentication.replace_front_proxies(bundle);
+                        tracing::info!("the front proxy certificate authorities were reloaded");
                     }
                     Err(error) => tracing::error!(
                         %error,
-                        "--requestheader-client-ca-file cannot be used any more; what it held before counts"
+                        "--requestheader-client-ca-file is invalid; its previous contents remain in use"
                     ),
                 }
             }
@@ -168,7 +164,7 @@ impl AuthorityFiles {
     }
 }
 
-/// The new contents of a file, if there are any.
+/// Returns the new contents of a file, if any.
 async fn changed(file: &mut Option<Followed>) -> Option<Vec<u8>> {
     file.as_mut()?.contents().await
 }

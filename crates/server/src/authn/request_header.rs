@@ -1,7 +1,7 @@
-//! Front proxies, which vouch for others in headers (AN-30 to AN-36).
+//! Authenticating proxies, which name the user in request headers (AN-30 to AN-36).
 //!
-//! Headers count only on a connection whose peer has proved to be a front proxy by a certificate of an authority that
-//! is for nothing else.
+//! The headers count only if the peer of the connection has a client certificate of the front proxy CA, which is used
+//! for nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,38 +12,37 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use pki::CaBundle;
 use pki::cert::VerifyError;
 use policy::User;
-use portcullis_pki as pki;
-use portcullis_policy as policy;
 
-use super::{Peer, join_authenticated};
-use crate::impersonation::unescaped;
+use super::caller::join_authenticated;
+use super::certificate::Peer;
+use super::impersonation::unescaped;
 
-/// A peer that is no front proxy.
+/// The peer is not a front proxy.
 #[derive(Debug, thiserror::Error)]
 pub enum FrontProxyError {
-    /// Its certificate does not verify.
+    /// The certificate does not verify.
     #[error("not a front proxy: {0}")]
     Certificate(#[from] VerifyError),
-    /// Its name is none of those that may be (AN-30).
+    /// The name is not allowed (AN-30).
     #[error("the common name of the certificate is not among the allowed names")]
     Name,
 }
 
-/// A name in a flag that is no header.
+/// An invalid header name in a flag.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// Nothing, or white space (AN-36).
+    /// Empty or white space (AN-36).
     #[error("--requestheader-{0}: a name is empty")]
     Empty(&'static str),
-    /// No header can have this name.
+    /// Not a valid header name.
     #[error("--requestheader-{0}: {1:?} is not the name of a header")]
     Name(&'static str, String),
     /// AN-36.
-    #[error("--requestheader-uid-headers must hold X-Remote-Uid")]
+    #[error("--requestheader-uid-headers must contain X-Remote-Uid")]
     Uid,
 }
 
-/// Which headers count, as the flags have them.
+/// The header names, as in the flags.
 #[derive(Clone, Debug, Default)]
 pub struct Headers {
     /// `--requestheader-username-headers`
@@ -56,10 +55,10 @@ pub struct Headers {
     pub extra_prefix: Vec<String>,
 }
 
-/// Whom front proxies vouch for.
+/// The authenticator of users named by front proxies.
 pub struct RequestHeader {
     authorities: ArcSwap<CaBundle>,
-    /// Who may be a front proxy; anybody with a certificate if empty.
+    /// The allowed names of front proxies; any if empty.
     allowed_names: Vec<String>,
     username: Vec<HeaderName>,
     uid: Vec<HeaderName>,
@@ -69,7 +68,7 @@ pub struct RequestHeader {
 }
 
 impl RequestHeader {
-    /// Trusts the front proxies of these authorities.
+    /// Trusts front proxies with certificates of these CAs.
     ///
     /// # Errors
     /// See [`HeaderError`].
@@ -93,15 +92,15 @@ impl RequestHeader {
         })
     }
 
-    /// Goes by other authorities from now on.
+    /// Replaces the CAs.
     pub(super) fn replace_authorities(&self, authorities: CaBundle) {
         self.authorities.store(Arc::new(authorities));
     }
 
-    /// The user that a front proxy names; nothing for a peer that shows no certificate or names nobody (AN-31).
+    /// Returns the user that a front proxy names; none if the peer presents no certificate or names no user (AN-31).
     ///
     /// # Errors
-    /// The peer is no front proxy (AN-30).
+    /// The peer is not a front proxy (AN-30).
     pub(super) fn user(
         &self,
         peer: &Peer,
@@ -148,7 +147,7 @@ fn text(value: &HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
-/// The first value that is not empty, of the headers in order.
+/// Returns the first non-empty value of the headers in order.
 fn first(headers: &HeaderMap, names: &[HeaderName]) -> Option<String> {
     names.iter().filter_map(|name| headers.get(name)).map(text).find(|value| !value.is_empty())
 }

@@ -1,24 +1,27 @@
 //! The file of `--authorization-config`: an `AuthorizationConfiguration` (AC-80 to AC-91).
 //!
-//! Decoding is strict, all that is wrong is told at once, and nothing is used of a file that has a fault.
+//! Decoding is strict, all errors are reported together, and a file with an error is not used at all.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use policy::chain::Mode;
-use policy::json;
-use portcullis_policy as policy;
+use policy::review::ReviewVersion;
+use portcullis_apimachinery::duration;
+use portcullis_apimachinery::json;
+use portcullis_apimachinery::names::is_dns_subdomain;
+use portcullis_apimachinery::quote::quoted;
 use serde::Deserialize;
 
-use crate::go;
+use super::authorizers::Remote;
+use super::metrics::webhook::WebhookMetrics;
+use super::webhook::kubeconfig::Connection;
+use super::webhook::{FailurePolicy, Ttl, Webhook, WebhookConfig};
 use crate::match_conditions::Conditions;
 use crate::state::yaml;
-use crate::webhook::kubeconfig::Connection;
-use crate::webhook::review::ReviewVersion;
-use crate::webhook::{FailurePolicy, Ttl, Webhook, WebhookConfig, WebhookMetrics};
 
-/// No such file is larger.
+/// The maximum size of a file.
 const MAX_BYTES: usize = 4 << 20;
 /// AC-88
 const MAX_CONDITIONS: usize = 64;
@@ -27,10 +30,8 @@ const MAX_TIMEOUT: i128 = 30 * SECOND;
 const SECOND: i128 = 1_000_000_000;
 const GROUP: &str = "apiserver.config.k8s.io";
 const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
-const TYPES: [Mode; 6] =
-    [Mode::Abac, Mode::AlwaysAllow, Mode::AlwaysDeny, Mode::Node, Mode::Rbac, Mode::Webhook];
 
-/// A configuration as it was written. Two that are equal need no reload (AC-114).
+/// A configuration as decoded. If two are equal, no reload is needed (AC-114).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Document {
@@ -77,31 +78,31 @@ struct MatchCondition {
     expression: String,
 }
 
-/// A configuration that can be used.
+/// A validated configuration.
 #[derive(Clone, Debug)]
 pub struct Configuration {
     /// The types, in order.
     pub modes: Vec<Mode>,
-    /// How to ask the webhooks, in order, each with its connection file.
+    /// The webhook configurations in order, each with its connection file.
     pub webhooks: Vec<(WebhookConfig, PathBuf)>,
 }
 
-/// A configuration that cannot be used.
+/// An invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigurationError {
-    /// Not an AuthorizationConfiguration.
+    /// The file is not an AuthorizationConfiguration.
     #[error("{0}")]
     Unreadable(String),
-    /// All that is wrong with its fields.
+    /// All errors in its fields.
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
 }
 
 impl Document {
-    /// Reads the text of a file, YAML or JSON.
+    /// Parses the text of a file, YAML or JSON.
     ///
     /// # Errors
-    /// It is not one AuthorizationConfiguration; fields that are unknown or given twice are errors too.
+    /// The text is not exactly one AuthorizationConfiguration. Unknown and duplicate fields are errors too.
     pub fn read(bytes: &[u8]) -> Result<Self, ConfigurationError> {
         let unreadable = ConfigurationError::Unreadable;
         if bytes.len() > MAX_BYTES {
@@ -127,10 +128,10 @@ impl Document {
         Ok(document)
     }
 
-    /// Checks everything, and looks at the files that are named (AC-91).
+    /// Validates the configuration and the files that it names (AC-91).
     ///
     /// # Errors
-    /// All that is wrong.
+    /// All errors.
     pub fn validate(&self) -> Result<Configuration, ConfigurationError> {
         let mut faults = Faults::default();
         let mut configuration = Configuration { modes: Vec::new(), webhooks: Vec::new() };
@@ -166,30 +167,30 @@ impl Document {
 }
 
 impl Configuration {
-    /// The webhooks, each with a connection of its own (AC-90).
+    /// Connects the webhooks, each with a connection of its own (AC-90).
     ///
     /// # Errors
-    /// A connection file that cannot be used.
-    pub fn connect(&self, metrics: &WebhookMetrics) -> Result<Vec<Arc<Webhook>>, ConfigurationError> {
+    /// A connection file is invalid.
+    pub fn connect(&self, metrics: &WebhookMetrics) -> Result<Vec<Arc<dyn Remote>>, ConfigurationError> {
         let webhooks = self.webhooks.iter().map(|(config, path)| connect(config, path, metrics));
         webhooks.collect()
     }
 }
 
-/// A webhook that is asked like this, over the connection that a file describes.
+/// Creates a webhook with this configuration, over the connection that a file describes.
 ///
 /// # Errors
-/// The file cannot be used.
+/// The file is invalid.
 pub fn connect(
     config: &WebhookConfig,
     path: &Path,
     metrics: &WebhookMetrics,
-) -> Result<Arc<Webhook>, ConfigurationError> {
+) -> Result<Arc<dyn Remote>, ConfigurationError> {
     let connection =
         Connection::load(path).map_err(|error| ConfigurationError::Unreadable(error.to_string()))?;
     let webhook = Webhook::new(config.clone(), connection, metrics.clone());
     webhook
-        .map(Arc::new)
+        .map(|webhook| Arc::new(webhook) as Arc<dyn Remote>)
         .map_err(|error| ConfigurationError::Unreadable(format!("{}: {error}", path.display())))
 }
 
@@ -202,7 +203,7 @@ impl AuthorizerEntry {
             return None;
         }
         let Ok(mode) = self.r#type.parse::<Mode>() else {
-            faults.unsupported(&path, &self.r#type, &TYPES.map(Mode::name));
+            faults.unsupported(&path, &self.r#type, &Mode::ALL.map(Mode::name));
             return None;
         };
         if mode != Mode::Webhook && seen.contains(&mode) {
@@ -219,7 +220,7 @@ impl AuthorizerEntry {
             faults.required(&path, "");
         } else if seen.contains(&self.name.as_str()) {
             faults.duplicate(&path, &self.name);
-        } else if !is_subdomain(&self.name) {
+        } else if !is_dns_subdomain(&self.name) {
             faults.invalid(
                 &path,
                 &self.name,
@@ -235,7 +236,7 @@ impl AuthorizerEntry {
 }
 
 impl WebhookEntry {
-    /// AC-84 to AC-88. Nothing when something is wrong, which the faults tell.
+    /// AC-84 to AC-88. Returns none after an error, which is added to the faults.
     fn validate(&self, path: &str, name: &str, faults: &mut Faults) -> Option<(WebhookConfig, PathBuf)> {
         let before = faults.0.len();
         let timeout = faults.duration(&format!("{path}.timeout"), self.timeout.as_deref(), 0, |timeout| {
@@ -365,15 +366,7 @@ fn compile(path: &str, conditions: &[MatchCondition], faults: &mut Faults) -> Co
     }
 }
 
-fn is_subdomain(name: &str) -> bool {
-    let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    let is_label = |label: &str| {
-        !label.is_empty() && label.bytes().all(is_inner) && !label.starts_with('-') && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(is_label)
-}
-
-/// What is wrong, each with the field that it is about, in the words of Kubernetes.
+/// The errors, each with its field, in the wording of Kubernetes.
 #[derive(Default)]
 struct Faults(Vec<String>);
 
@@ -384,25 +377,25 @@ impl Faults {
     }
 
     fn invalid(&mut self, path: &str, value: &str, detail: &str) {
-        self.0.push(format!("{path}: Invalid value: {}: {detail}", go::quoted(value)));
+        self.0.push(format!("{path}: Invalid value: {}: {detail}", quoted(value)));
     }
 
     fn duplicate(&mut self, path: &str, value: &str) {
-        self.0.push(format!("{path}: Duplicate value: {}", go::quoted(value)));
+        self.0.push(format!("{path}: Duplicate value: {}", quoted(value)));
     }
 
     fn unsupported(&mut self, path: &str, value: &str, supported: &[&str]) {
-        let supported: Vec<String> = supported.iter().map(|value| go::quoted(value)).collect();
-        let (value, supported) = (go::quoted(value), supported.join(", "));
+        let supported: Vec<String> = supported.iter().map(|value| quoted(value)).collect();
+        let (value, supported) = (quoted(value), supported.join(", "));
         self.0.push(format!("{path}: Unsupported value: {value}: supported values: {supported}"));
     }
 
-    /// One of some words, none of which was given.
+    /// Adds an error for a value that is not one of the supported ones.
     fn choice(&mut self, path: &str, value: &str, supported: &[&str]) {
         if value.is_empty() { self.required(path, "") } else { self.unsupported(path, value, supported) }
     }
 
-    /// A duration; nothing and zero stand for the default, which may be none (AC-85).
+    /// Parses a duration; a missing one and zero mean the default, if there is one (AC-85).
     fn duration(
         &mut self,
         path: &str,
@@ -410,7 +403,7 @@ impl Faults {
         default: i128,
         check: impl Fn(i128) -> Result<(), &'static str>,
     ) -> Option<Duration> {
-        let nanoseconds = match text.map(go::duration) {
+        let nanoseconds = match text.map(duration::parse) {
             None | Some(Some(0)) => default,
             Some(Some(nanoseconds)) => nanoseconds,
             Some(None) => {

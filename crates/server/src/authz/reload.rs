@@ -1,9 +1,10 @@
-//! Takes a changed `--authorization-config` into use while serving (AC-111 to AC-117).
+//! Reloads a changed `--authorization-config` while serving (AC-111 to AC-117).
 //!
-//! A file that cannot be used changes nothing: the configuration in force stays, and the log and a metric say so.
+//! An invalid file changes nothing: the current configuration stays in force, and the log and a metric report the
+//! failure.
 //!
-//! DIVERGES: the file is read each second, and events of the file system are not waited for (AC-111): they miss what
-//! happens in mounted volumes.
+//! DIVERGES: the file is read every second instead of watching file system events (AC-111), which miss changes in
+//! mounted volumes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,45 +12,43 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use policy::chain::{Member, Mode};
-use portcullis_pki as pki;
-use portcullis_policy as policy;
 
-use super::Sequence;
+use super::authorizers::{Authorizers, Remote};
 use super::configuration::{Configuration, Document};
-use crate::webhook::{Webhook, WebhookMetrics};
+use super::metrics::webhook::WebhookMetrics;
 
-/// How often the file is looked at.
+/// The interval at which the file is read.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// A configuration file that is in force, and what is needed to put another in its place.
+/// The configuration file in force, and what is needed to replace it.
 pub struct Reloader {
     path: PathBuf,
-    /// What the engine was built with: local authorizers cannot be added later.
+    /// The members of the engine: local authorizers cannot be added later.
     members: Vec<Member>,
-    /// The types that must stay (AC-113).
+    /// The types that must remain (AC-113).
     required: Vec<Mode>,
-    sequence: Arc<ArcSwap<Sequence>>,
+    authorizers: Arc<ArcSwap<Authorizers>>,
     metrics: WebhookMetrics,
-    /// Who tells, in metrics.
+    /// The server name in metrics.
     server: String,
     last_bytes: Vec<u8>,
     last_document: Document,
 }
 
-/// A configuration file at start.
+/// The configuration file at startup.
 pub struct Initial {
     path: PathBuf,
     bytes: Vec<u8>,
     document: Document,
     configuration: Configuration,
-    webhooks: Vec<Arc<Webhook>>,
+    webhooks: Vec<Arc<dyn Remote>>,
 }
 
 impl Initial {
-    /// Reads the file, checks it, and connects its webhooks.
+    /// Reads and validates the file, and connects its webhooks.
     ///
     /// # Errors
-    /// All that is wrong, in one text that names the file.
+    /// All errors, in one text that names the file.
     pub fn load(path: &Path, metrics: &WebhookMetrics) -> Result<Self, String> {
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let bytes = std::fs::read(path).map_err(|error| named(&error))?;
@@ -64,20 +63,20 @@ impl Initial {
         &self.configuration.modes
     }
 
-    /// Puts the configuration into force, over the authorizers that the engine was built with.
+    /// Applies the configuration to the authorizers of the engine.
     ///
     /// # Errors
-    /// The engine lacks one of them.
+    /// The engine lacks one of the authorizers.
     pub fn begin(self, members: &[Member], metrics: &WebhookMetrics) -> Result<Reloader, String> {
         let modes = self.configuration.modes;
-        let sequence = Sequence::new(&modes, members, self.webhooks, metrics.clone());
-        let sequence = sequence.map_err(|error| error.to_string())?;
+        let authorizers = Authorizers::new(&modes, members, self.webhooks, metrics);
+        let authorizers = authorizers.map_err(|error| error.to_string())?;
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let reloader = Reloader {
             path: self.path,
             members: members.to_vec(),
             required: modes.into_iter().filter(|mode| *mode != Mode::Webhook).collect(),
-            sequence: Arc::new(ArcSwap::from_pointee(sequence)),
+            authorizers: authorizers.shared(),
             metrics: metrics.clone(),
             server: hash(host.trim().as_bytes()),
             last_bytes: self.bytes,
@@ -89,14 +88,14 @@ impl Initial {
 }
 
 impl Reloader {
-    /// What is asked; changes with the file.
-    pub fn sequence(&self) -> Arc<ArcSwap<Sequence>> {
-        Arc::clone(&self.sequence)
+    /// Returns the current sequence of authorizers, which is replaced when the file changes.
+    pub fn authorizers(&self) -> Arc<ArcSwap<Authorizers>> {
+        Arc::clone(&self.authorizers)
     }
 
-    /// Looks at the file again and again. Never ends.
+    /// Checks the file periodically. Never returns.
     pub async fn run(mut self) {
-        // When a file cannot be read this is said once, until it can be.
+        // An unreadable file is logged once, until it is readable again.
         let mut was_readable = true;
         loop {
             tokio::time::sleep(EVERY).await;
@@ -135,7 +134,7 @@ impl Reloader {
             Ok(true) => {
                 self.metrics.reloaded(&self.server, true, SystemTime::now());
                 self.metrics.in_force(&self.server, &hash(&self.last_bytes));
-                tracing::info!(path = %self.path.display(), "the authorization configuration is taken anew");
+                tracing::info!(path = %self.path.display(), "the authorization configuration was reloaded");
             }
             Err(error) => {
                 self.metrics.reloaded(&self.server, false, SystemTime::now());
@@ -144,7 +143,7 @@ impl Reloader {
         }
     }
 
-    /// Whether there is another configuration now, which is in force.
+    /// Loads the file; returns whether a different configuration is in force now.
     fn take(&mut self) -> Result<bool, String> {
         let document = Document::read(&self.last_bytes).map_err(|error| error.to_string())?;
         let configuration = document.validate().map_err(|error| error.to_string())?;
@@ -164,10 +163,10 @@ impl Reloader {
         // AC-116
         self.last_document = document;
         let webhooks = configuration.connect(&self.metrics).map_err(|error| error.to_string())?;
-        let sequence = Sequence::new(&configuration.modes, &self.members, webhooks, self.metrics.clone())
+        let authorizers = Authorizers::new(&configuration.modes, &self.members, webhooks, &self.metrics)
             .map_err(|error| error.to_string())?;
-        // AC-117: those under way finish on the old one.
-        self.sequence.store(Arc::new(sequence));
+        // AC-117: requests in progress finish with the old one.
+        self.authorizers.store(Arc::new(authorizers));
         Ok(true)
     }
 }

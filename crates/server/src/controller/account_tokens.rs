@@ -1,32 +1,29 @@
-//! Puts tokens into the secrets that are made for them (AN-75), and deletes those whose service account is gone.
+//! Fills in the tokens of service account token secrets (AN-75), and deletes those whose service account is gone.
 
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kinds::Map;
+use kinds::decode::bytes;
 use kinds::resources::core::secrets::{ACCOUNT_ANNOTATION, ACCOUNT_TOKEN, SECRETS};
 use kinds::resources::core::service_accounts::SERVICE_ACCOUNTS;
-use portcullis_kinds as kinds;
 use portcullis_store::Event;
 use serde_json::Value;
 
-use super::delete;
 use super::runner::{Controller, Next};
-use crate::api::rest::context::bytes;
-use crate::api::rest::meta;
-use crate::api::rest::storage::Stored;
 use crate::authn::service_account::ServiceAccounts;
-use crate::backend::Backend;
-use crate::cluster::write;
-use crate::status::Status;
+use crate::http::status::Status;
+use crate::registry::backend::Backend;
+use crate::registry::storage::Stored;
+use crate::registry::{meta, write};
 
 const UID_ANNOTATION: &str = "kubernetes.io/service-account.uid";
 
 /// See the module.
 pub(super) struct AccountTokens {
     accounts: Arc<ServiceAccounts>,
-    /// Vouches for the API server, in PEM.
+    /// The CA certificate of the API server, in PEM.
     authority: String,
     backend: Arc<Backend>,
 }
@@ -42,7 +39,7 @@ impl Controller for AccountTokens {
     const LISTED: &'static str = "/core/secrets/";
     const WATCHED: &'static str = "/core/";
 
-    /// A secret is an item by namespace and name; the accounts of a namespace are one without a name.
+    /// A secret's key is its namespace and name; all accounts of a namespace share the key without a name.
     fn concerns(&self, event: &Event) -> Option<String> {
         let key = event.key();
         if let Some(account) = key.strip_prefix("/core/serviceaccounts/") {
@@ -52,7 +49,7 @@ impl Controller for AccountTokens {
         }
         let secret = key.strip_prefix("/core/secrets/")?;
         let value = &event.entry.as_ref()?.value;
-        // Most secrets are of other types: they are not parsed.
+        // Most secrets have other types and need not be parsed.
         memchr::memmem::find(value, ACCOUNT_TOKEN.as_bytes())?;
         Some(secret.to_owned())
     }
@@ -75,7 +72,7 @@ impl Controller for AccountTokens {
 }
 
 impl AccountTokens {
-    /// Brings one secret to where it should be.
+    /// Reconciles one secret.
     async fn settle(&self, namespace: &str, stored: Stored) -> Result<(), Status> {
         let secret = &stored.object;
         if secret.get("type").and_then(Value::as_str) != Some(ACCOUNT_TOKEN) || meta::is_terminating(secret) {
@@ -86,20 +83,20 @@ impl AccountTokens {
         let uid = found.as_ref().map(|found| meta::text(&found.object, "uid")).unwrap_or_default();
         let said = annotation(secret, UID_ANNOTATION);
         if uid.is_empty() || !said.is_empty() && said != uid {
-            delete(&self.backend, &SECRETS, &stored).await?;
+            write::delete(&self.backend, &SECRETS, &stored).await?;
             return Ok(());
         }
         let Some(filled) = self.filled(namespace, account, uid, secret)? else { return Ok(()) };
-        // If somebody else was faster, that change comes here as well.
+        // After a conflict, the other change triggers the controller again.
         write::commit(&self.backend, vec![write::replace(&SECRETS, &stored.entry, filled)?]).await.map(drop)
     }
 
-    /// The secret with what it lacks; nothing if it has all.
+    /// Returns the secret with missing fields filled in; none if it is complete.
     fn filled(&self, namespace: &str, account: &str, uid: &str, secret: &Map) -> Result<Option<Map>, Status> {
         let mut filled = secret.clone();
         let data = filled.entry("data").or_insert_with(|| Map::new().into());
         let Some(data) = data.as_object_mut() else { return Ok(None) };
-        // What cannot be read is as good as missing: it is filled in.
+        // Invalid values count as missing and are filled in.
         let has = |key| bytes(secret, "data", key).is_ok_and(|kept| !kept.is_empty());
         let mut put = |key: &str, value: &str| data.insert(key.to_owned(), STANDARD.encode(value).into());
         if bytes(secret, "data", "ca.crt").ok().as_deref() != Some(self.authority.as_bytes()) {

@@ -1,29 +1,15 @@
-//! ClusterRoles that take their rules from others are written so (RB-79).
-//!
-//! Decisions do not wait for this: the engine has the rules in force as soon as a role is stored. Which rules were
-//! written here is remembered beside the roles, under a key that no API shows: when nothing feeds a role any more, those
-//! are taken away, and rules that somebody else has written stay.
+//! Keeps the rules of aggregated ClusterRoles written (RB-79).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kinds::resources::rbac::CLUSTER_ROLES;
-use policy::objects::rbac::{PolicyRule, Role};
-use policy::rbac::aggregation::{aggregate, aggregated_rules};
-use portcullis_kinds as kinds;
-use portcullis_policy as policy;
-use portcullis_store::{Entry, Event, Expect, List, Store as _, Value, Write};
+use portcullis_store::Event;
 
 use super::runner::{Controller, Next};
-use crate::api::rest::storage::{self, Stored};
-use crate::backend::Backend;
-use crate::cluster::write;
-use crate::status::Status;
+use crate::http::status::Status;
+use crate::registry::backend::Backend;
+use crate::registry::cluster::aggregation::settle;
 
-/// Under which prefix is kept which rules were written here.
-const WRITTEN: &str = "/portcullis/aggregated/";
-const ATTEMPTS: usize = 10;
-/// All roles are looked at together.
+/// All roles are reconciled together.
 const ALL: &str = "clusterroles";
 
 /// See the module.
@@ -49,89 +35,4 @@ impl Controller for Aggregation {
     async fn reconcile(&self, _all: &str) -> Result<Next, Status> {
         settle(&self.backend).await.map(|()| Next::OnChange)
     }
-}
-
-/// Writes every aggregated role as it should be.
-///
-/// # Errors
-/// The store failed, a role cannot be read, or others went on writing.
-pub(crate) async fn settle(backend: &Backend) -> Result<(), Status> {
-    for _ in 0..ATTEMPTS {
-        let writes = due(backend).await?;
-        if write::commit(backend, writes).await? {
-            return Ok(());
-        }
-    }
-    Err(Status::internal("ClusterRoles went on changing"))
-}
-
-/// What there is to write.
-async fn due(backend: &Backend) -> Result<Vec<Write>, Status> {
-    let mut stored: BTreeMap<String, Stored> = BTreeMap::new();
-    let mut roles: Vec<Role> = Vec::new();
-    for entry in write::all(backend, &CLUSTER_ROLES, "").await? {
-        match Stored::read(&CLUSTER_ROLES, Arc::clone(&entry)).and_then(|s| Ok((read(&s.bytes)?, s))) {
-            Ok((role, object)) => {
-                roles.push(role);
-                stored.insert(name(&entry), object);
-            }
-            Err(status) => {
-                tracing::error!(key = &*entry.key, error = status.message(), "feeds no other role")
-            }
-        }
-    }
-    let list = List { prefix: WRITTEN.into(), ..List::default() };
-    let records = backend.list(&list).await.map_err(|error| storage::failed(&error))?.entries;
-    let records: BTreeMap<String, Arc<Entry>> =
-        records.into_iter().map(|entry| (name(&entry), entry)).collect();
-
-    for (role, error) in aggregate(&mut roles) {
-        tracing::warn!(role, %error, "an aggregated ClusterRole keeps its rules: a selector means nothing");
-    }
-    let mut writes = Vec::new();
-    for role in &roles {
-        let Ok(Some(rules)) = aggregated_rules(role, &roles) else { continue };
-        let Some(stored) = stored.get(&role.metadata.name) else { continue };
-        let record = records.get(&role.metadata.name);
-        writes.extend(writes_of(stored, &rules, record.map(Arc::as_ref))?);
-    }
-    // What is remembered of roles that are gone.
-    writes.extend(
-        records.iter().filter(|(name, _)| !stored.contains_key(*name)).map(|(_, e)| write::remove(e)),
-    );
-    Ok(writes)
-}
-
-/// What brings one role to these rules.
-fn writes_of(stored: &Stored, rules: &[PolicyRule], record: Option<&Entry>) -> Result<Vec<Write>, Status> {
-    let written: Vec<PolicyRule> = read::<Role>(&stored.bytes)?.rules;
-    if written == rules {
-        return Ok(Vec::new());
-    }
-    let record_key = format!("{WRITTEN}{}", name(&stored.entry));
-    let expect = record.map_or(Expect::Absent, |record| Expect::Modified(record.modified));
-    let mut object = stored.object.clone();
-    if rules.is_empty() {
-        let Some(record) = record else { return Ok(Vec::new()) };
-        if read::<Vec<PolicyRule>>(&record.value)? != written {
-            return Ok(Vec::new());
-        }
-        object.remove("rules");
-        return Ok(vec![write::replace(&CLUSTER_ROLES, &stored.entry, object)?, write::remove(record)]);
-    }
-    let rules = serde_json::to_value(rules).map_err(Status::internal)?;
-    let bytes = rules.to_string().into();
-    object.insert("rules".to_owned(), rules);
-    let remembered =
-        Write { key: record_key.into(), expect, value: Some(Value { bytes, revision_at: None }) };
-    Ok(vec![write::replace(&CLUSTER_ROLES, &stored.entry, object)?, remembered])
-}
-
-/// The last part of a key.
-fn name(entry: &Entry) -> String {
-    entry.key.rsplit('/').next().unwrap_or_default().to_owned()
-}
-
-fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Status> {
-    serde_json::from_slice(bytes).map_err(Status::internal)
 }

@@ -1,24 +1,22 @@
-//! Keeps the token of the account that bootstraps nodes: when its secret is deleted, which revokes the token (NB-33),
-//! there is a new, empty one at once, and the controller of account tokens fills in another token (NB-34).
+//! Keeps a token for the account that bootstraps nodes. When its secret is deleted, which revokes the token (NB-33),
+//! this controller creates an empty one, and the token controller fills in a new token (NB-34).
 //!
-//! Only for an account that is marked with [`KEEP_TOKEN`]: of itself this makes nothing.
+//! It acts only on accounts with the annotation [`KEEP_TOKEN`].
 
 use std::sync::Arc;
 
 use kinds::Map;
 use kinds::resources::core::secrets::{ACCOUNT_ANNOTATION, ACCOUNT_TOKEN, SECRETS};
 use kinds::resources::core::service_accounts::SERVICE_ACCOUNTS;
-use portcullis_kinds as kinds;
 use portcullis_store::Event;
 use serde_json::{Value, json};
 
 use super::runner::{Controller, Next};
 use super::service_accounts::is_in_use;
-use crate::api::rest::{meta, storage};
-use crate::backend::Backend;
-use crate::bootstrap_authorities::KEEP_TOKEN;
-use crate::cluster::write;
-use crate::status::Status;
+use crate::http::status::Status;
+use crate::registry::backend::Backend;
+use crate::registry::bootstrap_authorities::KEEP_TOKEN;
+use crate::registry::{meta, storage, write};
 
 /// See the module.
 pub(super) struct BootstrapAccount {
@@ -32,7 +30,7 @@ pub(super) struct BootstrapAccount {
 }
 
 impl BootstrapAccount {
-    /// For the account of this namespace and name.
+    /// Creates the controller for the account of this namespace and name.
     pub(super) fn new(backend: Arc<Backend>, (namespace, name): (String, String)) -> Self {
         let secret_name = format!("{name}-token");
         Self {
@@ -82,12 +80,12 @@ impl Controller for BootstrapAccount {
             return Ok(Next::OnChange);
         }
         let secret = write::create(&SECRETS, &self.namespace, self.empty_secret())?;
-        // If somebody else was faster, there is one.
+        // A conflict means that the secret exists.
         if write::commit(&self.backend, vec![secret]).await? {
             tracing::info!(
                 namespace = self.namespace,
                 secret = self.secret_name,
-                "a new bootstrap token is being made"
+                "creating a new bootstrap token"
             );
         }
         Ok(Next::OnChange)

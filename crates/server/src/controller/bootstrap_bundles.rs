@@ -1,24 +1,21 @@
-//! Says in events what of the authorities of bootstrap credentials is not trusted, and why (NB-16, NB-25): where those look
-//! who wrote the ConfigMap.
+//! Emits events on the ConfigMap for bootstrap authorities that are not trusted, with the reason (NB-16, NB-25).
 
 use std::sync::Arc;
 
 use kinds::Map;
 use kinds::resources::core::config_maps::CONFIG_MAPS;
 use kinds::resources::core::events::CORE_EVENTS;
-use kinds::time::Instant;
-use portcullis_kinds as kinds;
-use portcullis_pki as pki;
+use portcullis_apimachinery::time::Instant;
 use portcullis_store::Event;
 use serde_json::{Value, json};
 
 use super::runner::{Controller, Next};
 use super::service_accounts::is_in_use;
-use crate::api::rest::{meta, now, storage};
-use crate::backend::Backend;
-use crate::bootstrap_authorities::{ACKNOWLEDGE, Inventory, LIST_NAME, LIST_NAMESPACE, Settings};
-use crate::cluster::write;
-use crate::status::Status;
+use crate::http::status::Status;
+use crate::registry::backend::Backend;
+use crate::registry::bootstrap_authorities::{ACKNOWLEDGE, Inventory, LIST_NAME, LIST_NAMESPACE, Settings};
+use crate::registry::meta::{self, now};
+use crate::registry::{storage, write};
 
 /// See the module.
 pub(super) struct BootstrapBundles {
@@ -28,7 +25,7 @@ pub(super) struct BootstrapBundles {
 }
 
 impl BootstrapBundles {
-    /// For the ConfigMaps of these settings.
+    /// Creates the controller for the ConfigMaps of these settings.
     pub(super) fn new(backend: Arc<Backend>, settings: &Settings) -> Self {
         let places = settings.config_maps.iter();
         let sources = places.map(|(namespace, name)| storage::key(&CONFIG_MAPS, namespace, name));
@@ -68,7 +65,7 @@ impl Controller for BootstrapBundles {
         });
         for (reason, message) in passed_over.chain(revoked) {
             let event = event(&found.object, namespace, reason, &message);
-            // The same is said once: there is an event of that name then.
+            // A repeated message is not emitted again, because an event of that name exists.
             let made = write::create(&CORE_EVENTS, namespace, event)?;
             write::commit(&self.backend, vec![made]).await?;
         }
@@ -76,7 +73,7 @@ impl Controller for BootstrapBundles {
     }
 }
 
-/// What is said about a ConfigMap. Its name follows from what it says.
+/// Creates an event about a ConfigMap. Its name is derived from its message.
 fn event(about: &Map, namespace: &str, reason: &str, message: &str) -> Map {
     let (name, uid) = (meta::text(about, "name"), meta::text(about, "uid"));
     let hash = pki::sha256(format!("{uid} {reason} {message}").as_bytes());

@@ -1,11 +1,12 @@
-//! What goes on without being asked for: emptying namespaces, service accounts and their tokens in secrets, the serving
-//! authority in every namespace, aggregated roles, bootstrap tokens that are over, certificate requests.
+//! Background controllers: they empty namespaces that are being deleted, keep service accounts and the tokens in their
+//! secrets, put the serving authority into every namespace, write the rules of aggregated roles, remove expired bootstrap
+//! tokens, and approve, sign and clean up certificate requests.
 //!
-//! Each controller follows the store's changes and looks again at what they concern; what fails is tried again, later
-//! each time. None asks at intervals whether something has happened.
+//! Each controller follows the changes of the store and looks again at the objects that they concern. What fails is tried
+//! again, later each time. No controller polls.
 
 mod account_tokens;
-pub(crate) mod aggregation;
+mod aggregation;
 mod bootstrap_account;
 mod bootstrap_bundles;
 mod certificates;
@@ -19,56 +20,52 @@ mod token_cleaner;
 
 use std::sync::Arc;
 
-use kinds::resource::Resource;
-use portcullis_kinds as kinds;
+use kinds::Kinds;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use self::bootstrap_account::BootstrapAccount;
 use self::bootstrap_bundles::BootstrapBundles;
 use self::selection::Selection;
-use crate::api::rest::delete::{Step, step};
-use crate::api::rest::options::DeleteOptions;
-use crate::api::rest::storage::Stored;
 use crate::authn::service_account::ServiceAccounts;
 use crate::authz::Authorization;
-use crate::backend::Backend;
-use crate::bootstrap_authorities::Settings;
 use crate::clock::Clock;
-use crate::cluster::write;
+use crate::registry::backend::Backend;
+use crate::registry::bootstrap_authorities::Settings;
 use crate::signing::Signing;
-use crate::status::Status;
 
-/// The controllers of a server, until they are told to stop.
+/// The running controllers of a server.
 pub struct Controllers {
     tasks: JoinSet<()>,
     stopping: watch::Sender<bool>,
 }
 
-/// What controllers need, and which of them are to run.
+/// What controllers need, and which of them are enabled.
 #[derive(Default)]
 pub struct ControllerSettings {
-    /// Vouches for the server, in PEM.
+    /// The CA certificate of the server, in PEM.
     pub authority: String,
-    /// Makes the tokens that are kept in secrets.
+    /// Issues the tokens that are stored in secrets.
     pub accounts: Option<Arc<ServiceAccounts>>,
-    /// Says who may have which certificate without being asked.
+    /// Authorizes the automatic approval of certificates.
     pub authorization: Option<Arc<Authorization>>,
-    /// Whether only nodes that renew their own certificate are approved without being asked: somebody else sees to the
-    /// others (NB-130).
+    /// Whether to approve only nodes that renew their own certificate, because another approver handles the others
+    /// (NB-130).
     pub approves_renewals_only: bool,
     /// Signs certificates.
     pub signing: Option<Arc<Signing>>,
-    /// What time it is for certificate requests.
+    /// The clock for certificate requests.
     pub clock: Clock,
-    /// Where bootstrap credentials are.
+    /// The bootstrap settings.
     pub bootstrap: Settings,
-    /// Which of them run (`--controllers`).
+    /// What a namespace may hold.
+    pub kinds: Kinds,
+    /// The enabled controllers (`--controllers`).
     pub selection: Selection,
 }
 
 impl Controllers {
-    /// Starts those that are selected, and returns when what every namespace has was looked at once.
+    /// Starts the enabled controllers, and returns when the objects of every namespace were reconciled once.
     pub async fn start(backend: &Arc<Backend>, settings: ControllerSettings) -> Self {
         let ControllerSettings {
             authority,
@@ -78,6 +75,7 @@ impl Controllers {
             clock,
             bootstrap,
             selection,
+            kinds,
             ..
         } = settings;
         let approves_renewals_only = settings.approves_renewals_only;
@@ -89,7 +87,7 @@ impl Controllers {
             spawn.one(root_ca::RootCa::new(backend(), authority.clone())),
         ];
         spawn.one(aggregation::Aggregation::new(backend()));
-        spawn.one(namespaces::Namespaces::new(backend()));
+        spawn.one(namespaces::Namespaces::new(backend(), kinds));
         spawn.one(token_cleaner::TokenCleaner::new(backend()));
         if let Some(issuer) = accounts {
             spawn.one(account_tokens::AccountTokens::new(backend(), issuer, authority));
@@ -116,13 +114,13 @@ impl Controllers {
         }
         spawn.one(certificates::Cleaning::new(backend(), clock));
         for first_look in first_looks.into_iter().flatten() {
-            // One that came to grief has said so itself.
+            // A controller that failed has already logged its error.
             let _ = first_look.await;
         }
         controllers
     }
 
-    /// Tells all of them to stop, and waits until they have.
+    /// Stops all controllers and waits for them.
     pub async fn stop(mut self) {
         self.stopping.send_replace(true);
         while let Some(ended) = self.tasks.join_next().await {
@@ -141,7 +139,8 @@ struct Spawn<'a> {
 }
 
 impl Spawn<'_> {
-    /// Starts one, if it is selected. What comes back is told when all that was there was looked at.
+    /// Starts a controller, if it is enabled. The returned receiver is notified when all existing objects were
+    /// reconciled.
     fn one<C: runner::Controller>(&mut self, controller: C) -> Option<oneshot::Receiver<()>> {
         if !self.selection.has(C::NAME) {
             return None;
@@ -152,24 +151,10 @@ impl Spawn<'_> {
         self.controllers.tasks.spawn(async move {
             tokio::select! {
                 () = runner::run(Arc::new(controller), &backend, looked) => {}
-                // Whatever is under way can be left: every commit is whole, and the next start looks again.
+                // Work in progress can be dropped: every commit is atomic, and the next start reconciles again.
                 _ = stopping.wait_for(|stopping| *stopping) => {}
             }
         });
         Some(first_look)
     }
-}
-
-/// Deletes the object that was read, as a client would. False: there was nothing to do, or somebody else was faster.
-///
-/// # Errors
-/// The store failed.
-async fn delete(backend: &Backend, resource: &'static Resource, stored: &Stored) -> Result<bool, Status> {
-    let write = match step(resource, &stored.object, &DeleteOptions::default()) {
-        Step::Nothing => return Ok(false),
-        Step::Mark(marked) if marked == stored.object => return Ok(false),
-        Step::Mark(marked) => write::replace(resource, &stored.entry, marked)?,
-        Step::MarkAndRemove(_) | Step::Remove => write::remove(&stored.entry),
-    };
-    write::commit(backend, vec![write]).await
 }

@@ -1,4 +1,4 @@
-//! What is to be looked at, and when. A thing is in here once, however often it changes.
+//! A work queue with delays. Each key is queued at most once, however often it changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,15 +12,15 @@ const LONGEST: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     due: BTreeMap<String, Instant>,
-    /// The same, what is due first in front.
+    /// The queued keys, ordered by due time.
     by_time: BTreeSet<(Instant, String)>,
     failures: BTreeMap<String, u32>,
-    /// What was taken out and is not done. What is added to it meanwhile waits until it is.
+    /// The keys that were taken and are not finished. A key that is added meanwhile waits until it is finished.
     taken: BTreeMap<String, Option<Instant>>,
 }
 
 impl Queue {
-    /// A thing is to be looked at, at a time or earlier.
+    /// Queues a key for a time, or moves it to an earlier time.
     pub(super) fn add(&mut self, item: String, at: Instant) {
         if let Some(again) = self.taken.get_mut(&item) {
             *again = Some(again.map_or(at, |before| before.min(at)));
@@ -35,7 +35,7 @@ impl Queue {
         self.due.insert(item, at);
     }
 
-    /// Takes out what is due. It does not come again before [`Self::succeeded`] or [`Self::failed`].
+    /// Takes a key that is due. It is not returned again before [`Self::succeeded`] or [`Self::failed`].
     pub(super) fn take(&mut self, now: Instant) -> Option<String> {
         if self.next()? > now {
             return None;
@@ -46,7 +46,7 @@ impl Queue {
         Some(item)
     }
 
-    /// A thing could not be dealt with: it is due again, later each time.
+    /// Queues a failed key again, with backoff.
     pub(super) fn failed(&mut self, item: String, now: Instant) {
         let failures = self.failures.entry(item.clone()).or_default();
         let pause = SHORTEST.saturating_mul(2_u32.saturating_pow(*failures)).min(LONGEST);
@@ -55,7 +55,7 @@ impl Queue {
         self.add(item, now + pause);
     }
 
-    /// A thing was dealt with.
+    /// Marks a key as finished.
     pub(super) fn succeeded(&mut self, item: &str) {
         self.failures.remove(item);
         self.done(item);
@@ -67,7 +67,7 @@ impl Queue {
         }
     }
 
-    /// When the next thing is due.
+    /// Returns when the next key is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.by_time.first().map(|(at, _)| *at)
     }

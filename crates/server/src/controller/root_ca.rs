@@ -1,20 +1,18 @@
-//! Every namespace has a ConfigMap with the authority that vouches for the API server, so that pods can tell it from
-//! others.
+//! Publishes the CA certificate of the API server in a ConfigMap of every namespace, so that pods can verify the
+//! server.
 
 use std::sync::Arc;
 
 use kinds::Map;
 use kinds::resources::core::config_maps::CONFIG_MAPS;
-use portcullis_kinds as kinds;
 use portcullis_store::Event;
 use serde_json::{Value, json};
 
 use super::runner::{Controller, Next};
 use super::service_accounts::{changed_namespace, is_in_use, namespace_of};
-use crate::api::rest::meta;
-use crate::backend::Backend;
-use crate::cluster::write;
-use crate::status::Status;
+use crate::http::status::Status;
+use crate::registry::backend::Backend;
+use crate::registry::{meta, write};
 
 const NAME: &str = "kube-root-ca.crt";
 const DESCRIPTION: &str = "kubernetes.io/description";
@@ -22,12 +20,12 @@ const DESCRIPTION: &str = "kubernetes.io/description";
 /// See the module.
 pub(super) struct RootCa {
     backend: Arc<Backend>,
-    /// What the ConfigMap is to hold.
+    /// The data of the ConfigMap.
     data: Value,
 }
 
 impl RootCa {
-    /// Publishes an authority, in PEM.
+    /// Publishes a CA certificate, in PEM.
     pub(super) fn new(backend: Arc<Backend>, authority: String) -> Self {
         Self { backend, data: json!({"ca.crt": authority}) }
     }
@@ -56,7 +54,7 @@ impl Controller for RootCa {
             }
             None => write::create(&CONFIG_MAPS, namespace, self.config_map())?,
         };
-        // If somebody else was faster, that change comes here as well.
+        // After a conflict, the other change triggers the controller again.
         write::commit(&self.backend, vec![write]).await?;
         Ok(Next::OnChange)
     }

@@ -1,4 +1,4 @@
-//! Runs a controller: what is there first, then every change, and again from the beginning when changes were lost.
+//! Runs a controller: lists first, then watches, and lists again when changes were lost.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,63 +10,63 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::queue::Queue;
-use crate::backend::Backend;
-use crate::status::Status;
+use crate::http::status::Status;
+use crate::registry::backend::Backend;
 
-/// Before all is listed again.
+/// The delay before listing again.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// When to look at a thing again if nothing happens before.
+/// When to reconcile a key again without another event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Never.
     OnChange,
-    /// After so long.
+    /// After this time.
     After(Duration),
-    /// Later each time: what it waits for cannot be seen to happen.
+    /// With backoff, because no event reports the awaited change.
     Later,
 }
 
-/// Brings things of one sort to where they should be.
+/// Reconciles objects of one kind.
 pub(super) trait Controller: Send + Sync + 'static {
-    /// For the log.
+    /// The name for the log.
     const NAME: &'static str;
-    /// Under which prefix the things are that are looked at in the beginning.
+    /// The key prefix of the objects that are listed at startup.
     const LISTED: &'static str;
-    /// Under which prefix the changes are that matter.
+    /// The key prefix of the changes that are watched.
     const WATCHED: &'static str;
-    /// How many things are looked at at the same time, each by one at most.
+    /// The number of keys that are reconciled concurrently; each key by only one worker.
     const WORKERS: usize = 1;
 
-    /// The thing that a change concerns. What is there in the beginning comes as if it had just been made.
+    /// Returns the key to reconcile after an event. Existing objects are reported as if they had just been created.
     fn concerns(&self, event: &Event) -> Option<String>;
 
-    /// Looks at a thing as it is now, and does what there is to do.
+    /// Reconciles a key with its current state.
     fn reconcile(&self, item: &str) -> impl Future<Output = Result<Next, Status>> + Send;
 }
 
-/// Why changes are not followed any more.
+/// Why the watch ended.
 #[derive(Debug, thiserror::Error)]
 enum Ended {
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A look at one thing came to grief, and it is not known any more which that was.
+    /// A worker panicked, and its key is unknown.
     #[error("a fault: {0}")]
     Worker(JoinError),
 }
 
-/// Runs a controller until it is dropped, or the store ends. `looked` is told once all that was there in the beginning
-/// has been looked at.
+/// Runs a controller until the future is dropped or the store closes. `looked` is notified once all existing objects
+/// were reconciled.
 pub(super) async fn run<C: Controller>(controller: Arc<C>, backend: &Backend, looked: oneshot::Sender<()>) {
     let mut looked = Some(looked);
     loop {
         match follow(&controller, backend, &mut looked).await {
             Err(Ended::Store(error @ (StoreError::Compacted { .. } | StoreError::Future { .. }))) => {
-                tracing::info!(controller = C::NAME, %error, "changes were missed: looking at everything again");
+                tracing::info!(controller = C::NAME, %error, "changes were missed: listing again");
             }
             Err(error) => {
-                tracing::error!(controller = C::NAME, %error, "cannot go on; looking at everything again");
+                tracing::error!(controller = C::NAME, %error, "the watch failed; listing again");
                 sleep(PAUSE).await;
             }
         }
@@ -89,7 +89,7 @@ async fn follow<C: Controller>(
     for entry in listing.entries {
         take_in(&mut queue, &Event { revision: entry.modified, previous: None, entry: Some(entry) });
     }
-    // Whoever stops waiting for these stops them.
+    // Dropping this set stops the workers.
     let mut working = JoinSet::new();
     loop {
         while working.len() < C::WORKERS
@@ -105,7 +105,7 @@ async fn follow<C: Controller>(
         if working.is_empty()
             && let Some(looked) = looked.take()
         {
-            // Nobody need wait for it.
+            // The receiver may have been dropped.
             let _ = looked.send(());
         }
         let next = queue.next().filter(|_| is_free);
@@ -126,7 +126,7 @@ async fn follow<C: Controller>(
     }
 }
 
-/// Says when a thing that was looked at is to be looked at again.
+/// Requeues a key after it was reconciled.
 fn settle(controller: &'static str, queue: &mut Queue, item: String, outcome: Result<Next, Status>) {
     match outcome {
         Ok(Next::Later) => queue.failed(item, Instant::now()),

@@ -1,8 +1,8 @@
-//! Which controllers run: `--controllers`, as kube-controller-manager has it.
+//! Which controllers run (`--controllers`, as in kube-controller-manager).
 
 use std::fmt;
 
-/// The controllers that there are, each with the short name that it had before.
+/// The known controllers, each with its former short name.
 const KNOWN: [(&str, &str); 11] = [
     ("bootstrap-account-controller", "bootstrap-account"),
     ("bootstrap-bundle-controller", "bootstrap-bundle"),
@@ -17,7 +17,7 @@ const KNOWN: [(&str, &str); 11] = [
     ("token-cleaner-controller", "tokencleaner"),
 ];
 
-/// The controllers that are to run.
+/// The set of enabled controllers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     are_others_on: bool,
@@ -25,7 +25,7 @@ pub struct Selection {
     off: Vec<&'static str>,
 }
 
-/// A controller that there is not.
+/// The controller is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownController(String);
 
@@ -35,24 +35,24 @@ impl fmt::Display for UnknownController {
         for (i, (name, _)) in KNOWN.iter().enumerate() {
             write!(f, "{}{name}", if i == 0 { "" } else { ", " })?;
         }
-        f.write_str("; * stands for all, and -NAME switches one off")
+        f.write_str("; * enables all others, and -NAME disables one")
     }
 }
 
 impl std::error::Error for UnknownController {}
 
 impl Default for Selection {
-    /// All.
+    /// All controllers are enabled.
     fn default() -> Self {
         Self { are_others_on: true, on: Vec::new(), off: Vec::new() }
     }
 }
 
 impl Selection {
-    /// Reads a list: names that run, names with `-` that do not, and `*` for all that are not named.
+    /// Parses a list: names to enable, names with `-` to disable, and `*` for all others.
     ///
     /// # Errors
-    /// A name that there is not.
+    /// A controller is unknown.
     pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownController> {
         let mut selection = Self { are_others_on: false, ..Self::default() };
         for word in words.into_iter().map(str::trim).filter(|word| !word.is_empty()) {
@@ -70,12 +70,12 @@ impl Selection {
         Ok(selection)
     }
 
-    /// Whether this controller is to run.
+    /// Returns whether this controller is enabled.
     pub(super) fn has(&self, name: &str) -> bool {
         self.on.contains(&name) || self.are_others_on && !self.off.contains(&name)
     }
 
-    /// The same, without this controller.
+    /// Disables a controller.
     #[must_use]
     pub fn without(mut self, name: &'static str) -> Self {
         self.on.retain(|on| *on != name);

@@ -1,18 +1,16 @@
-//! Every namespace has a service account `default`.
+//! Creates the service account `default` in every namespace.
 
 use std::sync::Arc;
 
 use kinds::Map;
 use kinds::resources::core::namespaces::NAMESPACES;
 use kinds::resources::core::service_accounts::SERVICE_ACCOUNTS;
-use portcullis_kinds as kinds;
 use portcullis_store::Event;
 
 use super::runner::{Controller, Next};
-use crate::api::rest::{meta, storage};
-use crate::backend::Backend;
-use crate::cluster::write;
-use crate::status::Status;
+use crate::http::status::Status;
+use crate::registry::backend::Backend;
+use crate::registry::{meta, storage, write};
 
 const NAME: &str = "default";
 
@@ -49,25 +47,25 @@ impl Controller for ServiceAccounts {
         let mut account = Map::new();
         meta::set(&mut account, "name", NAME);
         let account = write::create(&SERVICE_ACCOUNTS, namespace, account)?;
-        // If somebody else was faster, it is there.
+        // A conflict means that it exists.
         write::commit(&self.backend, vec![account]).await?;
         Ok(Next::OnChange)
     }
 }
 
-/// The namespace that a change made or changed.
+/// Returns the namespace that an event created or changed.
 pub(super) fn changed_namespace(event: &Event) -> Option<String> {
     let entry = event.entry.as_ref()?;
     let name = entry.key.strip_prefix(storage::prefix(&NAMESPACES, "").as_str())?;
     Some(name.to_owned())
 }
 
-/// The namespace of a key of an object with this name.
+/// Returns the namespace in the key of an object with this name.
 pub(super) fn namespace_of<'k>(key: &'k str, prefix: &str, name: &str) -> Option<&'k str> {
     key.strip_prefix(prefix)?.strip_suffix(name)?.strip_suffix('/')
 }
 
-/// Whether there is a namespace that is not going.
+/// Returns whether the namespace exists and is not terminating.
 ///
 /// # Errors
 /// The store failed.

@@ -1,19 +1,17 @@
-//! Deletes bootstrap tokens whose time is over (AN-105). They have been good for nothing since.
+//! Deletes expired bootstrap tokens (AN-105), which authenticate nobody any more.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use kinds::resources::core::secrets::SECRETS;
-use portcullis_kinds as kinds;
 use portcullis_store::Event;
 use serde_json::Value;
 
-use super::delete;
 use super::runner::{Controller, Next};
 use crate::authn::bootstrap_token::{NAME_PREFIX, NAMESPACE, SECRET_TYPE, expires, now_instant};
-use crate::backend::Backend;
-use crate::cluster::write;
-use crate::status::Status;
+use crate::http::status::Status;
+use crate::registry::backend::Backend;
+use crate::registry::write;
 
 /// See the module.
 pub(super) struct TokenCleaner {
@@ -44,13 +42,13 @@ impl Controller for TokenCleaner {
         let Some(end) = expires(&stored.object).filter(|_| is_token) else { return Ok(Next::OnChange) };
         let now = now_instant(SystemTime::now());
         if end > now {
-            // A little later than early, so that it need not be looked at twice.
+            // Slightly late, so that the request need not be checked twice.
             let left = u64::try_from(end.seconds.saturating_sub(now.seconds)).unwrap_or_default();
             return Ok(Next::After(Duration::from_secs(left.saturating_add(1))));
         }
-        // The object that was looked at goes, and no other of its name.
-        if delete(&self.backend, &SECRETS, &stored).await? {
-            tracing::info!(secret = name, "a bootstrap token was over and is deleted");
+        // Deletes only the object that was checked, and no other of its name.
+        if write::delete(&self.backend, &SECRETS, &stored).await? {
+            tracing::info!(secret = name, "deleted an expired bootstrap token");
         }
         Ok(Next::OnChange)
     }

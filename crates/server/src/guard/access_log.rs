@@ -1,6 +1,6 @@
-//! Who asked for what and what became of it, one JSON object a line.
+//! The access log: who asked for what, and the outcome, one JSON object a line.
 //!
-//! Never a token, a query or a body. What a caller can choose is cut to a length.
+//! It never contains tokens, queries or bodies. Values that a caller chooses are truncated.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,20 +11,19 @@ use http::StatusCode;
 use http::request::Parts;
 use policy::User;
 use policy::kubelet_api::Endpoint;
-use portcullis_kinds::time::Instant;
-use portcullis_policy as policy;
+use portcullis_apimachinery::time::Instant;
 use serde::Serialize;
 
 use super::authorization::{Granted, Missing};
 use super::metrics::Outcome;
 use crate::audit::Sink;
 
-/// The longest text of a caller's that is written down. Bytes.
+/// The maximum length of a logged value from a caller. In bytes.
 const LONGEST: usize = 1024;
-/// The most groups of a caller that are written down.
+/// The maximum number of logged groups.
 const GROUPS: usize = 64;
 
-/// What is known of one request by and by.
+/// What is known of one request so far.
 #[derive(Clone)]
 pub(super) struct Record {
     method: Box<str>,
@@ -54,14 +53,14 @@ struct Line<'a> {
     /// The pattern of the endpoint.
     endpoint: &'a str,
     decision: &'a str,
-    /// The number of the rule of the specification that decided.
+    /// The number of the deciding rule of the specification.
     rule: &'a str,
-    /// Of `nodes`: what was allowed, or refused.
+    /// The verb on `nodes` that was allowed or refused.
     verb: &'a str,
     subresource: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     tried: &'a [&'a str],
-    /// Who allowed it.
+    /// The authorizer that allowed it.
     #[serde(skip_serializing_if = "str::is_empty")]
     by: &'a str,
     code: u16,
@@ -162,9 +161,9 @@ impl Record {
 /// What is written down.
 #[derive(Clone, Copy)]
 enum Event {
-    /// The head of the answer is known.
+    /// The response headers were received.
     Answered(Outcome, StatusCode),
-    /// A stream is over, after so many bytes to the kubelet and from it.
+    /// A stream ended, after this many bytes to and from the kubelet.
     Closed(Option<(u64, u64)>),
 }
 
@@ -188,14 +187,14 @@ impl fmt::Debug for Record {
     }
 }
 
-/// The log. Lines are dropped and counted when they come faster than they can be written: a slow disk is no reason to
-/// cut nodes off.
+/// The access log. Lines are dropped and counted when they arrive faster than they can be written, because a slow disk
+/// must not cut nodes off.
 pub struct AccessLog {
     sink: Sink,
 }
 
 impl AccessLog {
-    /// A log that is written there.
+    /// Creates a log that writes to a sink.
     pub fn new(sink: Sink) -> Self {
         Self { sink }
     }
@@ -210,7 +209,7 @@ impl AccessLog {
 
     fn write(&self, line: Option<Vec<u8>>) {
         if let Some(line) = line {
-            // What is dropped is counted and told of by the sink.
+            // The sink counts and reports dropped lines.
             let _ = self.sink.send(line);
         }
     }

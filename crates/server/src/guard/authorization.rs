@@ -1,17 +1,17 @@
-//! May they? Every check of a request must pass; for each, one allowed subresource is enough (KA-54).
+//! Authorization of requests to a kubelet. Every check of a request must pass; for each check one allowed subresource
+//! is enough (KA-54).
 
 use policy::kubelet_api::{Check, KubeletRequest};
 use policy::{Attributes, User};
 use portcullis_client::rbac::LocalRbac;
-use portcullis_client::review::{Opinion, ReviewError, Reviews};
-use portcullis_policy as policy;
+use portcullis_client::review::{ReviewError, Reviews};
 
-/// Who is asked.
+/// An authorizer.
 #[derive(Clone)]
 pub enum Member {
-    /// Nobody: whoever is known may do everything (KA-51).
+    /// No checks: every authenticated user is allowed everything (KA-51).
     AlwaysAllow,
-    /// The roles and bindings of the cluster, followed. No review is sent for what they allow.
+    /// The watched roles and bindings of the cluster. What they allow needs no review.
     Rbac(LocalRbac),
     /// The API server, by SubjectAccessReviews (KA-52).
     Webhook(Reviews),
@@ -27,35 +27,35 @@ impl Member {
     }
 }
 
-/// The members, in the order in which they are asked. Without any, nothing is allowed.
+/// The authorizers, in order. Without any, nothing is allowed.
 #[derive(Clone, Default)]
 pub struct Authorization {
     members: Vec<Member>,
 }
 
-/// The proof that a request may go to the kubelet: only this module makes one.
+/// Proof that a request may be forwarded to the kubelet. Only this module can make one.
 #[derive(Debug)]
 pub(super) struct Granted {
-    /// By which verb and subresource; the last, where several were needed.
+    /// The allowed verb and subresource; the last ones if several were needed.
     pub(super) verb: &'static str,
     pub(super) subresource: &'static str,
-    /// Who said so.
+    /// The authorizer that allowed it.
     pub(super) by: &'static str,
 }
 
-/// No such proof.
+/// The request was not authorized.
 pub(super) enum Refused {
-    /// Nobody allows it.
+    /// No authorizer allows it.
     Forbidden(Missing),
-    /// Somebody cannot be asked. Nothing further is tried (KA-54, KA-56).
+    /// An authorizer failed. No further check is made (KA-54, KA-56).
     Failed(Missing, AuthorizationError),
 }
 
-/// What was not allowed.
+/// The permission that was missing.
 pub(super) struct Missing {
     pub(super) verb: &'static str,
     pub(super) tried: &'static [&'static str],
-    /// What the caller is told (KA-58).
+    /// The message for the caller (KA-58).
     pub(super) body: String,
 }
 
@@ -65,7 +65,7 @@ impl Missing {
     }
 }
 
-/// Why there is no decision.
+/// An error that prevents a decision.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AuthorizationError {
     #[error(transparent)]
@@ -75,12 +75,12 @@ pub(super) enum AuthorizationError {
 }
 
 impl Authorization {
-    /// Asks these, in this order.
+    /// Creates an authorization that calls these authorizers in order.
     pub fn new(members: Vec<Member>) -> Self {
         Self { members }
     }
 
-    /// Decides about a request to the kubelet of this node.
+    /// Authorizes a request to the kubelet of this node.
     pub(super) async fn authorize(
         &self,
         request: &KubeletRequest<'_>,
@@ -110,7 +110,7 @@ impl Authorization {
         Err(Refused::Forbidden(Missing::of(&check, check.forbidden(&user.name))))
     }
 
-    /// Who allows this, if anybody does. Deny and no opinion are alike (KA-54).
+    /// Returns the authorizer that allows this, if any. Deny and no opinion are alike (KA-54, KA-55).
     async fn decide(&self, attributes: &Attributes<'_>) -> Result<Option<&'static str>, AuthorizationError> {
         let (mut is_blind, mut is_answered) = (false, false);
         for member in &self.members {
@@ -124,9 +124,9 @@ impl Authorization {
                     }
                 },
                 Member::Webhook(reviews) => {
-                    // The API server's answer counts in the place of what cannot be known here.
+                    // The API server's answer replaces what cannot be decided locally.
                     is_answered = true;
-                    reviews.access(attributes).await? == Opinion::Allow
+                    reviews.access(attributes).await?.is_allow()
                 }
             };
             if allows {

@@ -1,4 +1,4 @@
-//! A request on its way to the kubelet, and the answer back: which headers go, which protocols may take over.
+//! Forwards requests to the kubelet and responses back: which headers are passed on, and which upgrades are allowed.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,18 +13,17 @@ use hyper::body::{Body as _, Incoming};
 use hyper_util::rt::TokioIo;
 use policy::kubelet_api::{self, Endpoint};
 use portcullis_client::connect::describe;
-use portcullis_policy as policy;
 
 use super::access_log::Record;
 use super::authorization::Granted;
 use super::metrics::Outcome;
-use super::{Guard, text};
-use crate::authn::without_token;
-use crate::body::Body;
-use crate::listener::{Busy, Connection, Tunnel};
-use crate::status::Answer;
+use super::parts::{Guard, text};
+use crate::authn::{Peer, without_token};
+use crate::http::body::Body;
+use crate::http::listener::{Busy, Connection, Tunnel};
+use crate::http::status::Answer;
 
-/// What else concerns one connection only.
+/// The other headers that apply to one connection only.
 const HOP_BY_HOP: [HeaderName; 8] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -35,41 +34,44 @@ const HOP_BY_HOP: [HeaderName; 8] = [
     TRANSFER_ENCODING,
     UPGRADE,
 ];
-/// By what else a caller could say who it is, or where it comes from.
+/// The other headers by which a caller could claim an identity or an origin.
 const CLAIMS: [HeaderName; 5] = [AUTHORIZATION, COOKIE, EXPECT, FORWARDED, PROXY_AUTHORIZATION];
 const CLAIM_PREFIXES: [&str; 4] = ["x-remote-", "impersonate-", "x-forwarded-", "x-real-ip"];
 /// The protocols that kubelets speak after an upgrade.
 const PROTOCOLS: [&str; 2] = ["SPDY/3.1", "websocket"];
 
-/// A request that may go to the kubelet.
+/// A request to forward to the kubelet.
 pub(super) struct Forwarding {
     _granted: Granted,
     endpoint: &'static Endpoint,
-    /// Path and query, written so that every kubelet reads the same.
+    /// Path and query, encoded so that every kubelet reads them alike.
     path_and_query: String,
 }
 
 impl Forwarding {
-    /// Nothing if the path could mean something else to another kubelet.
+    /// Returns none if kubelets could interpret the path differently.
     pub(super) fn new(granted: Granted, endpoint: &'static Endpoint, wire: &str) -> Option<Self> {
         let path_and_query = kubelet_api::forwardable(wire)?.into_owned();
         Some(Self { _granted: granted, endpoint, path_and_query })
     }
 }
 
-/// Sends the request on, and brings the answer back.
+/// Forwards the request and returns the response.
 pub(super) async fn forward(
     guard: &Arc<Guard>,
-    connection: &Arc<Connection>,
+    connection: &Arc<Connection<Peer>>,
     forwarding: Forwarding,
     head: &Parts,
     body: Incoming,
-    (record, busy): (&Record, Busy),
+    (record, busy): (&Record, Busy<Peer>),
 ) -> (Outcome, Answer) {
     let protocol = protocol(forwarding.endpoint, head);
-    // What follows the head would be taken for the first bytes of the stream by one and for a body by the other.
+    // One side would read what follows the headers as the start of the stream, the other as a body.
     if protocol.is_some() && !body.is_end_stream() {
-        return (Outcome::Unreadable, text(StatusCode::BAD_REQUEST, "an upgrade with a body is not served"));
+        return (
+            Outcome::Unreadable,
+            text(StatusCode::BAD_REQUEST, "an upgrade request with a body is not supported"),
+        );
     }
     let kubelet = guard.kubelet();
     let request = match kubelet.url(&forwarding.path_and_query) {
@@ -99,7 +101,8 @@ pub(super) async fn forward(
     }
 }
 
-/// The protocol that the request wants to go on with, where the endpoint has streams. Others are asked without.
+/// Returns the requested upgrade protocol, if the endpoint supports streams. Other requests are forwarded without an
+/// upgrade.
 fn protocol(endpoint: &Endpoint, head: &Parts) -> Option<&'static str> {
     if !endpoint.streams() || head.version != Version::HTTP_11 {
         return None;
@@ -108,7 +111,7 @@ fn protocol(endpoint: &Endpoint, head: &Parts) -> Option<&'static str> {
     if wants { only(words(&head.headers, &UPGRADE)) } else { None }
 }
 
-/// The protocol among these words, which must be the only one.
+/// Returns the protocol among these words; it must be the only one.
 fn only<'w>(mut words: impl Iterator<Item = &'w str>) -> Option<&'static str> {
     let named = words.next().filter(|_| words.next().is_none())?;
     PROTOCOLS.into_iter().find(|known| known.eq_ignore_ascii_case(named))
@@ -119,7 +122,7 @@ fn words<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = 
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|word| !word.is_empty())
 }
 
-/// The headers without those that concern the connection alone.
+/// Returns the headers without the hop-by-hop ones.
 fn without_hops(headers: &HeaderMap) -> HeaderMap {
     let mut kept = headers.clone();
     for named in words(headers, &CONNECTION) {
@@ -158,7 +161,7 @@ fn headers_to_kubelet(headers: &HeaderMap, host: &str, protocol: Option<&'static
     kept
 }
 
-fn answered(answer: Response<Incoming>, busy: Busy) -> Answer {
+fn answered(answer: Response<Incoming>, busy: Busy<Peer>) -> Answer {
     let (mut head, body) = answer.into_parts();
     head.headers = without_hops(&head.headers);
     head.version = Version::default();
@@ -167,19 +170,19 @@ fn answered(answer: Response<Incoming>, busy: Busy) -> Answer {
 }
 
 fn unexpected(status: StatusCode) -> (Outcome, Answer) {
-    tracing::warn!(code = status.as_u16(), "the kubelet's answer is none to what was asked");
-    let body = format!("the kubelet's answer, {}, is none to what was asked", status.as_u16());
+    tracing::warn!(code = status.as_u16(), "the kubelet's response does not match the request");
+    let body = format!("the kubelet's response, {}, does not match the request", status.as_u16());
     (Outcome::Unreachable, text(StatusCode::BAD_GATEWAY, &body))
 }
 
-/// After an upgrade: 101 in the protocol that was asked for, or an error of the kubelet's. Anything else, and redirects
-/// above all, is not passed on (NC-12, NC-13).
+/// Handles the response to an upgrade: 101 with the requested protocol, or an error from the kubelet. Other responses,
+/// redirects in particular, are not forwarded (NC-12, NC-13).
 async fn upgraded(
     guard: &Arc<Guard>,
-    connection: &Arc<Connection>,
+    connection: &Arc<Connection<Peer>>,
     mut answer: Response<Incoming>,
     protocol: &'static str,
-    (record, busy): (&Record, Busy),
+    (record, busy): (&Record, Busy<Peer>),
 ) -> (Outcome, Answer) {
     let status = answer.status();
     if status.is_client_error() || status.is_server_error() {
@@ -207,21 +210,21 @@ async fn upgraded(
     (Outcome::Allowed, Response::from_parts(head, Body::default()))
 }
 
-/// An upgraded stream, until this is dropped.
+/// An upgraded stream that is counted until this is dropped.
 struct Stream {
     guard: Arc<Guard>,
     record: Record,
     opened: Instant,
-    _busy: Busy,
+    _busy: Busy<Peer>,
 }
 
 impl Stream {
-    fn open(guard: &Arc<Guard>, record: Record, busy: Busy) -> Self {
+    fn open(guard: &Arc<Guard>, record: Record, busy: Busy<Peer>) -> Self {
         guard.parts.metrics.streams.inc();
         Self { guard: Arc::clone(guard), record, opened: Instant::now(), _busy: busy }
     }
 
-    /// It came to its end, after so many bytes to the kubelet and from it, if that is known.
+    /// Records the end of the stream, with the number of bytes to and from the kubelet, if known.
     fn end(self, bytes: Option<(u64, u64)>) {
         if let Some(log) = &self.guard.parts.access_log {
             log.closed(&self.record, bytes, self.opened.elapsed());

@@ -1,10 +1,10 @@
-//! What a guard counts. No label is a caller's to choose (NC-11): endpoints, outcomes and codes come from closed sets.
+//! The metrics of a guard. Label values (endpoints, outcomes, codes) come from closed sets, never from a caller
+//! (NC-11).
 
 use std::time::Duration;
 
 use http::StatusCode;
 use policy::kubelet_api::Endpoint;
-use portcullis_policy as policy;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -13,31 +13,31 @@ use prometheus_client::registry::Registry;
 
 use crate::metrics::{Durations, Timing, process};
 
-/// Seconds until the head of an answer: from a tenth of a millisecond to ten seconds.
+/// Seconds until the response headers: from a tenth of a millisecond to ten seconds.
 const SECONDS: &[f64] = &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 10.0];
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Outcome {
-    /// The kubelet answered.
+    /// The kubelet responded.
     Allowed,
-    /// It may be asked for, but could mean something else to another kubelet.
+    /// The request is allowed, but kubelets could interpret it differently.
     Ambiguous,
     /// Nobody allows it.
     Denied,
-    /// Whether it is allowed cannot be found out.
+    /// The authorization check failed.
     Failed,
-    /// The user asks too often.
+    /// The user exceeds the rate limit.
     Limited,
-    /// The kubelet has nothing there.
+    /// The kubelet has no such endpoint.
     NotFound,
-    /// The kubelet would send the client elsewhere.
+    /// The kubelet would redirect the client.
     Redirected,
-    /// Nobody known asks.
+    /// The request is not authenticated.
     Unauthenticated,
-    /// The kubelet does not answer, or not as it should.
+    /// The kubelet does not respond, or responds incorrectly.
     Unreachable,
-    /// It is no request that could be answered.
+    /// The request is malformed.
     Unreadable,
 }
 
@@ -57,7 +57,7 @@ impl Outcome {
         }
     }
 
-    /// The rule by which it came to that; empty where none has a number.
+    /// Returns the rule that led to the outcome; empty if it has no number.
     pub(crate) fn rule(self) -> &'static str {
         match self {
             Self::Allowed | Self::Denied | Self::Failed => "KA-54",
@@ -81,18 +81,18 @@ struct EndpointLabels {
     endpoint: &'static str,
 }
 
-/// The guard's figures. Clones are the same figures.
+/// The metrics of the guard. Clones share the metrics.
 #[derive(Clone, Debug)]
 pub struct GuardMetrics {
     requests: Family<RequestLabels, Counter>,
     seconds: Durations<EndpointLabels>,
-    /// Connections that are open.
+    /// The number of open connections.
     pub connections: Gauge,
-    /// Handshakes that failed.
+    /// The number of failed handshakes.
     pub handshake_failures: Counter,
-    /// Upgraded streams that are open.
+    /// The number of open upgraded streams.
     pub(crate) streams: Gauge,
-    /// Lines of the access log that were dropped.
+    /// The number of dropped access log lines.
     pub log_errors: Counter,
 }
 
@@ -110,7 +110,7 @@ impl Default for GuardMetrics {
 }
 
 impl GuardMetrics {
-    /// Puts the figures into a registry.
+    /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(process::Process));
         registry.register("portcullis_guard_requests", "Requests by decision", self.requests.clone());

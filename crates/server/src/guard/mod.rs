@@ -1,13 +1,15 @@
-//! Stands in front of a kubelet: which of its endpoints a request is for, who asks, may they, and only then the kubelet.
+//! The guard: a proxy in front of a kubelet that routes, authenticates and authorizes every request before it forwards
+//! it.
 //!
-//! What a kubelet answers without asking who sends it (KA-7, KA-8) is answered from the guard's own table. What cannot be
-//! told from something else by every kubelet never gets there. The kubelet sees the guard's certificate and nothing by
-//! which the caller could say who it is.
+//! Answers that a kubelet gives without authentication (KA-7, KA-8) come from the guard's own table. Paths that
+//! kubelets of different versions could read differently are never forwarded. The kubelet sees the guard's certificate,
+//! and no header that names the caller.
 
 pub mod access_log;
 mod authorization;
 mod forward;
 pub mod metrics;
+mod parts;
 pub mod rates;
 pub mod upstream;
 
@@ -15,74 +17,37 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE, EXPECT, LOCATION, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CONNECTION, CONTENT_TYPE, EXPECT, LOCATION, RETRY_AFTER};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::{Body as _, Incoming};
-use policy::kubelet_api::{KubeletRequest, Route, Router, Settings};
-use policy::target::Target;
-use portcullis_policy as policy;
+use pki::UnverifiedCertificate;
+use policy::kubelet_api::{KubeletRequest, Route};
+use portcullis_apimachinery::target::Target;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
-use self::access_log::{AccessLog, Record};
+use self::access_log::Record;
 use self::authorization::Refused;
 use self::forward::Forwarding;
-use self::metrics::{GuardMetrics, Outcome};
-use self::rates::Rates;
-use self::upstream::Kubelet;
-use crate::authn::delegated::Delegated;
-use crate::body::Body;
-use crate::config::Limits;
-use crate::listener::{Busy, Connection, Handler};
-use crate::service::drain;
-use crate::status::Answer;
+use self::metrics::Outcome;
+use self::parts::text;
+use crate::authn::Peer;
+use crate::http::body::Body;
+use crate::http::limits::Limits;
+use crate::http::listener::{Busy, Connection, Handler};
+use crate::http::request_body::drain;
+use crate::http::status::Answer;
 
 pub use self::authorization::{Authorization, Member};
-
-/// What a guard is made of.
-pub struct Parts {
-    /// Who asks.
-    pub authentication: Arc<Delegated>,
-    /// May they.
-    pub authorization: Authorization,
-    /// The node whose kubelet this is: the name that is asked about (KA-27).
-    pub node_name: String,
-    /// What must be allowed for what.
-    pub settings: Settings,
-    /// Whether the kubelet serves exec, logs and the like (KA-22).
-    pub debugging_handlers: bool,
-    /// The kubelet.
-    pub kubelet: Arc<Kubelet>,
-    /// How often each user may ask; nothing for as often as they like.
-    pub rates: Option<Rates>,
-    /// What one client may take up.
-    pub limits: Limits,
-    /// What is counted.
-    pub metrics: GuardMetrics,
-    /// Where requests are written down.
-    pub access_log: Option<AccessLog>,
-}
-
-/// See the module.
-pub struct Guard {
-    parts: Parts,
-    router: Router,
-}
-
-impl Guard {
-    /// A guard of these parts.
-    pub fn new(parts: Parts) -> Self {
-        let router = Router::new(parts.debugging_handlers);
-        Self { parts, router }
-    }
-
-    /// The kubelet behind it.
-    pub fn kubelet(&self) -> &Kubelet {
-        &self.parts.kubelet
-    }
-}
+pub use self::parts::{Guard, Parts};
 
 impl Handler for Guard {
+    type Peer = Peer;
+
+    fn peer(&self, certificate: Option<UnverifiedCertificate>) -> Peer {
+        Peer::new(certificate)
+    }
+
     fn limits(&self) -> &Limits {
         &self.parts.limits
     }
@@ -97,29 +62,29 @@ impl Handler for Guard {
 
     fn answer(
         self: Arc<Self>,
-        connection: Arc<Connection>,
+        connection: Arc<Connection<Peer>>,
         request: Request<Incoming>,
     ) -> impl Future<Output = Answer> + Send {
         answer(self, connection, request)
     }
 }
 
-/// What becomes of a request.
+/// The decision about a request.
 enum Verdict {
     /// The guard answers itself.
     Own(Outcome, Answer),
-    /// The kubelet is to answer.
+    /// The request is forwarded to the kubelet.
     Forward(Forwarding),
 }
 
-async fn answer(guard: Arc<Guard>, connection: Arc<Connection>, request: Request<Incoming>) -> Answer {
+async fn answer(guard: Arc<Guard>, connection: Arc<Connection<Peer>>, request: Request<Incoming>) -> Answer {
     let started = Instant::now();
     let busy = Busy::begin(&connection);
     let (head, mut body) = request.into_parts();
     let mut record = Record::begin(&head, connection.remote);
     let (outcome, answer) = match guard.judge(&connection, &head, &mut record).await {
         Verdict::Own(outcome, mut answer) => {
-            // A client that waits for leave to send its body is not given it.
+            // A client that sent `Expect: 100-continue` is not told to continue.
             if !body.is_end_stream() && !head.headers.contains_key(EXPECT) {
                 drain(&mut body).await;
             }
@@ -145,16 +110,16 @@ async fn answer(guard: Arc<Guard>, connection: Arc<Connection>, request: Request
 }
 
 impl Guard {
-    /// Whether the kubelet gets to see the request (KA-6).
+    /// Decides whether the kubelet receives the request (KA-6).
     async fn judge(
         &self,
-        connection: &Connection,
+        connection: &Connection<Peer>,
         head: &http::request::Parts,
         record: &mut Record,
     ) -> Verdict {
         let parts = &self.parts;
         let Some(wire) = head.uri.path_and_query().filter(|_| head.method != Method::CONNECT) else {
-            return own(Outcome::Unreadable, StatusCode::BAD_REQUEST, "the request is for no path");
+            return own(Outcome::Unreadable, StatusCode::BAD_REQUEST, "the request has no path");
         };
         let endpoint = match self.router.route(wire.as_str()) {
             Route::NotFound => return own(Outcome::NotFound, StatusCode::NOT_FOUND, "404 page not found"),
@@ -217,21 +182,10 @@ fn own(outcome: Outcome, status: StatusCode, body: &str) -> Verdict {
     Verdict::Own(outcome, text(status, body))
 }
 
-/// An answer of Go's `http.Error`: text, and the end of the line.
-fn text(status: StatusCode, body: &str) -> Answer {
-    let line = if body.ends_with('\n') { body.to_owned() } else { format!("{body}\n") };
-    let mut answer = Response::new(Body::from(Bytes::from(line)));
-    *answer.status_mut() = status;
-    let headers = answer.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    answer
-}
-
 /// KA-8
 fn redirect(method: &Method, location: &str) -> Verdict {
     let Ok(value) = HeaderValue::from_str(location) else {
-        return own(Outcome::Unreadable, StatusCode::BAD_REQUEST, "the path cannot be answered");
+        return own(Outcome::Unreadable, StatusCode::BAD_REQUEST, "the path cannot be served");
     };
     let mut answer = Response::new(Body::default());
     *answer.status_mut() = StatusCode::TEMPORARY_REDIRECT;

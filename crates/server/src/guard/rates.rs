@@ -1,12 +1,12 @@
-//! How often each user may ask: a bucket of tokens for each, filled steadily.
+//! Rate limits by user: one token bucket each.
 //!
-//! Bounded: names of users are theirs to choose.
+//! The number of buckets is bounded, because callers choose user names.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Users that are remembered. One that was not heard of since its bucket is full again is as good as forgotten.
+/// The maximum number of users with a bucket. A user whose bucket is full again can be dropped.
 const USERS: usize = 16_384;
 
 /// See the module.
@@ -23,13 +23,13 @@ struct Bucket {
 }
 
 impl Rates {
-    /// So many requests a second for each user, and so many at once. Both are at least one request in a while.
+    /// Creates limits of this rate per second and burst for each user. Both allow at least one request.
     pub fn new(per_second: f64, burst: u32) -> Self {
         let burst = f64::from(burst.max(1));
         Self { per_second: per_second.max(f64::MIN_POSITIVE), burst, buckets: Mutex::default() }
     }
 
-    /// Whether this user may ask now.
+    /// Returns whether a request of this user is allowed now.
     pub(super) fn admit(&self, user: &str, now: Instant) -> bool {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bucket) = buckets.get_mut(user) {
@@ -44,7 +44,7 @@ impl Rates {
         if buckets.len() >= USERS {
             buckets.retain(|_, bucket| self.tokens(bucket, now) < self.burst);
         }
-        // All of them are busy: nobody new until one of them rests, or names would be a way round the limit.
+        // All buckets are in use: new users must wait until one is idle, or new names would bypass the limit.
         if buckets.len() >= USERS {
             return false;
         }

@@ -1,5 +1,5 @@
-//! The kubelet behind the guard: connections to it, over which it is proved to be itself and the guard shows its own
-//! certificate.
+//! Connections to the kubelet behind the guard: its serving certificate is verified, and the guard presents its own
+//! client certificate.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,35 +17,34 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use pki::KeyPair;
 use pki::key::KeyError;
 use pki::tls::TlsError;
-use portcullis_pki as pki;
 
-/// How long making a connection may take.
+/// The connect timeout.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long a connection that nobody needs is kept.
+/// How long an idle connection is kept.
 const IDLE: Duration = Duration::from_secs(60);
-/// How many of them.
+/// The maximum number of idle connections.
 const SPARE: usize = 256;
-/// How often the files are looked at.
+/// The interval at which the files are checked.
 const PERIOD: Duration = Duration::from_secs(10);
 
 type Client = legacy::Client<HttpsConnector<HttpConnector>, Incoming>;
 
-/// Where the kubelet is and how it is known.
+/// The address and the credentials of the kubelet connection.
 #[derive(Clone, Debug)]
 pub struct KubeletConfig {
-    /// Where: host and port.
+    /// The host and port of the kubelet.
     pub authority: Authority,
-    /// The name that its certificate must have.
+    /// The name that the kubelet's certificate must contain.
     pub server_name: String,
-    /// Who vouches for it: a file of certificates in PEM form. Its own certificate will do.
+    /// The CA file of the kubelet, in PEM. It may be the kubelet's own certificate.
     pub certificate_authority: PathBuf,
-    /// The guard's certificate, and its key, both in PEM form.
+    /// The guard's client certificate and its key, both in PEM.
     pub client_certificate: PathBuf,
-    /// See there.
+    /// See `client_certificate`.
     pub client_key: PathBuf,
 }
 
-/// A kubelet that cannot be connected to with what there is.
+/// An invalid kubelet configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeletError {
     /// A file cannot be read.
@@ -56,7 +55,7 @@ pub enum KubeletError {
         /// Why.
         source: io::Error,
     },
-    /// The key is none.
+    /// The key is invalid.
     #[error("{}: {source}", path.display())]
     Key {
         /// Which.
@@ -67,15 +66,15 @@ pub enum KubeletError {
     /// The certificates cannot be used.
     #[error("{} with {}: {source}", authority.display(), certificate.display())]
     Tls {
-        /// The file of who vouches for the kubelet.
+        /// The CA file of the kubelet.
         authority: PathBuf,
         /// The file of the guard's certificate.
         certificate: PathBuf,
         /// Why.
         source: TlsError,
     },
-    /// The name is none.
-    #[error("{0:?} is no name that a certificate could have")]
+    /// The name is invalid.
+    #[error("{0:?} is not a valid certificate name")]
     Name(String),
 }
 
@@ -94,7 +93,7 @@ struct Files {
 }
 
 impl Kubelet {
-    /// A kubelet that is connected to when there is something to ask. Nothing is sent yet.
+    /// Creates a client that connects to the kubelet on demand. Nothing is sent yet.
     ///
     /// # Errors
     /// See [`KubeletError`].
@@ -104,24 +103,24 @@ impl Kubelet {
         Ok(Self { config, client })
     }
 
-    /// Where it is.
+    /// Returns the host and port.
     pub fn authority(&self) -> &Authority {
         &self.config.authority
     }
 
-    /// The URL of a path, as sent, with its query.
+    /// Returns the URL of a path with its query, unchanged.
     pub(super) fn url(&self, path_and_query: &str) -> Result<Uri, http::Error> {
         let authority = self.config.authority.clone();
         Uri::builder().scheme("https").authority(authority).path_and_query(path_and_query).build()
     }
 
-    /// Sends a request and waits for the head of the answer.
+    /// Sends a request and waits for the response headers.
     pub(super) async fn send(&self, request: Request<Incoming>) -> Result<Response<Incoming>, legacy::Error> {
         let client = Client::clone(&self.client.load());
         client.request(request).await
     }
 
-    /// Takes up certificates that are renewed, until it is dropped. What cannot be used changes nothing.
+    /// Reloads renewed certificates until the future is dropped. Invalid files change nothing.
     pub async fn follow(self: Arc<Self>) {
         let mut last = Files::read(&self.config).ok();
         loop {
@@ -133,9 +132,11 @@ impl Kubelet {
             match connector(&self.config, &new) {
                 Ok(client) => {
                     self.client.store(Arc::new(client));
-                    tracing::info!("connecting to the kubelet anew with what the files say now");
+                    tracing::info!("the files have changed; reconnecting to the kubelet");
                 }
-                Err(error) => tracing::error!(%error, "the last connection to the kubelet stays in use"),
+                Err(error) => {
+                    tracing::error!(%error, "the previous connection to the kubelet remains in use")
+                }
             }
             last = Some(new);
         }
@@ -148,7 +149,7 @@ impl Files {
             std::fs::read(path).map_err(|source| KubeletError::File { path: path.to_owned(), source })
         };
         let certificate = read(&config.client_certificate)?;
-        // One file may hold both: then it is read once, and never torn by a renewal.
+        // One file may contain both: it is then read once, so that a renewal cannot cause a mismatch.
         let key = match config.client_key == config.client_certificate {
             true => certificate.clone(),
             false => read(&config.client_key)?,

@@ -1,5 +1,5 @@
-//! Checks an expression before it is ever evaluated (AC-100, AC-101): every name is declared, every call has a way to be
-//! called, and the result is a boolean.
+//! Checks an expression before it is evaluated (AC-100, AC-101): every name is declared, every call matches a
+//! signature, and the result is a boolean.
 
 use std::collections::HashMap;
 
@@ -8,15 +8,15 @@ use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, I
 
 use super::types::{BOOL, INT, NULL, Object, STRING, TYPE_NAMES, Type, signatures};
 
-/// Types that have an order.
+/// The ordered types.
 const ORDERED: [&str; 8] = ["bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"];
-/// Those that can be compared with each other.
+/// The types that can be compared with each other.
 const NUMBERS: [&str; 3] = ["double", "int", "uint"];
 
-/// Checks a whole condition.
+/// Checks an expression as a condition.
 ///
 /// # Errors
-/// What is wrong.
+/// A description of the error.
 pub(super) fn check(expression: &IdedExpr) -> Result<(), String> {
     let mut checker = Checker { scopes: vec![("request".to_owned(), Object::request())] };
     let found = checker.type_of(expression)?;
@@ -24,7 +24,7 @@ pub(super) fn check(expression: &IdedExpr) -> Result<(), String> {
 }
 
 struct Checker {
-    /// The variables, the innermost last.
+    /// The variables in scope, the innermost last.
     scopes: Vec<(String, Type)>,
 }
 
@@ -81,7 +81,7 @@ impl Checker {
         }
     }
 
-    /// What several values have in common. All must agree, but in what is handed to `format`.
+    /// Returns the common type of several values. All must agree, except for the arguments of `format`.
     fn elements<'e>(
         &mut self,
         elements: impl Iterator<Item = &'e IdedExpr>,
@@ -105,7 +105,7 @@ impl Checker {
         if name == OPT_SELECT {
             return self.optional_select(call);
         }
-        // `sets.contains(..)`: what stands before the dot is a part of the name, unless it is a variable.
+        // `sets.contains(..)`: what precedes the dot is a part of the function name, unless it is a variable.
         let namespace = call.target.as_deref().and_then(qualified).filter(|name| {
             let first = name.split('.').next().unwrap_or_default();
             self.variable(first).is_none()
@@ -142,7 +142,7 @@ impl Checker {
             if fits {
                 let found = way.result.filled(&letters);
                 result = Some(match result {
-                    // Of several ways nobody knows which it will be.
+                    // With several matching signatures the result type is dynamic.
                     Some(other) if other != found => Type::Dyn,
                     _ => found,
                 });
@@ -200,7 +200,7 @@ impl Checker {
     }
 }
 
-/// The type of a field.
+/// Returns the type of a field.
 fn field_of(operand: &Type, field: &str) -> Result<Type, String> {
     match operand {
         Type::Dyn => Ok(Type::Dyn),
@@ -214,7 +214,8 @@ fn field_of(operand: &Type, field: &str) -> Result<Type, String> {
     }
 }
 
-/// Numbers of all kinds can be compared with each other; else both must be of one type that has an order.
+/// Checks a comparison. Numbers of all types can be compared with each other; otherwise both must have the same ordered
+/// type.
 fn compare(arguments: &[Type]) -> Option<Type> {
     let [a, b] = arguments else { return None };
     let may = |found: &Type| match found {
@@ -231,7 +232,7 @@ fn no_way(name: &str, arguments: &[Type]) -> String {
     format!("found no matching overload for '{name}' applied to '({})'", arguments.join(", "))
 }
 
-/// A name with dots.
+/// Returns a qualified name.
 fn qualified(expression: &IdedExpr) -> Option<String> {
     match &expression.expr {
         Expr::Ident(name) => Some(name.clone()),

@@ -10,33 +10,33 @@ use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use kube_cel::cel::extractors::This;
 use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
+use policy::review::{AccessReview, ResourceAttributes, SelectorAttributes};
 
 use super::check;
 use super::types::TYPE_NAMES;
-use crate::webhook::review::{ResourceAttributes, Selector, Spec};
 
-/// No expression is longer.
+/// The maximum length of an expression.
 const EXPRESSION_BYTES: usize = 16 << 10;
-/// Nor nested deeper, as it is written and as it is parsed.
+/// The maximum nesting depth of an expression, both as text and as parsed.
 const DEPTH: usize = 40;
-/// Nor do comprehensions nest deeper.
+/// The maximum nesting depth of comprehensions.
 const LOOPS: u32 = 4;
-/// Nor does one go so often through its innermost part (AC-102).
+/// The maximum number of iterations of the innermost part (AC-102).
 const STEPS: usize = 250_000;
-/// No request is larger.
+/// The maximum size of a request.
 const REQUEST_BYTES: usize = 256 << 10;
-/// Room for the parser, which goes deep.
+/// The stack size for the recursive parser.
 const STACK_BYTES: usize = 64 << 20;
 
-/// An expression that was checked.
+/// A checked expression.
 #[derive(Debug)]
 pub(super) struct Expression {
     parsed: IdedExpr,
-    /// How deep loops nest.
+    /// The nesting depth of loops.
     loops: u32,
-    /// The longest list that stands in it.
+    /// The length of the longest list literal.
     longest: usize,
-    /// Whether it makes lists out of texts.
+    /// Whether it splits strings into lists.
     splits: bool,
 }
 
@@ -79,8 +79,8 @@ fn compile_one(text: &str) -> Result<Expression, String> {
     Ok(Expression { parsed: expression, loops, longest, splits })
 }
 
-/// How deep brackets, and operators that stand before their operand, nest in a text. Strings count as they stand: what
-/// is refused for brackets in a string can be written shorter.
+/// Returns the nesting depth of brackets and prefix operators in a text. Strings are not treated specially: an
+/// expression that is refused for brackets in a string can be shortened.
 fn written_depth(text: &str) -> usize {
     let (mut open, mut before, mut deepest) = (0_usize, 0_usize, 0_usize);
     for byte in text.bytes() {
@@ -95,13 +95,13 @@ fn written_depth(text: &str) -> usize {
     deepest.max(before / 2)
 }
 
-/// Nothing for an expression that nests deeper than this.
+/// Returns none if an expression nests deeper than this.
 fn measure(expression: &IdedExpr, depth: usize) -> Option<()> {
     let depth = depth.checked_sub(1)?;
     parts(expression).into_iter().try_for_each(|part| measure(part, depth))
 }
 
-/// How deep loops nest. One that builds a list copies it at each step, and so is two.
+/// Returns the nesting depth of loops. A loop that builds a list copies it in each step, and so counts twice.
 fn loops(expression: &IdedExpr) -> u32 {
     let deepest = |parts: &[&IdedExpr]| parts.iter().map(|part| loops(part)).max().unwrap_or(0);
     match &expression.expr {
@@ -114,7 +114,7 @@ fn loops(expression: &IdedExpr) -> u32 {
     }
 }
 
-/// The longest list that stands in an expression.
+/// Returns the length of the longest list literal.
 fn longest(expression: &IdedExpr) -> usize {
     let own = match &expression.expr {
         Expr::List(list) => list.elements.len(),
@@ -124,13 +124,13 @@ fn longest(expression: &IdedExpr) -> usize {
     parts(expression).into_iter().map(longest).fold(own, usize::max)
 }
 
-/// Whether an expression makes lists out of texts.
+/// Returns whether an expression splits strings into lists.
 fn splits(expression: &IdedExpr) -> bool {
     let own = matches!(&expression.expr, Expr::Call(call) if matches!(call.func_name.as_str(), "split" | "findAll"));
     own || parts(expression).into_iter().any(splits)
 }
 
-/// The expressions right within another.
+/// Returns the direct subexpressions.
 fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
@@ -153,8 +153,8 @@ fn entries<'e>(entries: impl Iterator<Item = &'e EntryExpr>) -> Vec<&'e IdedExpr
     entries.flat_map(both).collect()
 }
 
-/// Conversions of literals, and patterns that are literals, are tried when the expression is compiled: what can only
-/// fail is an error then.
+/// Evaluates conversions and regular expressions of literals at compile time, so that those that can only fail are
+/// compile errors.
 fn fold(expression: &IdedExpr) -> Result<(), String> {
     if let Expr::Call(call) = &expression.expr {
         let is_literal = |argument: &IdedExpr| matches!(argument.expr, Expr::Literal(_));
@@ -184,7 +184,7 @@ fn fold(expression: &IdedExpr) -> Result<(), String> {
     parts(expression).into_iter().try_for_each(fold)
 }
 
-/// The functions, and the types as values.
+/// The functions, and types as values.
 static BASE: LazyLock<Context<'static>> = LazyLock::new(|| {
     let mut context = Context::default().with_all();
     context.add_function("dyn", |This(value): This<Value>| -> ResolveResult { Ok(value) });
@@ -206,7 +206,8 @@ static BASE: LazyLock<Context<'static>> = LazyLock::new(|| {
     context
 });
 
-/// Types are texts that no request can hold: the checker has seen to it that they are compared with each other only.
+/// Types are represented by strings that no request can contain. The checker ensures that they are compared only with
+/// each other.
 fn type_value(name: &str) -> Value {
     Value::String(Arc::new(format!("\u{0}{name}")))
 }
@@ -229,7 +230,7 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Evaluates. What the evaluator cannot cope with is an error as well.
+/// Evaluates an expression. What the evaluator does not support is an error.
 fn run(expression: &IdedExpr, context: &Context<'_>) -> Result<Value, String> {
     let evaluated = catch_unwind(AssertUnwindSafe(|| Value::resolve(expression, context)));
     match evaluated {
@@ -239,10 +240,10 @@ fn run(expression: &IdedExpr, context: &Context<'_>) -> Result<Value, String> {
     }
 }
 
-/// A request that expressions are evaluated for.
+/// A request for which expressions are evaluated.
 pub(super) struct Request {
     context: Context<'static>,
-    /// The longest list in it.
+    /// The length of its longest list.
     longest: usize,
     /// Its size as text.
     bytes: usize,
@@ -250,18 +251,18 @@ pub(super) struct Request {
 
 impl Request {
     /// # Errors
-    /// The request is too large to be looked into.
-    pub(super) fn of(spec: &Spec) -> Result<Self, String> {
-        let size = serde_json::to_string(spec).map_or(usize::MAX, |text| text.len());
+    /// The request is too large.
+    pub(super) fn of(review: &AccessReview) -> Result<Self, String> {
+        let size = serde_json::to_string(&review.spec()).map_or(usize::MAX, |text| text.len());
         if size > REQUEST_BYTES {
             return Err(format!("the request is larger than {REQUEST_BYTES} bytes"));
         }
         let mut context = BASE.new_inner_scope();
-        context.add_variable_from_value("request", request(spec));
-        Ok(Self { context, longest: longest_list(spec), bytes: size })
+        context.add_variable_from_value("request", request(review));
+        Ok(Self { context, longest: longest_list(review), bytes: size })
     }
 
-    /// Whether an expression holds.
+    /// Evaluates a condition.
     pub(super) fn evaluate(&self, expression: &Expression) -> Result<bool, String> {
         let longest = expression.longest.max(self.longest);
         let longest = if expression.splits { longest.max(self.bytes) } else { longest };
@@ -277,17 +278,17 @@ impl Request {
     }
 }
 
-fn longest_list(spec: &Spec) -> usize {
-    let of_extra = spec.extra.values().map(Vec::len).fold(spec.extra.len(), usize::max);
-    let of_selector = |selector: &Option<Selector>| {
+fn longest_list(review: &AccessReview) -> usize {
+    let of_extra = review.user.extra.values().map(Vec::len).fold(review.user.extra.len(), usize::max);
+    let of_selector = |selector: &Option<SelectorAttributes>| {
         let requirements =
             selector.as_ref().map(|selector| selector.requirements.as_slice()).unwrap_or_default();
         requirements.iter().map(|requirement| requirement.values.len()).fold(requirements.len(), usize::max)
     };
-    let of_resource = spec.resource_attributes.as_ref().map_or(0, |resource| {
+    let of_resource = review.resource.as_ref().map_or(0, |resource| {
         of_selector(&resource.field_selector).max(of_selector(&resource.label_selector))
     });
-    spec.groups.len().max(of_extra).max(of_resource)
+    review.user.groups.len().max(of_extra).max(of_resource)
 }
 
 fn text(value: &str) -> Value {
@@ -307,23 +308,24 @@ fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
 }
 
 /// AC-103
-fn request(spec: &Spec) -> Value {
-    let extra = map(spec.extra.iter().map(|(key, values)| (key.clone(), texts(values))));
+fn request(review: &AccessReview) -> Value {
+    let user = &review.user;
+    let extra = map(user.extra.iter().map(|(key, values)| (key.clone(), texts(values))));
     let mut fields = vec![
-        ("user", text(&spec.user)),
-        ("uid", text(&spec.uid)),
-        ("groups", texts(&spec.groups)),
+        ("user", text(&user.name)),
+        ("uid", text(&user.uid)),
+        ("groups", texts(&user.groups)),
         ("extra", extra),
     ];
-    fields.extend(spec.resource_attributes.as_ref().map(|found| ("resourceAttributes", resource(found))));
-    fields.extend(spec.non_resource_attributes.as_ref().map(|found| {
+    fields.extend(review.resource.as_ref().map(|found| ("resourceAttributes", resource(found))));
+    fields.extend(review.non_resource.as_ref().map(|found| {
         let fields = [("path", text(&found.path)), ("verb", text(&found.verb))];
         ("nonResourceAttributes", object(fields))
     }));
     object(fields)
 }
 
-/// AC-104, AC-106: every field is there, also where it is empty; selectors are not (AC-107).
+/// AC-104, AC-106: all fields are present, even if empty; selectors are not (AC-107).
 fn resource(attributes: &ResourceAttributes) -> Value {
     let mut fields = vec![
         ("namespace", text(&attributes.namespace)),
@@ -340,10 +342,10 @@ fn resource(attributes: &ResourceAttributes) -> Value {
 }
 
 /// AC-107
-fn selector(selector: &Selector) -> Value {
+fn selector(selector: &SelectorAttributes) -> Value {
     let mut fields = Vec::new();
-    if !selector.raw_selector.is_empty() {
-        fields.push(("rawSelector", text(&selector.raw_selector)));
+    if !selector.raw.is_empty() {
+        fields.push(("rawSelector", text(&selector.raw)));
     }
     if !selector.requirements.is_empty() {
         let requirements = selector.requirements.iter().map(|requirement| {

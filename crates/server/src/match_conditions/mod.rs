@@ -1,10 +1,11 @@
-//! Which requests a webhook is asked about: expressions over the request, in CEL (AC-100 to AC-110).
+//! Match conditions: CEL expressions that select the requests a webhook is called for (AC-100 to AC-110).
 //!
-//! An expression is parsed and checked when the configuration is loaded, on a thread with room for what its writer may
-//! have nested. What cannot be evaluated for a request never lets the webhook be passed over as if it did not match.
+//! Expressions are parsed and checked when the configuration is loaded, on a thread with a large stack because
+//! expressions nest. An evaluation error is never treated as "does not match".
 //!
-//! DIVERGES: cost is not counted as Kubernetes counts it (AC-102). The size of expressions, how deep they nest, how often
-//! comprehensions go through a list, and the size of the request are bounded instead; macros with two variables and `optMap` are not known.
+//! DIVERGES: cost is not computed as in Kubernetes (AC-102). The size and nesting of expressions, the iterations of
+//! comprehensions, and the size of the request are bounded instead; macros with two variables and `optMap` are not
+//! supported.
 
 #[cfg(feature = "cel")]
 mod check;
@@ -15,31 +16,28 @@ mod types;
 
 #[cfg(feature = "cel")]
 use evaluate::Expression;
+use policy::review::AccessReview;
 #[cfg(feature = "cel")]
 use policy::rules::aggregate;
-#[cfg(feature = "cel")]
-use portcullis_policy as policy;
 
-use crate::webhook::review::Spec;
-
-/// The conditions of one webhook, all of which must hold.
+/// The match conditions of one webhook, which must all be true.
 #[derive(Debug, Default)]
 pub struct Conditions {
     #[cfg(feature = "cel")]
     conditions: Vec<(String, Expression)>,
 }
 
-/// What the conditions say to one request (AC-108).
+/// The result of matching a request (AC-108).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Matched {
-    /// All hold: the webhook is asked.
+    /// All are true: the webhook is called.
     Yes,
-    /// One does not hold: the webhook is passed over.
+    /// One is false: the webhook is skipped.
     No {
-        /// Whether another failed before.
+        /// Whether an earlier condition failed.
         failed: bool,
     },
-    /// None is false, and one or more failed, like this.
+    /// None is false, and at least one failed, with these errors.
     Failed(String),
 }
 
@@ -48,7 +46,7 @@ impl Conditions {
     /// Compiles expressions (AC-88, AC-101).
     ///
     /// # Errors
-    /// For each that cannot be used: which one, and why.
+    /// The index and the error of each invalid expression.
     pub fn compile(expressions: &[String]) -> Result<Self, Vec<(usize, String)>> {
         let mut conditions = Vec::new();
         let mut errors = Vec::new();
@@ -62,14 +60,14 @@ impl Conditions {
         if errors.is_empty() { Ok(Self { conditions }) } else { Err(errors) }
     }
 
-    /// Whether there are none, so that all requests match (AC-109).
+    /// Returns whether there are no conditions, so that all requests match (AC-109).
     pub fn is_empty(&self) -> bool {
         self.conditions.is_empty()
     }
 
-    /// What they say to a request (AC-108).
-    pub fn evaluate(&self, spec: &Spec) -> Matched {
-        let request = match evaluate::Request::of(spec) {
+    /// Evaluates the conditions for a request (AC-108).
+    pub fn evaluate(&self, review: &AccessReview) -> Matched {
+        let request = match evaluate::Request::of(review) {
             Ok(request) => request,
             Err(error) => return Matched::Failed(error),
         };
@@ -89,23 +87,23 @@ impl Conditions {
 
 #[cfg(not(feature = "cel"))]
 impl Conditions {
-    /// Refuses every expression: this program was built without feature `cel`.
+    /// Returns an error for every expression: this program was built without feature `cel`.
     ///
     /// # Errors
-    /// For each expression.
+    /// For every expression.
     pub fn compile(expressions: &[String]) -> Result<Self, Vec<(usize, String)>> {
         let why = "this program was built without feature cel, which match conditions need";
         let errors: Vec<_> = (0..expressions.len()).map(|at| (at, why.to_owned())).collect();
         if errors.is_empty() { Ok(Self::default()) } else { Err(errors) }
     }
 
-    /// Whether there are none, so that all requests match (AC-109).
+    /// Returns whether there are no conditions, so that all requests match (AC-109).
     pub fn is_empty(&self) -> bool {
         true
     }
 
-    /// There are none, so that all requests match.
-    pub fn evaluate(&self, _spec: &Spec) -> Matched {
+    /// Matches all requests, because there are no conditions.
+    pub fn evaluate(&self, _review: &AccessReview) -> Matched {
         Matched::Yes
     }
 }

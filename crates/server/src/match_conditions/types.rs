@@ -1,5 +1,5 @@
-//! The types of expressions, and the functions that they may call: what Kubernetes declares for match conditions
-//! (AC-100). A function that is not here is a compile error, though the evaluator may know it.
+//! The types and functions of expressions, as Kubernetes declares them for match conditions (AC-100). A function that
+//! is missing here is a compile error, even if the evaluator supports it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Type {
-    /// Known only while evaluating.
+    /// Known only at evaluation.
     Dyn,
-    /// One of `null_type`, `bool`, `int`, `string` and so on, and of the types of the libraries.
+    /// One of `null_type`, `bool`, `int`, `string` and so on, or a library type.
     Plain(&'static str),
     List(Box<Type>),
     Map(Box<Type>, Box<Type>),
@@ -19,7 +19,7 @@ pub(super) enum Type {
     Kind,
     /// An object with known fields.
     Object(&'static Object),
-    /// Whatever the arguments make it, by letter.
+    /// A type parameter, by letter.
     Param(char),
 }
 
@@ -28,7 +28,7 @@ pub(super) const INT: Type = Type::Plain("int");
 pub(super) const STRING: Type = Type::Plain("string");
 pub(super) const NULL: Type = Type::Plain("null_type");
 
-/// An object and its fields (AC-103, AC-104, AC-107), each as it is written here.
+/// An object and its fields (AC-103, AC-104, AC-107), each in the notation of this module.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Object {
     pub(super) name: &'static str,
@@ -81,7 +81,7 @@ impl Object {
         OBJECTS.iter().find(|object| object.name == name)
     }
 
-    /// The type of the variable `request`.
+    /// Returns the type of the variable `request`.
     pub(super) fn request() -> Type {
         Type::parse("kubernetes.SubjectAccessReviewSpec")
     }
@@ -91,7 +91,7 @@ impl Object {
     }
 }
 
-/// Names of types that are values, as in `type(x) == string`.
+/// The names of types that are values, as in `type(x) == string`.
 pub(super) const TYPE_NAMES: [&str; 12] = [
     "bool",
     "bytes",
@@ -126,7 +126,7 @@ const PLAIN: [&str; 15] = [
 ];
 
 impl Type {
-    /// Reads a type as the tables here write it.
+    /// Parses a type in the notation of these tables.
     fn parse(text: &str) -> Self {
         if let Some(name) = PLAIN.iter().find(|name| **name == text) {
             return Self::Plain(name);
@@ -150,13 +150,13 @@ impl Type {
         }
     }
 
-    /// Whether null can stand for it.
+    /// Returns whether the type includes null.
     fn is_nullable(&self) -> bool {
         !matches!(self, Self::Plain("bool" | "bytes" | "double" | "int" | "string" | "uint"))
             && !matches!(self, Self::List(_) | Self::Map(..) | Self::Kind)
     }
 
-    /// Whether values of both types can be the same thing.
+    /// Returns whether values of the two types can be equal.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Dyn | Self::Param(_), _) | (_, Self::Dyn | Self::Param(_)) => true,
@@ -167,7 +167,7 @@ impl Type {
         }
     }
 
-    /// Whether an argument fits a parameter; notes what the letters stand for.
+    /// Returns whether an argument matches a parameter; records the types of the type parameters.
     pub(super) fn takes(&self, argument: &Self, letters: &mut HashMap<char, Self>) -> bool {
         match (self, argument) {
             (Self::Param(letter), _) => match letters.get(letter) {
@@ -177,7 +177,7 @@ impl Type {
                 }
                 Some(bound) => {
                     let agrees = bound.agrees(argument);
-                    // The more that is known, the better.
+                    // Prefer the more specific type.
                     if agrees && bound.is_vague() {
                         letters.insert(*letter, argument.clone());
                     }
@@ -200,7 +200,7 @@ impl Type {
         }
     }
 
-    /// The type with its letters replaced; what stands for nothing is known only while evaluating.
+    /// Returns the type with its type parameters replaced; unbound ones become dynamic.
     pub(super) fn filled(&self, letters: &HashMap<char, Self>) -> Self {
         match self {
             Self::Param(letter) => letters.get(letter).cloned().unwrap_or(Self::Dyn),
@@ -229,16 +229,16 @@ impl fmt::Display for Type {
     }
 }
 
-/// One way to call a function.
+/// A signature of a function.
 #[derive(Debug)]
 pub(super) struct Signature {
-    /// Whether the first parameter stands before the dot.
+    /// Whether it is a member function, whose first parameter precedes the dot.
     pub(super) is_member: bool,
     pub(super) parameters: Vec<Type>,
     pub(super) result: Type,
 }
 
-/// The ways to call a function.
+/// Returns the signatures of a function.
 pub(super) fn signatures(name: &str) -> &'static [Signature] {
     FUNCTIONS.get(name).map_or(&[], Vec::as_slice)
 }
@@ -256,7 +256,7 @@ static FUNCTIONS: LazyLock<HashMap<&'static str, Vec<Signature>>> = LazyLock::ne
     functions
 });
 
-/// Name, whether its first parameter stands before the dot, parameters, result.
+/// Name, whether it is a member function, parameters, result.
 const DECLARED: &str = "
     !_ global bool bool
     _&&_ global bool bool bool

@@ -1,4 +1,4 @@
-//! `kubernetes_feature_enabled`: which gates are on (KA-75).
+//! `kubernetes_feature_enabled`: the enabled feature gates (KA-75).
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
@@ -18,21 +18,21 @@ pub struct FeatureMetrics {
 }
 
 impl FeatureMetrics {
-    /// These gates: name, stage, whether it is on.
+    /// Creates the metrics for gates: name, stage, whether enabled.
     pub fn of_gates(gates: impl Iterator<Item = (&'static str, &'static str, bool)>) -> Self {
         let metrics = Self::default();
         metrics.tell(gates);
         metrics
     }
 
-    /// Tells of these gates from now on.
+    /// Replaces the gates.
     pub fn tell(&self, gates: impl Iterator<Item = (&'static str, &'static str, bool)>) {
         for (name, stage, is_on) in gates {
             self.enabled.get_or_create(&Labels { name, stage }).set(i64::from(is_on));
         }
     }
 
-    /// Puts the gauges into a registry.
+    /// Registers the gauges.
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "kubernetes_feature_enabled",

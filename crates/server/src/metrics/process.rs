@@ -1,4 +1,4 @@
-//! What the system knows of this process, under the names that all Prometheus clients use.
+//! Process metrics, under the names that all Prometheus clients use.
 
 use std::fmt;
 use std::fs;
@@ -9,11 +9,11 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// Read anew each time that it is asked for. What the system does not say is left out.
+/// Reads the values on each scrape. Values that the system does not provide are left out.
 #[derive(Debug)]
 pub(crate) struct Process;
 
-/// Bytes in a page and ticks in a second, as on every Linux that Rust is built for by default.
+/// Bytes in a page and ticks in a second, as on every Linux platform that Rust supports by default.
 const PAGE: f64 = 4096.0;
 const TICKS: f64 = 100.0;
 
@@ -27,7 +27,7 @@ impl Collector for Process {
             None => Ok(()),
         };
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        // After the name of the program, which may hold anything.
+        // Skip the program name, which may contain any characters.
         let fields: Vec<f64> = stat
             .rsplit_once(')')
             .map(|(_, rest)| rest.split_whitespace().skip(1).map(|f| f.parse().unwrap_or_default()).collect())
@@ -56,7 +56,7 @@ fn max_files() -> Option<f64> {
         .find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next()?.parse().ok())
 }
 
-/// The moment so many ticks after the machine began.
+/// Returns the time of this many ticks after boot.
 fn started(ticks: f64) -> Option<f64> {
     let uptime: f64 = fs::read_to_string("/proc/uptime").ok()?.split_whitespace().next()?.parse().ok()?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs_f64();

@@ -2,33 +2,33 @@
 
 use std::borrow::Cow;
 
-use portcullis_policy::json::{self, JsonError};
-use portcullis_policy::objects::{Kind, Object};
-use portcullis_policy::rbac::legacy;
+use kinds::resources::rbac::legacy;
+use policy::objects::{Kind, Object};
+use portcullis_apimachinery::json::{self, JsonError};
 use serde_json::Value;
 
 use super::split::{ItemType, Piece, Pieces, start_of};
 
-/// What an object of a file turned out to be.
+/// The result of decoding an object of a file.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are objects, and each is handed on at once")]
 pub(super) enum Decoded<'t> {
-    /// An object that plays a part.
+    /// An object that the engine uses.
     Object(Object<'t>),
-    /// An object of a kind that plays none.
+    /// An object of a kind that it does not use.
     Ignored {
-        /// Its group and version.
+        /// The API group and version.
         api_version: Cow<'t, str>,
         /// Its kind.
         kind: Cow<'t, str>,
     },
 }
 
-/// Checks and decodes one piece of `text`.
+/// Validates and decodes one piece of `text`.
 ///
 /// # Errors
-/// The piece is not strict JSON, not an object with a type, of a type that no state holds, or not decodable as its
-/// kind; it has no name; or it has no namespace where its kind has one, or one where its kind has none.
+/// The piece is not strict JSON, not an object with a type, of a type that no state contains, or not decodable as its
+/// kind; it has no name; or its namespace is missing, or set for a cluster-scoped kind.
 pub(super) fn decode<'t>(
     text: &str,
     pieces: &'t Pieces<'t>,
@@ -37,7 +37,7 @@ pub(super) fn decode<'t>(
     decode_alone(piece.text, item_type(pieces, piece)).map_err(|error| place(text, piece, error))
 }
 
-/// An error at the beginning of a piece.
+/// Creates an error at the start of a piece.
 pub(super) fn fault(text: &str, piece: Piece<'_>, path: &str, reason: impl Into<String>) -> JsonError {
     place(text, piece, JsonError::at(piece.text, 1, path, reason))
 }
@@ -51,10 +51,10 @@ fn item_type<'t>(pieces: &'t Pieces<'t>, piece: Piece<'t>) -> Option<&'t ItemTyp
     pieces.lists.get(usize::try_from(piece.item?.list).ok()?)?.as_ref()
 }
 
-/// The `apiVersion` and `kind` of one piece of `text`, which is checked to be strict JSON.
+/// Returns the `apiVersion` and `kind` of one piece of `text`, and checks that it is strict JSON.
 ///
 /// # Errors
-/// As [`decode`], except that nothing is decoded.
+/// See [`decode`], except that nothing is decoded.
 pub(super) fn type_of<'t>(
     text: &str,
     pieces: &'t Pieces<'t>,
@@ -90,23 +90,11 @@ fn decode_alone<'t>(json: &'t str, list: Option<&'t ItemType>) -> Result<Decoded
         return Ok(Decoded::Ignored { api_version, kind });
     };
     let object = parse(known, &api_version, json)?;
-    let (namespace, name) = object.key();
-    if name.is_empty() {
-        return Err(fault("metadata.name", format!("is missing: every {kind} has a name")));
-    }
-    match (known.is_namespaced(), namespace.is_empty()) {
-        (true, true) => {
-            let reason = format!("is missing: a {kind} lives in a namespace, and kubectl get prints it");
-            Err(fault("metadata.namespace", reason))
-        }
-        (false, false) => {
-            Err(fault("metadata.namespace", format!("a {kind} lives in no namespace: remove the field")))
-        }
-        _ => Ok(Decoded::Object(object)),
-    }
+    object.check_key().map_err(|(field, reason)| fault(field, reason))?;
+    Ok(Decoded::Object(object))
 }
 
-/// Decodes an object; RBAC objects of old versions as what they mean today (RB-121 to RB-124).
+/// Decodes an object; RBAC objects of old versions are converted (RB-121 to RB-124).
 fn parse<'t>(kind: Kind, api_version: &str, json: &'t str) -> Result<Object<'t>, JsonError> {
     let undecodable = |error: serde_json::Error| JsonError::of_decoding(json, &error);
     if !matches!(api_version, legacy::V1ALPHA1 | legacy::V1BETA1) {
@@ -123,7 +111,7 @@ fn parse<'t>(kind: Kind, api_version: &str, json: &'t str) -> Result<Object<'t>,
     object.into_owned_rbac().ok_or_else(|| JsonError::at(json, 1, "kind", "not a kind of that API version"))
 }
 
-/// What an object says of its type, or else what its list says; both must agree.
+/// Returns a type field of an object, or of its list; if both are set they must agree.
 fn type_field<'t>(
     field: &str,
     own: Option<Cow<'t, str>>,
@@ -131,19 +119,19 @@ fn type_field<'t>(
 ) -> Result<Cow<'t, str>, String> {
     match (own.filter(|own| !own.is_empty()), list) {
         (Some(own), Some(list)) if own != list => {
-            Err(format!("the {field} {own:?} does not fit the list, whose items are {list:?}"))
+            Err(format!("the {field} {own:?} does not match the list, whose items are {list:?}"))
         }
         (Some(own), _) => Ok(own),
         (None, Some(list)) => Ok(Cow::Borrowed(list)),
-        (None, None) => Err("is missing or no text: every object says its apiVersion and kind".to_owned()),
+        (None, None) => Err("is missing or not a string: every object has apiVersion and kind".to_owned()),
     }
 }
 
-/// Why objects of a type can never be part of a state, if so.
+/// Returns why objects of a type can never be part of a state, if so.
 fn misplaced(api_version: &str, kind: &str) -> Option<&'static str> {
     match (api_version, kind) {
         ("v1", "Status") => Some("a Status is the answer to a failed request, not an object: ask again"),
-        ("v1", "List") => Some("a list within a list: give its items alone"),
+        ("v1", "List") => Some("a list within a list: include only its items"),
         (version, "Table") if version.starts_with("meta.k8s.io/") => {
             Some("a Table is for people: use the output format json or yaml")
         }

@@ -1,20 +1,20 @@
-//! What is wrong with a state file, where, and what to do about it.
+//! Errors of state files: what is wrong, where, and what to do about it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use portcullis_policy::json::JsonError;
+use portcullis_apimachinery::json::JsonError;
 
-/// A state that could not be loaded: the first fault met, in the order of the files.
+/// A state could not be loaded: the first error, in the order of the files.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct StateError {
     /// The file or directory.
     pub file: PathBuf,
-    /// The line, from 1; nothing when the file as a whole is at fault.
+    /// The line, from 1; none if the error concerns the whole file.
     pub line: Option<usize>,
-    /// The field, such as `items[3].spec.nodeName`; empty when none is to blame.
+    /// The field, such as `items[3].spec.nodeName`; empty if the error concerns no field.
     pub field: String,
-    /// What is wrong, and what to do.
+    /// What is wrong, and how to fix it.
     pub reason: String,
 }
 
@@ -32,15 +32,15 @@ impl fmt::Display for StateError {
 }
 
 impl StateError {
-    /// A fault of a file or directory as a whole.
+    /// Creates an error for a whole file or directory.
     pub(super) fn whole(file: &Path, reason: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line: None, field: String::new(), reason: reason.into() }
     }
 
-    /// A fault at a place in a file.
+    /// Creates an error at a place in a file.
     pub(super) fn of(file: &Path, error: JsonError) -> Self {
         let reason = match error.reason.strip_prefix("EOF while") {
-            Some(rest) => format!("the file ends while{rest}: it is cut short, write it again"),
+            Some(rest) => format!("the file ends while{rest}: it is truncated, write it again"),
             None => error.reason,
         };
         Self { file: file.to_owned(), line: Some(error.line), field: error.path, reason }

@@ -1,30 +1,30 @@
-//! Finds and reads the files of a state. Never writes, never changes the order that names give.
+//! Finds and reads state files in the order of their names. Never writes.
 
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use portcullis_policy::json;
+use portcullis_apimachinery::json;
 
 use super::error::StateError;
 
-/// The largest file that is read, in bytes.
+/// The maximum size of a file in bytes.
 pub const MAX_FILE_BYTES: u64 = 2 << 30;
 
-/// The largest YAML file that is read, in bytes: YAML costs many times its size while it is read.
+/// The maximum size of a YAML file in bytes. Parsing YAML takes many times its size in memory.
 pub const MAX_YAML_BYTES: u64 = 256 << 20;
 
-/// How a file is written.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// JSON: one value, several in a row, or one a line.
+    /// JSON: one value, several concatenated values, or one per line.
     Json,
     /// YAML: any number of documents.
     Yaml,
 }
 
 impl Format {
-    /// The format that a file's name promises.
+    /// Returns the format by the extension of a file name.
     fn of_name(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "json" => Some(Self::Json),
@@ -33,20 +33,20 @@ impl Format {
         }
     }
 
-    /// The format that a text looks like, for files whose name says nothing.
+    /// Guesses the format of a text, for files without a known extension.
     fn of_text(text: &str) -> Self {
         if text.trim_start().starts_with(['{', '[']) { Self::Json } else { Self::Yaml }
     }
 }
 
-/// The files that the paths mean, in reading order: a file is itself, a directory is every `.json`, `.yaml` and `.yml`
-/// file below it in the order of names.
+/// Lists the files of the paths in reading order: a file itself, and for a directory every `.json`, `.yaml` and `.yml`
+/// file below it, sorted by name.
 ///
-/// Links are followed, except back to a directory that is being read. Names that begin with two dots are passed over:
-/// a mounted volume keeps its versions there, and shows the current one under plain names.
+/// Symbolic links are followed, except back to a directory that is being read. Names that begin with two dots are
+/// skipped: a mounted volume keeps its versions there, and shows the current one under plain names.
 ///
 /// # Errors
-/// A path cannot be read, or a directory holds no such file.
+/// A path cannot be read, or a directory contains no such file.
 pub(super) fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, StateError> {
     let mut files = Vec::new();
     for path in paths {
@@ -66,7 +66,7 @@ pub(super) fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, StateError> {
     Ok(files)
 }
 
-/// Adds the files below a directory; `open` are the directories being read, as the file system knows them.
+/// Adds the files below a directory. `open` contains the canonical paths of the directories being read.
 fn walk(directory: &Path, open: &mut Vec<PathBuf>, files: &mut Vec<PathBuf>) -> Result<(), StateError> {
     let real = fs::canonicalize(directory).map_err(|error| unreadable(directory, &error))?;
     if open.contains(&real) {
@@ -99,7 +99,7 @@ fn walk(directory: &Path, open: &mut Vec<PathBuf>, files: &mut Vec<PathBuf>) -> 
     Ok(())
 }
 
-/// Reads a file, and tells its format by its name, or by its text where the name says nothing.
+/// Reads a file and determines its format by its name or its text.
 ///
 /// # Errors
 /// The file cannot be read, is too large, is empty, or is not UTF-8.
@@ -133,7 +133,7 @@ fn read_up_to(path: &Path, limit: u64, bytes: &mut Vec<u8>) -> Result<(), StateE
     if size > limit {
         return Err(too_large(path, limit));
     }
-    // One byte more than the file has: reading then finds its end without growing the buffer.
+    // One byte more than the size of the file, so that reading finds the end without growing the buffer.
     bytes.reserve_exact(usize::try_from(size).unwrap_or(0).saturating_add(1));
     let read = file.take(limit.saturating_add(1)).read_to_end(bytes);
     let read = read.map_err(|error| unreadable(path, &error))? as u64;

@@ -1,19 +1,18 @@
-//! Loads the state that decisions are taken over from files: Kubernetes objects in JSON or YAML, as `kubectl get`
-//! prints them.
+//! Loads cluster state from files: Kubernetes objects in JSON or YAML, as printed by `kubectl get`.
 //!
-//! Loading is strict: the first fault stops it, and whatever was built from the objects handed out until then is to be
-//! thrown away. Kinds that play no part are checked, counted and otherwise ignored. Nothing is added to what the files
-//! say, and no file is ever written.
+//! Loading is strict: it stops at the first error, and the caller must discard what it built from the objects before.
+//! Objects of other kinds are checked, counted and otherwise ignored. Nothing is added to what the files say, and no
+//! file is written.
 //!
-//! Each byte is read three times: once to find where objects begin and end, then, on all threads at once, by the
-//! strict check and by the decoder. Objects are handed out in the order of the files whatever the number of threads.
+//! Each byte is read three times: once to split the file into objects, then in parallel by the strict check and by the
+//! decoder. Objects are returned in file order, whatever the number of threads.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use portcullis_policy::json::JsonError;
-use portcullis_policy::objects::{Kind, Object};
+use policy::objects::{Kind, Object};
+use portcullis_apimachinery::json::JsonError;
 
 mod decode;
 mod error;
@@ -33,38 +32,38 @@ use parallel::Chunk;
 use seen::{Place, Seen};
 use split::{Pieces, start_of};
 
-/// What was loaded.
+/// A summary of what was loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// How many files were read.
+    /// The number of files.
     pub files: usize,
-    /// How many objects of each kind that plays a part were handed out.
+    /// The number of objects of each used kind.
     pub objects: BTreeMap<Kind, u64>,
-    /// How many objects of other kinds were ignored, by `apiVersion` and `kind`.
+    /// The number of ignored objects, by `apiVersion` and `kind`.
     pub ignored: BTreeMap<(String, String), u64>,
 }
 
 impl Summary {
-    /// How many objects were handed out.
+    /// Returns the number of used objects.
     pub fn object_count(&self) -> u64 {
         self.objects.values().sum()
     }
 
-    /// How many objects were ignored.
+    /// Returns the number of ignored objects.
     pub fn ignored_count(&self) -> u64 {
         self.ignored.values().sum()
     }
 }
 
-/// Takes objects in, or says why it cannot.
+/// Receives objects, or returns why it refuses one.
 pub type Sink<'s> = dyn FnMut(Object<'_>) -> Result<(), String> + 's;
 
-/// Loads every file that the paths mean and hands each object to `sink`, in order. A directory is read recursively.
-/// Without paths the state is empty.
+/// Loads all files of the paths and passes each object to `sink`, in order. A directory is read recursively. Without
+/// paths the state is empty.
 ///
 /// # Errors
-/// A path cannot be read; a file is not what `kubectl get` prints, or cut short; an object of a kind that plays a part
-/// is not decodable, has no name, or is given twice, whatever its version. What `sink` has built is then worthless.
+/// A path cannot be read; a file is not output of `kubectl get`, or is truncated; an object of a used kind is not
+/// decodable, has no name, or occurs twice, in whatever version. The caller must then discard what `sink` has built.
 pub fn load(paths: &[PathBuf], threads: NonZeroUsize, sink: &mut Sink<'_>) -> Result<Summary, StateError> {
     let mut loader = Loader::new(threads, sink);
     for path in files::find(paths)? {
@@ -73,24 +72,24 @@ pub fn load(paths: &[PathBuf], threads: NonZeroUsize, sink: &mut Sink<'_>) -> Re
     Ok(loader.finish())
 }
 
-/// One object of a file, of whatever kind.
+/// One object of a file, of any kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Document<'t> {
     /// Its `apiVersion`.
     pub api_version: &'t str,
     /// Its `kind`.
     pub kind: &'t str,
-    /// The object itself, in JSON.
+    /// The object in JSON.
     pub json: &'t str,
 }
 
-/// What is wrong with an object: the field, and why.
+/// An error in an object: the field and the reason.
 pub type Fault = (String, String);
 
-/// Hands out every object of the files that the paths mean, in order, and tells how many files there were.
+/// Passes every object of the files to `take`, in order, and returns the number of files.
 ///
 /// # Errors
-/// As [`load`], and what `take` says of an object.
+/// See [`load`]; also errors that `take` returns.
 pub fn documents(
     paths: &[PathBuf],
     take: &mut dyn FnMut(Document<'_>) -> Result<(), Fault>,
@@ -124,7 +123,7 @@ pub struct Loader<'s> {
 }
 
 impl<'s> Loader<'s> {
-    /// A loader that hands objects to `sink`, and decodes on so many threads beside the calling one.
+    /// Creates a loader that passes objects to `sink`, and decodes on this many additional threads.
     pub fn new(threads: NonZeroUsize, sink: &'s mut Sink<'s>) -> Self {
         Self { threads, sink, seen: Seen::default(), files: Vec::new(), summary: Summary::default() }
     }
@@ -138,7 +137,7 @@ impl<'s> Loader<'s> {
         self.text(path, format, &text)
     }
 
-    /// Loads a text as if it were the file `name`.
+    /// Loads a text as if it were the content of file `name`.
     ///
     /// # Errors
     /// As [`load`].
@@ -162,7 +161,7 @@ impl<'s> Loader<'s> {
         parallel::each_chunk(text, &pieces, self.threads, |chunk| self.take(text, &pieces, chunk))
     }
 
-    /// Hands out the objects of a chunk.
+    /// Passes on the objects of a chunk.
     fn take(&mut self, text: &str, pieces: &Pieces<'_>, chunk: Chunk<'_>) -> Result<(), JsonError> {
         for (place, decoded) in chunk.decoded {
             match decoded {
@@ -197,7 +196,7 @@ impl<'s> Loader<'s> {
                     let file = self.files.get(first.file).map(PathBuf::as_path).unwrap_or(Path::new(""));
                     format!("in {}", file.display())
                 };
-                let reason = format!("{kind} {whole} is given twice, first {first}: keep one of them");
+                let reason = format!("{kind} {whole} occurs twice, first {first}: keep one of them");
                 return Err(decode::fault(text, piece, "", reason));
             }
         }
@@ -205,7 +204,7 @@ impl<'s> Loader<'s> {
         *count = count.saturating_add(1);
         self.give(text, pieces, place, object)
     }
-    /// Gives an object to the sink. What the sink refuses is a fault of that object.
+    /// Passes an object to the sink. A refusal by the sink is an error of that object.
     fn give(
         &mut self,
         text: &str,

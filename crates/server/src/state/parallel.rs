@@ -1,4 +1,4 @@
-//! Decodes the pieces of a file on several threads and hands them out in order.
+//! Decodes the objects of a file on several threads and returns them in order.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -6,24 +6,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use portcullis_policy::json::JsonError;
+use portcullis_apimachinery::json::JsonError;
 
 use super::decode::{self, Decoded};
 use super::split::Pieces;
 
-/// How many pieces are decoded at a time by one thread: enough to make handing over cheap.
+/// The number of pieces that a thread decodes at a time: large enough to make the handover cheap.
 const CHUNK: usize = 256;
 
-/// The decoded pieces of one stretch of a file, each with its place among the pieces, up to the first fault.
+/// The decoded pieces of one part of a file, each with its index, up to the first error.
 pub(super) struct Chunk<'t> {
     pub(super) decoded: Vec<(usize, Decoded<'t>)>,
     pub(super) fault: Option<JsonError>,
 }
 
-/// Decodes all pieces of `text` and gives them to `take`, in order. Small files are not worth a thread.
+/// Decodes all pieces of `text` and passes them to `take`, in order. Small files are decoded without threads.
 ///
 /// # Errors
-/// The first fault that `take` returns; the rest is then not decoded.
+/// The first error that `take` returns; the rest is then not decoded.
 pub(super) fn each_chunk<'t>(
     text: &str,
     pieces: &'t Pieces<'t>,
@@ -36,14 +36,14 @@ pub(super) fn each_chunk<'t>(
     }
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
-        // Bounded, so that decoded objects do not pile up before a slow taker.
+        // Bounded, so that decoded objects do not pile up when the receiver is slow.
         let (sender, receiver) = mpsc::sync_channel(threads.get().saturating_mul(8));
         for _ in 0..threads.get().min(chunks) {
             let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || {
                 loop {
                     let chunk = next.fetch_add(1, Ordering::Relaxed);
-                    // Nobody receives any more once a fault has been met.
+                    // The receiver is dropped after an error.
                     if chunk >= chunks || sender.send((chunk, decode_chunk(text, pieces, chunk))).is_err() {
                         return;
                     }

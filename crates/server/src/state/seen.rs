@@ -1,20 +1,20 @@
-//! Remembers which objects have been met, to find those that are given twice.
+//! Detects objects that occur twice.
 
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
-use portcullis_policy::objects::Kind;
+use policy::objects::Kind;
 
-/// Where an object was met first.
+/// The first occurrence of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// The file, counted from 0.
     pub(super) file: usize,
-    /// Where in the text of the file the object begins.
+    /// The offset of the object in the text of the file.
     pub(super) offset: usize,
 }
 
-/// The objects met so far. Names lie in one text, so that an object costs no allocation of its own.
+/// The objects found so far. All names are in one string, so that an object needs no allocation of its own.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     entries: HashTable<Entry>,
@@ -32,7 +32,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Kind, namespace and name.
+    /// Returns kind, namespace and name.
     fn key(self, names: &str) -> (Kind, &str, &str) {
         let middle = self.start.saturating_add(self.namespace);
         let namespace = names.get(self.start..middle).unwrap_or_default();
@@ -42,7 +42,7 @@ impl Entry {
 }
 
 impl Seen {
-    /// Notes an object; returns where it was met before, if it was.
+    /// Adds an object; returns its first occurrence if there is one.
     pub(super) fn insert(&mut self, kind: Kind, namespace: &str, name: &str, place: Place) -> Option<Place> {
         let key = (kind, namespace, name);
         let hash = self.hasher.hash_one(key);

@@ -1,41 +1,45 @@
-//! An engine from state files.
+//! Builds an engine from state files.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use portcullis_policy::engine::{Builder, Engine, EngineConfig, EngineError};
+use policy::engine::{Builder, Engine, EngineConfig, EngineError};
+
+use crate::certificate_requests::Pkcs10Reader;
 
 use super::{StateError, Summary, load};
 
-/// Which files, and how to decide over them.
+/// The state files, and the configuration of the engine.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Files and directories.
+    /// The files and directories.
     pub paths: Vec<PathBuf>,
-    /// What the engine is to do.
+    /// The configuration of the engine.
     pub config: EngineConfig,
-    /// Threads that decode.
+    /// The number of decoding threads.
     pub threads: NonZeroUsize,
 }
 
-/// Why there is no engine.
+/// The engine cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The modes contradict each other.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// A file cannot be used.
+    /// A file is invalid.
     #[error(transparent)]
     State(#[from] StateError),
 }
 
 impl Source {
-    /// Builds an engine over the files as they are now, all of them or none.
+    /// Builds an engine from the current files, all of them or none.
     ///
     /// # Errors
-    /// The first file or object that cannot be used.
+    /// The first invalid file or object.
     pub fn build(&self) -> Result<(Engine, Summary), SourceError> {
-        let mut builder = Builder::new(self.config.clone())?;
+        let certificate_requests = Some(Arc::new(Pkcs10Reader) as Arc<_>);
+        let mut builder = Builder::new(EngineConfig { certificate_requests, ..self.config.clone() })?;
         let summary =
             load(&self.paths, self.threads, &mut |object| builder.take(object).map_err(|e| e.to_string()))?;
         Ok((builder.finish(), summary))

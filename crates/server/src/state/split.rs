@@ -1,41 +1,41 @@
-//! Splits the text of a file into objects without reading into them: documents, and the items of lists.
+//! Splits the text of a file into objects (documents, and the items of lists) without parsing them.
 //!
-//! One cheap pass, so that the costly ones (the strict check and decoding) can run on every core. Nothing is judged
-//! here except where one object ends and the next begins.
+//! One cheap pass, so that the expensive ones (the strict check and decoding) can run on all cores. It only finds where
+//! one object ends and the next begins.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use hashbrown::HashSet;
-use portcullis_policy::json::{self, JsonError};
-use portcullis_policy::objects::decode::Text;
+use policy::objects::decode::Text;
+use portcullis_apimachinery::json::{self, JsonError};
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// One object of a file, not yet read.
+/// One object of a file, not yet decoded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece<'t> {
     /// The object's text.
     pub(super) text: &'t str,
-    /// The item that it is, when it lies in a list.
+    /// The list item, if the object is in a list.
     pub(super) item: Option<Item>,
 }
 
-/// Which item of which list of the file.
+/// The position of an item: its list and its index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     pub(super) list: u32,
     pub(super) index: u32,
 }
 
-/// The type of a list's items, when the list says it for all of them as a `PodList` does.
+/// The type of a list's items, if the list sets it for all of them as a `PodList` does.
 #[derive(Clone, Debug)]
 pub(super) struct ItemType {
     pub(super) api_version: String,
     pub(super) kind: String,
 }
 
-/// What a file consists of.
+/// The contents of a file.
 #[derive(Debug, Default)]
 pub(super) struct Pieces<'t> {
     /// The objects in the order of the file.
@@ -44,15 +44,15 @@ pub(super) struct Pieces<'t> {
     pub(super) lists: Vec<Option<ItemType>>,
 }
 
-/// Where `part`, a part of `text`, begins.
+/// Returns the offset of `part`, which is a substring of `text`.
 pub(super) fn start_of(text: &str, part: &str) -> usize {
     part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
 }
 
-/// Splits a file of JSON values, one or many.
+/// Splits a file of one or more JSON values.
 ///
 /// # Errors
-/// The text is not JSON, a value is not an object, or a list is malformed in itself.
+/// The text is not JSON, a value is not an object, or a list is malformed.
 pub(super) fn split(text: &str) -> Result<Pieces<'_>, JsonError> {
     let mut found = Pieces::default();
     let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Outline<'_>>();
@@ -67,12 +67,12 @@ pub(super) fn split(text: &str) -> Result<Pieces<'_>, JsonError> {
     }
 }
 
-/// Places an error of the document that begins at `start`; the error counts lines from the beginning of the file.
+/// Moves an error of the document at offset `start` to the lines of the file.
 fn syntax_error(text: &str, start: usize, error: &serde_json::Error) -> JsonError {
     let whole = JsonError::of_decoding(text, error);
     let document = text.get(start..).unwrap_or_default();
-    // The strict check names the field. It stops at the same fault or at one before it, except that JSON which is
-    // not an object is no fault to it.
+    // The strict check returns the field. It stops at the same error or an earlier one, except that it accepts JSON
+    // that is not an object.
     match json::check(document) {
         Err(strict) if !error.is_data() || start.saturating_add(strict.offset) <= whole.offset => {
             strict.within(text, start, "")
@@ -100,7 +100,7 @@ impl<'t> Pieces<'t> {
             }
         };
         if api_version.is_empty() {
-            return Err(fault("apiVersion", "is missing or no text: a list says what it is"));
+            return Err(fault("apiVersion", "is missing or not a string: a list has apiVersion and kind"));
         }
         let item_type = match kind.strip_suffix("List") {
             Some("") if is_generic => None,
@@ -121,7 +121,7 @@ impl<'t> Pieces<'t> {
         Ok(())
     }
 
-    /// Checks what a list holds beside its items.
+    /// Checks the other fields of a list.
     fn check_rest(&self, text: &str, rest: &[(Cow<'t, str>, &'t RawValue)]) -> Result<(), JsonError> {
         let mut keys = HashSet::new();
         for (key, value) in rest {
@@ -137,7 +137,7 @@ impl<'t> Pieces<'t> {
     }
 }
 
-/// The outermost fields of a document.
+/// The top-level fields of a document.
 #[derive(Default)]
 struct Outline<'t> {
     api_version: Option<Cow<'t, str>>,
@@ -150,7 +150,7 @@ struct Outline<'t> {
 enum Items<'t> {
     List(Vec<&'t RawValue>),
     Null,
-    /// Something else, so the document is no list.
+    /// Another value, so the document is not a list.
     Other,
 }
 
@@ -188,7 +188,7 @@ impl<'de: 't, 't> Deserialize<'de> for Outline<'t> {
     }
 }
 
-/// The text that a value is, if it is one.
+/// Returns the string in a value, if it is one.
 fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str::<Text<'_>>(value.get()).ok().map(|text| text.0)
 }

@@ -1,19 +1,19 @@
-//! Turns YAML into JSON text with the same objects on the same lines.
+//! Converts YAML to JSON text with the same objects on the same lines.
 //!
-//! What follows then reads one format only, and its errors name lines that stand in the YAML file. Scalars are
-//! resolved as Kubernetes resolves them: `yes` and `on` are booleans and `0755` is octal unless quoted.
+//! The rest of the code reads only JSON, and its errors refer to the lines of the YAML file. Scalars are resolved as
+//! Kubernetes resolves them: `yes` and `on` are booleans and `0755` is octal unless quoted.
 
 use std::fmt;
 
-use portcullis_policy::json::{JsonError, MAX_DEPTH};
+use portcullis_apimachinery::json::{JsonError, MAX_DEPTH};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Error, Options, Spanned};
 
-/// The JSON text of a file of YAML documents; empty documents are left out.
+/// Converts YAML documents to JSON; empty documents are left out.
 ///
 /// # Errors
-/// The text is not YAML, a key is given twice, or it is deeper, larger or more entangled than any cluster prints.
+/// The text is not YAML, a key occurs twice, or it is deeper, larger or has more aliases than any cluster prints.
 pub(crate) fn to_json(text: &str) -> Result<String, JsonError> {
     let documents: Vec<Node> =
         serde_saphyr::from_multiple_with_options(text, options()).map_err(|error| {
@@ -29,16 +29,14 @@ pub(crate) fn to_json(text: &str) -> Result<String, JsonError> {
     Ok(writer.json)
 }
 
-/// What is wrong, in the words that the same fault has in JSON.
+/// Returns the error in the same words as for JSON.
 fn reason(error: &Error) -> String {
     match error {
         Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key {key} is given twice"),
         Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
             format!("nested deeper than {MAX_DEPTH} levels")
         }
-        Error::Budget { .. } => {
-            "larger or more entangled than any cluster prints: write it as JSON".to_owned()
-        }
+        Error::Budget { .. } => "too large, or too many aliases: write it as JSON".to_owned(),
         error => format!("not valid YAML: {}", error.without_snippet()),
     }
 }
@@ -61,7 +59,7 @@ fn options() -> Options {
     }
 }
 
-/// A YAML value and the line that it stands on, from 1.
+/// A YAML value and its line, from 1.
 struct Node {
     line: usize,
     value: Yaml,
@@ -148,7 +146,7 @@ impl<'de> Deserialize<'de> for Yaml {
     }
 }
 
-/// Writes JSON and begins new lines where the YAML did.
+/// Writes JSON with the line breaks of the YAML.
 struct Writer {
     json: String,
     line: usize,

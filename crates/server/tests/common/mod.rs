@@ -1,7 +1,8 @@
-//! A started server, its authority and its administrator, and curl to talk to it.
+//! A started server with its authority and its administrator.
 #![allow(
     dead_code,
     unreachable_pub,
+    unused_imports,
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
@@ -10,13 +11,11 @@
     reason = "each test file uses a part of this, and a test that cannot be set up must stop at once and say where"
 )]
 
-pub mod tls;
-
 use std::fs;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
@@ -25,32 +24,33 @@ use portcullis_pki::ca::{Template, Usage};
 use portcullis_pki::jwt::SigningKey;
 use portcullis_pki::{CertificateAuthority, KeyPair, pem};
 use portcullis_policy::chain;
-use portcullis_policy::engine::{Builder, EngineConfig};
+use portcullis_policy::engine::{EngineConfig, LiveEngine};
 use portcullis_policy::objects::Object;
-use portcullis_policy::restriction::{AdmissionRequest, Rejection};
-use portcullis_policy::rules::{NonResourceRule, ResourceRule, RuleListing};
-use portcullis_policy::{Attributes, Reason, User};
-use portcullis_server::api::health::Check;
-use portcullis_server::api::rest::system_namespaces;
+use portcullis_policy::{Attributes, Decision, Reason};
+use portcullis_server::api::check::Check;
 use portcullis_server::audit::sink::Rotation;
 use portcullis_server::audit::{Audit, Mode, Policy, Sink, SinkOptions};
 use portcullis_server::authn::Authentication;
 use portcullis_server::authn::bootstrap_token::BootstrapTokens;
 use portcullis_server::authn::service_account::{Issuer, ServiceAccounts};
-use portcullis_server::authz::{Authorization, Engine, Outcome, Verdict};
-use portcullis_server::backend::Backend;
+use portcullis_server::authn::token_file::TokenFile;
+use portcullis_server::authz::{Authorization, Authorizers, Remote};
 use portcullis_server::bootstrap::Bootstrap;
-use portcullis_server::bootstrap_authorities::{BootstrapAuthorities, Settings};
+use portcullis_server::certificate_requests::Pkcs10Reader;
 use portcullis_server::clock::Clock;
-use portcullis_server::cluster::Cluster;
-use portcullis_server::config::{Limits, RuntimeConfig};
 use portcullis_server::controller::{ControllerSettings, Controllers};
-use portcullis_server::metrics::Metrics;
+use portcullis_server::http::limits::Limits;
+use portcullis_server::registry::bootstrap_authorities::{BootstrapAuthorities, Settings};
+use portcullis_server::registry::cluster::Cluster;
+use portcullis_server::registry::runtime_config::RuntimeConfig;
+use portcullis_server::registry::system_namespaces;
 use portcullis_server::signing::{Signing, USUAL_LONGEST};
 use portcullis_server::state::{Format, Loader};
-use portcullis_server::token_file::TokenFile;
-use portcullis_server::{App, Server};
+use portcullis_server::{App, Kinds, Metrics, Server};
 use portcullis_store::embedded::Options;
+pub use portcullis_testkit::curl::{Answer, Curl, Identity};
+pub use portcullis_testkit::tls::{REVIEWS, Tls};
+use portcullis_testkit::tool;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -58,31 +58,16 @@ use tokio::sync::oneshot;
 /// A few fixed rules with the shape of the default policy. Not the product's: only something to be asked.
 pub struct FixedRules;
 
-impl Engine for FixedRules {
-    fn authorize(&self, attributes: &Attributes<'_>) -> Outcome {
-        let outcome = |verdict, reasons: Vec<Reason>, error| Outcome {
-            verdict,
-            by: None,
-            reasons: reasons.into(),
-            error,
-        };
+impl FixedRules {
+    fn decide(attributes: &Attributes<'_>) -> chain::Answer {
+        let answer =
+            |decision, error: Option<&str>| chain::Answer { decision, error: error.map(str::to_owned) };
         let user = attributes.user;
-        if user.in_group("system:masters") {
-            return outcome(Verdict::Allow, vec![], None);
-        }
         match user.name.as_str() {
-            "broken" => {
-                return outcome(Verdict::NoOpinion, vec![], Some("the index is <gone> & lost".into()));
-            }
-            "banned" => {
-                return outcome(Verdict::Deny, vec![Reason::Text("banned <for good>")], None);
-            }
+            "broken" => return answer(Decision::NO_OPINION, Some("the index is <gone> & lost")),
+            "banned" => return answer(Decision::Deny(Reason::Text("banned <for good>")), None),
             "shaky" => {
-                return outcome(
-                    Verdict::Allow,
-                    vec![Reason::Text("allowed anyway")],
-                    Some("one index is gone".into()),
-                );
+                return answer(Decision::Allow(Reason::Text("allowed anyway")), Some("one index is gone"));
             }
             _ => {}
         }
@@ -111,32 +96,24 @@ impl Engine for FixedRules {
             }
         };
         if allowed {
-            outcome(Verdict::Allow, vec![Reason::Text("fixed rule")], None)
+            answer(Decision::Allow(Reason::Text("fixed rule")), None)
         } else {
-            outcome(Verdict::NoOpinion, vec![], None)
+            answer(Decision::NO_OPINION, None)
         }
     }
+}
 
-    fn admit_write(&self, _request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
-        Ok(())
+/// They may fail, so they stand where a webhook does.
+impl Remote for FixedRules {
+    fn name(&self) -> &str {
+        "fixed-rules"
     }
 
-    fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
-        let strings = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-        RuleListing {
-            resource_rules: vec![ResourceRule {
-                verbs: strings(&["get"]),
-                api_groups: strings(&[""]),
-                resources: strings(&["pods"]),
-                resource_names: vec![user.name.clone(), namespace.to_owned()],
-            }],
-            non_resource_rules: vec![NonResourceRule {
-                verbs: strings(&["get"]),
-                non_resource_urls: strings(&["/livez"]),
-            }],
-            incomplete: true,
-            errors: strings(&["one", "one", "two"]),
-        }
+    fn authorize<'a>(
+        &'a self,
+        attributes: &'a Attributes<'_>,
+    ) -> Pin<Box<dyn Future<Output = chain::Answer> + Send + 'a>> {
+        Box::pin(std::future::ready(Self::decide(attributes)))
     }
 }
 
@@ -144,6 +121,8 @@ impl Engine for FixedRules {
 pub struct Setup {
     pub anonymous: bool,
     pub runtime: RuntimeConfig,
+    /// The kinds that there are.
+    pub kinds: Kinds,
     pub limits: Limits,
     pub checks: Vec<Check>,
     /// Decide over these objects as the product does, not by the fixed rules.
@@ -164,7 +143,7 @@ pub struct Setup {
     pub audit: Option<&'static str>,
     /// Whether requests wait for it, and when files are put aside.
     pub audit_sink: SinkOptions,
-    /// What time it is for certificate requests.
+    /// The clock for certificate requests.
     pub clock: Clock,
     /// Who signs certificates, if not the server's own authority.
     pub signing: Option<Signing>,
@@ -175,6 +154,7 @@ impl Default for Setup {
         Self {
             anonymous: true,
             runtime: RuntimeConfig::default(),
+            kinds: Kinds::built_in(),
             limits: Limits { shutdown: Duration::from_secs(1), ..Limits::default() },
             checks: Vec::new(),
             state: None,
@@ -221,16 +201,26 @@ pub fn engine_config() -> EngineConfig {
         masters_first: true,
         default_policy: true,
         admission: true,
+        certificate_requests: Some(Arc::new(Pkcs10Reader)),
         ..EngineConfig::default()
     }
 }
 
 /// An engine as `serve` makes it, over the objects of a JSON text.
-fn engine(state: &str) -> portcullis_policy::engine::Engine {
-    let mut builder = Builder::new(engine_config()).unwrap();
-    let mut sink = |object: Object<'_>| builder.take(object).map_err(|e| e.to_string());
+fn engine(state: &str) -> Arc<LiveEngine> {
+    let engine = LiveEngine::new(&engine_config()).unwrap();
+    let mut sink = |object: Object<'_>| engine.apply(object).map(|_| ()).map_err(|e| e.to_string());
     Loader::new(NonZeroUsize::MIN, &mut sink).text(Path::new("state"), Format::Json, state).unwrap();
-    builder.finish()
+    engine.mark_complete();
+    Arc::new(engine)
+}
+
+/// Authorization by the fixed rules alone, after group `system:masters`.
+fn fixed_rules(metrics: &Metrics) -> Authorization {
+    let engine = Arc::new(LiveEngine::new(&engine_config()).unwrap());
+    let webhooks: Vec<Arc<dyn Remote>> = vec![Arc::new(FixedRules)];
+    let authorizers = Authorizers::new(&[chain::Mode::Webhook], &[], webhooks, &metrics.webhooks).unwrap();
+    Authorization::new(engine, &metrics.webhooks).with_authorizers(authorizers.shared())
 }
 
 pub fn start() -> Started {
@@ -248,22 +238,26 @@ pub fn start_with(setup: Setup) -> Started {
         Some(text) => authentication.with_tokens(TokenFile::read(text).unwrap()),
         None => authentication,
     };
-    let authorization = match &setup.state {
-        Some(state) => Authorization::new(engine(state)),
-        None => Authorization::new(FixedRules),
-    };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let metrics = Metrics::default();
     let authorities = BootstrapAuthorities::new(Settings::default());
     let cluster = setup.is_cluster.then(|| {
         let options = authorities.follow(setup.store.map_or_else(Options::memory, Options::file));
-        let cluster = runtime.block_on(Cluster::open(options, &engine_config(), &metrics)).unwrap();
+        let cluster = runtime.block_on(Cluster::open_seeded(
+            options,
+            &engine_config(),
+            &metrics.store,
+            setup.kinds.clone(),
+            &[],
+        ));
+        let cluster = cluster.unwrap().0;
         runtime.block_on(authorities.load(&cluster.backend)).unwrap();
         cluster
     });
-    let authorization = match &cluster {
-        Some(cluster) => Authorization::new(Arc::clone(&cluster.engine)),
-        None => authorization,
+    let authorization = match (&cluster, &setup.state) {
+        (Some(cluster), _) => Authorization::new(Arc::clone(&cluster.engine), &metrics.webhooks),
+        (None, Some(state)) => Authorization::new(engine(state), &metrics.webhooks),
+        (None, None) => fixed_rules(&metrics),
     };
     let accounts = cluster.as_ref().map(|cluster| {
         let key = match &setup.signing_key {
@@ -287,10 +281,12 @@ pub fn start_with(setup: Setup) -> Started {
     let audit = setup.audit.map(|text| {
         let mut options = setup.audit_sink.clone();
         options.path.get_or_insert_with(|| dir.join("audit.log"));
-        let sink = Sink::open(&options, metrics.audit_errors.clone()).unwrap();
-        Audit::new(Policy::read(text).unwrap(), sink)
+        let sink = Sink::open(&options, metrics.audit.errors.clone()).unwrap();
+        Audit::new(Policy::read(text).unwrap(), sink, metrics.audit.clone())
     });
-    let mut app = App::new(authentication, authorization, setup.runtime, setup.limits).with_metrics(metrics);
+    let mut app = App::new(authentication, authorization, setup.runtime, setup.limits)
+        .with_metrics(metrics)
+        .with_kinds(&setup.kinds);
     if let Some(audit) = audit {
         app = app.with_audit(audit);
     }
@@ -298,7 +294,7 @@ pub fn start_with(setup: Setup) -> Started {
         app = app.with_check(check);
     }
     if setup.keeps_objects {
-        let backend = Backend::in_memory().unwrap();
+        let backend = Options::memory().open().unwrap();
         runtime.block_on(system_namespaces::ensure(&backend)).map_err(|s| s.message().to_owned()).unwrap();
         app = app.with_backend(backend);
     }
@@ -318,6 +314,7 @@ pub fn start_with(setup: Setup) -> Started {
                     .unwrap_or_else(|| Signing::by_one(bootstrap.authority().unwrap(), USUAL_LONGEST)),
             )),
             clock: setup.clock,
+            kinds: setup.kinds,
             ..ControllerSettings::default()
         };
         runtime.block_on(Controllers::start(&cluster.backend, settings))
@@ -363,16 +360,18 @@ impl Drop for Started {
     }
 }
 
-/// A client certificate as curl wants it: two files.
-#[derive(Clone, Debug)]
-pub struct Identity {
-    pub certificate: PathBuf,
-    pub key: PathBuf,
-}
-
 impl Started {
     pub fn stop(&mut self) {
         let _ = self.stop.take().unwrap().send(());
+    }
+
+    /// Waits until the metrics have this line.
+    #[track_caller]
+    pub fn wait_for_metric(&self, line: &str) {
+        portcullis_testkit::wait::until_ok(line, || {
+            let metrics = self.app.metrics().render().unwrap();
+            if metrics.lines().any(|found| found == line) { Ok(()) } else { Err(metrics) }
+        });
     }
 
     /// The events of the audit log so far.
@@ -424,12 +423,17 @@ impl Started {
     }
 
     pub fn request(&self, method: &str, path: &str) -> Curl {
-        Curl {
-            words: vec!["-X".into(), method.into()],
-            url: format!("https://localhost:{}{path}", self.address.port()),
-            ca: self.dir.join("ca.crt"),
-            body: None,
-        }
+        let url = format!("https://localhost:{}{path}", self.address.port());
+        Curl::new(method, url, self.dir.join("ca.crt"))
+    }
+
+    /// A connection of the administrator, with HTTP/1.1.
+    pub fn open_tls(&self) -> Tls {
+        self.open_tls_as(&self.admin(), "http/1.1")
+    }
+
+    pub fn open_tls_as(&self, identity: &Identity, protocol: &str) -> Tls {
+        Tls::open(self.address, &self.dir.join("ca.crt"), identity, protocol)
     }
 
     pub fn get(&self, path: &str) -> Curl {
@@ -438,7 +442,7 @@ impl Started {
 
     /// The status codes of the same method at many paths, over one connection as long as the server keeps it.
     pub fn codes(&self, method: &str, paths: &[String], identity: Option<&Identity>) -> Vec<u16> {
-        let mut curl = Command::new("curl");
+        let mut curl = tool::command("curl");
         curl.args([
             "-sS",
             "--http1.1",
@@ -467,123 +471,5 @@ impl Started {
     }
 }
 
-/// One request by curl.
-pub struct Curl {
-    words: Vec<String>,
-    url: String,
-    ca: PathBuf,
-    body: Option<Vec<u8>>,
-}
-
-#[derive(Debug)]
-pub struct Answer {
-    pub code: u16,
-    pub head: String,
-    pub body: Vec<u8>,
-}
-
-impl Curl {
-    pub fn by(mut self, identity: &Identity) -> Self {
-        let path = |p: &Path| p.to_str().unwrap().to_owned();
-        self.words.extend([
-            "--cert".into(),
-            path(&identity.certificate),
-            "--key".into(),
-            path(&identity.key),
-        ]);
-        self
-    }
-
-    pub fn header(self, header: &str) -> Self {
-        self.word("-H").word(header)
-    }
-
-    pub fn word(mut self, word: &str) -> Self {
-        self.words.push(word.to_owned());
-        self
-    }
-
-    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
-        self.body = Some(body.into());
-        self
-    }
-
-    pub fn send(self) -> Answer {
-        self.try_send().unwrap_or_else(|e| panic!("curl: {e}"))
-    }
-
-    pub fn try_send(self) -> Result<Answer, String> {
-        use std::io::Write;
-        let mut command = Command::new("curl");
-        command
-            .args(["-sS", "-i", "--path-as-is", "--max-time", "20", "--cacert"])
-            .arg(&self.ca)
-            .args(&self.words);
-        if self.body.is_some() {
-            command.args(["--data-binary", "@-"]);
-        }
-        if self.words.windows(2).any(|w| w == ["-X", "HEAD"]) {
-            command.arg("--head");
-        }
-        command.arg(&self.url).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let body = self.body.unwrap_or_default();
-        let writer = std::thread::spawn(move || {
-            let _ = stdin.write_all(&body);
-        });
-        let out = child.wait_with_output().unwrap();
-        writer.join().unwrap();
-        if out.stdout.is_empty() {
-            return Err(String::from_utf8_lossy(&out.stderr).into_owned());
-        }
-        let mut rest = out.stdout.as_slice();
-        loop {
-            let end = rest.windows(4).position(|w| w == b"\r\n\r\n").expect("a head");
-            let head = String::from_utf8_lossy(&rest[..end]).into_owned();
-            rest = &rest[end + 4..];
-            let code = head.split(' ').nth(1).unwrap().parse().unwrap();
-            if code != 100 {
-                return Ok(Answer { code, head: head.to_lowercase(), body: rest.to_vec() });
-            }
-        }
-    }
-}
-
-impl Answer {
-    pub fn text(&self) -> &str {
-        std::str::from_utf8(&self.body).unwrap()
-    }
-
-    pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body)
-            .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&self.body)))
-    }
-
-    pub fn media_type(&self) -> &str {
-        self.header("content-type").split(';').next().unwrap()
-    }
-
-    pub fn header(&self, name: &str) -> &str {
-        self.head.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(": ")).unwrap_or("").trim()
-    }
-
-    /// Panics unless this is a Status of the given code and reason.
-    #[track_caller]
-    pub fn assert_status(&self, code: u16, reason: &str) -> Value {
-        assert_eq!(self.code, code, "{}\n{}", self.head, String::from_utf8_lossy(&self.body));
-        assert_eq!(self.media_type(), "application/json");
-        let status = self.json();
-        assert_eq!(status["kind"], "Status");
-        assert_eq!(status["apiVersion"], "v1");
-        assert_eq!(status["metadata"], serde_json::json!({}));
-        assert_eq!(status["status"], "Failure");
-        assert_eq!(status["code"], code);
-        assert_eq!(status["reason"], reason);
-        status
-    }
-}
-
 /// A valid SubjectAccessReview of jane reading pods.
 pub const REVIEW: &str = r#"{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{"user":"jane","groups":["g"],"resourceAttributes":{"namespace":"default","verb":"get","resource":"pods","name":"p"}}}"#;
-pub const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";

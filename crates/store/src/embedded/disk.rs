@@ -1,7 +1,7 @@
-//! The file: the newest state, one transaction and one flush for each round of commits.
+//! The database file: the newest state, with one transaction and one flush for each batch of commits.
 //!
-//! The format is `redb`'s, which sums up every page; the sums of the whole file are checked whenever it is opened, so
-//! damage is an error and never another value. Nothing here knows the past.
+//! The format is that of `redb`, with a checksum for every page; all of them are verified when the file is opened, so damage
+//! is an error and never another value. The file has no history.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -18,40 +18,39 @@ use redb::{
     Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend, TableDefinition,
 };
 
-use super::FIRST;
-use super::memory::Memory;
+use super::memory::{FIRST, Memory};
 use crate::{Entry, Listing, Revision, StoreError};
 
-/// Key to [`encode`]d entry.
+/// The entries, [`encode`]d, by key.
 const ENTRIES: TableDefinition<&[u8], &[u8]> = TableDefinition::new("portcullis.entries");
 
-/// What is known of the whole.
+/// Metadata of the store.
 const ABOUT: TableDefinition<&str, u64> = TableDefinition::new("portcullis.about");
 const FORMAT: &str = "format";
 const REVISION: &str = "revision";
 
-/// The format that is written, and the only one that is read.
+/// The version of the format. No other version is read.
 const THIS_FORMAT: u64 = 1;
 
-/// Pages that redb keeps, in bytes. Entries are never read from the file while it is in use, so few are enough.
+/// The size of redb's page cache. Bytes. Entries are never read from the file while it is open, so little is enough.
 const CACHE: usize = 64 << 20;
 
 /// An open file.
 pub(super) struct Disk {
     path: PathBuf,
-    /// Nothing after a failure, until the file is opened again.
+    /// `None` after a failure, until the file is opened again.
     database: Option<Database>,
-    /// Held open for its lock; also says how far writers were answered (see [`Lock::acknowledge`]). Given up after the
-    /// database, so that who gets it finds the file closed.
+    /// Held open for its lock; also holds the last acknowledged revision (see [`Lock::acknowledge`]). Dropped after the
+    /// database, so that the next owner of the lock finds the file closed.
     lock: Lock,
-    /// Set when a flush has failed: from then on the file may lack what it seems to have.
+    /// Set when a flush has failed: from then on the file may lack data that it seems to have.
     unflushed: Arc<AtomicBool>,
     #[cfg(test)]
     faults: Faults,
 }
 
 impl Disk {
-    /// Opens the file of a store, or makes it: with its entries in order, and its revision.
+    /// Opens or creates the file of a store. Returns its entries in order, and its revision.
     pub(super) fn open(
         path: &Path,
         #[cfg(test)] faults: Faults,
@@ -97,7 +96,7 @@ impl Disk {
         Ok((disk, entries, revision))
     }
 
-    /// Opens the file as it is. A file that was not closed is always checked.
+    /// Opens the file. A file that was not closed is always checked.
     fn database(&self, check: bool) -> Result<Database, redb::Error> {
         let file = OpenOptions::new().read(true).write(true).open(&self.path)?;
         let backend = Backend {
@@ -111,8 +110,8 @@ impl Disk {
         Ok(builder.create_with_backend(backend)?)
     }
 
-    /// Writes what a round of commits leaves behind, and returns when it is safe. Where that fails nothing of it is
-    /// there; the next call tries to go on from what memory holds.
+    /// Writes the result of a batch of commits, and returns when it is durable. After a failure nothing of it is stored, and
+    /// the next call tries to continue from the state in memory.
     pub(super) fn write(
         &mut self,
         changes: &BTreeMap<Box<str>, Option<Arc<Entry>>>,
@@ -123,7 +122,7 @@ impl Disk {
             Some(database) => database,
             None => self.recover(memory)?,
         };
-        // A database that has failed is closed here and does nothing any more.
+        // A failed database is closed here and not used again.
         write(&database, changes, revision).map_err(|error| {
             let remedy = "make room or mend the disk; writes go on by themselves then";
             broken(&self.path, "cannot be written", error, remedy)
@@ -171,7 +170,7 @@ fn write(
     Ok(transaction.commit()?)
 }
 
-/// The bytes before a value: the revisions it was made and written at.
+/// The bytes before a value: the revisions that created and wrote it.
 const HEAD: usize = 16;
 
 fn put(entries: &mut redb::Table<'_, &[u8], &[u8]>, entry: &Entry) -> Result<(), redb::Error> {
@@ -196,7 +195,7 @@ fn entry(key: &[u8], record: &[u8]) -> Option<Entry> {
     })
 }
 
-/// The revision of a file, once it is known to be one of ours.
+/// The revision of a file, after checking that it is a store.
 fn revision(database: &Database) -> Result<Revision, redb::Error> {
     let transaction = database.begin_read()?;
     let about = transaction.open_table(ABOUT)?;
@@ -232,7 +231,7 @@ fn load(database: &Database) -> Result<(Vec<Arc<Entry>>, Revision), redb::Error>
     Ok((entries, newest))
 }
 
-/// Writes a new file that must not be there yet. Nothing is left of it if that fails.
+/// Writes a new file, which must not exist. A failure leaves no file behind.
 pub(super) fn write_copy(path: &Path, listing: &Listing) -> Result<(), StoreError> {
     let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
     let file =
@@ -240,13 +239,13 @@ pub(super) fn write_copy(path: &Path, listing: &Listing) -> Result<(), StoreErro
     let filled = fill(file, listing).and_then(|()| Ok(sync_folder(path)?));
     filled.map_err(|error| {
         let error = broken(path, "cannot be written", error, "make room or mend the disk");
-        // The error above says more than one about this could.
+        // The error above is more useful than one from here.
         let _ = fs::remove_file(path);
         error
     })
 }
 
-/// Writes a file beside another and puts it in its place at once.
+/// Writes a file beside another and replaces it atomically.
 fn write_over(path: &Path, listing: &Listing) -> Result<(), StoreError> {
     let new = beside(path, ".new");
     match fs::remove_file(&new) {
@@ -277,7 +276,7 @@ fn fill(file: File, listing: &Listing) -> Result<(), redb::Error> {
     Ok(database.close()?)
 }
 
-/// Makes sure that a new name in a folder is safe as well.
+/// Flushes a folder, so that a new name in it is durable as well.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
@@ -289,7 +288,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// What to do about a file that is lost.
+/// What to do about a lost file, for error messages.
 const RESTORE: &str = "put a backup in its place, or remove it and its .lock file to begin with nothing";
 
 fn broken(path: &Path, what: &str, problem: impl Display, remedy: &str) -> StoreError {
@@ -313,11 +312,10 @@ fn explain(path: &Path, error: redb::Error) -> StoreError {
     }
 }
 
-/// The file that keeps other processes away, and remembers which revision was acknowledged last.
+/// The lock file, which excludes other processes and holds the last acknowledged revision.
 ///
-/// That is not flushed: after a power cut it may be an older one, but never one that the store should not have. So a
-/// store that shows less has lost something, where `redb` by itself takes a damaged last transaction for one that was
-/// cut off.
+/// That revision is not flushed: after a power failure it may be an older one, but never one that the store should lack. So
+/// a store at a lower revision has lost data, even where `redb` takes a damaged last transaction for an unfinished one.
 struct Lock(File);
 
 impl Lock {
@@ -338,10 +336,10 @@ impl Lock {
         }
     }
 
-    /// Refuses a store that shows less than was acknowledged, or nothing at all.
+    /// Refuses a store at a lower revision than was acknowledged, or without any.
     fn expect(&self, path: &Path, shown: Option<Revision>) -> Result<(), StoreError> {
         let mut text = String::new();
-        // What cannot be read was cut off before it was safe, and says nothing.
+        // An unreadable revision was not written completely, and says nothing.
         let Some(acknowledged) =
             (&self.0).read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok())
         else {
@@ -365,22 +363,22 @@ impl Lock {
         Err(broken(path, what, problem, &remedy))
     }
 
-    /// Remembers that writers were told of a revision.
+    /// Records that a revision was acknowledged.
     fn acknowledge(&self, revision: Revision) {
-        // The writes are safe without it; only less damage would be noticed.
+        // The writes are durable without it; only less damage would be noticed.
         let _ = self.0.write_all_at(format!("{:020}\n", revision.0).as_bytes(), 0);
     }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing the file is not enough: a child that was forked just now holds the lock, too, until it becomes another
-        // program. A failure leaves it to the close.
+        // Closing the file is not enough: a child process that was just forked also holds the lock until it executes another
+        // program. If unlocking fails, closing has to do.
         let _ = self.0.unlock();
     }
 }
 
-/// What redb writes to, watched.
+/// The file that redb writes to, noting failed flushes.
 #[derive(Debug)]
 struct Backend {
     file: FileBackend,
@@ -426,7 +424,7 @@ impl StorageBackend for Backend {
     }
 }
 
-/// What a test may let fail.
+/// The steps that a test can let fail.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -435,7 +433,7 @@ pub(super) enum Step {
     Flush,
 }
 
-/// Failures to order, in tests. Whoever holds the lock also holds up the disk.
+/// Failures that a test orders. Holding the lock also blocks the disk.
 #[cfg(test)]
 #[derive(Clone, Debug, Default)]
 pub(super) struct Faults(pub(super) Arc<std::sync::Mutex<Orders>>);
@@ -443,7 +441,7 @@ pub(super) struct Faults(pub(super) Arc<std::sync::Mutex<Orders>>);
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(super) struct Orders {
-    /// The step that fails, from its next but so many times on.
+    /// The step that fails, after so many more successes.
     pub(super) fails: Option<(Step, usize)>,
     /// How many flushes there have been.
     pub(super) flushes: usize,
@@ -451,12 +449,12 @@ pub(super) struct Orders {
 
 #[cfg(test)]
 impl Faults {
-    /// Lets a step fail from its next but so many times on.
+    /// Lets a step fail after so many more successes.
     pub(super) fn order(&self, step: Step, after: usize) {
         self.0.lock().unwrap().fails = Some((step, after));
     }
 
-    /// Lets nothing fail any more, and says whether something has.
+    /// Ends all failures, and returns whether there was one.
     pub(super) fn lift(&self) -> bool {
         self.0.lock().unwrap().fails.take().is_some_and(|(_, left)| left == 0)
     }
@@ -487,7 +485,7 @@ mod tests {
         let path = dir.path().join("store");
         let open = || Disk::open(&path, Faults::default());
         let (disk, ..) = open().unwrap();
-        // What a child has between fork and exec: the same open file.
+        // As in a child between fork and exec: the same open file.
         let childs = disk.lock.0.try_clone().unwrap();
         let problem = open().err().unwrap().to_string();
         assert!(problem.contains("another process has it open"), "{problem}");

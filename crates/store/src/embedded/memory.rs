@@ -1,7 +1,7 @@
-//! What readers see: every key with its newest value and those of the history window, in order.
+//! The state that readers see: every key with its newest value and those of the history window, in key order.
 //!
-//! Only the writer changes it, a few keys at a time, and only after they are safe on disk; readers hold the lock for a
-//! few keys as well. A long list is read in strides, all as of one revision.
+//! Only the writer changes it, a few keys at a time, and only after they are durable; readers also hold the lock for a few
+//! keys only. A long list is read in several steps, all at one revision.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,7 +13,10 @@ use smallvec::SmallVec;
 use crate::watch::Commit;
 use crate::{Entry, List, Listing, Revision, StoreError};
 
-/// How many keys are visited before others may have the lock.
+/// The revision of a new store.
+pub(super) const FIRST: Revision = Revision(1);
+
+/// How many keys are visited before the lock is released for others.
 const STRIDE: usize = 1_024;
 
 /// The keys and their values.
@@ -37,11 +40,11 @@ type Versions = SmallVec<[Version; 1]>;
 #[derive(Debug)]
 struct Version {
     revision: Revision,
-    /// Nothing if the key was removed.
+    /// `None` if the key was removed.
     entry: Option<Arc<Entry>>,
 }
 
-/// The entry of a key as of a revision.
+/// The entry of a key at a revision.
 fn as_of(versions: &Versions, revision: Revision) -> Option<&Arc<Entry>> {
     versions.iter().rev().find(|version| version.revision <= revision)?.entry.as_ref()
 }
@@ -73,7 +76,7 @@ impl Memory {
         self.read().keys.get(key)?.last()?.entry.clone()
     }
 
-    /// Lists in strides, giving way to others between them.
+    /// Lists in several steps, releasing the lock between them.
     pub(super) async fn list(&self, list: &List) -> Result<Listing, StoreError> {
         let mut scan = Scan::new(list);
         loop {
@@ -86,7 +89,7 @@ impl Memory {
         }
     }
 
-    /// Every entry, as of one revision.
+    /// Every entry, at one revision.
     pub(super) fn all(&self) -> Result<Listing, StoreError> {
         let list = List::default();
         let mut scan = Scan::new(&list);
@@ -99,7 +102,7 @@ impl Memory {
         }
     }
 
-    /// So much was written while the newest state was listed that it is no longer held: once more, at one go.
+    /// Lists again in one step, after so many writes during a list that its revision is no longer held.
     fn overtaken(&self, list: &List, error: StoreError) -> Result<Listing, StoreError> {
         if list.at.is_some() {
             return Err(error);
@@ -109,7 +112,7 @@ impl Memory {
         Ok(scan.listing)
     }
 
-    /// Shows commits to readers, each at once.
+    /// Shows commits to readers, each atomically.
     pub(super) fn publish(&self, commits: &[Arc<Commit>]) {
         for commit in commits {
             let mut inner = self.write();
@@ -127,7 +130,7 @@ impl Memory {
         }
     }
 
-    /// Refuses reads from before a revision from now on.
+    /// From now on refuses reads before a revision.
     pub(super) fn raise_floor(&self, floor: Revision) {
         let mut inner = self.write();
         inner.floor = inner.floor.max(floor);
@@ -148,7 +151,7 @@ impl Memory {
                 let Some(versions) = inner.keys.get_mut(key) else { continue };
                 let older = versions.iter().take_while(|version| version.revision <= floor).count();
                 let Some(last) = older.checked_sub(1) else { continue };
-                // The last of them is what the floor itself shows; a removed key shows nothing.
+                // The last of them is the value at the floor, unless it is a removal.
                 let gone = versions.get(last).is_some_and(|version| version.entry.is_none());
                 versions.drain(..if gone { older } else { last });
                 if versions.is_empty() {
@@ -159,12 +162,12 @@ impl Memory {
     }
 }
 
-/// A list under way.
+/// A list in progress.
 struct Scan<'a> {
     list: &'a List,
     /// The last key that was visited.
     visited: Option<Box<str>>,
-    /// As of when, once that is known.
+    /// The revision of the list, once it is known.
     at: Option<Revision>,
     listing: Listing,
 }
@@ -175,7 +178,7 @@ impl<'a> Scan<'a> {
         Self { list, visited: None, at: list.at, listing }
     }
 
-    /// Visits some more keys. Whether those were the last.
+    /// Visits some more keys. Returns whether the list is complete.
     fn stride(&mut self, inner: &Inner, most: usize) -> Result<bool, StoreError> {
         let at = self.at.unwrap_or(inner.revision);
         if at > inner.revision {

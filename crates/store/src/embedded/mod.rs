@@ -1,23 +1,22 @@
-//! Keeps everything in this process and one file: the newest state and a window of the past in memory, the newest
-//! state in a file of the `redb` format.
+//! A store in this process and one file: the newest state and a window of history in memory, and the newest state in a file
+//! of the `redb` format.
 //!
-//! One thread writes. It takes all commits that wait, decides them in order, writes what they leave behind in one disk
-//! transaction with one flush, and only then shows the commits to readers, tells the observers, hands them to those
-//! who watch, and answers. Readers never wait for the disk. The past is not in the file: after a restart all revisions
-//! before the newest are compacted.
+//! One thread writes. It takes all waiting commits, decides them in order, writes their result in one disk transaction with
+//! one flush, and only then shows the commits to readers, calls the observers, passes them to the watches, and answers.
+//! Readers never wait for the disk. The file has no history: after a restart all revisions before the newest are compacted.
 //!
-//! Beside the file `NAME` lies `NAME.lock`, which is locked while the store is open, so that no two processes write.
-//! Both can be read by their owner alone.
+//! The file `NAME` has a lock file `NAME.lock`, which is locked while the store is open, so that two processes never write.
+//! Only their owner can read them.
 //!
 //! # When the disk fails
-//! The commits of that round are answered with [`StoreError::Broken`] and are not there. The next commit opens the
-//! file again and, if it shows what memory holds, goes on. Where a flush has failed nobody can know what the disk
-//! holds, so there the file is written anew from memory, beside the old one, and takes its place.
+//! The commits of that batch fail with [`StoreError::Broken`] and are not stored. The next commit opens the file again and
+//! continues if it equals the state in memory. After a failed flush the contents of the disk are unknown, so a new file is
+//! written from memory and replaces the old one.
 //!
 //! # Backup and restore
-//! [`Embedded::backup`] writes a copy as of one revision while the store is in use. The copy is a store: to restore it,
-//! stop the process that has the store open, put the copy in the place of the file, and start again. Revisions then go
-//! on from where the copy was made, so clients that saw later ones must be started again as well.
+//! [`Embedded::backup`] writes a copy at one revision while the store is in use. The copy is a store: to restore it, stop the
+//! process that has the store open, replace the file with the copy, and start the process again. Revisions continue from
+//! that of the copy, so clients that saw later ones must be restarted as well.
 
 mod disk;
 mod memory;
@@ -34,22 +33,20 @@ use std::thread::{Builder, JoinHandle};
 
 use tokio::sync::oneshot;
 
-pub use self::options::{History, Options};
+pub use self::options::Options;
+pub use crate::history::History;
 
 use self::disk::Disk;
-use self::memory::Memory;
+use self::memory::{FIRST, Memory};
 use self::writer::{Job, Reply, Writer};
 use crate::watch::{Feed, Subscription, Topic};
 use crate::{Committed, Entry, List, Listing, Revision, Store, StoreError, Write};
-
-/// Where a new store begins.
-const FIRST: Revision = Revision(1);
 
 /// A store in this process.
 pub struct Embedded {
     memory: Arc<Memory>,
     feed: Arc<Feed>,
-    /// Where commits queue up. Nothing once the store is being closed.
+    /// The queue of commits. `None` once the store is being closed.
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -57,6 +54,17 @@ pub struct Embedded {
 impl fmt::Debug for Embedded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Embedded").field("revision", &self.memory.revision()).finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// Opens the store. Blocks while the file is read and checked.
+    ///
+    /// # Errors
+    /// [`StoreError::Broken`], with what is wrong with the file and what to do: another process uses it, it is damaged, it is
+    /// not a store, or it cannot be read or created.
+    pub fn open(self) -> Result<Embedded, StoreError> {
+        Embedded::open(self)
     }
 }
 
@@ -74,7 +82,7 @@ impl Embedded {
                 (Some(disk), entries, revision)
             }
         };
-        // A store without a past: from its beginning on everything is known.
+        // A new store has its whole history.
         let floor = if revision == FIRST { Revision(0) } else { revision };
         let memory = Arc::new(Memory::new(entries, revision, floor));
         let feed = Arc::new(Feed::new(revision, floor));
@@ -96,7 +104,7 @@ impl Embedded {
         Ok(Self { memory, feed, jobs: Some(jobs), threads: vec![writer, waker] })
     }
 
-    /// Asks the writer, and waits for its answer.
+    /// Sends a job to the writer, and waits for its answer.
     async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let stopped = || StoreError::Broken("the store has stopped writing: restart the process".to_owned());
@@ -104,17 +112,17 @@ impl Embedded {
         answer.await.map_err(|_| stopped())?
     }
 
-    /// Refuses a revision that is still to come.
+    /// Refuses a revision in the future.
     fn held(&self, asked: Revision) -> Result<(), StoreError> {
         let newest = self.memory.revision();
         if asked > newest { Err(StoreError::Future { asked, newest }) } else { Ok(()) }
     }
 
-    /// Writes a copy of the store, as of the revision that is returned, to a file that must not be there yet. Blocks
-    /// while it writes; commits go on meanwhile.
+    /// Writes a copy of the store at the returned revision to a new file. Blocks while it writes; commits continue
+    /// meanwhile.
     ///
     /// # Errors
-    /// [`StoreError::Broken`] if the file is there or cannot be written; nothing is left of it then.
+    /// [`StoreError::Broken`] if the file exists or cannot be written; a failure leaves no file behind.
     pub fn backup(&self, path: &Path) -> Result<Revision, StoreError> {
         let listing = self.memory.all()?;
         disk::write_copy(path, &listing)?;
@@ -128,7 +136,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
     started.map_err(|error| StoreError::Broken(format!("cannot start the thread {name}: {error}")))
 }
 
-/// Wakes those who watch, so that the writer need not: a thousand watches take a while.
+/// Wakes the watches on a thread of its own, because waking thousands would delay the writer.
 fn wake(grown: &Receiver<Vec<Arc<Topic>>>) {
     while let Ok(mut topics) = grown.recv() {
         topics.extend(grown.try_iter().flatten());
@@ -178,11 +186,11 @@ impl Store for Embedded {
 }
 
 impl Drop for Embedded {
-    /// Waits until what was asked for is carried out and the file is closed.
+    /// Waits until all jobs are done and the file is closed.
     fn drop(&mut self) {
         self.jobs = None;
         for thread in self.threads.drain(..) {
-            // A thread that came to grief has nothing to say any more.
+            // A thread that panicked has already reported it.
             let _ = thread.join();
         }
     }

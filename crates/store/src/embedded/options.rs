@@ -1,29 +1,10 @@
-//! How a store is opened.
+//! The options of an embedded store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::Embedded;
-use crate::{Amender, Observer, PartOf, StoreError};
-
-/// How much of the past is kept, in memory. What exceeds any of the limits is forgotten, oldest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct History {
-    /// The most commits.
-    pub commits: usize,
-    /// The most bytes of values that were replaced or removed.
-    pub bytes: usize,
-    /// How long. A commit may be kept a quarter longer, at most ten seconds.
-    pub age: Duration,
-}
-
-impl Default for History {
-    /// 100,000 commits, 256 MiB, and the five minutes that kube-apiserver leaves between compactions of etcd.
-    fn default() -> Self {
-        Self { commits: 100_000, bytes: 256 << 20, age: Duration::from_mins(5) }
-    }
-}
+use crate::history::History;
+use crate::{Amender, Entry, Observer, PartOf};
 
 /// How to open an embedded store.
 #[derive(Clone, Default)]
@@ -38,53 +19,44 @@ pub struct Options {
 }
 
 impl Options {
-    /// A store in a file. File and folder are made if they are not there.
+    /// A store in a file. File and folder are created if they do not exist.
     #[must_use]
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self { path: Some(path.into()), ..Self::default() }
     }
 
-    /// A store that is gone when it is dropped. For tests.
+    /// A store in memory alone, which is lost when it is dropped.
     #[must_use]
     pub fn memory() -> Self {
         Self::default()
     }
 
-    /// How much of the past is kept.
+    /// Sets how much history is kept.
     #[must_use]
     pub fn history(mut self, history: History) -> Self {
         self.history = history;
         self
     }
 
-    /// Who is told of every commit; may be called more than once, they are told in that order. What is already there
-    /// is not told: list it once the store is open.
+    /// Adds an observer of every commit; observers are called in the order in which they are added. They do not see existing
+    /// entries: list those once the store is open.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
         self
     }
 
-    /// Who says what is to be written with a commit.
+    /// Sets the amender of commits.
     #[must_use]
     pub fn amender(mut self, amender: Arc<dyn Amender>) -> Self {
         self.amender = Some(amender);
         self
     }
 
-    /// How collections fall into parts that are watched by themselves.
+    /// Sets how collections are divided into parts that can be watched separately.
     #[must_use]
-    pub fn parts(mut self, part_of: PartOf) -> Self {
-        self.part_of = Some(part_of);
+    pub fn parts(mut self, part_of: impl Fn(&Entry) -> Option<Box<str>> + Send + Sync + 'static) -> Self {
+        self.part_of = Some(Arc::new(part_of));
         self
-    }
-
-    /// Opens the store. Blocks while the file is read and checked.
-    ///
-    /// # Errors
-    /// [`StoreError::Broken`], saying what is wrong with the file and what to do: it is in use by another process,
-    /// damaged, not a store, or cannot be read or made.
-    pub fn open(self) -> Result<Embedded, StoreError> {
-        Embedded::open(self)
     }
 }

@@ -1,5 +1,5 @@
-//! The one who writes: takes the commits that wait, decides each against what the ones before it leave behind, makes
-//! them safe with one flush for all, shows them, and only then answers.
+//! The writer: takes the waiting commits, decides each against the result of those before it, writes all with one flush,
+//! shows them to readers, and only then answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use tokio::sync::oneshot;
 
 use super::disk::Disk;
 use super::memory::Memory;
-use super::options::History;
+use crate::history::History;
 use crate::watch::{Commit, Feed, Topic};
 use crate::{Amender, Committed, Entry, Event, Expect, Observer, PartOf, Revision, StoreError, Value, Write};
 
 /// The most commits that share a flush. All of them wait for the last.
 const MOST_COMMITS: usize = 1_024;
 
-/// A round is closed when the values of its commits have this many bytes.
+/// A batch is complete when the values of its commits have this many bytes.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Who waits for an answer.
+/// Where to send an answer.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// What the writer is asked for.
+/// A job for the writer.
 #[derive(Debug)]
 pub(super) enum Job {
     Commit { writes: Vec<Write>, reply: Reply<Committed> },
@@ -41,7 +41,7 @@ impl Job {
 /// The state of the writer's thread.
 pub(super) struct Writer {
     pub(super) jobs: Receiver<Job>,
-    /// Nothing for a store that is in memory only.
+    /// `None` for a store in memory alone.
     pub(super) disk: Option<Disk>,
     pub(super) memory: Arc<Memory>,
     pub(super) feed: Arc<Feed>,
@@ -53,14 +53,14 @@ pub(super) struct Writer {
 }
 
 impl Drop for Writer {
-    /// Also when the thread has come to grief: whoever waits for changes learns that there will be none.
+    /// Ends the watches, also when the thread panics: otherwise they would wait forever.
     fn drop(&mut self) {
         self.feed.close();
     }
 }
 
 impl Writer {
-    /// Serves until nobody can ask any more.
+    /// Runs until the queue is closed.
     pub(super) fn run(mut self) {
         let pause = (self.history.age / 4).clamp(Duration::from_millis(10), Duration::from_secs(10));
         loop {
@@ -75,9 +75,9 @@ impl Writer {
         }
     }
 
-    /// Serves a job and all that wait behind it.
+    /// Does a job and all that wait behind it.
     fn round(&mut self, first: Job) {
-        let mut batch = Batch::new(self.memory.revision(), self.part_of);
+        let mut batch = Batch::new(self.memory.revision(), self.part_of.clone());
         let mut commits = Vec::new();
         let mut compactions = Vec::new();
         let mut bytes = 0;
@@ -95,13 +95,13 @@ impl Writer {
         }
         let failure = self.carry_out(&batch).err();
         for (reply, outcome) in commits {
-            // Also a conflict may have been one with a commit that has just failed.
+            // A conflict may also have been with a commit that has just failed.
             let refused = matches!(outcome, Err(StoreError::Refused(_)));
             let answer = match &failure {
                 Some(failure) if !refused => Err(failure.clone()),
                 _ => outcome,
             };
-            // Who no longer waits has no use for the answer.
+            // A caller that no longer waits does not need the answer.
             let _ = reply.send(answer);
         }
         for (before, reply) in compactions {
@@ -109,7 +109,7 @@ impl Writer {
         }
     }
 
-    /// Makes a batch safe, shows it, tells those who must know before the writers do.
+    /// Writes a batch, shows it to readers, and calls the observers.
     fn carry_out(&mut self, batch: &Batch) -> Result<(), StoreError> {
         if batch.commits.is_empty() {
             return Ok(());
@@ -125,7 +125,7 @@ impl Writer {
         }
         let grown = self.feed.push(&batch.commits);
         if !grown.is_empty() {
-            // The other end lives as long as the store.
+            // The receiver lives as long as the store.
             let _ = self.grown.send(grown);
         }
         Ok(())
@@ -147,11 +147,11 @@ impl Writer {
     }
 }
 
-/// The commits that share a flush, and what they leave behind.
+/// The commits that share a flush, and their result.
 struct Batch {
-    /// The last revision given.
+    /// The last revision used.
     revision: Revision,
-    /// What each changed key holds in the end.
+    /// The final value of each changed key.
     changes: BTreeMap<Box<str>, Option<Arc<Entry>>>,
     commits: Vec<Arc<Commit>>,
     part_of: Option<PartOf>,
@@ -166,7 +166,7 @@ impl Batch {
         self.changes.get(key).map_or_else(|| memory.entry(key), Clone::clone)
     }
 
-    /// Takes a commit in, if it finds what it expects.
+    /// Adds a commit, if its expectations hold.
     fn admit(
         &mut self,
         mut writes: Vec<Write>,
@@ -204,13 +204,13 @@ impl Batch {
                 events.push(Event { revision, previous, entry });
             }
         }
-        self.commits.push(Arc::new(Commit::new(revision, events, self.part_of)));
-        // Who asked is not told of what was written with it.
+        self.commits.push(Arc::new(Commit::new(revision, events, self.part_of.as_ref())));
+        // The answer does not include the amender's writes.
         entries.truncate(asked);
         Ok(Committed { revision, entries })
     }
 
-    /// What is under the key of each write.
+    /// The current entry of each write's key.
     fn found(&self, writes: &[Write], memory: &Memory) -> Result<Vec<Option<Arc<Entry>>>, StoreError> {
         let mut found = Vec::with_capacity(writes.len());
         for write in writes {
@@ -224,7 +224,7 @@ impl Batch {
     }
 }
 
-/// Refuses what no store could carry out.
+/// Refuses an invalid commit.
 fn well_formed(writes: &[Write]) -> Result<(), StoreError> {
     let mut keys = BTreeSet::new();
     for write in writes {
@@ -246,7 +246,7 @@ fn well_formed(writes: &[Write]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether a write finds what it expects.
+/// Whether the expectation of a write holds.
 fn meets(expect: Expect, current: Option<&Entry>) -> bool {
     match expect {
         Expect::Absent => current.is_none(),
@@ -255,7 +255,7 @@ fn meets(expect: Expect, current: Option<&Entry>) -> bool {
     }
 }
 
-/// A value with the digits of its revision, in memory of its own: the writer's may be part of something large.
+/// A value with the digits of its revision, copied: the writer's bytes may be part of a larger buffer.
 fn with_revision(value: &Value, digits: &str) -> Bytes {
     let (before, after) = value.revision_at.and_then(|at| value.bytes.split_at_checked(at)).unzip();
     let (Some(before), Some(after)) = (before, after) else { return Bytes::copy_from_slice(&value.bytes) };

@@ -1,10 +1,10 @@
-//! Who may do what: the decisions of a kubelet that checks its callers itself (KA-25 to KA-39a, KA-54 to KA-58).
+//! Authentication and authorization of a kubelet that checks its callers itself (KA-25 to KA-39a, KA-54 to KA-58).
 
 use std::collections::BTreeMap;
 
 use http::{HeaderMap, header};
 
-/// Who a bearer token stands for, and what they hold.
+/// The user of a bearer token and the grants of that user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
     /// The user's name.
@@ -13,7 +13,7 @@ pub struct Holder {
     pub grants: Vec<(String, String)>,
 }
 
-/// What a kubelet answers who may not pass.
+/// How a kubelet refuses a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     /// 401, KA-48.

@@ -1,4 +1,4 @@
-//! Bodies of answers: whole texts, a pattern of any length, lines that come while somebody listens.
+//! Bodies of answers: whole texts, a pattern of any length, and log lines that are sent while the client reads.
 
 use std::pin::Pin;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::Interval;
 
-use super::Open;
+use super::state::Open;
 
 /// The period of [`pattern`].
 const PERIOD: usize = 251;

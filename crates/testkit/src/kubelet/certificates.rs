@@ -1,4 +1,4 @@
-//! The authorities and certificates of a kubelet, and what it makes of the certificate that a client shows.
+//! The authorities and certificates of a kubelet, and how it verifies client certificates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use crate::webhook::openssl;
 /// The names that the serving certificate is for.
 const NAMES: &str = "subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:node-1,DNS:kubelet.example.com";
 
-/// Makes what is not there yet: the authority of the kubelet's serving certificate, that certificate, and the authority
-/// of its clients.
+/// Creates what does not exist yet: the authority of the kubelet's serving certificate, that certificate, and the
+/// authority of its clients.
 pub(super) fn make(folder: &Path) {
     fs::create_dir_all(folder).expect("the folder is writable");
     if folder.join("kubelet.pem").exists() {
@@ -114,7 +114,7 @@ impl ClientCertVerifier for Requested {
     }
 }
 
-/// Who is at the other end of a connection.
+/// The client of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     /// The CN of the certificate shown; empty if it has none.

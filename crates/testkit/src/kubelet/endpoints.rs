@@ -1,43 +1,25 @@
-//! What lies behind the filter: which method each path serves, and what it answers (KA-9, KA-11 to KA-24).
+//! The handlers behind authentication and authorization: which method each path serves, and its answers (KA-9, KA-11 to
+//! KA-24).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::header::{ALLOW, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::{Body, Incoming};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::body::{Answer, Lines, line};
-use super::{Open, Options, State, streams};
+use super::handler::{Asked, answer, parameter, text};
+use super::options::Options;
+use super::state::Open;
+use super::streams;
 
 /// Lines of a container's log that is not followed.
 const LINES: usize = 3;
 
-const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const HTML: &str = "text/html; charset=utf-8";
-
-/// Who asked for what: a request that has passed the filter.
-pub(super) struct Asked<'a> {
-    pub(super) state: &'a Arc<State>,
-    /// The path, decoded.
-    pub(super) path: &'a str,
-    /// The query as it was sent.
-    pub(super) query: &'a str,
-}
-
-pub(super) fn answer(code: StatusCode, media: &'static str, body: impl Into<Bytes>) -> Response<Answer> {
-    let mut response = Response::new(Answer::Whole(Some(body.into())));
-    *response.status_mut() = code;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
-    response
-}
-
-pub(super) fn text(code: StatusCode, body: impl Into<Bytes>) -> Response<Answer> {
-    answer(code, TEXT, body)
-}
 
 fn json(body: impl Into<Bytes>) -> Response<Answer> {
     answer(StatusCode::OK, JSON, body)
@@ -51,13 +33,7 @@ fn disabled(what: &str) -> Response<Answer> {
     text(StatusCode::METHOD_NOT_ALLOWED, format!("{what} are disabled.\n"))
 }
 
-/// The value of a parameter of the query, as it was sent.
-pub(super) fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
-    query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
-}
-
-/// Answers a request that has passed the filter. A path below a root that serves none such is 404 before its method is
-/// looked at.
+/// Answers a request that was authorized. A path below a root that does not serve it is 404 before the method counts.
 pub(super) async fn route(asked: &Asked<'_>, mut request: Request<Incoming>) -> Response<Answer> {
     let options = &asked.state.options;
     let path = asked.path.strip_suffix('/').unwrap_or(asked.path);
@@ -123,7 +99,7 @@ pub(super) async fn route(asked: &Asked<'_>, mut request: Request<Incoming>) -> 
     }
 }
 
-/// The endpoints that look at the method themselves or not at all.
+/// The endpoints that check the method themselves, or not at all.
 async fn any(options: &Options, segments: &[&str], mut request: Request<Incoming>) -> Response<Answer> {
     match segments {
         ["healthz", ..] => text(StatusCode::OK, "ok"),

@@ -1,5 +1,5 @@
-//! A kubelet that is broken or in hostile hands (NC-12, NC-13): it answers what it was told to, byte for byte, and
-//! writes down all that still comes on the connection.
+//! A broken or hostile kubelet (NC-12, NC-13): it sends the bytes that the test gives it, and records what it still
+//! receives on the connection.
 
 use std::io;
 use std::sync::Arc;
@@ -7,78 +7,8 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::certificates::Peer;
-use super::{Seen, State};
-
-/// What happens after a wrong answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
-    /// The connection stays open; what comes on it is kept for [`super::FakeKubelet::strays`].
-    KeepOpen,
-    /// The connection is cut, without a word in TLS.
-    Cut,
-}
-
-/// A wrong answer. Requests that it is not for get an empty 200.
-#[derive(Clone, Debug)]
-pub struct Fault {
-    /// Whether it is only for requests that ask for a change of protocol.
-    pub upgrades_only: bool,
-    /// All the bytes that are sent.
-    pub answer: Vec<u8>,
-    /// What happens after them.
-    pub then: Then,
-}
-
-impl Fault {
-    /// Answers every request with these bytes and cuts the connection.
-    pub fn cut_after(answer: impl Into<Vec<u8>>) -> Self {
-        Self { upgrades_only: false, answer: answer.into(), then: Then::Cut }
-    }
-
-    /// Answers a change of protocol with this code and these header lines (each with its line end) and an empty body,
-    /// and keeps the connection open: `302` with a `Location` (NC-12), `403` (NC-13), `200`.
-    pub fn refused_upgrade(code: u16, headers: &str) -> Self {
-        let answer = format!("HTTP/1.1 {code} Refused\r\n{headers}Content-Length: 0\r\n\r\n");
-        Self { upgrades_only: true, answer: answer.into(), then: Then::KeepOpen }
-    }
-
-    /// Changes to a protocol that nobody asked for, on every request.
-    pub fn unasked_upgrade(protocol: &str) -> Self {
-        let answer =
-            format!("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
-        Self { upgrades_only: false, answer: answer.into(), then: Then::KeepOpen }
-    }
-
-    /// Announces 1000 bytes, sends ten, and cuts the connection.
-    pub fn broken_body() -> Self {
-        Self::cut_after(
-            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\n\r\n0123456789",
-        )
-    }
-
-    /// Sends one whole chunk and a part of the next, and cuts the connection.
-    pub fn broken_chunk() -> Self {
-        Self::cut_after("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nff\r\nabc")
-    }
-
-    /// Sends half a head and cuts the connection.
-    pub fn half_head() -> Self {
-        Self::cut_after("HTTP/1.1 200 OK\r\nContent-Le")
-    }
-
-    /// Sends a head with one header of so many bytes.
-    pub fn huge_head(bytes: usize) -> Self {
-        Self::cut_after(format!(
-            "HTTP/1.1 200 OK\r\nX-Huge: {}\r\nContent-Length: 0\r\n\r\n",
-            "x".repeat(bytes)
-        ))
-    }
-
-    /// Never answers.
-    pub fn silence() -> Self {
-        Self { upgrades_only: false, answer: Vec::new(), then: Then::KeepOpen }
-    }
-}
+use super::options::{Fault, Then};
+use super::state::{Seen, State};
 
 /// The longest head that is read.
 const LONGEST_HEAD: usize = 1 << 20;

@@ -1,22 +1,24 @@
-//! A kubelet for tests: its HTTPS API as a client or a proxy in front of it sees it, with real TLS, real changes of
-//! protocol and small plausible answers. It runs no pod, and it keeps no rule of the product's: what it knows of paths
-//! and rights is written a second time, from the rules alone, so that it can be their referee.
+//! A fake kubelet: its HTTPS API as a client or a proxy in front of it sees it, with real TLS, real protocol upgrades
+//! and small plausible answers. It runs no pods. It shares no code with the product: its paths and its authorization
+//! are written from the rules a second time, so that tests can compare both.
 
 mod access;
 mod body;
 mod certificates;
 mod endpoints;
 mod faults;
+mod handler;
 mod mux;
+mod options;
+mod state;
 mod streams;
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -34,158 +36,17 @@ use tokio_rustls::TlsAcceptor;
 
 pub use access::Holder;
 pub use body::pattern;
-pub use faults::{Fault, Then};
+pub use options::{Fault, Options, Pod, Then};
+pub use state::Seen;
 
 use access::Refused;
 use body::Answer;
 use certificates::{Peer, Tls};
-use endpoints::{Asked, text};
+use handler::{Asked, text};
 use mux::Matched;
+use state::{State, locked};
 
-/// A pod that the kubelet knows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pod {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its containers.
-    pub containers: Vec<String>,
-}
-
-/// How a kubelet behaves.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The port; 0 for one that is free.
-    pub port: u16,
-    /// Threads that serve.
-    pub threads: usize,
-    /// Whether HTTP/2 is offered.
-    pub http2: bool,
-    /// Whether requests are written down from the start.
-    pub log: bool,
-    /// Whom it serves. Nothing: whoever shows a certificate of the client authority. Otherwise: who shows one of these
-    /// bearer tokens and holds what is needed (KA-25 to KA-39a, KA-54 to KA-58).
-    pub grants: Option<BTreeMap<String, Holder>>,
-    /// Gate `KubeletFineGrainedAuthz`.
-    pub fine_grained: bool,
-    /// `enableDebuggingHandlers`.
-    pub debugging_handlers: bool,
-    /// `enableSystemLogHandler`.
-    pub system_log_handler: bool,
-    /// `enableProfilingHandler`.
-    pub profiling_handler: bool,
-    /// `enableDebugFlagsHandler`.
-    pub debug_flags_handler: bool,
-    /// The pods that run here.
-    pub pods: Vec<Pod>,
-    /// After how many lines a followed log ends; nothing: never.
-    pub follow_lines: Option<usize>,
-    /// The time between the lines of a followed log.
-    pub follow_every: Duration,
-    /// What a stream that echoes sends when it has echoed everything.
-    pub trailer: Vec<u8>,
-    /// How long it takes to answer.
-    pub delay: Duration,
-    /// What it does wrong.
-    pub fault: Option<Fault>,
-}
-
-impl Default for Options {
-    /// A kubelet with every handler on and one pod, `ns/p` with a container `c`.
-    fn default() -> Self {
-        Self {
-            port: 0,
-            threads: 2,
-            http2: true,
-            log: true,
-            grants: None,
-            fine_grained: true,
-            debugging_handlers: true,
-            system_log_handler: true,
-            profiling_handler: true,
-            debug_flags_handler: true,
-            pods: vec![Pod { namespace: "ns".into(), name: "p".into(), containers: vec!["c".into()] }],
-            follow_lines: None,
-            follow_every: Duration::from_millis(10),
-            trailer: Vec::new(),
-            delay: Duration::ZERO,
-            fault: None,
-        }
-    }
-}
-
-/// A request that reached the kubelet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// Its method.
-    pub method: String,
-    /// Its path and query as they were sent.
-    pub path: String,
-    /// Its headers: names in lower case.
-    pub headers: Vec<(String, String)>,
-    /// The CN of the client certificate that was shown, whoever signed it; nothing: none was.
-    pub certificate: Option<String>,
-}
-
-impl Seen {
-    /// The first value of a header, whose name is given in lower case.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
-}
-
-/// What all connections share.
-struct State {
-    options: Options,
-    pod_list: Bytes,
-    log: AtomicBool,
-    seen: Mutex<Vec<Seen>>,
-    strays: Mutex<Vec<Vec<u8>>>,
-    connections: AtomicUsize,
-    open: Arc<AtomicUsize>,
-    received: AtomicU64,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl State {
-    fn note(&self, seen: impl FnOnce() -> Seen) {
-        if self.log.load(Ordering::Relaxed) {
-            locked(&self.seen).push(seen());
-        }
-    }
-
-    fn stray(&self, bytes: &[u8]) -> usize {
-        let mut strays = locked(&self.strays);
-        strays.push(bytes.to_vec());
-        strays.len() - 1
-    }
-
-    fn stray_more(&self, at: usize, bytes: &[u8]) {
-        locked(&self.strays)[at].extend_from_slice(bytes);
-    }
-}
-
-/// One open stream, counted as long as this lives.
-struct Open(Arc<AtomicUsize>);
-
-impl Open {
-    fn new(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A running kubelet. Dropped, it stops, and its connections are cut.
+/// A running fake kubelet. Dropping it stops it and cuts its connections.
 pub struct FakeKubelet {
     address: SocketAddr,
     folder: PathBuf,
@@ -195,7 +56,7 @@ pub struct FakeKubelet {
 }
 
 impl FakeKubelet {
-    /// Starts a kubelet whose certificates lie in this folder; what is there already is used again.
+    /// Starts a kubelet with its certificates in this folder; those that exist are used again.
     pub fn start(folder: &Path, options: Options) -> Self {
         certificates::make(folder);
         let tls = Tls::read(folder, options.http2 && options.fault.is_none());
@@ -232,7 +93,7 @@ impl FakeKubelet {
         Self { address, folder: folder.to_owned(), state, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// Where it listens.
+    /// Returns the local address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -258,17 +119,17 @@ impl FakeKubelet {
         certificates::client(&self.folder, "kubelet-ca", name, user, groups)
     }
 
-    /// What reached it so far, as long as the log was on.
+    /// The requests so far, as long as they were recorded.
     pub fn requests(&self) -> Vec<Seen> {
         locked(&self.state.seen).clone()
     }
 
-    /// Forgets what reached it.
+    /// Forgets the recorded requests.
     pub fn forget(&self) {
         locked(&self.state.seen).clear();
     }
 
-    /// Switches the log on or off.
+    /// Switches recording on or off.
     pub fn log(&self, on: bool) {
         self.state.log.store(on, Ordering::Relaxed);
     }
@@ -318,8 +179,8 @@ fn pod_list(pods: &[Pod]) -> Bytes {
         .into()
 }
 
-/// Listens on a port. One that was left a moment ago may still be held, by the end of a connection that was made from it
-/// or by a process that is about to be replaced: that passes.
+/// Listens on a port. A port that was released a moment ago may still be in use, by a closing connection or by a
+/// process that is about to be replaced, so this tries for a while.
 fn listen(port: u16) -> TcpListener {
     let until = Instant::now() + Duration::from_secs(20);
     loop {

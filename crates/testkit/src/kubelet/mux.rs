@@ -1,5 +1,5 @@
-//! Which path reaches a handler at all: the multiplexer of a kubelet, which asks nobody who they are (KA-6 to KA-8).
-//! Written from the rules alone; it shares nothing with the tables of the product, whose referee it is.
+//! Which path reaches a handler: the multiplexer of a kubelet, which runs before authentication (KA-6 to KA-8). It is
+//! written from the rules and shares nothing with the tables of the product, which tests compare with it.
 
 use std::borrow::Cow;
 
@@ -21,18 +21,18 @@ const EXACT_DEBUG: &[&str] = &["/configz", "/flagz", "/statusz", "/debug/flags/v
 
 /// Patterns that match their root, with and without a slash, and all below it (KA-7).
 const ROOTED: &[&str] = &["/pods"];
-/// Such patterns of the debug group.
+/// Those of the debug group.
 const ROOTED_DEBUG: &[&str] = &["/run", "/exec", "/attach", "/portForward", "/containerLogs"];
 
 /// Patterns that match with the slash only; without it they redirect (KA-8).
 const FOLDERS: &[&str] = &["/stats"];
-/// Such patterns of the debug group.
+/// Those of the debug group.
 const FOLDERS_DEBUG: &[&str] = &["/runningpods", "/checkpoint", "/logs", "/debug/pprof"];
-/// Such patterns where the debug group is off: they say so (KA-22).
+/// Those that are served only to say that the debug group is off (KA-22).
 const FOLDERS_DISABLED: &[&str] =
     &["/run", "/exec", "/attach", "/portForward", "/containerLogs", "/runningpods", "/debug/pprof", "/logs"];
 
-/// What the multiplexer makes of a path.
+/// The result for a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Matched {
     /// No pattern: 404 for everybody.

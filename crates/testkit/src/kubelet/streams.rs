@@ -1,4 +1,4 @@
-//! exec, attach and portForward: the change of protocol (KA-24), and what is sent afterwards.
+//! exec, attach and portForward: the protocol upgrade (KA-24) and the stream after it.
 
 use std::io;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::body::{Answer, piece};
-use super::endpoints::{Asked, parameter, text};
-use super::{Open, State};
+use super::handler::{Asked, parameter, text};
+use super::state::{Open, State};
 
 /// The subprotocols of an endpoint: those of WebSocket, then those of SPDY.
 pub(super) type Protocols = (&'static [&'static str], &'static [&'static str]);
@@ -101,7 +101,7 @@ pub(super) fn upgrade(
     response
 }
 
-/// What is done on a stream whose protocol has changed.
+/// What happens on a stream after the upgrade.
 #[derive(Clone, Copy)]
 enum Mode {
     /// All that comes is sent back.

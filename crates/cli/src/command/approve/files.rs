@@ -1,23 +1,23 @@
-//! The approver on files: every check of one request in its order, and the decision (NB-143). The same code as on a
-//! cluster; what only a cluster can tell, such as a kubelet's current certificate, counts as not known.
+//! The approver on files: prints every check of one request in order, and the decision (NB-143). It uses the same code
+//! as on a cluster; what only a cluster can provide, such as a kubelet's current certificate, counts as unknown.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use portcullis_apimachinery::time::Instant;
 use portcullis_client::approver::{instant, pkcs10};
 use portcullis_policy::approval::machine::{
     self, Check, CheckResult, Cluster, Config, Current, Evaluation, Grants, Ignored, Intake, Limits, Machine,
     MachinePool, Member, Network, Node, Outcome, Request, SignerPath, evaluate, intake,
 };
-use portcullis_policy::time::Instant;
 use portcullis_server::state::{self, Document, Fault};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
-/// The objects of the files.
+/// The objects in the files.
 #[derive(Default)]
 struct Objects {
     machines: Vec<Machine>,
@@ -30,7 +30,7 @@ struct Objects {
 /// Prints the checks and the decision.
 ///
 /// # Errors
-/// Files that cannot be read, or a time that is none.
+/// Files cannot be read, or the time is invalid.
 pub(super) fn run(
     csr: &Path,
     paths: &[PathBuf],
@@ -77,7 +77,7 @@ pub(super) fn run(
     Ok(ExitCode::from(u8::from(!is_approved)))
 }
 
-/// The one request in a file.
+/// Returns the only request in a file.
 fn the_request(path: &Path) -> Result<Request, Failure> {
     let mut found = Vec::new();
     state::documents(&[path.to_owned()], &mut |document: Document<'_>| {
@@ -128,7 +128,7 @@ fn read(paths: &[PathBuf], config: &Config) -> Result<Objects, Failure> {
     Ok(objects)
 }
 
-/// Whether a ConfigMap is the one that publishes the authority of bootstrap certificates (NB-14).
+/// Returns whether a ConfigMap is the one with the bootstrap CA (NB-14).
 fn is_bootstrap_ca(json: &str, config: &Config) -> bool {
     let map: Value = serde_json::from_str(json).unwrap_or_default();
     let text = |path: &str| map.pointer(path).and_then(Value::as_str).unwrap_or_default();
@@ -142,7 +142,7 @@ fn is_bootstrap_ca(json: &str, config: &Config) -> bool {
     is_there && text("/metadata/name") == at.name && bundle.is_some_and(|bundle| !bundle.trim().is_empty())
 }
 
-/// A word and a sentence on a check.
+/// Returns the word and the sentence for a check.
 fn told(check: &Check) -> (&'static str, String) {
     match &check.result {
         CheckResult::Passed(detail) => ("pass", detail.clone()),

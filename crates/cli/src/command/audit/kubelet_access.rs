@@ -1,4 +1,4 @@
-//! `portcullis audit kubelet-access`: who holds `nodes/proxy`, and what would be enough.
+//! `portcullis audit kubelet-access`: lists the holders of `nodes/proxy`, and sufficient replacements.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,23 +19,24 @@ use crate::engine_flags::threads;
 use crate::failure::Failure;
 use crate::lines::Lines;
 
-/// Name everybody who holds nodes/proxy and so can run code in every container, and print what would be enough instead
+/// List everybody who holds nodes/proxy and so can run code in every container, and print sufficient permissions
+/// instead
 ///
-/// Who holds `get nodes/proxy` runs commands in any container of a node: a WebSocket is opened by a GET, and a kubelet asks
-/// for no other verb. Named are users, groups and service accounts that hold it with any verb, by any ClusterRoleBinding:
-/// by name, by */proxy, by *, and through aggregated ClusterRoles. RoleBindings grant nothing on nodes. Authorization modes
-/// other than RBAC are not looked at.
+/// Holders of `get nodes/proxy` can run commands in any container of a node: a WebSocket is opened by a GET, and a
+/// kubelet checks no other verb. The list contains users, groups and service accounts that hold it with any verb, by
+/// any ClusterRoleBinding: by name, by */proxy, by *, and through aggregated ClusterRoles. RoleBindings grant nothing
+/// on nodes. Authorization modes other than RBAC are not considered.
 ///
-/// With a log of what was used, the rules printed are exactly for that. Without one they are a guess: the finer
+/// With a log of the actual use, the printed rules allow exactly that. Without one they are an estimate: the finer
 /// subresources that cover reading.
 ///
-/// Exit codes: 0 nobody holds it; 1 somebody does; 2 bad flags or input; 3 the cluster cannot be read, or the output not
-/// written.
+/// Exit codes: 0 nobody holds it; 1 somebody does; 2 bad flags or input; 3 the cluster cannot be read, or the output
+/// cannot be written.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct KubeletAccessArgs {
-    /// RBAC objects as `kubectl get -o json|yaml` prints them: a file, or a directory that is read recursively (.json
-    /// .yaml .yml). Repeatable [default: those of the cluster of the kubeconfig]
+    /// RBAC objects in the output format of `kubectl get -o json|yaml`: a file, or a directory that is read recursively
+    /// (.json .yaml .yml). Repeatable [default: those of the cluster of the kubeconfig]
     #[arg(long, value_name = "FILE|DIR")]
     state: Vec<PathBuf>,
 
@@ -47,21 +48,21 @@ pub(super) struct KubeletAccessArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "state")]
     context: Option<String>,
 
-    /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state win
+    /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state take precedence
     #[arg(long)]
     default_policy: bool,
 
-    /// What was used: the access log of `portcullis guard`, one JSON object a line. Repeatable
+    /// The actual use, from the access log of `portcullis guard`, one JSON object per line. Repeatable
     #[arg(long, value_name = "FILE", help_heading = "Evidence")]
     access_log: Vec<PathBuf>,
 
-    /// What was used: the audit log of an API server, one event (audit.k8s.io/v1) a line. It needs the level Request for
-    /// subjectaccessreviews, and Metadata for nodes/proxy. Repeatable
+    /// The actual use, from the audit log of an API server, one event (audit.k8s.io/v1) per line. It requires level
+    /// Request for subjectaccessreviews, and Metadata for nodes/proxy. Repeatable
     #[arg(long, value_name = "FILE", help_heading = "Evidence")]
     audit_log: Vec<PathBuf>,
 
-    /// Print nodes/exec, nodes/attach, nodes/run, nodes/portforward and nodes/containerlogs where they are enough: a guard
-    /// that is told to asks for them, a kubelet does not
+    /// Print nodes/exec, nodes/attach, nodes/run, nodes/portforward and nodes/containerlogs where they are sufficient:
+    /// a guard can be configured to check them, a kubelet does not
     #[arg(long, help_heading = "Evidence")]
     finer_subresources: bool,
 
@@ -69,12 +70,12 @@ pub(super) struct KubeletAccessArgs {
     #[arg(long, value_name = "NAME", help_heading = "Well-known holders")]
     ignore_group: Vec<String>,
 
-    /// Leave out what is held through this ClusterRole, for instance system:kubelet-api-admin. Repeatable
+    /// Leave out permissions that are held through this ClusterRole, for instance system:kubelet-api-admin.
     #[arg(long, value_name = "NAME", help_heading = "Well-known holders")]
     ignore_role: Vec<String>,
 
-    /// How to print: a table for people, and the rules below it; a wide one, with binding, role and rule; everything as JSON;
-    /// the rules alone as YAML, for kubectl apply; or the names of the holders
+    /// The output format: a table for people, with the rules below it; a wide one, with binding, role and rule;
+    /// everything as JSON; only the rules as YAML, for kubectl apply; or the names of the holders
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Output,
 }
@@ -99,7 +100,7 @@ Examples:
 /// Runs the command.
 ///
 /// # Errors
-/// Flags, objects or lines that cannot be used; nothing has been written to standard output then.
+/// Flags, objects or lines are invalid; nothing was written to standard output.
 pub(super) fn run(args: &KubeletAccessArgs) -> Result<ExitCode, Failure> {
     let report = objects(args)?.report().without(&args.ignore_group, &args.ignore_role);
     let evidence = evidence(args)?;
@@ -139,7 +140,7 @@ fn objects(args: &KubeletAccessArgs) -> Result<Objects, Failure> {
     Ok(objects)
 }
 
-/// The roles and bindings of a cluster: where each list lies, and its text.
+/// Reads the roles and bindings of a cluster: the path of each list, and its text.
 fn read_cluster(args: &KubeletAccessArgs) -> Result<Vec<(String, String)>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -159,7 +160,7 @@ fn read_cluster(args: &KubeletAccessArgs) -> Result<Vec<(String, String)>, Failu
     })
 }
 
-/// What the logs say, or nothing without a log.
+/// Reads the logs; none without a log.
 fn evidence(args: &KubeletAccessArgs) -> Result<Option<Evidence>, Failure> {
     if args.access_log.is_empty() && args.audit_log.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! `portcullis audit`: what the objects of a cluster allow that they had better not.
+//! `portcullis audit`: finds dangerous permissions among the objects of a cluster.
 
 mod kubelet_access;
 mod print;
@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 
-/// Find what the objects of a cluster allow that they had better not
+/// Find dangerous permissions among the objects of a cluster
 #[derive(Args, Debug)]
 pub struct AuditArgs {
     #[command(subcommand)]
@@ -25,7 +25,7 @@ enum What {
 /// Runs the command.
 ///
 /// # Errors
-/// Flags or input that cannot be used; nothing has been written to standard output then.
+/// Flags or input are invalid; nothing was written to standard output.
 pub fn run(args: &AuditArgs) -> Result<ExitCode, Failure> {
     match &args.what {
         What::KubeletAccess(args) => kubelet_access::run(args),

@@ -1,4 +1,4 @@
-//! Printing what `audit kubelet-access` has found. Names come from the cluster: nothing in them reaches a terminal raw.
+//! Prints the findings of `audit kubelet-access`. Names come from the cluster, so they are escaped for the terminal.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::yaml;
 
-/// For people: findings, notes, and the rules that would be enough.
+/// Prints findings, notes, and sufficient rules for people.
 pub(super) fn table(
     out: &mut dyn Write,
     report: &Report,
@@ -97,7 +97,7 @@ fn columns(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
     Ok(())
 }
 
-/// Everything.
+/// Prints everything as JSON.
 pub(super) fn json(out: &mut dyn Write, report: &Report, replacements: &[Replacement]) -> io::Result<()> {
     let holder = |holder: &Holder| {
         json!({
@@ -133,7 +133,7 @@ fn basis(basis: Basis) -> &'static str {
     }
 }
 
-/// The rules, for `kubectl apply`. What is to be known about them stands in comments.
+/// Prints the rules for `kubectl apply`. Notes are printed as comments.
 pub(super) fn manifests(out: &mut dyn Write, replacements: &[Replacement]) -> io::Result<()> {
     for replacement in replacements {
         let objects: Vec<Value> = replacement.objects();
@@ -151,12 +151,12 @@ pub(super) fn manifests(out: &mut dyn Write, replacements: &[Replacement]) -> io
     Ok(())
 }
 
-/// The holders, one a line.
+/// Prints the holders, one per line.
 pub(super) fn names(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     report.holders.iter().try_for_each(|holder| writeln!(out, "{}", plain(&holder.subject.to_string())))
 }
 
-/// A text on one line, without control characters.
+/// Returns a text on one line, without control characters.
 fn plain(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { '\u{fffd}' } else { c })

@@ -1,15 +1,16 @@
-//! JSON values as YAML for people: blocks, with every text in double quotes where YAML could read it as something else.
+//! Formats JSON values as YAML for people: in block style, with double quotes around strings that YAML could read as
+//! something else.
 
 use serde_json::Value;
 
-/// A value as a block, with a newline at its end.
+/// Formats a value as a block, with a newline at its end.
 pub(super) fn block(value: &Value) -> String {
     let mut text = String::new();
     write(&mut text, value, 0, true);
     text
 }
 
-/// Writes a value at an indentation. On a fresh line nothing has been written yet but the indentation.
+/// Writes a value at an indentation. On a fresh line only the indentation has been written.
 fn write(text: &mut String, value: &Value, depth: usize, is_fresh: bool) {
     match value {
         Value::Object(members) if !members.is_empty() => {
@@ -22,7 +23,7 @@ fn write(text: &mut String, value: &Value, depth: usize, is_fresh: bool) {
                 }
                 text.push_str(&scalar(name));
                 text.push(':');
-                // Items of a list stand under their name.
+                // List items have the indentation of their key.
                 let depth = if value.is_array() { depth } else { depth + 2 };
                 write(text, value, depth, false);
             }
@@ -49,7 +50,7 @@ fn inline(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), scalar)
 }
 
-/// A text: bare where it is a plain word, else in double quotes, which YAML reads as JSON does.
+/// Formats a string: plain if it is a simple word, else in double quotes, which YAML reads as JSON does.
 fn scalar(text: &str) -> String {
     let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'/'))

@@ -1,4 +1,4 @@
-//! `portcullis bootstrap check`: what holders of bootstrap credentials may do beyond asking for certificates (NB-36).
+//! `portcullis bootstrap check`: finds permissions of bootstrap credentials beyond requesting certificates (NB-36).
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use clap::Args;
 use portcullis_client::{Connection, Resource};
 use serde::{Deserialize, Serialize};
 
-use super::{PlaceFlags, ServerFlags, refused};
+use super::common::{PlaceFlags, ServerFlags, refused};
 use crate::failure::Failure;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -17,10 +17,10 @@ const ROLES: [Resource; 4] = [
     Resource::new(GROUP, "v1", "clusterrolebindings"),
     Resource::new(GROUP, "v1", "rolebindings"),
 ];
-/// The groups of those who show a bootstrap token, and what more specific ones begin with.
+/// The group of bootstrap tokens, which is also the prefix of more specific groups.
 const BOOTSTRAPPERS: &str = "system:bootstrappers";
 
-/// What everybody may who is authenticated: the paths of discovery, health and keys.
+/// The paths that all authenticated users may read: discovery, health and keys.
 const OPEN_PATHS: [&str; 17] = [
     "/.well-known/openid-configuration",
     "/.well-known/openid-configuration/",
@@ -40,11 +40,11 @@ const OPEN_PATHS: [&str; 17] = [
     "/openapi/v2",
     "/openapi/v3",
 ];
-/// What each kind of rule may hold and no more: groups, resources, verbs.
+/// The maximum of each kind of harmless rule: groups, resources, verbs.
 const HARMLESS: [(&[&str], &[&str], &[&str]); 2] = [
     // NB-36
     (&["certificates.k8s.io"], &["certificatesigningrequests"], &["create", "get", "list", "watch"]),
-    // Questions about oneself.
+    // Reviews of the caller itself.
     (
         &["authentication.k8s.io", "authorization.k8s.io"],
         &["selfsubjectaccessreviews", "selfsubjectreviews", "selfsubjectrulesreviews"],
@@ -52,10 +52,10 @@ const HARMLESS: [(&[&str], &[&str], &[&str]); 2] = [
     ),
 ];
 
-/// Find what RBAC allows holders of bootstrap credentials beyond asking for certificates
+/// Find what RBAC allows holders of bootstrap credentials beyond requesting certificates
 ///
-/// Looks at the roles that are bound to the account, to its groups, and to those of bootstrap tokens. Rules that let
-/// everybody discover the API and ask about themselves are no findings. Other authorizers are not looked at.
+/// Checks the roles that are bound to the account, to its groups, and to those of bootstrap tokens. Rules that let
+/// everybody discover the API and review their own permissions are not reported. Other authorizers are not considered.
 ///
 /// Exit codes: 0 nothing found; 1 findings; 2 bad flags or input; 3 the API server cannot be reached or refuses.
 #[derive(Args, Debug)]
@@ -66,7 +66,7 @@ pub(super) struct CheckArgs {
     #[command(flatten)]
     places: PlaceFlags,
 
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -120,10 +120,10 @@ struct Reference {
     namespace: String,
 }
 
-/// A rule that goes too far.
+/// A rule that allows too much.
 #[derive(Clone, Debug, Serialize)]
 struct Finding {
-    /// Whom it reaches.
+    /// The subject that has it.
     subject: String,
     binding: String,
     role: String,
@@ -134,7 +134,7 @@ struct Finding {
 struct Policy {
     cluster_roles: Vec<Role>,
     roles: Vec<Role>,
-    /// Those of the whole cluster have no namespace.
+    /// The namespace is empty for ClusterRoleBindings.
     bindings: Vec<Binding>,
 }
 
@@ -203,7 +203,7 @@ impl Policy {
         found
     }
 
-    /// The role of a binding; nothing for one that is not there, which allows nothing.
+    /// Returns the role of a binding; none if it does not exist and so allows nothing.
     fn role(&self, binding: &Binding) -> Option<&Role> {
         let Reference { kind, name, .. } = &binding.role_ref;
         match kind.as_str() {
@@ -215,7 +215,7 @@ impl Policy {
     }
 }
 
-/// As whom a holder is reached by a subject of a binding, if at all.
+/// Returns the name by which a subject of a binding includes a holder, if it does.
 fn reached(subject: &Reference, places: &PlaceFlags) -> Option<String> {
     let name = subject.name.as_str();
     let is_reached = match subject.kind.as_str() {
@@ -236,7 +236,7 @@ fn reached(subject: &Reference, places: &PlaceFlags) -> Option<String> {
     })
 }
 
-/// Whether a rule allows more than [`HARMLESS`] and [`OPEN_PATHS`] say.
+/// Returns whether a rule allows more than [`HARMLESS`] and [`OPEN_PATHS`].
 fn goes_too_far(rule: &Rule) -> bool {
     let within = |held: &Option<Vec<String>>, all: &[&str]| {
         held.iter().flatten().all(|one| all.contains(&one.as_str()))

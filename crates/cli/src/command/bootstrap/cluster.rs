@@ -1,32 +1,32 @@
-//! The objects that bootstrap credentials need in a cluster, made where they are missing.
+//! Creates the objects that bootstrap credentials need in a cluster.
 
 use portcullis_client::{CallError, Connection, Resource};
 use serde_json::{Value, json};
 
-use super::refused;
+use super::common::refused;
 use crate::bootstrap_flags::Place;
 use crate::failure::Failure;
 
-/// The ClusterRole that lets machines ask for certificates and does nothing else (NB-36). Of the default policy.
+/// The ClusterRole that allows machines to request certificates and nothing else (NB-36). It is in the default policy.
 const ROLE: &str = "system:node-bootstrapper";
 /// The binding of that role to the account.
 const ACCOUNT_BINDING: &str = "portcullis:node-bootstrapper";
-/// The binding of that role to the group of tokens.
+/// The binding of that role to the group of bootstrap tokens.
 const TOKEN_BINDING: &str = "portcullis:bootstrap-tokens";
-/// How often a write is tried that others get in the way of.
+/// The number of attempts of a write after conflicts.
 const ATTEMPTS: usize = 10;
 
-/// ConfigMaps of a namespace.
+/// Returns the resource of ConfigMaps in a namespace.
 pub(super) fn config_maps(namespace: &str) -> Resource {
     Resource::new("", "v1", "configmaps").within(namespace)
 }
 
-/// Secrets of a namespace.
+/// Returns the resource of secrets in a namespace.
 pub(super) fn secrets(namespace: &str) -> Resource {
     Resource::new("", "v1", "secrets").within(namespace)
 }
 
-/// Service accounts of a namespace.
+/// Returns the resource of service accounts in a namespace.
 pub(super) fn service_accounts(namespace: &str) -> Resource {
     Resource::new("", "v1", "serviceaccounts").within(namespace)
 }
@@ -34,18 +34,18 @@ pub(super) fn service_accounts(namespace: &str) -> Resource {
 const NAMESPACES: Resource = Resource::new("", "v1", "namespaces");
 const BINDINGS: Resource = Resource::new("rbac.authorization.k8s.io", "v1", "clusterrolebindings");
 
-/// The namespace as an object.
+/// Returns the namespace as an object.
 pub(super) fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-/// What lets the account ask for certificates, as an object.
+/// Returns the binding that allows the account to request certificates.
 pub(super) fn account_binding(account: &Place) -> Value {
     let subject = json!({"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace});
     binding(ACCOUNT_BINDING, &subject)
 }
 
-/// What lets holders of tokens in this group ask for certificates, as an object.
+/// Returns the binding that allows holders of tokens in this group to request certificates.
 pub(super) fn token_binding(group: &str) -> Value {
     binding(TOKEN_BINDING, &json!({"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": group}))
 }
@@ -60,12 +60,12 @@ fn binding(name: &str, subject: &Value) -> Value {
     })
 }
 
-/// Makes the namespace if it is not there.
+/// Creates the namespace if it does not exist.
 ///
 /// # Errors
 /// The API server cannot be reached or refuses.
 pub(super) async fn ensure_namespace(connection: &Connection, name: &str) -> Result<(), Failure> {
-    // Reading is asked for first: who may do that need not be one who may make namespaces.
+    // Read first: a user who may read namespaces need not be allowed to create them.
     match connection.get::<Value>(&NAMESPACES, name).await {
         Ok(_) => Ok(()),
         Err(error) if error.is_not_found() => {
@@ -76,10 +76,10 @@ pub(super) async fn ensure_namespace(connection: &Connection, name: &str) -> Res
     }
 }
 
-/// Binds the role to the subject of this binding; others that it names stay.
+/// Adds the subject of this binding to the stored one; other subjects are kept.
 ///
 /// # Errors
-/// The API server cannot be reached or refuses, or the binding is to another role.
+/// The API server cannot be reached or refuses, or the binding refers to another role.
 pub(super) async fn ensure_binding(connection: &Connection, wanted: &Value) -> Result<(), Failure> {
     let name = text(wanted, &["metadata", "name"]);
     let failed = || refused(format!("bind the role {ROLE} (ClusterRoleBinding {name})"));
@@ -94,7 +94,7 @@ pub(super) async fn ensure_binding(connection: &Connection, wanted: &Value) -> R
         };
         if found.get("roleRef") != wanted.get("roleRef") {
             return Err(Failure::input(format_args!(
-                "ClusterRoleBinding {name} binds another role than {ROLE}: delete it, or give it another name"
+                "ClusterRoleBinding {name} refers to another role than {ROLE}: delete or rename it"
             )));
         }
         let subject = wanted.get("subjects").and_then(|all| all.get(0)).cloned().unwrap_or_default();
@@ -115,7 +115,7 @@ pub(super) async fn ensure_binding(connection: &Connection, wanted: &Value) -> R
     Err(Failure::unreachable(format_args!("ClusterRoleBinding {name} went on changing")))
 }
 
-/// What was to be made is there, whoever made it.
+/// Treats an object that already exists as created.
 ///
 /// # Errors
 /// Any other.
@@ -126,10 +126,10 @@ pub(super) fn made(answer: Result<Value, CallError>) -> Result<(), CallError> {
     }
 }
 
-/// The object if it is there.
+/// Reads an object; none if it does not exist.
 ///
 /// # Errors
-/// Any but that it is not.
+/// All errors but 404.
 pub(super) async fn find(
     connection: &Connection,
     resource: &Resource,
@@ -142,7 +142,7 @@ pub(super) async fn find(
     }
 }
 
-/// Deletes the object that was read, and no other of its name. False: it is not there.
+/// Deletes the object that was read, and no other of its name. Returns false if it does not exist.
 ///
 /// # Errors
 /// The API server cannot be reached or refuses.
@@ -161,13 +161,13 @@ pub(super) async fn delete(
     }
 }
 
-/// The text in a field of an object, by the names that lead to it; empty if there is none.
+/// Returns the text in a field of an object, by its path; empty if there is none.
 pub(super) fn text<'o>(object: &'o Value, path: &[&str]) -> &'o str {
     let found = path.iter().try_fold(object, |value, name| value.get(name));
     found.and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether the object is being deleted.
+/// Returns whether the object is being deleted.
 pub(super) fn is_going(object: &Value) -> bool {
     !text(object, &["metadata", "deletionTimestamp"]).is_empty()
 }

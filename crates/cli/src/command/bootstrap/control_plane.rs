@@ -1,4 +1,4 @@
-//! `portcullis bootstrap control-plane`: client certificates for machines that come before any service account
+//! `portcullis bootstrap control-plane`: client certificates for machines that start before any service account exists
 //! (NB-10 to NB-25).
 
 use std::path::PathBuf;
@@ -8,22 +8,22 @@ use std::time::SystemTime;
 use clap::{Args, Subcommand};
 use portcullis_client::Connection;
 use portcullis_pki::{bootstrap, pem};
-use portcullis_server::bootstrap_authorities::{BUNDLE_KEY, Inventory, LIST_NAME, LIST_NAMESPACE};
+use portcullis_server::registry::bootstrap_authorities::{BUNDLE_KEY, Inventory, LIST_NAME, LIST_NAMESPACE};
 use serde_json::{Value, json};
 
 use super::cluster::{self, config_maps, ensure_binding, ensure_namespace, find, text};
+use super::common::{PlaceFlags, ServerFlags, println_done, refused};
 use super::inventory::{FormFlags, Row, print, time};
 use super::output::{Endpoint, Holder, OutputFlags, Pending, kubeconfig};
-use super::{PlaceFlags, ServerFlags, refused};
 use crate::bootstrap_flags::Place;
 use crate::failure::Failure;
 
-/// What a list calls this kind.
+/// The name of this kind in lists.
 const KIND: &str = "control-plane";
-/// How often a write is tried that others get in the way of.
+/// The number of attempts of a write after conflicts.
 const ATTEMPTS: usize = 10;
 
-/// A client certificate, valid for ten years, of a signer that signs nothing else and whose key is thrown away
+/// A client certificate, valid for ten years, whose signer signs nothing else and whose signing key is discarded
 #[derive(Args, Debug)]
 pub(crate) struct ControlPlaneArgs {
     #[command(subcommand)]
@@ -37,10 +37,10 @@ enum Verb {
     Revoke(RevokeArgs),
 }
 
-/// Make a credential: its authority goes into the ConfigMap, beside others that are there; the credential into a kubeconfig
+/// Create a credential: its authority is added to the ConfigMap, the credential to a kubeconfig
 ///
-/// The signer's key is kept nowhere. With --offline nobody is asked: what a cluster needs to trust the credential goes
-/// into a manifest for kubectl apply.
+/// The signing key is not stored. With --offline no server is contacted: what a cluster needs to trust the credential
+/// is written to a manifest for kubectl apply.
 #[derive(Args, Debug)]
 struct CreateArgs {
     #[command(flatten)]
@@ -52,16 +52,16 @@ struct CreateArgs {
     #[command(flatten)]
     places: PlaceFlags,
 
-    /// Ask no API server
+    /// Do not contact an API server
     #[arg(long, requires = "manifest", requires = "server", requires = "certificate_authority")]
     offline: bool,
 
-    /// With --offline: where the manifest goes, with the ConfigMap and what it needs
+    /// With --offline: the file of the manifest, with the ConfigMap and what it needs
     #[arg(long, value_name = "FILE", requires = "offline")]
     manifest: Option<PathBuf>,
 }
 
-/// List the authorities of such credentials: those that the ConfigMaps hold, and those that were revoked
+/// List the authorities of such credentials: those in the ConfigMaps, and those that were revoked
 #[derive(Args, Debug)]
 struct ListArgs {
     #[command(flatten)]
@@ -105,7 +105,7 @@ pub(super) async fn run(args: &ControlPlaneArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A new credential, and the kubeconfig that holds it.
+/// Creates a new credential, and its kubeconfig.
 fn sign(places: &PlaceFlags, endpoint: &Endpoint) -> Result<(String, String), Failure> {
     let credential = bootstrap::sign_once(&places.user(), &[places.group()], SystemTime::now())
         .map_err(|error| Failure::unreachable(format_args!("cannot make a certificate: {error}")))?;
@@ -114,7 +114,7 @@ fn sign(places: &PlaceFlags, endpoint: &Endpoint) -> Result<(String, String), Fa
     Ok((credential.authority_pem, text))
 }
 
-/// The ConfigMap that new authorities go to.
+/// Returns the ConfigMap for new authorities.
 fn home(places: &PlaceFlags) -> Result<&Place, Failure> {
     places.config_maps.first().ok_or_else(|| Failure::input("--ca-configmap names no ConfigMap"))
 }
@@ -162,7 +162,7 @@ async fn create(args: &CreateArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what was made, where nothing else is printed.
+/// Prints what was created, if standard output is not used otherwise.
 fn say(args: &CreateArgs, authority: &str, since: &str) {
     let der = pem::first(authority.as_bytes()).map(|block| block.der).unwrap_or_default();
     eprintln!(
@@ -172,7 +172,7 @@ fn say(args: &CreateArgs, authority: &str, since: &str) {
     );
 }
 
-/// Puts an authority into the ConfigMap (NB-13), beside those that are there.
+/// Adds an authority to the ConfigMap (NB-13).
 async fn publish(connection: &Connection, place: &Place, authority: &str) -> Result<(), Failure> {
     let resource = config_maps(&place.namespace);
     let failed = || refused(format!("write the ConfigMap {place}"));
@@ -184,7 +184,7 @@ async fn publish(connection: &Connection, place: &Place, authority: &str) -> Res
                 let bundle = text(&found, &["data", BUNDLE_KEY]).trim_end();
                 let bundle =
                     if bundle.is_empty() { authority.to_owned() } else { format!("{bundle}\n{authority}") };
-                // Only of the version that was read: nobody's change is lost.
+                // With the resourceVersion that was read, so that no concurrent change is lost.
                 let patch = json!({"metadata": {"resourceVersion": text(&found, &["metadata", "resourceVersion"])},
                     "data": {BUNDLE_KEY: bundle}});
                 connection.merge::<Value>(&resource.object(&place.name), &patch).await
@@ -195,10 +195,10 @@ async fn publish(connection: &Connection, place: &Place, authority: &str) -> Res
             answer => return answer.map(drop).map_err(failed()),
         }
     }
-    Err(Failure::unreachable(format_args!("the ConfigMap {place} went on changing")))
+    Err(Failure::unreachable(format_args!("too many conflicts while writing the ConfigMap {place}")))
 }
 
-/// The ConfigMaps that are there, and where.
+/// Returns the existing ConfigMaps, with their names.
 async fn found(connection: &Connection, places: &PlaceFlags) -> Result<Vec<(Place, Value)>, Failure> {
     let mut all = Vec::new();
     for place in &places.config_maps {
@@ -209,7 +209,7 @@ async fn found(connection: &Connection, places: &PlaceFlags) -> Result<Vec<(Plac
     Ok(all)
 }
 
-/// The authorities, as a list has them.
+/// Returns the list rows of the authorities.
 ///
 /// # Errors
 /// See [`super::run`].
@@ -223,7 +223,7 @@ pub(super) async fn rows(connection: &Connection, places: &PlaceFlags) -> Result
     for (place, fault) in &inventory.faults {
         eprintln!("warning: {place}: {fault}");
     }
-    let row = |listed: &portcullis_server::bootstrap_authorities::Listed| Row {
+    let row = |listed: &portcullis_server::registry::bootstrap_authorities::Listed| Row {
         kind: KIND,
         subject: listed.common_name.clone(),
         sha256: listed.sha256.clone(),
@@ -266,16 +266,7 @@ async fn revoke(args: &RevokeArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a line on standard output.
-///
-/// # Errors
-/// Nobody takes it.
-pub(super) fn println_done(text: &str) -> Result<(), Failure> {
-    use std::io::Write as _;
-    Ok(writeln!(std::io::stdout().lock(), "{text}")?)
-}
-
-/// A digest as lists print it, out of one as lists or openssl print it.
+/// Converts a digest from the form of lists or openssl to that of lists.
 fn digest(text: &str) -> Result<String, Failure> {
     let digits: String = text.chars().filter(|c| *c != ':').collect::<String>().to_ascii_lowercase();
     if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {

@@ -1,4 +1,4 @@
-//! The credentials that there are, for people and for programs (NB-37). No token is in it.
+//! The list of existing credentials, for people and for programs (NB-37). It contains no tokens.
 
 use std::io::Write as _;
 use std::time::SystemTime;
@@ -9,38 +9,38 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// How a list is printed.
+/// The flags for the output format of a list.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct FormFlags {
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
-/// One credential.
+/// A credential.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Row {
     /// `control-plane`, `worker` or `token`.
     pub(super) kind: &'static str,
-    /// Who its holder is, or the name of the authority that vouches for them.
+    /// The holder, or the name of the authority.
     pub(super) subject: String,
-    /// Of the authority's certificate, or of the token.
+    /// The digest of the authority's certificate, or of the token.
     pub(super) sha256: String,
-    /// RFC 3339; `never` for what has no end, `unknown` where that is no longer known.
+    /// The expiry in RFC 3339; `never` if there is none, `unknown` if it is no longer known.
     pub(super) not_after: String,
     pub(super) revoked: bool,
-    /// Where it is kept, or a word on its state.
+    /// The location, or the state.
     pub(super) note: String,
 }
 
-/// A time as it is printed here.
+/// Formats a time for lists.
 pub(super) fn time(at: SystemTime) -> String {
     let printed = Timestamp::try_from(at).and_then(|at| at.round(jiff::Unit::Second));
     printed.map_or_else(|_| "unknown".to_owned(), |at| at.to_string())
 }
 
-/// The SHA-256 digest of some bytes, in hexadecimal.
+/// Returns the SHA-256 digest of some bytes, in hexadecimal.
 pub(super) fn sha256(bytes: &[u8]) -> String {
     portcullis_pki::sha256(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -61,7 +61,7 @@ pub(super) fn print(rows: &[Row], form: &FormFlags) -> Result<(), Failure> {
     let words = |row: &Row| {
         let revoked = if row.revoked { "yes" } else { "no" };
         let cells = [row.kind, &row.subject, &row.sha256, &row.not_after, revoked, &row.note];
-        // What others have written must not move the cursor.
+        // Values written by others must not contain control characters.
         cells.map(|cell| cell.chars().map(|c| if c.is_control() { '?' } else { c }).collect::<String>())
     };
     let heads = ["KIND", "SUBJECT", "SHA256", "NOT-AFTER", "REVOKED", "NOTE"].map(str::to_owned);

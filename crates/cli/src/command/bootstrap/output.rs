@@ -1,4 +1,4 @@
-//! Kubeconfigs and manifests, written whole and readable by their owner alone (NB-18).
+//! Writes kubeconfigs and manifests atomically, readable only by their owner (NB-18).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,31 +12,31 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// Where a kubeconfig goes, and what it says of the server.
+/// The flags for the file of a kubeconfig, and the server in it.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OutputFlags {
-    /// The file to write, readable by its owner alone; standard output if not given
+    /// The file to write, readable only by its owner [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
 
-    /// Put the new file in the place of one that is there
+    /// Replace an existing file
     #[arg(long)]
     pub(super) overwrite: bool,
 
-    /// The URL of the API server for those who will use the kubeconfig; that of this connection if not given
+    /// The URL of the API server in the kubeconfig [default: that of this connection]
     #[arg(long, value_name = "URL")]
     pub(super) server: Option<String>,
 
-    /// Certificates that vouch for the API server, in PEM; those of this connection if not given
+    /// The CA certificates of the API server, in PEM [default: those of this connection]
     #[arg(long, value_name = "FILE")]
     pub(super) certificate_authority: Option<PathBuf>,
 }
 
 impl OutputFlags {
-    /// The server's URL and authority, as the flags say or else as they are here.
+    /// Returns the server's URL and CA, from the flags or from the connection.
     ///
     /// # Errors
-    /// They are missing or cannot be used.
+    /// They are missing or invalid.
     pub(super) fn server(&self, server: &str, authority: &str) -> Result<Endpoint, Failure> {
         let url = self.server.as_deref().unwrap_or(server);
         let is_url = url.strip_prefix("https://").is_some_and(|rest| !rest.is_empty());
@@ -53,7 +53,7 @@ impl OutputFlags {
                 };
                 let text = fs::read_to_string(path).map_err(|error| failed(&error))?;
                 portcullis_pki::CaBundle::from_pem(text.as_bytes()).map_err(|error| failed(&error))?;
-                // Only what is a certificate: there may be a key in the file.
+                // Only certificates: the file may also contain a key.
                 let blocks = portcullis_pki::pem::blocks(text.as_bytes());
                 let certificates = blocks.iter().filter(|block| block.label == "CERTIFICATE");
                 certificates.map(|block| portcullis_pki::pem::encode(&block.label, &block.der)).collect()
@@ -68,10 +68,10 @@ impl OutputFlags {
         Ok(Endpoint { server: url.to_owned(), authority })
     }
 
-    /// A place for what is to be written, so that a file that cannot be had stops everything before it begins.
+    /// Prepares the output, so that an unusable file is an error before anything else happens.
     ///
     /// # Errors
-    /// The file is there, or cannot be written.
+    /// The file exists, or cannot be written.
     pub(super) fn begin(&self) -> Result<Pending, Failure> {
         match &self.output {
             None => Ok(Pending::Stdout),
@@ -80,7 +80,7 @@ impl OutputFlags {
     }
 }
 
-/// The API server that a kubeconfig names.
+/// The API server in a kubeconfig.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
     server: String,
@@ -88,15 +88,15 @@ pub(super) struct Endpoint {
     authority: String,
 }
 
-/// Who a kubeconfig lets its holder be.
+/// The credentials in a kubeconfig.
 pub(super) enum Holder<'a> {
-    /// A certificate and its key, in PEM form.
+    /// A certificate and its key, in PEM.
     Certificate { certificate: &'a str, key: &'a str },
     /// A bearer token.
     Token(&'a str),
 }
 
-/// A kubeconfig with everything in it (NB-17).
+/// Returns a self-contained kubeconfig (NB-17).
 pub(super) fn kubeconfig(endpoint: &Endpoint, holder: &Holder<'_>) -> String {
     let server = Value::from(endpoint.server.as_str());
     let authority = STANDARD.encode(&endpoint.authority);
@@ -116,26 +116,26 @@ pub(super) fn kubeconfig(endpoint: &Endpoint, holder: &Holder<'_>) -> String {
     )
 }
 
-/// A file that is not there yet.
+/// An output that is not written yet.
 pub(super) enum Pending {
     /// Standard output.
     Stdout,
-    /// A file under another name, which goes when this is dropped.
+    /// A file with a temporary name, which is removed on drop.
     File {
-        /// Where it is to be.
+        /// The final path.
         path: PathBuf,
-        /// Where it is until then.
+        /// The temporary path.
         temporary: PathBuf,
-        /// Whether it may take another one's place.
+        /// Whether an existing file may be replaced.
         overwrite: bool,
     },
 }
 
 impl Pending {
-    /// Makes an empty file beside the one that is to be.
+    /// Creates the temporary file beside the final path.
     ///
     /// # Errors
-    /// There is a file that may not be replaced, or none can be made.
+    /// The file exists and may not be replaced, or no file can be created.
     pub(super) fn file(path: &Path, overwrite: bool) -> Result<Self, Failure> {
         if !overwrite && path.symlink_metadata().is_ok() {
             return Err(exists(path));
@@ -146,10 +146,10 @@ impl Pending {
         Ok(Self::File { path: path.to_owned(), temporary, overwrite })
     }
 
-    /// Writes the text, durably, and puts the file in its place; nothing is there before that.
+    /// Writes the text durably, then renames the file.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(super) fn finish(self, text: &str) -> Result<(), Failure> {
         let Self::File { path, temporary, overwrite } = &self else {
             return Ok(io::stdout().lock().write_all(text.as_bytes())?);
@@ -160,7 +160,7 @@ impl Pending {
             file.sync_all()?;
             match overwrite {
                 true => fs::rename(temporary, path)?,
-                // Fails if somebody else has made it meanwhile.
+                // Fails if the file was created meanwhile.
                 false => fs::hard_link(temporary, path)?,
             }
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -176,14 +176,14 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         if let Self::File { temporary, .. } = self {
-            // It may have been renamed.
+            // It may already be renamed.
             let _ = fs::remove_file(temporary);
         }
     }
 }
 
 fn exists(path: &Path) -> Failure {
-    Failure::input(format_args!("{} is there already: name another file, or say --overwrite", path.display()))
+    Failure::input(format_args!("{} already exists: name another file, or add --overwrite", path.display()))
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
@@ -209,7 +209,7 @@ mod tests {
         assert!(Pending::file(&path, false).is_err());
         Pending::file(&path, true).unwrap().finish("two").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "two");
-        // Somebody else was faster.
+        // A conflicting write.
         let other = folder.path().join("other");
         let pending = Pending::file(&other, false).unwrap();
         fs::write(&other, "theirs").unwrap();

@@ -1,4 +1,4 @@
-//! `portcullis bootstrap token`: bootstrap tokens, as kubeadm makes them (AN-100 to AN-105).
+//! `portcullis bootstrap token`: bootstrap tokens, as in kubeadm (AN-100 to AN-105).
 
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
@@ -6,15 +6,14 @@ use std::time::{Duration, SystemTime};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Args, Subcommand};
+use portcullis_apimachinery::duration::parse_unsigned;
 use portcullis_client::{Connection, Resource};
-use portcullis_server::config::parse_duration;
 use serde_json::{Map, Value, json};
 
 use super::cluster::{self, ensure_binding, find, is_going, secrets, text};
-use super::control_plane::println_done;
+use super::common::{ServerFlags, println_done, refused};
 use super::inventory::{FormFlags, Row, print, sha256, time};
 use super::output::{Holder, OutputFlags, kubeconfig};
-use super::{ServerFlags, refused};
 use crate::failure::Failure;
 
 /// What a list calls this kind.
@@ -22,13 +21,13 @@ const KIND: &str = "token";
 const NAMESPACE: &str = "kube-system";
 const NAME_PREFIX: &str = "bootstrap-token-";
 const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
-/// The group that kubeadm gives, and to which what nodes need is bound.
+/// The default group of kubeadm, which has the permissions that nodes need.
 const GROUP: &str = "system:bootstrappers:kubeadm:default-node-token";
 const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-/// The most tokens that are read at one time.
+/// The maximum number of tokens that are read at a time.
 const PAGE: usize = 500;
 
-/// A bootstrap token, ID.SECRET, kept in a secret of namespace kube-system
+/// A bootstrap token, ID.SECRET, stored in a secret of namespace kube-system
 #[derive(Args, Debug)]
 pub(crate) struct TokenArgs {
     #[command(subcommand)]
@@ -42,10 +41,10 @@ enum Verb {
     Revoke(RevokeArgs),
 }
 
-/// Make a token and write a kubeconfig with it
+/// Create a token and write a kubeconfig with it
 ///
-/// Holders of a token with the default group may ask for certificates: the role system:node-bootstrapper is bound to it.
-/// Other groups are given no rights here.
+/// Holders of a token with the default group may request certificates: the role system:node-bootstrapper is bound to
+/// it. Other groups are given no permissions here.
 #[derive(Args, Debug)]
 struct CreateArgs {
     #[command(flatten)]
@@ -54,24 +53,24 @@ struct CreateArgs {
     #[command(flatten)]
     server: ServerFlags,
 
-    /// How long the token is good, such as 2h; 0 for ever
+    /// The lifetime of the token, such as 2h; 0 for unlimited
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = ttl)]
     ttl: Duration,
 
-    /// What it is for: authentication, signing; comma separated
+    /// The usages: authentication, signing; comma separated
     #[arg(long, value_name = "USAGES", value_delimiter = ',', default_value = "signing,authentication", value_parser = ["signing", "authentication"])]
     usages: Vec<String>,
 
-    /// Groups of its holder beside system:bootstrappers, each system:bootstrappers:...; comma separated
+    /// Groups of its holder in addition to system:bootstrappers, each system:bootstrappers:...; comma separated
     #[arg(long, value_name = "GROUPS", value_delimiter = ',', default_value = GROUP, value_parser = group)]
     groups: Vec<String>,
 
-    /// What it is for, in words
+    /// A description of its purpose
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     description: String,
 }
 
-/// List the tokens: id and SHA-256, never the token
+/// List the tokens: ID and SHA-256, never the token
 #[derive(Args, Debug)]
 struct ListArgs {
     #[command(flatten)]
@@ -84,7 +83,7 @@ struct ListArgs {
 /// Delete tokens, which revokes them at once
 #[derive(Args, Debug)]
 struct RevokeArgs {
-    /// The ids of the tokens, or the tokens
+    /// The IDs of the tokens, or the tokens
     #[arg(value_name = "ID", required = true, value_parser = id)]
     ids: Vec<String>,
 
@@ -120,7 +119,7 @@ async fn create(args: &CreateArgs) -> Result<ExitCode, Failure> {
     if !args.ttl.is_zero() {
         let end = SystemTime::now().checked_add(args.ttl).map(time);
         let end = end.filter(|end| end != "unknown");
-        let end = end.ok_or_else(|| Failure::input("--ttl: too long; 0 is for ever"))?;
+        let end = end.ok_or_else(|| Failure::input("--ttl: too long; 0 is unlimited"))?;
         put("expiration", &end);
     }
     for usage in &args.usages {
@@ -145,14 +144,15 @@ async fn create(args: &CreateArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Random characters of a token, each as likely as any other.
+/// Returns random characters of a token, uniformly distributed.
 fn random(length: usize) -> Result<String, Failure> {
     let mut text = String::new();
     while text.len() < length {
         let mut bytes = [0_u8; 32];
-        getrandom::fill(&mut bytes)
-            .map_err(|error| Failure::unreachable(format_args!("there is no randomness: {error}")))?;
-        // What is left over above a multiple of 36 would make some characters likelier.
+        getrandom::fill(&mut bytes).map_err(|error| {
+            Failure::unreachable(format_args!("the system has no random numbers: {error}"))
+        })?;
+        // Values above a multiple of 36 would make some characters more likely.
         for byte in bytes.into_iter().filter(|byte| *byte < 252).take(length - text.len()) {
             text.extend(ALPHABET.get(usize::from(byte % 36)).map(|c| char::from(*c)));
         }
@@ -160,13 +160,13 @@ fn random(length: usize) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// A value of a secret, as text.
+/// Returns a value of a secret as text.
 fn field(secret: &Value, key: &str) -> String {
     let bytes = STANDARD.decode(text(secret, &["data", key])).ok();
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
 
-/// The tokens, as a list has them.
+/// Returns the list rows of the tokens.
 ///
 /// # Errors
 /// See [`super::run`].
@@ -230,7 +230,7 @@ async fn revoke(args: &RevokeArgs) -> Result<ExitCode, Failure> {
     Ok(if is_missing { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// AN-100. Of a token its id.
+/// AN-100. Returns the ID of a token.
 fn id(text: &str) -> Result<String, String> {
     let is_of =
         |part: &str, length| part.len() == length && part.bytes().all(|byte| ALPHABET.contains(&byte));
@@ -238,8 +238,8 @@ fn id(text: &str) -> Result<String, String> {
     if is_of(id, 6) && secret.is_none_or(|secret| is_of(secret, 16)) {
         return Ok(id.to_owned());
     }
-    // The text may be most of a token: it is not repeated.
-    Err("an id has six small letters or digits; a token has sixteen more after a dot".to_owned())
+    // The text may be most of a token, so it is not repeated.
+    Err("an ID has six lower-case letters or digits; a token has sixteen more after a dot".to_owned())
 }
 
 /// AN-103
@@ -261,7 +261,7 @@ fn ttl(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    parse_duration(text).ok_or_else(|| format!("{text:?} is not a duration: write it like 24h or 1h30m"))
+    parse_unsigned(text).ok_or_else(|| format!("{text:?} is not a duration: write it like 24h or 1h30m"))
 }
 
 #[cfg(test)]

@@ -6,26 +6,25 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Args, Subcommand};
+use portcullis_apimachinery::duration::parse_unsigned;
 use portcullis_client::Connection;
-use portcullis_server::bootstrap_authorities::KEEP_TOKEN;
-use portcullis_server::config::parse_duration;
+use portcullis_server::registry::bootstrap_authorities::KEEP_TOKEN;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::cluster::{
     self, ensure_binding, ensure_namespace, find, is_going, made, secrets, service_accounts, text,
 };
-use super::control_plane::println_done;
+use super::common::{PlaceFlags, ServerFlags, println_done, refused};
 use super::inventory::{FormFlags, Row, print, sha256};
 use super::output::{Holder, OutputFlags, kubeconfig};
-use super::{PlaceFlags, ServerFlags, refused};
 use crate::failure::Failure;
 
 /// What a list calls this kind.
 const KIND: &str = "worker";
 const SECRET_TYPE: &str = "kubernetes.io/service-account-token";
 const ACCOUNT_ANNOTATION: &str = "kubernetes.io/service-account.name";
-/// How long to wait before a secret is looked at again.
+/// The interval at which a secret is read again.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The token of a service account, for workers and all other machines
@@ -42,10 +41,10 @@ enum Verb {
     Revoke(RevokeArgs),
 }
 
-/// Write a kubeconfig with the account's token; account and token are made if they are not there
+/// Write a kubeconfig with the account's token; the account and the token are created if they do not exist
 ///
-/// The account is marked, so that `portcullis serve` makes another token whenever the secret with the token is deleted.
-/// A secret without a token is waited for: no kubeconfig is ever without one.
+/// The account is annotated, so that `portcullis serve` creates another token whenever the secret with the token is
+/// deleted. The command waits until the secret contains a token: no kubeconfig is ever written without one.
 #[derive(Args, Debug)]
 struct CreateArgs {
     #[command(flatten)]
@@ -61,15 +60,15 @@ struct CreateArgs {
     wait: WaitFlags,
 }
 
-/// How long to wait for a token.
+/// The flag for the timeout.
 #[derive(Args, Clone, Copy, Debug)]
 struct WaitFlags {
-    /// How long to wait for a token to be made
+    /// How long to wait for the creation of a token
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     timeout: Duration,
 }
 
-/// List the account's token: its SHA-256, never itself
+/// List the account's token: its SHA-256, never the token
 #[derive(Args, Debug)]
 struct ListArgs {
     #[command(flatten)]
@@ -132,7 +131,7 @@ async fn create(args: &CreateArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes the account if it is not there, marks it, and makes its secret.
+/// Creates the account if it does not exist, annotates it, and creates its secret.
 async fn ensure_account(connection: &Connection, places: &PlaceFlags) -> Result<(), Failure> {
     let account = &places.account;
     let resource = service_accounts(&account.namespace);
@@ -150,7 +149,7 @@ async fn ensure_account(connection: &Connection, places: &PlaceFlags) -> Result<
             connection.merge::<Value>(&resource.object(&account.name), &patch).await.map_err(failed())?;
         }
     }
-    // Other API servers make none by themselves.
+    // Other API servers create none by themselves.
     let name = secret_name(places);
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": SECRET_TYPE,
         "metadata": {"name": name, "namespace": account.namespace,
@@ -169,13 +168,13 @@ async fn secret(connection: &Connection, places: &PlaceFlags) -> Result<Option<V
     found.map_err(refused(format!("read the secret {namespace}/{name}")))
 }
 
-/// The token in a secret; nothing while there is none (NB-35).
+/// Returns the token in a secret; none if there is none yet (NB-35).
 fn kept(secret: &Value, places: &PlaceFlags) -> Result<Option<String>, Failure> {
     let is_ours = text(secret, &["type"]) == SECRET_TYPE
         && text(secret, &["metadata", "annotations", ACCOUNT_ANNOTATION]) == places.account.name;
     if !is_ours {
         return Err(Failure::input(format_args!(
-            "the secret {} in namespace {} is not for tokens of this account: delete it, and another one is made",
+            "the secret {} in namespace {} is not for tokens of this account: delete it to create another one",
             secret_name(places),
             places.account.namespace
         )));
@@ -184,7 +183,7 @@ fn kept(secret: &Value, places: &PlaceFlags) -> Result<Option<String>, Failure> 
     Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()).filter(|token| !token.is_empty()))
 }
 
-/// The uid of the secret and the token in it, once there is one, in a secret other than that with the uid `but`.
+/// Waits for a token in a secret whose UID is not `but`, and returns the UID and the token.
 async fn token(
     connection: &Connection,
     places: &PlaceFlags,
@@ -216,7 +215,7 @@ async fn token(
     }
 }
 
-/// The token, as a list has it.
+/// Returns the list row of the token.
 ///
 /// # Errors
 /// See [`super::run`].
@@ -260,7 +259,7 @@ async fn revoke(args: &RevokeArgs) -> Result<ExitCode, Failure> {
     let uid = text(&gone, &["metadata", "uid"]);
     let (_, new) = token(&connection, &args.places, uid, args.wait.timeout).await?;
     if kept(&gone, &args.places)?.as_deref() == Some(new.as_str()) {
-        // An API server whose signatures repeat themselves (RSA) and that says nothing else in another token.
+        // An API server with deterministic (RSA) signatures, whose new token has the same claims.
         return Err(Failure::unreachable(
             "the API server has made the same token again, so nothing is revoked and no kubeconfig is written: delete \
              the service account as well",
@@ -272,5 +271,5 @@ async fn revoke(args: &RevokeArgs) -> Result<ExitCode, Failure> {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| format!("{text:?} is not a duration: write it like 30s or 1m30s"))
+    parse_unsigned(text).ok_or_else(|| format!("{text:?} is not a duration: write it like 30s or 1m30s"))
 }

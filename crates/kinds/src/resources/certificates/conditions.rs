@@ -2,23 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
 use crate::Map;
 use crate::resources::fields::{object, object_mut, objects, objects_mut, text};
-use crate::resources::formats::{one_of, quoted};
+use crate::resources::formats::one_of;
 
-/// The condition of a request that somebody approved.
+/// The condition of an approved request.
 pub const APPROVED: &str = "Approved";
-/// The condition of a request that somebody refused.
+/// The condition of a denied request.
 pub const DENIED: &str = "Denied";
-/// The condition of a request that its signer does not sign.
+/// The condition of a request that its signer refused to sign.
 pub const FAILED: &str = "Failed";
 
 const FIELD: &str = "status.conditions";
 
-/// The ways to update a request.
+/// The endpoint of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
     /// The object itself.
@@ -37,13 +38,12 @@ fn of_type<'a>(request: &'a Map, kind: &str) -> Vec<&'a Map> {
     conditions(request).filter(|condition| text(condition, "type") == kind).collect()
 }
 
-/// Whether there is a condition of this type.
+/// Returns whether there is a condition of this type.
 pub(super) fn has(request: &Map, kind: &str) -> bool {
     conditions(request).any(|condition| text(condition, "type") == kind)
 }
 
-/// CS-20: an update through `status` leaves decisions as they are, unless it has another number of them (which is an
-/// error).
+/// CS-20: an update of `status` keeps the decisions, unless it has a different number of them (which is an error).
 pub(super) fn restore_decision(request: &mut Map, old: &Map) {
     for kind in [APPROVED, DENIED] {
         let kept = of_type(old, kind);
@@ -56,8 +56,8 @@ pub(super) fn restore_decision(request: &mut Map, old: &Map) {
     }
 }
 
-/// CS-33: sets the times that an update leaves out, after `prepare_status` or
-/// [`prepare_approval`](super::prepare_approval). `now` is a time as objects hold it, such as `2026-01-02T03:04:05Z`.
+/// CS-33: sets the times that an update omits, after `prepare_status` or [`prepare_approval`](super::prepare_approval).
+/// `now` is an RFC 3339 time, such as `2026-01-02T03:04:05Z`.
 pub fn stamp(request: &mut Map, old: &Map, now: &str) {
     let Some(status) = object_mut(request, "status") else { return };
     for condition in objects_mut(status, "conditions") {
@@ -119,7 +119,7 @@ fn has_duplicates(request: &Map) -> bool {
     conditions(request).any(|condition| !seen.insert(text(condition, "type")))
 }
 
-/// CS-20.
+/// CS-20, CS-21.
 pub(super) fn validate_changes(request: &Map, old: &Map, path: Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for kind in [APPROVED, DENIED, FAILED] {

@@ -1,14 +1,15 @@
-//! What the name of a signer may look like (CS-13).
+//! Syntax of signer names (CS-13).
 
-use portcullis_policy::field_error::FieldError;
-use portcullis_policy::selector::syntax::{MAX_LABEL, MAX_SUBDOMAIN};
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::names::{MAX_LABEL, MAX_SUBDOMAIN};
+use portcullis_apimachinery::quote::quoted;
 
-use crate::resources::formats::{dns_label, dns_subdomain, quoted};
+use crate::resources::formats::{dns_label, dns_subdomain};
 
-/// The longest name: a domain, a slash, and a namespace and a name with a dot between them.
+/// The maximum length: a domain, a slash, and a namespace and a name separated by a dot.
 const MAX_LENGTH: usize = MAX_SUBDOMAIN + 1 + MAX_LABEL + 1 + MAX_SUBDOMAIN;
 
-/// What is wrong with the name of a signer, each part on its own. Of several bad labels the first is reported.
+/// Validates a signer name part by part. Only the first of several bad labels is reported.
 pub(super) fn validate(field: &str, name: &str) -> Vec<FieldError> {
     if name.is_empty() {
         return vec![FieldError::required(field, "")];

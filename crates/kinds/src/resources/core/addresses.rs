@@ -1,11 +1,11 @@
-//! What addresses and address ranges may look like. An address has one spelling rule: no leading zeros, and no IPv4
-//! address in the clothes of an IPv6 one. What is stored has passed it, so an update needs no exception for old values.
+//! Syntax of IP addresses and CIDR ranges. Addresses must be canonical: no leading zeros, and no IPv4-mapped IPv6
+//! addresses. Stored values have been validated, so updates need no exception for old values.
 
 use std::net::IpAddr;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 
-/// An address that is spelled as the API wants it.
+/// Parses an IP address in canonical form.
 pub(super) fn parse(text: &str) -> Option<IpAddr> {
     let address: IpAddr = text.parse().ok()?;
     match address {
@@ -14,13 +14,13 @@ pub(super) fn parse(text: &str) -> Option<IpAddr> {
     }
 }
 
-/// What is wrong with an address.
+/// Validates an IP address.
 pub(super) fn errors(field: &str, text: &str) -> Option<FieldError> {
     let detail = "must be a valid IP address without leading zeros, (e.g. 10.9.8.7 or 2001:db8::ffff)";
     parse(text).is_none().then(|| FieldError::invalid(field, text, detail))
 }
 
-/// What is wrong with an address that others are to reach: not the unspecified, a loopback or a link-local one.
+/// Validates the IP address of an endpoint: it must not be unspecified, loopback or link-local.
 pub(super) fn special_errors(field: &str, text: &str) -> Option<FieldError> {
     let invalid = |detail: &str| Some(FieldError::invalid(field, text, detail));
     let Ok(address) = text.parse::<IpAddr>() else { return invalid("must be a valid IP address") };
@@ -46,7 +46,7 @@ pub(super) fn special_errors(field: &str, text: &str) -> Option<FieldError> {
     None
 }
 
-/// A range such as `10.1.0.0/24`, without bits beyond its prefix: its address and the length of the prefix.
+/// Parses a range such as `10.1.0.0/24`, without bits beyond its prefix, into its address and prefix length.
 pub(super) fn parse_range(text: &str) -> Option<(IpAddr, u32)> {
     let (address, length) = text.split_once('/')?;
     let address = parse(address)?;
@@ -64,7 +64,7 @@ pub(super) fn parse_range(text: &str) -> Option<(IpAddr, u32)> {
     (length <= size && has_no_more_bits).then_some((address, length))
 }
 
-/// Whether a range is of IPv6, also of one that breaks the rules for its spelling; nothing for what is no range.
+/// Returns whether a range is IPv6, even if it is not in canonical form; `None` if it is not a range.
 pub(super) fn is_ipv6_range(text: &str) -> Option<bool> {
     let (address, length) = text.split_once('/')?;
     let is_number = !length.is_empty() && length.bytes().all(|c| c.is_ascii_digit());
@@ -74,7 +74,7 @@ pub(super) fn is_ipv6_range(text: &str) -> Option<bool> {
     (length <= size).then(|| address.to_canonical().is_ipv6())
 }
 
-/// An IPv4 address in its one spelling; any other text as it is.
+/// Removes leading zeros from an IPv4 address; any other text is unchanged.
 fn without_leading_zeros(address: &str) -> String {
     let octets: Vec<&str> = address.split('.').collect();
     let is_v4 = octets.len() == 4 && octets.iter().all(|it| it.bytes().all(|c| c.is_ascii_digit()));
@@ -88,7 +88,7 @@ fn without_leading_zeros(address: &str) -> String {
     octets.iter().map(short).collect::<Vec<_>>().join(".")
 }
 
-/// What is wrong with a range.
+/// Validates a CIDR range.
 pub(super) fn range_errors(field: &str, text: &str) -> Option<FieldError> {
     let detail = "must be a valid CIDR value without leading zeros or bits beyond the prefix length, (e.g. \
         10.9.8.0/24 or 2001:db8::/64)";

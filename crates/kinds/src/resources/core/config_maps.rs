@@ -1,13 +1,13 @@
-//! ConfigMaps: settings as texts and bytes.
+//! ConfigMaps: configuration data as text and bytes.
 
-use portcullis_policy::field_error::{FieldError, NO_FIELD};
+use portcullis_apimachinery::field_error::{FieldError, NO_FIELD};
 use serde_json::Value;
 
 use crate::Map;
 use crate::resource::Resource;
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
-use crate::resources::core::names::data_key_errors;
 use crate::resources::fields::{is_set, object};
+use crate::resources::formats::data_key;
 use crate::schema;
 use crate::table::{Column, Row};
 
@@ -24,7 +24,7 @@ pub static CONFIG_MAPS: Resource = Resource {
     ..Resource::USUAL
 };
 
-/// How many bytes the values of a ConfigMap or a Secret may have (AP-132).
+/// The maximum size of the values of a ConfigMap or a Secret, in bytes (AP-132).
 pub(super) const MAX_SIZE: usize = 1024 * 1024;
 
 /// AP-132.
@@ -32,7 +32,7 @@ fn validate(config_map: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let (data, binary) = (object(config_map, "data"), object(config_map, "binaryData"));
     for key in data.keys() {
-        errors.extend(data_key_errors(&format!("data[{key}]"), key));
+        errors.extend(data_key(&format!("data[{key}]"), key));
         if binary.contains_key(key) {
             errors.push(FieldError::invalid(
                 format!("data[{key}]"),
@@ -42,7 +42,7 @@ fn validate(config_map: &Map) -> Vec<FieldError> {
         }
     }
     for key in binary.keys() {
-        errors.extend(data_key_errors(&format!("binaryData[{key}]"), key));
+        errors.extend(data_key(&format!("binaryData[{key}]"), key));
     }
     let texts: usize = data.values().filter_map(Value::as_str).map(str::len).sum();
     if texts + decoded_size(binary) > MAX_SIZE {
@@ -51,7 +51,7 @@ fn validate(config_map: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// How many bytes the base64 values of a map stand for.
+/// The decoded size of the base64 values of a map, in bytes.
 pub(super) fn decoded_size(map: &Map) -> usize {
     let size = |text: &str| {
         let padding = text.bytes().rev().take_while(|&byte| byte == b'=').count();
@@ -60,14 +60,14 @@ pub(super) fn decoded_size(map: &Map) -> usize {
     map.values().filter_map(Value::as_str).map(size).sum()
 }
 
-/// AP-132: what is immutable stays so, and so does its data.
+/// AP-132: an immutable ConfigMap stays immutable and keeps its data.
 fn validate_update(config_map: &Map, old: &Map) -> Vec<FieldError> {
     let mut errors = immutable_errors(config_map, old, &["data", "binaryData"]);
     errors.extend(validate(config_map));
     errors
 }
 
-/// The changes of an immutable ConfigMap or Secret (AP-132).
+/// Returns errors for changes of an immutable ConfigMap or Secret (AP-132).
 pub(super) fn immutable_errors(object: &Map, old: &Map, fields: &[&str]) -> Vec<FieldError> {
     if !is_set(old, "immutable") {
         return Vec::new();

@@ -1,6 +1,6 @@
-//! Endpoints: where the pods of a service are.
+//! Endpoints: the addresses and ports of a service's pods.
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
 use super::addresses;
@@ -31,7 +31,7 @@ pub static ENDPOINTS: Resource = Resource {
     ..Resource::USUAL
 };
 
-/// How many endpoints the table shows.
+/// The number of endpoints shown in the table.
 const SHOWN: usize = 3;
 
 fn default(endpoints: &mut Map) {
@@ -70,7 +70,7 @@ fn address_errors(field: &str, address: &Map) -> Vec<FieldError> {
     if let Some(Value::String(node)) = address.get("nodeName") {
         errors.extend(dns_subdomain(&format!("{field}.nodeName"), node));
     }
-    // What is no address at all is reported by both rules.
+    // A text that is not an address breaks both rules.
     errors.extend(addresses::special_errors(&ip_field, ip));
     errors
 }
@@ -90,7 +90,7 @@ fn port_errors(field: &str, port: &Map, needs_name: bool) -> Vec<FieldError> {
     errors
 }
 
-/// The first endpoints that are ready, and how many more there are.
+/// The first few ready endpoints, and the number of others.
 fn summary(endpoints: &Map) -> String {
     let subsets = objects(endpoints, "subsets");
     if subsets.len() == 0 {

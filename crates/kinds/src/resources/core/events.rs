@@ -1,19 +1,19 @@
-//! Events, in the form of the core group and in that of `events.k8s.io`. Both are the same objects (AP-134): they are
-//! stored in the form of the core group (AP-105), and converted where they come in and go out.
+//! Events of the core group and of `events.k8s.io`. Both are the same objects (AP-134): they are stored in the form of
+//! the core group (AP-105), and converted in requests and responses.
 
 use std::borrow::Cow;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::names::NameRule;
 use serde_json::Value;
 
 use crate::Map;
-use crate::resource::{MetadataChecks, NameRule, Resource, Selectable};
+use crate::resource::{Conversion, MetadataChecks, Resource, Selectable};
 use crate::resources::cells::{text_column, wide_column};
 use crate::resources::fields::{metadata, name, number, object, text};
 use crate::resources::formats::{dns_subdomain, qualified_name};
 use crate::schema;
-use crate::table::{Column, Row};
-use crate::time;
+use crate::table::{self, Column, Row};
 
 /// The row of Events of the core group.
 pub static CORE_EVENTS: Resource = Resource {
@@ -22,7 +22,7 @@ pub static CORE_EVENTS: Resource = Resource {
     short_names: &["ev"],
     schema: &schema::core::small::EVENT,
     names: NameRule::PathSegment,
-    // Its validation never looks at the metadata.
+    // Its validation ignores the metadata.
     metadata_checks: MetadataChecks { alone: 0, as_update: 0, knows_finalizers: false },
     creates_on_update: true,
     selectable: &[
@@ -55,6 +55,7 @@ pub static CORE_EVENTS: Resource = Resource {
 pub static EVENTS: Resource = Resource {
     group: "events.k8s.io",
     schema: &schema::events::EVENT,
+    stored_as: Some(Conversion { row: &CORE_EVENTS, to: to_core, from: |event, _| from_core(event) }),
     names: NameRule::Subdomain,
     metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
     selectable: &[
@@ -78,12 +79,12 @@ pub static EVENTS: Resource = Resource {
     ..CORE_EVENTS
 };
 
-/// The longest text of `action`, `reason` and `reportingInstance`, in bytes.
+/// The maximum length of `action`, `reason` and `reportingInstance`, in bytes.
 const MAX_WORD: usize = 128;
-/// The longest message, in bytes.
+/// The maximum length of a message, in bytes.
 const MAX_MESSAGE: usize = 1024;
 
-/// Members by their name in the core group, and by that in `events.k8s.io`.
+/// Renamed members: the name in the core group, and in `events.k8s.io`.
 const RENAMED: &[(&str, &str)] = &[
     ("count", "deprecatedCount"),
     ("firstTimestamp", "deprecatedFirstTimestamp"),
@@ -94,7 +95,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("source", "deprecatedSource"),
 ];
 
-/// An event of `events.k8s.io` in the form of the core group (AP-134).
+/// Converts an event of `events.k8s.io` to the form of the core group (AP-134).
 pub fn to_core(mut event: Map) -> Map {
     rename(&mut event, |(core, new)| (new, core), "v1");
     for member in ["reportingComponent", "reportingInstance"] {
@@ -108,7 +109,7 @@ pub fn to_core(mut event: Map) -> Map {
     event
 }
 
-/// An event of the core group in the form of `events.k8s.io` (AP-134).
+/// Converts an event of the core group to the form of `events.k8s.io` (AP-134).
 pub fn from_core(mut event: Map) -> Map {
     rename(&mut event, |(core, new)| (core, new), "events.k8s.io/v1");
     for member in ["reportingController", "reportingInstance"] {
@@ -143,7 +144,7 @@ fn regarding<'a>(event: &'a Map, member: &str) -> Cow<'a, str> {
     Cow::Borrowed(text(object(event, "regarding"), member))
 }
 
-/// Who reports: the component of the source, or the reporting one.
+/// The reporter: the component of the source, or the reporting component.
 fn component(event: &Map) -> &str {
     match text(object(event, "source"), "component") {
         "" => text(event, "reportingComponent"),
@@ -151,12 +152,12 @@ fn component(event: &Map) -> &str {
     }
 }
 
-/// Whether a member is not set, be it missing or null.
+/// Returns whether a member is missing or null.
 fn is_unset(event: &Map, member: &str) -> bool {
     event.get(member).is_none_or(Value::is_null)
 }
 
-/// AP-134: what holds for every event. The name of the reporting component differs between the groups.
+/// AP-134: rules for all events. The field of the reporting component differs between the groups.
 fn legacy_errors(event: &Map, component_field: &str) -> Vec<FieldError> {
     let namespace = text(metadata(event), "namespace");
     let mut errors = match is_unset(event, "eventTime") {
@@ -172,7 +173,7 @@ fn namespace_error(event: &Map) -> FieldError {
     FieldError::invalid("involvedObject.namespace", namespace, "does not match event.namespace")
 }
 
-/// An event is where its object is; those of objects without a namespace are in `default`.
+/// An event must be in the namespace of its object; events of cluster-scoped objects are in `default`.
 fn old_style_errors(event: &Map, namespace: &str) -> Vec<FieldError> {
     let matches = match text(object(event, "involvedObject"), "namespace") {
         "" => matches!(namespace, "" | "default"),
@@ -207,7 +208,7 @@ fn new_style_errors(event: &Map, namespace: &str, component_field: &str) -> Vec<
     errors
 }
 
-/// AP-134: what holds for new events of `events.k8s.io`, in the form of the core group.
+/// AP-134: rules for new events of `events.k8s.io`, in the form of the core group.
 fn creation_errors(event: &Map) -> Vec<FieldError> {
     let mut errors = legacy_errors(event, "reportingController");
     errors.extend(series_errors(event));
@@ -242,7 +243,7 @@ fn series_errors(event: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// AP-134: through `events.k8s.io` only the series and the metadata change.
+/// AP-134: an update through `events.k8s.io` may only change the series and the metadata.
 fn update_errors(event: &Map, old: &Map) -> Vec<FieldError> {
     const IMMUTABLE: &[(&str, &str)] = &[
         ("involvedObject", "involvedObject"),
@@ -252,7 +253,7 @@ fn update_errors(event: &Map, old: &Map) -> Vec<FieldError> {
         ("firstTimestamp", "firstTimestamp"),
         ("lastTimestamp", "lastTimestamp"),
         ("count", "count"),
-        // Kubernetes looks at the reason twice, and reports it twice.
+        // Kubernetes validates the reason twice, and reports it twice.
         ("reason", "reason"),
         ("type", "type"),
         ("eventTime", "eventTime"),
@@ -294,7 +295,7 @@ const COLUMNS: &[Column] = &[
 
 /// AP-92.
 fn row(event: &Map, now: i64) -> Row {
-    let ago = |map: &Map, member: &str| time::age(map.get(member).and_then(Value::as_str), now);
+    let ago = |map: &Map, member: &str| table::age(map.get(member).and_then(Value::as_str), now);
     let first = match is_unset(event, "firstTimestamp") {
         true => ago(event, "eventTime"),
         false => ago(event, "firstTimestamp"),

@@ -1,4 +1,4 @@
-//! The core group without pods, and the events of `events.k8s.io`.
+//! The core group except pods, and the events of `events.k8s.io`.
 
 mod addresses;
 pub mod config_maps;

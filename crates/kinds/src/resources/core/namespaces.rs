@@ -1,17 +1,19 @@
-//! Namespaces, and what their deletion waits for (AP-58, AP-59).
+//! Namespaces, and their deletion (AP-58, AP-59).
 
 use std::borrow::Cow;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::names::NameRule;
 use serde_json::Value;
 
 use crate::Map;
-use crate::resource::{NameRule, Resource, Selectable, Subresource};
+use crate::resource::{Deletion, Resource, Selectable, Subresource, Update};
 use crate::resources::cells::{AGE, NAME, age, name as name_cell, text_column};
 use crate::resources::core::names::finalizer_errors;
 use crate::resources::fields::{default_text, is_terminating, keep, name, object, object_mut, text, texts};
 use crate::schema;
 use crate::table::{Column, Row};
+use portcullis_apimachinery::time::Instant;
 
 /// The row of Namespaces.
 pub static NAMESPACES: Resource = Resource {
@@ -19,8 +21,22 @@ pub static NAMESPACES: Resource = Resource {
     plural: "namespaces",
     short_names: &["ns"],
     is_namespaced: false,
+    is_namespace: true,
+    // They cannot be deleted as a collection (AP-2).
+    verbs: &["create", "delete", "get", "list", "patch", "update", "watch"],
     subresources: &[
-        Subresource { name: "finalize", kind: "Namespace", group: None, version: None, verbs: &["update"] },
+        Subresource {
+            verbs: &["update"],
+            ..Subresource::object(
+                "finalize",
+                "Namespace",
+                &Update {
+                    prepare: prepare_finalize,
+                    validate: |namespace, _| validate_finalize(namespace),
+                    ..Update::NOTHING
+                },
+            )
+        },
         Subresource::status("Namespace"),
     ],
     schema: &schema::core::small::NAMESPACE,
@@ -35,6 +51,8 @@ pub static NAMESPACES: Resource = Resource {
     validate_update: |namespace, _| validate(namespace),
     prepare_status: |namespace, old| keep(namespace, old, "spec"),
     validate_status: |namespace, _| validate_phase(namespace),
+    delete: |namespace, _, now| delete(namespace, now),
+    is_held,
     columns: &[NAME, STATUS, AGE],
     row: |namespace, now| Row {
         cells: vec![name_cell(namespace), Value::from(phase(namespace)), age(namespace, now)],
@@ -47,51 +65,43 @@ const STATUS: Column = text_column("Status", "Whether the namespace is in use or
 
 /// The label that repeats the name (AP-58).
 pub const NAME_LABEL: &str = "kubernetes.io/metadata.name";
-/// The entry of `spec.finalizers` that holds a namespace until it is empty (AP-58).
+/// The entry of `spec.finalizers` that keeps a namespace until it is empty (AP-58).
 pub const FINALIZER: &str = "kubernetes";
 /// The namespaces that cannot be deleted (403).
 pub const UNDELETABLE: &[&str] = &["default", "kube-public", "kube-system"];
-/// The phase of a namespace that is in use.
+/// The phase of an active namespace.
 pub const ACTIVE: &str = "Active";
-/// The phase of a namespace that is being emptied.
+/// The phase of a namespace that is being deleted.
 pub const TERMINATING: &str = "Terminating";
 
-/// What a delete of a namespace does (AP-59).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deletion {
-    /// The first delete: the deletion time is set, and the phase ([`set_terminating`]).
-    Begins,
-    /// Its `spec.finalizers` hold it as it is.
-    Waits,
-    /// Nothing of the spec holds it: it is deleted as any object, which `metadata.finalizers` may hold.
-    Completes,
-}
-
-/// AP-59: the first delete only begins, even of a namespace without finalizers.
-pub fn deletion(namespace: &Map) -> Deletion {
-    if !is_terminating(namespace) {
-        return Deletion::Begins;
+/// AP-59: the first delete only begins, even of a namespace without finalizers: the deletion time and the phase are
+/// set. Later ones wait for `spec.finalizers`, and then the namespace is deleted as any object.
+fn delete(namespace: &Map, now: i64) -> Deletion {
+    if is_terminating(namespace) {
+        return if is_held(namespace) { Deletion::Waits } else { Deletion::Proceeds };
     }
-    match texts(object(namespace, "spec"), "finalizers").len() {
-        0 => Deletion::Completes,
-        _ => Deletion::Waits,
+    let mut marked = namespace.clone();
+    if let Some(metadata) = object_mut(&mut marked, "metadata") {
+        metadata.insert("deletionTimestamp".to_owned(), Value::from(Instant::of_seconds(now).to_string()));
     }
-}
-
-/// AP-59: the phase of a namespace whose deletion begins.
-pub fn set_terminating(namespace: &mut Map) {
-    if let Some(status) = object_mut(namespace, "status") {
+    if let Some(status) = object_mut(&mut marked, "status") {
         status.insert("phase".to_owned(), Value::from(TERMINATING));
     }
+    Deletion::Begins(marked)
 }
 
-/// AP-58: an update through `finalize` keeps the status (first the new, then the old object).
+/// AP-44: the spec of a namespace has finalizers, too.
+fn is_held(namespace: &Map) -> bool {
+    texts(object(namespace, "spec"), "finalizers").len() > 0
+}
+
+/// AP-58: an update of `finalize` keeps the status. The arguments are the new and the old object.
 pub fn prepare_finalize(namespace: &mut Map, old: &Map) {
     keep(namespace, old, "status");
     name_label(namespace);
 }
 
-/// Everything wrong with an update through `finalize`, apart from the metadata.
+/// Validates an update of `finalize`, without the metadata.
 pub fn validate_finalize(namespace: &Map) -> Vec<FieldError> {
     texts(object(namespace, "spec"), "finalizers")
         .enumerate()
@@ -110,7 +120,7 @@ fn default(namespace: &mut Map) {
     }
 }
 
-/// AP-58: the label repeats the name. A name that is made from `generateName` is not there at first.
+/// AP-58: sets the label to the name. A name from `generateName` is not known at first.
 fn name_label(namespace: &mut Map) {
     let name = name(namespace).to_owned();
     if name.is_empty() {
@@ -122,7 +132,7 @@ fn name_label(namespace: &mut Map) {
     }
 }
 
-/// AP-58: `kubernetes` among the finalizers, the phase Active, and no other status (AP-30).
+/// AP-58: adds finalizer `kubernetes`, sets the phase to Active, and drops any other status (AP-30).
 fn prepare_create(namespace: &mut Map) {
     name_label(namespace);
     namespace.insert("status".to_owned(), serde_json::json!({ "phase": ACTIVE }));
@@ -136,7 +146,7 @@ fn prepare_create(namespace: &mut Map) {
     }
 }
 
-/// AP-58: `spec.finalizers` change through `finalize` alone; AP-42.
+/// AP-58: `spec.finalizers` can only be changed through `finalize`; AP-42.
 fn prepare_update(namespace: &mut Map, old: &Map) {
     keep(namespace, old, "spec");
     keep(namespace, old, "status");
@@ -149,7 +159,7 @@ fn validate(namespace: &Map) -> Vec<FieldError> {
         .collect()
 }
 
-/// The phase says whether the namespace is under deletion.
+/// The phase must match whether the namespace is being deleted.
 fn validate_phase(namespace: &Map) -> Vec<FieldError> {
     let (expected, detail) = match is_terminating(namespace) {
         true => (TERMINATING, "may only be 'Terminating' if `deletionTimestamp` is not empty"),

@@ -1,9 +1,9 @@
-//! Nodes: what kubelets register and report.
+//! Nodes, which kubelets register and update.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::{Value, json};
 
 use super::addresses::{is_ipv6_range, range_errors};
@@ -11,9 +11,9 @@ use super::quantities::{amount_errors, round_amounts};
 use crate::Map;
 use crate::resource::{Resource, Selectable, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
-use crate::resources::core::names::{TextRule, data_key_errors};
+use crate::resources::core::names::TextRule;
 use crate::resources::fields::{is_set, keep, list, metadata, object, object_mut, objects, text, texts};
-use crate::resources::formats::{dns_label, dns_subdomain, label_value, qualified_name};
+use crate::resources::formats::{data_key, dns_label, dns_subdomain, label_value, qualified_name};
 use crate::schema;
 use crate::table::{Column, NONE, Row, UNKNOWN};
 
@@ -24,13 +24,7 @@ pub static NODES: Resource = Resource {
     short_names: &["no"],
     is_namespaced: false,
     subresources: &[
-        Subresource {
-            name: "proxy",
-            kind: "NodeProxyOptions",
-            group: None,
-            version: None,
-            verbs: PROXY_VERBS,
-        },
+        Subresource::connect("proxy", "NodeProxyOptions", PROXY_VERBS),
         Subresource::status("Node"),
     ],
     schema: &schema::core::node::NODE,
@@ -52,18 +46,18 @@ pub static NODES: Resource = Resource {
     ..Resource::USUAL
 };
 
-/// What can be done with a proxy (AP-102).
+/// The verbs of a proxy subresource (AP-102).
 pub(super) const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
-/// The key of the taint that a node has until it is ready.
+/// The key of the taint of nodes that are not ready.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// AP-76: what is not set reads `false`.
+/// AP-76: an unset field reads as `false`.
 fn unschedulable(node: &Map) -> Cow<'_, str> {
     Cow::Borrowed(if is_set(object(node, "spec"), "unschedulable") { "true" } else { "false" })
 }
 
-/// AP-113 (table), AP-131: `podCIDR` is the first of `podCIDRs` and wins over it; what is allocatable is the capacity
-/// unless it is said.
+/// AP-113 (table), AP-131: `podCIDR` is the first of `podCIDRs` and takes precedence; allocatable resources default to
+/// the capacity.
 fn default(node: &mut Map) {
     if let Some(spec) = object_mut(node, "spec") {
         let first = texts(spec, "podCIDRs").next().unwrap_or_default().to_owned();
@@ -92,8 +86,8 @@ fn default(node: &mut Map) {
     }
 }
 
-/// AP-30: a node keeps the status that it is created with. AP-113 (table): it starts with the taint of nodes that are
-/// not ready. The configuration of kubelets by ConfigMaps is gone from Kubernetes, so nobody can begin to use it.
+/// AP-30: a node keeps the status that it is created with. AP-113 (table): it starts with the not-ready taint. Kubelet
+/// configuration from ConfigMaps was removed from Kubernetes, so new nodes cannot use it.
 fn prepare_create(node: &mut Map) {
     let Some(spec) = object_mut(node, "spec") else { return };
     spec.remove("configSource");
@@ -143,7 +137,7 @@ fn validate(node: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// At most one range of each family, and none twice.
+/// At most one range of each family, without duplicates.
 fn dual_stack_errors(spec: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let families: Option<Vec<bool>> = texts(spec, "podCIDRs").map(is_ipv6_range).collect();
@@ -173,7 +167,7 @@ fn taint_errors(spec: &Map) -> Vec<FieldError> {
         let field = format!("metadata.taints[{i}]");
         let (key, value, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
         errors.extend(qualified_name(&format!("{field}.key"), key));
-        // Whatever is wrong with a value is one error here.
+        // All errors of a value are reported as one.
         errors.extend(label_value(&format!("{field}.value"), value).into_iter().next());
         match effect {
             "NoSchedule" | "PreferNoSchedule" | "NoExecute" => {}
@@ -191,7 +185,7 @@ fn taint_errors(spec: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// AP-131: amounts are not negative.
+/// AP-131: amounts must not be negative.
 fn status_amount_errors(node: &Map) -> Vec<FieldError> {
     let status = object(node, "status");
     ["capacity", "allocatable"]
@@ -204,7 +198,7 @@ fn status_amount_errors(node: &Map) -> Vec<FieldError> {
         .collect()
 }
 
-/// AP-131: what an update may change. Faults of taints and amounts come a second time.
+/// AP-131: checks that only mutable fields change. Errors of taints and amounts are reported a second time.
 fn validate_change(node: &Map, old: &Map) -> Vec<FieldError> {
     let (spec, old_spec) = (object(node, "spec"), object(old, "spec"));
     let mut errors = status_amount_errors(node);
@@ -238,7 +232,7 @@ fn validate_change(node: &Map, old: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// No address twice.
+/// Reports duplicate addresses.
 fn address_errors(node: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
@@ -251,7 +245,8 @@ fn address_errors(node: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// A reference to the configuration of a kubelet; one in the status says which object it was.
+/// Validates a reference to a kubelet's configuration; in the status it must have `uid` and `resourceVersion`, in the
+/// spec it must not.
 fn config_source_errors(field: &str, source: &Map, is_resolved: bool) -> Vec<FieldError> {
     let Some(Value::Object(config_map)) = source.get("configMap") else {
         return vec![FieldError::invalid(field, "{}", "exactly one reference subfield must be non-nil")];
@@ -270,7 +265,7 @@ fn config_source_errors(field: &str, source: &Map, is_resolved: bool) -> Vec<Fie
         }
     }
     let rules: [(&str, TextRule); 3] =
-        [("namespace", dns_label), ("name", dns_subdomain), ("kubeletConfigKey", data_key_errors)];
+        [("namespace", dns_label), ("name", dns_subdomain), ("kubeletConfigKey", data_key)];
     for (member, rule) in rules {
         let field = format!("{field}.{member}");
         match text(config_map, member) {
@@ -319,7 +314,7 @@ fn row(node: &Map, now: i64) -> Row {
     Row { cells, completed: None }
 }
 
-/// AP-92: `Ready`, `NotReady` or, without the condition, `Unknown`; and whether pods may be scheduled.
+/// AP-92: `Ready`, `NotReady` or, without the condition, `Unknown`; and whether the node is schedulable.
 fn readiness(node: &Map) -> String {
     let conditions: BTreeMap<&str, &str> = objects(object(node, "status"), "conditions")
         .map(|condition| (text(condition, "type"), text(condition, "status")))
@@ -335,7 +330,7 @@ fn readiness(node: &Map) -> String {
     }
 }
 
-/// AP-92: the roles that the labels name.
+/// AP-92: the roles from the labels.
 fn roles(node: &Map) -> String {
     let labels = object(metadata(node), "labels");
     let roles: BTreeSet<&str> = labels

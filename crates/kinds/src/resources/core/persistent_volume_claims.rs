@@ -1,8 +1,9 @@
-//! Claims to storage.
+//! PersistentVolumeClaims.
 
 use std::cmp::Reverse;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quantity::Quantity;
 use serde_json::{Value, json};
 
 use super::quantities::{
@@ -13,7 +14,6 @@ use super::storage::{
     volume_mode_errors,
 };
 use crate::Map;
-use crate::quantity::Quantity;
 use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::fields::{
@@ -45,7 +45,7 @@ pub static PERSISTENT_VOLUME_CLAIMS: Resource = Resource {
     ..Resource::USUAL
 };
 
-/// Holds a claim until no pod uses it (AP-57).
+/// The finalizer that keeps a claim until no pod uses it (AP-57).
 pub const FINALIZER: &str = "kubernetes.io/pvc-protection";
 const PENDING: &str = "Pending";
 const BOUND: &str = "Bound";
@@ -53,7 +53,7 @@ const BOUND: &str = "Bound";
 const DEFAULT_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
-/// AP-113 (table): the class of claims that name none, of all StorageClasses: the newest of those that are marked.
+/// AP-113 (table): returns the default StorageClass, the newest of those marked as default.
 pub fn default_class<'a>(classes: impl Iterator<Item = &'a Map>) -> Option<&'a str> {
     let is_default = |class: &&Map| {
         let annotations = object(metadata(class), "annotations");
@@ -66,7 +66,8 @@ pub fn default_class<'a>(classes: impl Iterator<Item = &'a Map>) -> Option<&'a s
         .map(|class| of(class, "name"))
 }
 
-/// AP-113 (table): whether a new claim gets the default class: it names none, not even the empty one.
+/// AP-113 (table): returns whether a new claim gets the default class, because it names no class, not even the empty
+/// one.
 pub fn takes_default_class(claim: &Map) -> bool {
     !object(metadata(claim), "annotations").contains_key(CLASS_ANNOTATION)
         && !is_present(object(claim, "spec"), "storageClassName")
@@ -79,8 +80,8 @@ pub fn set_class(claim: &mut Map, class: &str) {
     }
 }
 
-/// AP-133: why a claim may not grow as an update wants it to, or nothing. The answer is 403, before any validation.
-/// `expands` says whether the StorageClass of this name allows it; it is asked only where it matters.
+/// AP-133: returns why an update may not expand a claim, if so. The response is 403, before any validation. `expands`
+/// returns whether the StorageClass of this name allows expansion; it is called only if needed.
 pub fn growth_refusal(claim: &Map, old: &Map, expands: impl FnOnce(&str) -> bool) -> Option<&'static str> {
     if requested(claim) <= requested(old) {
         return None;
@@ -131,8 +132,8 @@ fn prepare_update(claim: &mut Map, old: &Map) {
     }
 }
 
-/// `dataSource` and `dataSourceRef` say the same. The old field takes claims and snapshots only, and drops others
-/// silently; the new one does not reach into other namespaces.
+/// Synchronizes `dataSource` and `dataSourceRef`. The old field accepts claims and snapshots only, and drops others
+/// silently; the new one does not support other namespaces.
 fn prepare_data_source(spec: &mut Map, old: Option<&Map>) {
     let (source, reference) = ("dataSource", "dataSourceRef");
     let was_set = |member: &str| old.is_some_and(|old| is_present(old, member));
@@ -238,13 +239,13 @@ fn source_errors(field: &str, source: &Map, is_group_free: bool) -> Vec<FieldErr
     errors
 }
 
-/// AP-133. Faults of the spec come twice: the claim is looked at on its own and as an update.
+/// AP-133. Errors of the spec are reported twice, because the claim is validated on its own and as an update.
 fn validate_update(claim: &Map, old: &Map) -> Vec<FieldError> {
     let (spec, old_spec) = (object(claim, "spec"), object(old, "spec"));
     let mut errors = spec_errors(spec, Some(old_spec));
     errors.extend(spec_errors(spec, Some(old_spec)));
     let (mut is, mut was) = (spec.clone(), old_spec.clone());
-    // The volume is named once.
+    // The volume name may be set once.
     if text(old_spec, "volumeName").is_empty() {
         keep(&mut was, spec, "volumeName");
     }
@@ -265,7 +266,7 @@ fn validate_update(claim: &Map, old: &Map) -> Vec<FieldError> {
         let field = format!("metadata.annotations.{CLASS_ANNOTATION}");
         errors.push(FieldError::invalid(field, class.unwrap_or_default(), "field is immutable"));
     }
-    // The class may be named later, as the annotation named it if there is one.
+    // The class may be set later, to the class of the annotation if there is one.
     if moves_class || gets_class && (old_class.is_none() || old_class.as_deref() == named) {
         keep(&mut is, old_spec, "storageClassName");
     }
@@ -297,7 +298,7 @@ fn validate_update(claim: &Map, old: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// An amount may be written in another way.
+/// The same amount may have another notation.
 fn unify_amounts(is: &mut Map, was: &Map) {
     let Some(resources) = is.get_mut("resources").and_then(Value::as_object_mut) else { return };
     for member in ["limits", "requests"] {
@@ -311,7 +312,7 @@ fn unify_amounts(is: &mut Map, was: &Map) {
     }
 }
 
-/// A bound claim may ask for another size, and for another class of attributes.
+/// A bound claim may request another size and another volume attributes class.
 fn unify_bound(is: &mut Map, old: &Map) {
     if is_present(is, "volumeAttributesClassName") {
         keep(is, old, "volumeAttributesClassName");
@@ -337,7 +338,7 @@ fn validate_status(claim: &Map) -> Vec<FieldError> {
     let status = object(claim, "status");
     let mut errors = Vec::new();
     if list(object(claim, "spec"), "accessModes").is_empty() {
-        // Kubernetes spells this path so.
+        // Kubernetes reports this path.
         errors.push(FieldError::required("Spec.accessModes", ""));
     }
     let capacity = object(status, "capacity");
@@ -367,7 +368,7 @@ fn validate_status(claim: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// Of Kubernetes' own resources only storage is allocated.
+/// The only resource of Kubernetes itself that can be allocated is storage.
 fn resource_errors(field: &str, resource: &str) -> Vec<FieldError> {
     let errors = qualified_name(field, resource);
     if !errors.is_empty() || is_qualified_by_others(resource) || resource == "storage" {
@@ -388,7 +389,7 @@ const COLUMNS: &[Column] = &[
     wide_column("VolumeMode", "Whether the volume is a file system or a device."),
 ];
 
-/// AP-92: what a claim has comes from the status, once it has a volume.
+/// AP-92: once a claim has a volume, its capacity and access modes come from the status.
 fn row(claim: &Map, now: i64) -> Row {
     let (spec, status) = (object(claim, "spec"), object(claim, "status"));
     let volume = text(spec, "volumeName");

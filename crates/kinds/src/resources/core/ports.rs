@@ -1,18 +1,18 @@
-//! What ports may look like.
+//! Syntax of ports.
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
-/// The longest name of a port, in bytes.
+/// The maximum length of a port name, in bytes.
 const MAX_NAME: usize = 15;
 
-/// What is wrong with the number of a port.
+/// Validates a port number.
 pub(super) fn number_errors(field: &str, port: i64) -> Option<FieldError> {
     let detail = "must be between 1 and 65535, inclusive";
     (!(1..=65_535).contains(&port)).then(|| FieldError::invalid(field, port.to_string(), detail))
 }
 
-/// What is wrong with the protocol of a port.
+/// Validates the protocol of a port.
 pub(super) fn protocol_errors(field: &str, protocol: &str) -> Option<FieldError> {
     match protocol {
         "TCP" | "UDP" | "SCTP" => None,
@@ -21,7 +21,7 @@ pub(super) fn protocol_errors(field: &str, protocol: &str) -> Option<FieldError>
     }
 }
 
-/// What is wrong with a port that is a number or the name of a container's port.
+/// Validates a port that is a number or the name of a container port.
 pub(super) fn number_or_name_errors(field: &str, port: &Value) -> Vec<FieldError> {
     match port {
         Value::String(name) => name_errors(field, name),

@@ -1,16 +1,16 @@
-//! Amounts of resources: maps from the name of a resource to a quantity.
+//! Resource lists: maps from resource names to quantities.
 
-use portcullis_policy::field_error::FieldError;
-use portcullis_policy::selector::syntax::label_key_errors;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::names::label_key_errors;
+use portcullis_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use crate::Map;
-use crate::quantity::Quantity;
 
-/// Amounts are kept in thousandths at the finest; what is finer is rounded up.
+/// The finest unit of amounts, thousandths. Finer values are rounded up.
 const FINEST: i64 = -3;
 
-/// Resources that are counted in whole numbers, besides those that others define.
+/// The resources of Kubernetes that are counted in whole numbers.
 const COUNTED: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
@@ -32,12 +32,12 @@ pub(super) fn round_amounts(map: &mut Map, name: &str) {
     }
 }
 
-/// The quantity of a member; nothing when it is not set.
+/// The quantity of a member; `None` if not set.
 pub(super) fn quantity(map: &Map, name: &str) -> Option<Quantity> {
     map.get(name).and_then(Value::as_str).and_then(|text| Quantity::parse(text).ok())
 }
 
-/// What is wrong with an amount of a resource: it is not negative, and whole where things are counted.
+/// Validates an amount of a resource: it must not be negative, and must be whole for counted resources.
 pub(super) fn amount_errors(field: &str, resource: &str, amount: &Value) -> Vec<FieldError> {
     let text = amount.as_str().unwrap_or_default();
     let Ok(quantity) = Quantity::parse(text) else { return Vec::new() };
@@ -48,19 +48,19 @@ pub(super) fn amount_errors(field: &str, resource: &str, amount: &Value) -> Vec<
     errors
 }
 
-/// An amount is not less than nothing.
+/// Returns an error if the amount is negative.
 pub(super) fn negative_error(field: &str, amount: &Quantity) -> Option<FieldError> {
     let detail = "must be greater than or equal to 0";
     amount.is_negative().then(|| FieldError::invalid(field, amount.to_string(), detail))
 }
 
-/// An amount is more than nothing.
+/// Returns an error if the amount is not positive.
 pub(super) fn positive_error(field: &str, amount: &Quantity) -> Option<FieldError> {
     let is_positive = !amount.is_negative() && !amount.is_zero();
     (!is_positive).then(|| FieldError::invalid(field, amount.to_string(), "must be greater than zero"))
 }
 
-/// Whether a resource is counted in whole numbers: some of Kubernetes' own, and all that others define.
+/// Returns whether a resource is counted in whole numbers: some of Kubernetes, and all extended ones.
 fn is_counted(resource: &str) -> bool {
     let is_extended = || {
         is_qualified_by_others(resource)
@@ -70,7 +70,7 @@ fn is_counted(resource: &str) -> bool {
     COUNTED.contains(&resource) || is_extended()
 }
 
-/// Whether the name of a resource has a prefix that is not of Kubernetes.
+/// Returns whether a resource name has a prefix that is not of Kubernetes.
 pub(super) fn is_qualified_by_others(resource: &str) -> bool {
     resource.contains('/') && !resource.contains("kubernetes.io/")
 }

@@ -1,18 +1,18 @@
-//! Secrets: bytes that few may read, some of known types.
+//! Secrets, some of well-known types.
 
 use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
 use super::config_maps::{MAX_SIZE, decoded_size, immutable_errors};
 use crate::Map;
 use crate::resource::{Resource, Selectable};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
-use crate::resources::core::names::data_key_errors;
 use crate::resources::fields::{default_text, metadata, object, object_mut, text};
+use crate::resources::formats::data_key;
 use crate::schema;
 use crate::table::{Column, Row};
 
@@ -30,12 +30,12 @@ pub static SECRETS: Resource = Resource {
     ..Resource::USUAL
 };
 
-/// The annotation that names the account of a token (AP-132).
+/// The annotation with the service account name of a token (AP-132).
 pub const ACCOUNT_ANNOTATION: &str = "kubernetes.io/service-account.name";
 /// The type of tokens of service accounts.
 pub const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
 
-/// The type Opaque; `stringData` goes over `data`.
+/// Sets the default type Opaque, and merges `stringData` over `data`.
 fn default(secret: &mut Map) {
     default_text(secret, "type", "Opaque");
     let Some(Value::Object(texts)) = secret.remove("stringData") else { return };
@@ -52,7 +52,7 @@ fn default(secret: &mut Map) {
 fn validate(secret: &Map) -> Vec<FieldError> {
     let data = object(secret, "data");
     let mut errors: Vec<FieldError> =
-        data.keys().flat_map(|key| data_key_errors(&format!("data[{key}]"), key)).collect();
+        data.keys().flat_map(|key| data_key(&format!("data[{key}]"), key)).collect();
     if decoded_size(data) > MAX_SIZE {
         errors.push(FieldError::too_long("data", MAX_SIZE));
     }
@@ -60,7 +60,7 @@ fn validate(secret: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// AP-132: typed secrets need their keys.
+/// AP-132: secrets of well-known types must have their keys. Those of bootstrap tokens are not looked into (AN-106).
 fn type_errors(secret: &Map, data: &Map) -> Vec<FieldError> {
     let required = |key: &str| FieldError::required(format!("data[{key}]"), "");
     let missing = |keys: &[&str]| -> Vec<FieldError> {
@@ -85,7 +85,7 @@ fn type_errors(secret: &Map, data: &Map) -> Vec<FieldError> {
     }
 }
 
-/// The configuration of a registry must be a JSON object (or `null`).
+/// A registry configuration must be a JSON object (or `null`).
 fn docker_errors(data: &Map, key: &str) -> Vec<FieldError> {
     let field = format!("data[{key}]");
     if !data.contains_key(key) {
@@ -98,7 +98,7 @@ fn docker_errors(data: &Map, key: &str) -> Vec<FieldError> {
     }
 }
 
-/// AP-132: the type never changes; an immutable secret keeps its data and stays immutable.
+/// AP-132: the type is immutable; an immutable secret keeps its data and stays immutable.
 fn validate_update(secret: &Map, old: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if text(secret, "type") != text(old, "type") {

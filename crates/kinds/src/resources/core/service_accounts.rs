@@ -1,7 +1,7 @@
-//! Service accounts: who pods are.
+//! Service accounts, the identities of pods.
 
 use crate::Map;
-use crate::resource::{Resource, Subresource};
+use crate::resource::{Action, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name};
 use crate::resources::fields::objects_mut;
 use crate::schema;
@@ -13,11 +13,9 @@ pub static SERVICE_ACCOUNTS: Resource = Resource {
     plural: "serviceaccounts",
     short_names: &["sa"],
     subresources: &[Subresource {
-        name: "token",
-        kind: "TokenRequest",
         group: Some("authentication.k8s.io"),
         version: Some("v1"),
-        verbs: &["create"],
+        ..Subresource::action("token", "TokenRequest", Action::RequestToken)
     }],
     schema: &schema::core::small::SERVICE_ACCOUNT,
     deletes_to_object: true,
@@ -28,7 +26,7 @@ pub static SERVICE_ACCOUNTS: Resource = Resource {
     ..Resource::USUAL
 };
 
-/// Of a reference to a secret only the name is kept.
+/// Keeps only the names of secret references.
 fn keep_names(account: &mut Map) {
     for secret in objects_mut(account, "secrets") {
         secret.retain(|member, _| member == "name");

@@ -1,27 +1,27 @@
-//! What volumes and claims have in common.
+//! Rules shared by volumes and claims.
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::{Value, json};
 
 use crate::Map;
 use crate::resources::fields::{is_present, metadata, object, object_mut, text, texts};
 use crate::resources::formats::dns_subdomain;
 
-/// The access modes, with their short forms, in the order of tables.
+/// The access modes with their abbreviations, in the order of tables.
 const MODES: &[(&str, &str)] = &[
     ("ReadWriteOnce", "RWO"),
     ("ReadOnlyMany", "ROX"),
     ("ReadWriteMany", "RWX"),
     ("ReadWriteOncePod", "RWOP"),
 ];
-/// The mode that no other goes with.
+/// The mode that cannot be combined with others.
 const ALONE: &str = "ReadWriteOncePod";
-/// What the table shows for a class or mode that is not set.
+/// The table cell of a class or mode that is not set.
 pub(super) const UNSET: &str = "<unset>";
-/// The annotation that was there before `storageClassName`.
+/// The annotation that preceded `storageClassName`.
 pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// What is wrong with the access modes of a spec.
+/// Validates the access modes of a spec.
 pub(super) fn mode_errors(spec: &Map) -> Vec<FieldError> {
     let field = "spec.accessModes";
     let is_known = |mode: &str| MODES.iter().any(|(known, _)| *known == mode);
@@ -39,20 +39,20 @@ pub(super) fn mode_errors(spec: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// AP-92: the access modes in short.
+/// AP-92: the abbreviated access modes.
 pub(super) fn modes_cell(map: &Map) -> Value {
     let modes = MODES.iter().filter(|(mode, _)| texts(map, "accessModes").any(|it| it == *mode));
     Value::from(modes.map(|(_, short)| *short).collect::<Vec<_>>().join(","))
 }
 
-/// What is wrong with the mode of a volume.
+/// Validates the mode of a volume.
 pub(super) fn volume_mode_errors(spec: &Map) -> Option<FieldError> {
     let mode = text(spec, "volumeMode");
     let is_fine = !is_present(spec, "volumeMode") || matches!(mode, "Block" | "Filesystem");
     (!is_fine).then(|| FieldError::not_supported("spec.volumeMode", mode, &["Block", "Filesystem"]))
 }
 
-/// What is wrong with the name of a class; an empty one is none.
+/// Validates the name of a class; an empty one means none.
 pub(super) fn class_name_errors(spec: &Map, member: &str) -> Vec<FieldError> {
     match text(spec, member) {
         "" => Vec::new(),
@@ -60,7 +60,7 @@ pub(super) fn class_name_errors(spec: &Map, member: &str) -> Vec<FieldError> {
     }
 }
 
-/// The storage class of a volume or claim; empty when there is none.
+/// The storage class of a volume or claim; empty if there is none.
 pub(super) fn class(object_: &Map) -> &str {
     match object(metadata(object_), "annotations").get(CLASS_ANNOTATION) {
         Some(class) => class.as_str().unwrap_or_default(),
@@ -68,12 +68,12 @@ pub(super) fn class(object_: &Map) -> &str {
     }
 }
 
-/// A text of a spec for the table.
+/// The table cell of a string in the spec.
 pub(super) fn or_unset(spec: &Map, member: &str) -> Value {
     Value::from(if is_present(spec, member) { text(spec, member) } else { UNSET })
 }
 
-/// The phase for the table.
+/// The table cell of the phase.
 pub(super) fn phase_cell(object_: &Map) -> Value {
     match crate::resources::fields::is_terminating(object_) {
         true => Value::from("Terminating"),
@@ -81,7 +81,7 @@ pub(super) fn phase_cell(object_: &Map) -> Value {
     }
 }
 
-/// AP-57: holds an object until a controller finds it unused.
+/// AP-57: adds a finalizer, which a controller removes when the object is unused.
 pub(super) fn protect(object: &mut Map, finalizer: &str) {
     let Some(metadata) = object_mut(object, "metadata") else { return };
     if texts(metadata, "finalizers").any(|it| it == finalizer) {

@@ -1,9 +1,10 @@
-//! The status of ResourceClaims: which devices have been allocated, and for whom (AP-135).
+//! The status of ResourceClaims: allocated devices and reservations (AP-135).
 
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
 use super::configuration::{MAX_CONFIG, validate_raw, validate_settings};
@@ -15,7 +16,7 @@ use crate::Map;
 use crate::resources::fields::{
     is_present, is_terminating, list, number, object, object_mut, objects, text, texts,
 };
-use crate::resources::formats::{dns_label, driver_name, immutable, one_of, qualified_name, quoted};
+use crate::resources::formats::{dns_label, driver_name, immutable, one_of, qualified_name};
 use crate::resources::scheduling::validate_node_selector;
 
 const MAX_RESERVED: usize = 256;
@@ -28,7 +29,7 @@ const MAX_IPS: usize = 16;
 const MAX_REASON: usize = 1024;
 const MAX_MESSAGE: usize = 32 * 1024;
 
-/// Driver, pool, device, and the share of it.
+/// Driver, pool, device and share ID.
 type DeviceId<'a> = (&'a str, &'a str, &'a str, Option<&'a str>);
 
 fn device_id(device: &Map) -> DeviceId<'_> {
@@ -41,7 +42,7 @@ fn allocated(claim: &Map) -> HashSet<DeviceId<'_>> {
     objects(object(allocation, "devices"), "results").map(device_id).collect()
 }
 
-/// Drops what the status says about devices that have just been given back.
+/// Drops the status of devices that are no longer allocated.
 pub(super) fn drop_released(claim: &mut Map, old: &Map) {
     let is_released = {
         let (before, after) = (allocated(old), allocated(claim));
@@ -61,7 +62,7 @@ pub(super) fn drop_released(claim: &mut Map, old: &Map) {
     }
 }
 
-/// Everything wrong with an update of the status, apart from the metadata (first the new, then the old object).
+/// Validates an update of the status, without the metadata. The arguments are the new and the old object.
 pub(super) fn validate(claim: &Map, old: &Map) -> Vec<FieldError> {
     let (status, old_status) = (object(claim, "status"), object(old, "status"));
     let mut errors = validate_set(
@@ -96,7 +97,7 @@ fn validate_consumer(field: &str, consumer: &Map) -> Vec<FieldError> {
     missing.map(|name| FieldError::required(format!("{field}.{name}"), "")).collect()
 }
 
-/// AP-135: only what is allocated can be reserved, and not any more by others once the claim is being deleted.
+/// AP-135: only an allocated claim can be reserved, and a terminating claim cannot be reserved for further consumers.
 fn validate_reservation(claim: &Map, old_status: &Map) -> Option<FieldError> {
     let status = object(claim, "status");
     let reserved = list(status, "reservedFor");
@@ -182,7 +183,7 @@ fn validate_device(field: &str, device: &Map, allocated: &HashSet<DeviceId<'_>>)
     errors
 }
 
-/// The rules of conditions of newer kinds.
+/// Validates conditions, with the rules of newer kinds.
 fn validate_conditions(field: &str, owner: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut types = HashSet::new();
@@ -249,7 +250,7 @@ fn validate_network(field: &str, network: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// Whether it is an address with the length of its network's prefix, written in the one canonical way.
+/// Returns whether this is an interface address with prefix length, in canonical form.
 fn is_interface_address(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
     let (Ok(ip), Ok(bits)) = (address.parse::<IpAddr>(), length.parse::<u8>()) else { return false };

@@ -1,18 +1,18 @@
-//! How much of a device's capacity a claim may ask for.
+//! Validation of device capacity and the request policy of claims.
 
 use std::collections::HashSet;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quantity::Quantity;
+use portcullis_apimachinery::quote::quoted;
 
 use crate::Map;
-use crate::quantity::Quantity;
 use crate::resources::fields::{is_present, list, object, text, texts};
-use crate::resources::formats::quoted;
 
-/// How many values there may be to choose from.
+/// The maximum number of valid values.
 const MAX_VALUES: usize = 10;
 
-/// Everything wrong with a capacity. Only a device that several claims can share may say how it is divided.
+/// Validates a capacity. Only a device that several claims can share may have a request policy.
 pub(super) fn validate_capacity(field: &str, capacity: &Map, is_shared: bool) -> Vec<FieldError> {
     if !is_present(capacity, "requestPolicy") {
         return Vec::new();
@@ -54,7 +54,7 @@ fn invalid(field: impl Into<String>, value: &Quantity, detail: &str) -> FieldErr
     FieldError::invalid(field, quoted(&value.to_string()), detail)
 }
 
-/// Values in ascending order without duplicates, none more than there is, one of them the default.
+/// Validates a list of values: ascending, unique, at most the capacity, and including the default.
 fn validate_values(field: &str, default: &Quantity, all: &Quantity, values: &[Quantity]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for ((i, value), next) in (1..).zip(values).zip(values.iter().skip(1)) {
@@ -76,14 +76,14 @@ fn validate_values(field: &str, default: &Quantity, all: &Quantity, values: &[Qu
             }
         }
     }
-    // The default is not looked for in a list that is too long.
+    // The default is not searched in a list that is too long.
     if values.len() > MAX_VALUES || !values.contains(default) {
         errors.push(invalid(field, default, "default value is not valid according to the requestPolicy"));
     }
     errors
 }
 
-/// A range from the least to the most, in steps that reach both the default and the most.
+/// Validates a range: minimum to maximum, with a step that reaches the default and the maximum.
 fn validate_range(field: &str, default: &Quantity, all: &Quantity, range: &Map) -> Vec<FieldError> {
     let (at_min, at_max, at_step) = (format!("{field}.min"), format!("{field}.max"), format!("{field}.step"));
     let Some(min) = quantity(range, "min") else {
@@ -114,7 +114,7 @@ fn validate_range(field: &str, default: &Quantity, all: &Quantity, range: &Map) 
         errors.push(invalid(&at_step, &min, "one step is larger than capacity value"));
     }
     for value in std::iter::once(default).chain(&max) {
-        // DIVERGES: a step of zero is an error. Kubernetes divides by it, and answers 500.
+        // DIVERGES: a step of zero is an error. Kubernetes divides by it, and responds with 500.
         if value.scaled(0).saturating_sub(first).checked_rem(step) != Some(0) {
             errors.push(invalid(&at_step, value, "value is not a multiple of a given step"));
         }

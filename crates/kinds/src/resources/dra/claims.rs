@@ -1,14 +1,15 @@
 //! ResourceClaims and ResourceClaimTemplates.
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::{Value, json};
 
 use super::{USUAL, allocation, requests};
 use crate::Map;
-use crate::resource::{MetadataChecks, Resource, Subresource};
+use crate::resource::{MetadataChecks, Need, OnRequest, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::fields::{
     is_present, is_set, is_terminating, keep, keep_metadata, list, metadata, object, object_mut, objects,
+    text,
 };
 use crate::resources::formats::immutable;
 use crate::resources::scheduling::validate_labels;
@@ -23,7 +24,15 @@ pub static RESOURCE_CLAIMS: Resource = Resource {
     subresources: &[Subresource::status("ResourceClaim")],
     default: |claim| object_mut(claim, "spec").into_iter().for_each(requests::default),
     prepare_create: |claim| drop(claim.insert("status".to_owned(), json!({}))),
-    validate_create: |claim| requests::validate("spec", object(claim, "spec")),
+    validate_create: validate_claim,
+    on_create: OnRequest {
+        needs: |claim| need(object(claim, "spec")),
+        validate: Some(|claim, _, context| {
+            let error = admin_access(object(claim, "spec"), context.namespace);
+            error.into_iter().chain(validate_claim(claim)).collect()
+        }),
+        ..OnRequest::NOTHING
+    },
     prepare_update: |claim, old| keep(claim, old, "status"),
     validate_update: validate_same_spec,
     prepare_status: |claim, old| {
@@ -51,29 +60,41 @@ pub static RESOURCE_CLAIM_TEMPLATES: Resource = Resource {
         spec.into_iter().for_each(requests::default);
     },
     validate_create: validate_template,
+    on_create: OnRequest {
+        needs: |template| need(object(object(template, "spec"), "spec")),
+        validate: Some(|template, _, context| {
+            let error = admin_access(object(object(template, "spec"), "spec"), context.namespace);
+            error.into_iter().chain(validate_template(template)).collect()
+        }),
+        ..OnRequest::NOTHING
+    },
     validate_update: validate_same_spec,
     columns: &[NAME, AGE],
     row: |template, now| Row { cells: vec![name(template), age(template, now)], completed: None },
     ..USUAL
 };
 
-/// The label of a namespace in which claims may ask for the access of an administrator, with the value `true`.
-pub const ADMIN_ACCESS_LABEL: &str = "resource.kubernetes.io/admin-access";
+/// The label, with value `true`, of a namespace in which claims may request admin access.
+const ADMIN_ACCESS_LABEL: &str = "resource.kubernetes.io/admin-access";
 
-/// The error of a claim that asks for the access of an administrator, in a namespace without
-/// [`ADMIN_ACCESS_LABEL`]: to be put in front of the other errors of a create.
-pub fn admin_access_of_claim(claim: &Map) -> Option<FieldError> {
-    admin_access(object(claim, "spec"))
-}
-
-/// As [`admin_access_of_claim`], for a template.
-pub fn admin_access_of_template(template: &Map) -> Option<FieldError> {
-    admin_access(object(object(template, "spec"), "spec"))
-}
-
-fn admin_access(spec: &Map) -> Option<FieldError> {
+/// The first request for the access of an administrator.
+fn admin_request(spec: &Map) -> Option<usize> {
     let mut requests = objects(object(spec, "devices"), "requests");
-    let i = requests.position(|request| is_set(object(request, "exactly"), "adminAccess"))?;
+    requests.position(|request| is_set(object(request, "exactly"), "adminAccess"))
+}
+
+fn need(spec: &Map) -> Need {
+    admin_request(spec).map_or(Need::Nothing, |_| Need::Namespace)
+}
+
+/// The error of a claim that asks for the access of an administrator, in a namespace without [`ADMIN_ACCESS_LABEL`]. It
+/// comes before the other errors of a create.
+fn admin_access(spec: &Map, namespace: Option<&Map>) -> Option<FieldError> {
+    let i = admin_request(spec)?;
+    let labels = namespace.map(|namespace| object(metadata(namespace), "labels"));
+    if labels.is_some_and(|labels| text(labels, ADMIN_ACCESS_LABEL) == "true") {
+        return None;
+    }
     let detail = format!("admin access needs the label `{ADMIN_ACCESS_LABEL}: true` on the namespace");
     Some(FieldError::forbidden(format!("spec.devices.requests[{i}].adminAccess"), detail))
 }
@@ -81,6 +102,10 @@ fn admin_access(spec: &Map) -> Option<FieldError> {
 /// AP-133.
 fn validate_same_spec(claim: &Map, old: &Map) -> Vec<FieldError> {
     immutable("spec", object(claim, "spec"), object(old, "spec")).into_iter().collect()
+}
+
+fn validate_claim(claim: &Map) -> Vec<FieldError> {
+    requests::validate("spec", object(claim, "spec"))
 }
 
 fn validate_template(template: &Map) -> Vec<FieldError> {

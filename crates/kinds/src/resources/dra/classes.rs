@@ -1,6 +1,7 @@
-//! DeviceClasses: what a claim may ask for by name.
+//! DeviceClasses, which claims request by name.
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
 
 use super::USUAL;
 use super::configuration::{MAX_CONFIG, validate_selectors, validate_settings};
@@ -9,7 +10,6 @@ use crate::Map;
 use crate::resource::Resource;
 use crate::resources::cells::{AGE, NAME, age, name};
 use crate::resources::fields::{begin_generation, is_present, list, object, objects, raise_generation, text};
-use crate::resources::formats::quoted;
 use crate::resources::runtime_classes::is_extended;
 use crate::schema::resource::claim::DEVICE_CLASS;
 use crate::table::Row;
@@ -32,7 +32,7 @@ pub static DEVICE_CLASSES: Resource = Resource {
     ..USUAL
 };
 
-/// Settings that have not changed follow the rules of stored ones.
+/// Unchanged configuration is validated with the rules for stored values.
 fn validate(class: &Map, old: Option<&Map>) -> Vec<FieldError> {
     let spec = object(class, "spec");
     let is_stored = old.is_some_and(|old| list(object(old, "spec"), "config") == list(spec, "config"));

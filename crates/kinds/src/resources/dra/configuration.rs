@@ -1,23 +1,24 @@
-//! Settings for devices that only their driver understands, and selectors.
+//! Opaque device configuration, and selectors.
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
 use super::lists::validate_list;
 use crate::Map;
 use crate::resources::fields::{is_present, object, objects, text};
-use crate::resources::formats::{driver_name, quoted};
+use crate::resources::formats::driver_name;
 
-/// How many entries a list of settings may have.
+/// The maximum number of configuration entries.
 pub(super) const MAX_CONFIG: usize = 32;
-/// How many selectors there may be.
+/// The maximum number of selectors.
 const MAX_SELECTORS: usize = 32;
-/// How many bytes an expression may have.
+/// The maximum size of an expression, in bytes.
 const MAX_EXPRESSION: usize = 10 * 1024;
-/// How many bytes the parameters for a driver may have.
+/// The maximum size of driver parameters, in bytes.
 const MAX_PARAMETERS: usize = 10 * 1024;
 
-/// Everything wrong with the selectors of devices.
+/// Validates device selectors.
 pub(super) fn validate_selectors(field: &str, owner: &Map) -> Vec<FieldError> {
     validate_list(field, objects(owner, "selectors"), MAX_SELECTORS, |field, selector| {
         if !is_present(selector, "cel") {
@@ -33,7 +34,7 @@ pub(super) fn validate_selectors(field: &str, owner: &Map) -> Vec<FieldError> {
     })
 }
 
-/// Everything wrong with one entry of a list of settings. Parameters that are stored already may be longer.
+/// Validates one configuration entry. Stored parameters may be longer.
 pub(super) fn validate_settings(field: &str, settings: &Map, is_stored: bool) -> Vec<FieldError> {
     let at_opaque = format!("{field}.opaque");
     if !is_present(settings, "opaque") {
@@ -46,7 +47,7 @@ pub(super) fn validate_settings(field: &str, settings: &Map, is_stored: bool) ->
     errors
 }
 
-/// What is wrong with a value that must be an object of any kind.
+/// Validates a value that must be an object of any kind.
 pub(super) fn validate_raw(field: &str, value: Option<&Value>, limit: usize) -> Option<FieldError> {
     let value = value.filter(|value| !value.is_null());
     let Some(value) = value else { return Some(FieldError::required(field, "")) };

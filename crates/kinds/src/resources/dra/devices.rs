@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
 use super::capacity::validate_capacity;
@@ -11,20 +12,20 @@ use super::names::{at_key, qualified_name};
 use super::requests::EFFECTS;
 use crate::Map;
 use crate::resources::fields::{is_present, is_set, list, object, objects, text, texts};
-use crate::resources::formats::{self, dns_label, dns_subdomain, label_value, one_of, quoted};
+use crate::resources::formats::{self, dns_label, dns_subdomain, label_value, one_of};
 use crate::resources::scheduling::validate_node_selector;
 
-/// How many attributes and capacities a device may have.
+/// The maximum number of attributes and capacities of a device.
 const MAX_FACTS: usize = 32;
-/// How many bytes the value of an attribute may have.
+/// The maximum size of an attribute value, in bytes.
 const MAX_VALUE: usize = 64;
 const MAX_TAINTS: usize = 16;
 const MAX_COUNTERS: usize = 32;
-/// How many sets of counters a device may draw from.
+/// The maximum number of counter sets that a device consumes.
 const MAX_CONSUMED_SETS: usize = 2;
 const MAX_CONDITIONS: usize = 4;
 
-/// Everything wrong with a device. Taints that have not changed are not looked at again.
+/// Validates a device. Unchanged taints are not validated again.
 pub(super) fn validate_device(
     field: &str,
     device: &Map,
@@ -66,7 +67,7 @@ pub(super) fn validate_device(
     errors
 }
 
-/// Everything wrong with a set of counters that devices share.
+/// Validates a shared counter set.
 pub(super) fn validate_counter_set(field: &str, set: &Map) -> Vec<FieldError> {
     validate_counters(field, set, "name")
 }
@@ -88,7 +89,7 @@ fn validate_counters(field: &str, owner: &Map, name: &str) -> Vec<FieldError> {
     errors
 }
 
-/// An attribute has exactly one value.
+/// Validates an attribute, which must have exactly one value.
 fn validate_attribute(field: &str, attribute: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut check = |name: &str, is_valid: fn(&str) -> bool| {
@@ -112,7 +113,7 @@ fn validate_attribute(field: &str, attribute: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// Whether a text is a version as semver.org 2.0.0 writes them, such as `1.2.3-rc.1+build.5`.
+/// Returns whether a text is a semantic version (semver.org 2.0.0), such as `1.2.3-rc.1+build.5`.
 fn is_semantic_version(text: &str) -> bool {
     let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
     let (core, release) = text.split_once('-').map_or((text, None), |(core, release)| (core, Some(release)));
@@ -144,7 +145,7 @@ fn validate_taint(field: &str, taint: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// Which nodes can use a device is said by the device exactly when the slice leaves it to its devices.
+/// A device must select its nodes if and only if the slice delegates that to its devices.
 fn validate_nodes(field: &str, device: &Map, is_selected_per_device: bool) -> Vec<FieldError> {
     let is_set_here = |name: &&str| is_present(device, name);
     if !is_selected_per_device {
@@ -186,7 +187,7 @@ fn validate_nodes(field: &str, device: &Map, is_selected_per_device: bool) -> Ve
     errors
 }
 
-/// The conditions that a device must have before a pod is bound, and those that say that it never will.
+/// Validates the binding conditions and the binding failure conditions of a device.
 pub(super) fn validate_binding(field: &str, device: &Map) -> Vec<FieldError> {
     let (good, bad) = ("bindingConditions", "bindingFailureConditions");
     let mut errors = Vec::new();

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 
-/// The faults of the entries of a list. A list that is too long is not looked into.
+/// Validates the entries of a list. The entries of a list that is too long are not validated.
 pub(super) fn validate_list<T>(
     field: &str,
     entries: impl ExactSizeIterator<Item = T>,
@@ -18,7 +18,7 @@ pub(super) fn validate_list<T>(
     entries.enumerate().flat_map(|(i, entry)| check(&format!("{field}[{i}]"), entry)).collect()
 }
 
-/// As [`validate_list`], and no two entries may have the same key.
+/// Like [`validate_list`]; in addition, keys must be unique.
 pub(super) fn validate_set<T, K: Eq + Hash>(
     field: &str,
     entries: impl ExactSizeIterator<Item = T> + Clone,

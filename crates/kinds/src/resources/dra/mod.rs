@@ -1,4 +1,4 @@
-//! Kinds of `resource.k8s.io`: devices, classes of them, and claims to them. Selectors in CEL are not compiled here.
+//! Kinds of `resource.k8s.io`: devices, device classes and claims. CEL selectors are not compiled here.
 
 mod allocation;
 mod capacity;
@@ -11,14 +11,11 @@ mod names;
 mod requests;
 mod slices;
 
-pub use claims::{
-    ADMIN_ACCESS_LABEL, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, admin_access_of_claim,
-    admin_access_of_template,
-};
+pub use claims::{RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS};
 pub use classes::DEVICE_CLASSES;
-pub use slices::{RESOURCE_SLICES, stamp_taints};
+pub use slices::RESOURCE_SLICES;
 
 use crate::resource::Resource;
 
-/// What the four kinds have in common.
+/// The values shared by the four kinds.
 const USUAL: Resource = Resource { group: "resource.k8s.io", deletes_to_object: true, ..Resource::USUAL };

@@ -1,16 +1,18 @@
-//! What names may look like here.
+//! Syntax of names in `resource.k8s.io`.
 
-use portcullis_policy::field_error::FieldError;
-use portcullis_policy::selector::syntax::MAX_SUBDOMAIN;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::names::MAX_SUBDOMAIN;
+use portcullis_apimachinery::quote::quoted;
 
-use crate::resources::formats::{dns_subdomain, driver_name, quoted};
+use crate::resources::formats::{dns_subdomain, driver_name};
 
-/// How many bytes the name after the domain of an attribute may have.
+/// The maximum length of an attribute name after the domain, in bytes.
 const MAX_IDENTIFIER: usize = 32;
-/// How many bytes the key of an attribute or a capacity has in a path; longer ones are cut in the middle.
+/// The maximum length of an attribute or capacity key in a field path, in bytes; longer ones are shortened in the
+/// middle.
 const MAX_KEY: usize = 63 + 1 + MAX_IDENTIFIER;
 
-/// What is wrong with the name of a pool: DNS subdomains with slashes between them.
+/// Validates a pool name: DNS subdomains separated by slashes.
 pub(super) fn pool_name(field: &str, name: &str) -> Vec<FieldError> {
     if name.is_empty() {
         return vec![FieldError::required(field, "")];
@@ -23,11 +25,11 @@ pub(super) fn pool_name(field: &str, name: &str) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with the name of an attribute or a capacity: an identifier, with or without a domain.
+/// Validates the name of an attribute or a capacity: an identifier, with or without a domain.
 pub(super) fn qualified_name(field: &str, name: &str) -> Vec<FieldError> {
     let Some((domain, identifier)) = name.split_once('/') else { return c_identifier(field, name) };
     if identifier.contains('/') {
-        // The API server looks at names of one or two parts only.
+        // The API server only validates names of one or two parts.
         return Vec::new();
     }
     let invalid = |detail| vec![FieldError::invalid(field, quoted(""), detail)];
@@ -42,7 +44,7 @@ pub(super) fn qualified_name(field: &str, name: &str) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with a qualified name that needs a domain.
+/// Validates a qualified name that must have a domain.
 pub(super) fn fully_qualified_name(field: &str, name: &str) -> Vec<FieldError> {
     let mut errors = qualified_name(field, name);
     if !name.contains('/') {
@@ -66,7 +68,7 @@ fn c_identifier(field: &str, name: &str) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with a unique id: 32 lower-case hexadecimal digits in five groups.
+/// Validates a UID: 32 lower-case hexadecimal digits in five groups.
 pub(super) fn uid(field: &str, uid: &str) -> Option<FieldError> {
     const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
@@ -81,7 +83,7 @@ pub(super) fn at_key(field: &str, key: &str) -> String {
     if key.len() <= MAX_KEY {
         return format!("{field}[{key}]");
     }
-    // Bytes that are cut apart are no text any more, and shown as such.
+    // Truncation can split a character, whose bytes are then replaced by U+FFFD.
     let rest = MAX_KEY - "...".len();
     let head = key.as_bytes().iter().take(rest.div_ceil(2)).copied();
     let tail = key.as_bytes().iter().skip(key.len() - rest / 2).copied();

@@ -1,8 +1,9 @@
-//! What a claim asks for: the spec of ResourceClaims and of their templates.
+//! The device requests in the spec of ResourceClaims and of their templates.
 
 use std::collections::{HashMap, HashSet};
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
 
 use super::configuration::{MAX_CONFIG, validate_selectors, validate_settings};
 use super::lists::{validate_list, validate_set};
@@ -11,18 +12,18 @@ use crate::Map;
 use crate::resources::fields::{
     default_text, is_present, list, number, object, object_mut, objects, objects_mut, text, texts,
 };
-use crate::resources::formats::{dns_label, dns_subdomain, label_value, one_of, qualified_name, quoted};
+use crate::resources::formats::{dns_label, dns_subdomain, label_value, one_of, qualified_name};
 
-/// How many requests, and references to requests, there may be.
+/// The maximum number of requests, and of references to requests.
 const MAX_REQUESTS: usize = 32;
 const MAX_CONSTRAINTS: usize = 32;
 const MAX_ALTERNATIVES: usize = 8;
 const MAX_TOLERATIONS: usize = 16;
 
-/// The effects of taints on devices.
+/// The effects of device taints.
 pub(super) const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
-/// Fills in the defaults of a claim's spec.
+/// Applies the defaults of a claim's spec.
 pub(super) fn default(spec: &mut Map) {
     let Some(devices) = object_mut(spec, "devices") else { return };
     for request in objects_mut(devices, "requests") {
@@ -41,7 +42,7 @@ fn default_request(request: &mut Map) {
     objects_mut(request, "tolerations").for_each(|toleration| default_text(toleration, "operator", "Equal"));
 }
 
-/// Everything wrong with a new claim's spec.
+/// Validates a new claim's spec.
 pub(super) fn validate(field: &str, spec: &Map) -> Vec<FieldError> {
     let devices = object(spec, "devices");
     let names = Names::of(spec);
@@ -160,7 +161,7 @@ fn validate_constraint(field: &str, constraint: &Map, names: &Names<'_>) -> Vec<
     errors
 }
 
-/// The names of a claim's requests, with those of their alternatives.
+/// The names of a claim's requests and of their subrequests.
 pub(super) struct Names<'a>(HashMap<&'a str, HashSet<&'a str>>);
 
 impl<'a> Names<'a> {
@@ -180,7 +181,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// What is wrong with the name of a request, or of a request and an alternative.
+    /// Validates a reference to a request, or to a subrequest.
     pub(super) fn validate_reference(&self, field: &str, name: &str) -> Vec<FieldError> {
         let detail = "must be the name of a request in the claim or the name of a request and a subrequest \
             separated by '/'";
@@ -195,7 +196,7 @@ impl<'a> Names<'a> {
         errors
     }
 
-    /// Everything wrong with the list `requests`.
+    /// Validates the list `requests`.
     pub(super) fn validate_references(&self, field: &str, owner: &Map) -> Vec<FieldError> {
         let check = |field: &str, name: &str| self.validate_reference(field, name);
         validate_set(&format!("{field}.requests"), texts(owner, "requests"), MAX_REQUESTS, check, |name| name)

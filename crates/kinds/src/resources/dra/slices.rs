@@ -1,8 +1,8 @@
-//! ResourceSlices: the devices that a driver offers.
+//! ResourceSlices, in which drivers publish devices.
 
 use std::borrow::Cow;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
 use super::USUAL;
@@ -10,10 +10,10 @@ use super::devices::{validate_counter_set, validate_device};
 use super::lists::validate_set;
 use super::names::pool_name;
 use crate::Map;
-use crate::resource::{MetadataChecks, Resource, Selectable};
+use crate::resource::{Index, MetadataChecks, Resource, Selectable};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::fields::{
-    begin_generation, is_present, is_set, list, number, object, object_mut, objects, objects_mut,
+    begin_generation, is_present, is_set, list, node_name, number, object, object_mut, objects, objects_mut,
     raise_generation, text,
 };
 use crate::resources::formats::{dns_subdomain, driver_name, immutable};
@@ -39,6 +39,9 @@ pub static RESOURCE_SLICES: Resource = Resource {
         },
     ],
     selects_namespace: false,
+    // Each node watches its own slices.
+    index: Some(Index { field: "spec.nodeName", read: node_name }),
+    default_times: stamp_taints,
     prepare_create: |slice| {
         drop_disabled(slice);
         begin_generation(slice);
@@ -64,13 +67,13 @@ const COLUMNS: &[Column] = &[
 ];
 
 const MAX_DEVICES: usize = 128;
-/// How many devices there may be when one of them has a taint or shares something with others.
+/// The maximum number of devices if one of them has a taint or shares counters.
 const MAX_COMPLEX_DEVICES: usize = 64;
 const MAX_COUNTER_SETS: usize = 8;
 
-/// Sets the times of new taints, right after the defaults. `now` is a time as objects hold it, such as
+/// Sets the times of new taints. `now` is a time as objects hold it, such as
 /// `2026-01-02T03:04:05Z`.
-pub fn stamp_taints(slice: &mut Map, now: &str) {
+fn stamp_taints(slice: &mut Map, now: &str) {
     let Some(spec) = object_mut(slice, "spec") else { return };
     for device in objects_mut(spec, "devices") {
         for taint in objects_mut(device, "taints").filter(|taint| text(taint, "timeAdded").is_empty()) {
@@ -79,7 +82,7 @@ pub fn stamp_taints(slice: &mut Map, now: &str) {
     }
 }
 
-/// Drops what is behind gates that are not on: attributes that are lists, and resources of the node itself.
+/// Drops fields of disabled feature gates: list attributes, and resources of the node itself.
 fn drop_disabled(slice: &mut Map) {
     let Some(spec) = object_mut(slice, "spec") else { return };
     for device in objects_mut(spec, "devices") {
@@ -151,7 +154,7 @@ fn validate_pool(pool: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// Which nodes can use the devices is said in exactly one way.
+/// The slice must select its nodes in exactly one way.
 fn validate_nodes(spec: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut ways = 0;

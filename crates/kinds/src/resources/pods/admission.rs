@@ -1,27 +1,28 @@
-//! Admission of pods, as far as it is a question of the pod and of objects that the caller looked up. The order is that
-//! of the API server: the service account, then NodeRestriction (elsewhere), the priority, tolerations, and the
-//! RuntimeClass. Every refusal is answered with 403.
+//! Admission of pods, as far as it depends only on the pod and on objects that the caller looked up. The order is that
+//! of the API server: service account, NodeRestriction (implemented elsewhere), priority, tolerations, RuntimeClass.
+//! Every refusal is a 403.
 
-use portcullis_policy::objects::meta::MIRROR_ANNOTATION;
 use serde_json::{Value, json};
 
 use crate::Map;
 use crate::resources::pods::amount;
 use crate::resources::pods::defaults::CONTAINER_LISTS;
+use crate::resources::pods::mirror::is_mirror;
 use crate::resources::pods::read::Members;
 
-/// Where containers find the token of their service account.
+/// The mount path of the service account token.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const TOKEN_VOLUME: &str = "kube-api-access-";
-/// How long a projected token is good for, in seconds: longer than clients keep it, so that old ones are noticed.
+/// The lifetime of a projected token, in seconds. It is longer than clients keep a token, so that the use of old ones
+/// is noticed.
 const TOKEN_SECONDS: i64 = 3607;
-/// How long a pod stays on a node that is not ready, in seconds.
+/// The default toleration of nodes that are not ready, in seconds.
 const TOLERATION_SECONDS: i64 = 300;
-/// With this annotation, a service account's pods use no secrets but those that it lists.
+/// With this annotation, pods of a service account may use only the secrets that it lists.
 const ENFORCE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 
-/// The name of the service account that a new pod runs as, for the caller to look up. Nothing for a mirror pod, which
-/// has none (MP-19).
+/// Returns the name of a new pod's service account, for the caller to look up. `None` for a mirror pod, which has none
+/// (MP-19).
 pub fn service_account(pod: &Map) -> Option<&str> {
     if is_mirror(pod) {
         return None;
@@ -32,11 +33,13 @@ pub fn service_account(pod: &Map) -> Option<&str> {
     }
 }
 
-/// Gives a new pod its service account, the account's token and its pull secrets (AP-110). `account` is the account of
-/// the name that [`service_account`] tells. `suffix` ends the name of the token's volume: five random characters.
+/// Sets a new pod's service account, and adds the account's token volume and pull secrets (AP-110). `account` is the
+/// account with the name from [`service_account`]. `suffix` is the end of the token volume's name: five random
+/// characters.
 ///
 /// # Errors
-/// The account does not exist, or a mirror pod refers to an account or secrets (MP-20): what to answer 403 with.
+/// The message of the 403 response: the account does not exist, or a mirror pod refers to an account or secrets
+/// (MP-20).
 pub fn admit_service_account(pod: &mut Map, account: Option<&Map>, suffix: &str) -> Result<(), String> {
     if is_mirror(pod) {
         return mirror_refusal(pod).map_or(Ok(()), |refusal| Err(refusal.to_owned()));
@@ -62,19 +65,15 @@ pub fn admit_service_account(pod: &mut Map, account: Option<&Map>, suffix: &str)
     unlisted_secret(spec, account).map_or(Ok(()), Err)
 }
 
-/// Why new ephemeral containers are refused: their pod's account lists the secrets that may be used. `account` is the
+/// Why new ephemeral containers are refused, of mirror pods too (MP-22): their pod's account lists the secrets that may
+/// be used. `account` is the
 /// account of the pod, if it has one.
 ///
 /// # Errors
-/// What to answer 403 with.
+/// The message of the 403 response.
 pub fn admit_ephemeral_containers(pod: &Map, account: Option<&Map>) -> Result<(), String> {
     let (Some(spec), Some(account)) = (pod.object("spec"), account) else { return Ok(()) };
     unlisted_secret(spec, account).map_or(Ok(()), Err)
-}
-
-fn is_mirror(pod: &Map) -> bool {
-    let annotations = pod.object("metadata").and_then(|metadata| metadata.object("annotations"));
-    annotations.is_some_and(|annotations| annotations.contains_key(MIRROR_ANNOTATION))
 }
 
 /// MP-20.
@@ -135,7 +134,7 @@ fn secret_names(spec: &Value) -> Vec<String> {
     names
 }
 
-/// Mounts a volume with a token into every container that has nothing at its place.
+/// Adds a token volume, and mounts it into every container that has no mount at its path.
 fn mount_token(spec: &mut Map, suffix: &str) {
     let existing = spec
         .list("volumes")
@@ -179,7 +178,7 @@ fn token_volume(name: &str) -> Value {
     })
 }
 
-/// Why a pod is refused whose account lists the secrets that may be used.
+/// Returns the error of a pod that uses secrets which its service account does not list.
 fn unlisted_secret(spec: &Map, account: &Map) -> Option<String> {
     let annotations = account.object("metadata").and_then(|metadata| metadata.object("annotations"));
     let enforce = annotations.map_or("", |annotations| annotations.text(ENFORCE_SECRETS));
@@ -205,16 +204,16 @@ fn unlisted_secret(spec: &Map, account: &Map) -> Option<String> {
     Some(format!("secret {name:?} is not referenced by the pod's service account"))
 }
 
-/// What a PriorityClass says of a pod.
+/// The priority of a pod, from its PriorityClass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Priority {
-    /// The higher, the earlier.
+    /// The priority; pods with a higher value are scheduled first.
     pub value: i64,
-    /// Whether others make room: `PreemptLowerPriority` or `Never`.
+    /// The preemption policy: `PreemptLowerPriority` or `Never`.
     pub preemption: String,
 }
 
-/// The priority classes that every cluster has (AP-110).
+/// The built-in priority classes (AP-110).
 pub fn built_in_priority(class: &str) -> Option<Priority> {
     let value = match class {
         "system-cluster-critical" => 2_000_000_000,
@@ -224,10 +223,10 @@ pub fn built_in_priority(class: &str) -> Option<Priority> {
     Some(Priority { value, preemption: "PreemptLowerPriority".to_owned() })
 }
 
-/// Gives a new pod its priority (AP-110). `class` looks a priority class up by name.
+/// Gives a new pod its priority (AP-110), mirror pods too (MP-24). `class` looks a priority class up by name.
 ///
 /// # Errors
-/// There is no such class, or the pod names another priority or policy: what to answer 403 with.
+/// The message of the 403 response: there is no such class, or the pod has another priority or policy.
 pub fn admit_priority(pod: &mut Map, class: impl FnOnce(&str) -> Option<Priority>) -> Result<(), String> {
     let Some(spec) = pod.object_or_new("spec") else { return Ok(()) };
     let priority = match spec.text("priorityClassName") {
@@ -254,7 +253,7 @@ pub fn admit_priority(pod: &mut Map, class: impl FnOnce(&str) -> Option<Priority
     Ok(())
 }
 
-/// Keeps in an update what a client left out that admission set at creation. For PUT and PATCH of a pod.
+/// Restores the priority that admission set at creation if an update omits it. For PUT and PATCH of a pod.
 pub fn keep_priority(pod: &mut Map, old: &Map) {
     let Some(old) = old.object("spec") else { return };
     let Some(spec) = pod.object_or_new("spec") else { return };
@@ -265,8 +264,8 @@ pub fn keep_priority(pod: &mut Map, old: &Map) {
     }
 }
 
-/// Lets a pod stay for five minutes on a node that is not ready or cannot be reached, unless it says how long
-/// (AP-110). For creations and updates of pods.
+/// Adds tolerations of five minutes for nodes that are not ready or unreachable, unless the pod has its own (AP-110).
+/// For creates and updates of pods.
 pub fn default_tolerations(pod: &mut Map) {
     let Some(spec) = pod.object_or_new("spec") else { return };
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
@@ -287,16 +286,16 @@ pub fn default_tolerations(pod: &mut Map) {
     }
 }
 
-/// The name of the RuntimeClass of a new pod, for the caller to look up.
+/// Returns the name of a new pod's RuntimeClass, for the caller to look up.
 pub fn runtime_class(pod: &Map) -> Option<&str> {
     let spec = pod.object("spec")?;
     spec.has("runtimeClassName").then(|| spec.text("runtimeClassName"))
 }
 
-/// Gives a new pod what its RuntimeClass says (AP-115). `class` is the class of the name that [`runtime_class`] tells.
+/// Applies the RuntimeClass of a new pod (AP-115). `class` is the class with the name from [`runtime_class`].
 ///
 /// # Errors
-/// The class does not exist, or disagrees with the pod: what to answer 403 with.
+/// The message of the 403 response: the class does not exist, or conflicts with the pod.
 pub fn admit_runtime_class(pod: &mut Map, class: Option<&Map>) -> Result<(), String> {
     if let (Some(name), None) = (runtime_class(pod), class) {
         return Err(format!("pod rejected: RuntimeClass {name:?} not found"));
@@ -352,7 +351,7 @@ fn admit_scheduling(spec: &mut Map, scheduling: &Map) -> Result<(), String> {
     Ok(())
 }
 
-/// The tolerations without those that others make needless. Of equal ones the first stays.
+/// Removes tolerations that others cover. The first of equal ones is kept.
 fn merge_tolerations(all: &[Value]) -> Vec<Value> {
     let mut merged: Vec<Value> = Vec::new();
     for (i, toleration) in all.iter().enumerate() {
@@ -365,7 +364,7 @@ fn merge_tolerations(all: &[Value]) -> Vec<Value> {
     merged
 }
 
-/// Whether a toleration tolerates everything that another does.
+/// Returns whether a toleration covers another.
 fn covers(toleration: &Value, other: &Value) -> bool {
     fn text<'a>(toleration: &'a Value, name: &str) -> &'a str {
         toleration.get(name).and_then(Value::as_str).unwrap_or_default()

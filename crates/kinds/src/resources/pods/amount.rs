@@ -1,17 +1,17 @@
-//! Lists of resources, such as `{"cpu": "500m"}`: reading, comparing and adding up.
+//! Resource lists, such as `{"cpu": "500m"}`: parsing, comparison and sums.
 
-use portcullis_policy::quantity::Quantity;
+use portcullis_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use crate::Map;
 use crate::resources::pods::read::Members;
 
-/// The quantity in a value; zero for what is none.
+/// The quantity in a value; zero if it is not a quantity.
 pub(super) fn quantity(value: Option<&Value>) -> Quantity {
     value.and_then(|value| Quantity::from_json(value).ok()).unwrap_or_else(|| Quantity::from_integer(0))
 }
 
-/// The entries of a list of resources.
+/// The entries of a resource list.
 pub(super) fn resources<'a>(
     requirements: Option<&'a Map>,
     list: &str,
@@ -20,7 +20,7 @@ pub(super) fn resources<'a>(
     entries.into_iter().flatten().map(|(name, value)| (name.as_str(), quantity(Some(value))))
 }
 
-/// Rounds the quantities in a list of resources up to thousandths: the API keeps none finer.
+/// Rounds the quantities in a resource list up to thousandths, the finest unit of the API.
 pub(super) fn round(holder: &mut Map, list: &str) {
     for (_, value) in holder.object_mut(list).into_iter().flatten() {
         let Ok(mut quantity) = Quantity::from_json(value) else { continue };
@@ -40,13 +40,13 @@ pub(super) struct Totals(Vec<(String, Total)>);
 #[derive(Clone, Copy, Debug, Default)]
 struct Total {
     thousandths: i128,
-    /// Whether it is printed with a binary suffix: as the first of its parts that is not zero.
+    /// Whether it is printed with a binary suffix, like the first summand that is not zero.
     is_binary: bool,
 }
 
 impl Totals {
-    /// What containers ask for or are limited to in all, init containers being run one by one beside the restartable
-    /// ones before them: the largest that is needed at any time. `list` is `requests` or `limits`.
+    /// The total requests or limits of all containers: the maximum needed at any time, where init containers run one by
+    /// one alongside the sidecars before them. `list` is `requests` or `limits`.
     pub(super) fn of_containers(spec: &Map, list: &str) -> Self {
         let mut running = Self::default();
         for container in spec.list("containers").iter().filter_map(Value::as_object) {
@@ -128,12 +128,12 @@ fn binary(whole: i128) -> String {
     format!("{rest}{suffix}")
 }
 
-/// Whether two specs are the same, quantities being compared by value.
+/// Returns whether two specs are equal, comparing quantities by value.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     same_below("", a, b)
 }
 
-/// As [`same`], for what may be missing.
+/// Like [`same`], for optional values.
 pub(super) fn same_optional(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => same(a, b),

@@ -1,5 +1,5 @@
-//! What the API's types fill in where a pod says nothing (AP-110 to AP-113), and the fields that say the same thing
-//! twice and are kept alike (AP-65, AP-110). Nothing here depends on other objects.
+//! The defaults of pods (AP-110 to AP-113), and synchronization of redundant fields (AP-65, AP-110). Nothing here
+//! depends on other objects.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::resources::pods::image;
 use crate::resources::pods::read::Members;
 use crate::resources::pods::volume_defaults;
 
-/// Names of annotations that old releases wrote, which vanish.
+/// Annotations of old releases, which are dropped.
 const OLD_ANNOTATIONS: [&str; 4] = [
     "pod.alpha.kubernetes.io/init-container-statuses",
     "pod.alpha.kubernetes.io/init-containers",
@@ -17,10 +17,10 @@ const OLD_ANNOTATIONS: [&str; 4] = [
     "pod.beta.kubernetes.io/init-containers",
 ];
 
-/// The lists of containers in a spec, in the order in which Kubernetes visits them.
+/// The container lists of a spec, in Kubernetes' order.
 pub(super) const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-/// The defaults of a pod. Safe to apply again.
+/// Applies the defaults of a pod. Idempotent.
 pub(super) fn default(pod: &mut Map) {
     if let Some(annotations) =
         pod.object_mut("metadata").and_then(|metadata| metadata.object_mut("annotations"))
@@ -80,7 +80,7 @@ fn default_spec(spec: &mut Map) {
     spec.default_value("terminationGracePeriodSeconds", 30.into());
 }
 
-/// `serviceAccount` is the old name of `serviceAccountName`, which wins (AP-110).
+/// `serviceAccount` is the old name of `serviceAccountName`, which takes precedence (AP-110).
 fn align_service_account(spec: &mut Map) {
     let name = match spec.text("serviceAccountName") {
         "" => spec.text("serviceAccount"),
@@ -176,7 +176,7 @@ fn default_host_ports(container: &mut Map) {
     }
 }
 
-/// What is limited is asked for to the same amount, unless the request says otherwise.
+/// Requests default to the limits.
 fn requests_from_limits(requirements: &mut Map) {
     let Some(limits) = requirements.object("limits").cloned() else { return };
     if limits.is_empty() {
@@ -196,8 +196,8 @@ fn round_requirements(holder: &mut Map) {
     }
 }
 
-/// The resources of the pod as a whole, where some are given: requests are those of its containers together, else its
-/// limits; limits are those of its containers together, where each has one.
+/// Defaults of pod-level resources, if some are set: requests default to the sum of the containers' requests, else to
+/// the pod's limits; limits default to the sum of the containers' limits, if every container has one.
 fn default_pod_resources(spec: &mut Map) {
     let has = |spec: &Map, list| {
         spec.object("resources").and_then(|all| all.object(list)).is_some_and(|list| !list.is_empty())

@@ -1,6 +1,8 @@
-//! References to images: `registry.example:5000/team/app:1@sha256:...`. Only what the default pull policy asks of them.
+//! Parses image references, such as `registry.example:5000/team/app:1@sha256:...`, as far as the default pull policy
+//! needs it.
 
-/// The default pull policy of an image (AP-111, AP-113): `Always` when it is `latest` or has neither tag nor digest.
+/// The default pull policy of an image (AP-111, AP-113): `Always` if the tag is `latest` or there is neither tag nor
+/// digest.
 pub(super) fn default_pull_policy(reference: &str) -> &'static str {
     if is_latest(reference) { "Always" } else { "IfNotPresent" }
 }
@@ -11,7 +13,7 @@ fn is_latest(reference: &str) -> bool {
         Some((rest, digest)) => (rest, Some(digest)),
         None => (reference, None),
     };
-    // A colon before the last slash is that of a port.
+    // A colon before the last slash belongs to a port.
     let (name, tag) = match rest.rsplit_once(':') {
         Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
         _ => (rest, None),
@@ -59,7 +61,7 @@ fn is_domain_part(part: &str) -> bool {
         && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Lower case letters and digits, in groups that `.`, `_`, `__` or dashes separate.
+/// Lower-case letters and digits, in groups separated by `.`, `_`, `__` or dashes.
 fn is_path_part(part: &str) -> bool {
     let is_group = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let separators = part.split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
@@ -112,7 +114,7 @@ mod tests {
             "r.example:5000/team/app:1",
             &format!("nginx@{digest}"),
             &format!("nginx:1@{digest}"),
-            // Malformed: there is no tag to go by.
+            // Malformed: there is no tag.
             "",
             "Nginx",
             "r.example/App",

@@ -1,13 +1,14 @@
-//! Pods: their row in the table of kinds, and what the server does to them besides. Functions take and give objects as
-//! maps. What they need of other objects, of time and of chance is an argument.
+//! Pods: their row in the table of kinds, and functions for admission and subresources. The functions work on objects
+//! as maps. Other objects, the time and random values are passed as arguments.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
 use crate::Map;
-use crate::resource::{Resource, STATUS_VERBS, Selectable, Subresource};
-use crate::schema::core::POD;
+use crate::resource::{Action, CREATE_VERBS, Index, Resource, Selectable, Subresource, Update};
+use crate::resources::fields::node_name;
+use crate::schema::core::{BINDING, POD};
 
 use read::Members;
 
@@ -15,6 +16,7 @@ pub mod admission;
 mod amount;
 mod defaults;
 mod image;
+mod mirror;
 mod prepare;
 mod qos;
 mod read;
@@ -33,7 +35,7 @@ pub use prepare::{prepare_ephemeral_containers, prepare_resize};
 pub use subresources::{
     BindError, Deletion, add_topology_labels, bind, check_binding, check_eviction, mark_evicted, terminate,
 };
-pub use update::{refusal_of_mirror, validate_ephemeral_containers, validate_resize};
+pub use update::{validate_ephemeral_containers, validate_resize};
 
 /// Pods.
 pub static PODS: Resource = Resource {
@@ -44,7 +46,10 @@ pub static PODS: Resource = Resource {
     subresources: &SUBRESOURCES,
     schema: &POD,
     selectable: &SELECTABLE,
+    // Each node watches its own pods.
+    index: Some(Index { field: "spec.nodeName", read: node_name }),
     deletes_to_object: true,
+    reports_fieldless_alone: true,
     default: defaults::default,
     prepare_create: prepare::prepare_create,
     validate_create: validate::validate_create,
@@ -52,38 +57,55 @@ pub static PODS: Resource = Resource {
     validate_update: update::validate_update,
     prepare_status: prepare::prepare_status,
     validate_status: status::validate_status,
+    delete: subresources::delete,
     columns: table::COLUMNS,
     row: table::row,
     ..Resource::USUAL
 };
 
-const CREATE: &[&str] = &["create"];
+/// The older way to bind pods (AP-120). Nothing is stored under it.
+pub static BINDINGS: Resource = Resource {
+    kind: "Binding",
+    plural: "bindings",
+    schema: &BINDING,
+    verbs: CREATE_VERBS,
+    action: Some(Action::Bind),
+    ..Resource::USUAL
+};
+
 const CONNECT: &[&str] = &["create", "get"];
 const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
 
 /// AP-101, AP-102.
 static SUBRESOURCES: [Subresource; 10] = [
-    subresource("attach", "PodAttachOptions", CONNECT),
-    subresource("binding", "Binding", CREATE),
-    subresource("ephemeralcontainers", "Pod", STATUS_VERBS),
+    Subresource::connect("attach", "PodAttachOptions", CONNECT),
+    Subresource::action("binding", "Binding", Action::Bind),
+    Subresource::object(
+        "ephemeralcontainers",
+        "Pod",
+        &Update {
+            prepare: prepare_ephemeral_containers,
+            validate: validate_ephemeral_containers,
+            adds: Some(("spec", "ephemeralContainers")),
+            ..Update::NOTHING
+        },
+    ),
     Subresource {
-        name: "eviction",
-        kind: "Eviction",
         group: Some("policy"),
         version: Some("v1"),
-        verbs: CREATE,
+        ..Subresource::action("eviction", "Eviction", Action::Evict)
     },
-    subresource("exec", "PodExecOptions", CONNECT),
-    subresource("log", "Pod", &["get"]),
-    subresource("portforward", "PodPortForwardOptions", CONNECT),
-    subresource("proxy", "PodProxyOptions", PROXY),
-    subresource("resize", "Pod", STATUS_VERBS),
+    Subresource::connect("exec", "PodExecOptions", CONNECT),
+    Subresource::connect("log", "Pod", &["get"]),
+    Subresource::connect("portforward", "PodPortForwardOptions", CONNECT),
+    Subresource::connect("proxy", "PodProxyOptions", PROXY),
+    Subresource::object(
+        "resize",
+        "Pod",
+        &Update { prepare: prepare_resize, validate: validate_resize, ..Update::NOTHING },
+    ),
     Subresource::status("Pod"),
 ];
-
-const fn subresource(name: &'static str, kind: &'static str, verbs: &'static [&'static str]) -> Subresource {
-    Subresource { name, kind, group: None, version: None, verbs }
-}
 
 /// AP-74.
 static SELECTABLE: [Selectable; 9] = [
@@ -95,7 +117,7 @@ static SELECTABLE: [Selectable; 9] = [
     Selectable { name: "status.nominatedNodeName", value: |pod| text(pod, "status", "nominatedNodeName") },
     Selectable { name: "status.phase", value: |pod| text(pod, "status", "phase") },
     Selectable { name: "status.podIP", value: pod_ip },
-    // Kubernetes takes the name, but no pod has a value under it.
+    // Kubernetes accepts this field, but it never has a value.
     Selectable { name: "status.podIPs", value: |_| Cow::Borrowed("") },
 ];
 

@@ -1,5 +1,4 @@
-//! What a client cannot set: what is taken away at creation and kept at an update (AP-30, AP-42, AP-114, AP-122,
-//! AP-137).
+//! Fields that a client cannot set: dropped at creation, restored in updates (AP-30, AP-42, AP-114, AP-122, AP-137).
 
 use serde_json::{Value, json};
 
@@ -11,13 +10,13 @@ use crate::resources::pods::qos;
 use crate::resources::pods::read::{Field, Members};
 use crate::resources::pods::validate::security;
 
-/// The prefix of the annotations that named the AppArmor profile of a container before there was a field for it.
+/// The prefix of the annotations with the AppArmor profile of a container, which preceded the field.
 pub(super) const APP_ARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// A new pod: its generation, its status (AP-114), fields behind disabled gates, and what follows from its labels and
-/// annotations.
+/// Prepares a new pod: sets its generation and status (AP-114), drops fields of disabled feature gates, and sets fields
+/// that derive from labels and annotations.
 ///
-/// The condition of a gated pod takes its time from `metadata.creationTimestamp`, when that is set already.
+/// The condition of a gated pod uses `metadata.creationTimestamp` as its time, if already set.
 pub(super) fn prepare_create(pod: &mut Map) {
     let class = qos::class(pod);
     let created = pod.object("metadata").and_then(|metadata| metadata.get("creationTimestamp")).cloned();
@@ -43,14 +42,14 @@ pub(super) fn prepare_create(pod: &mut Map) {
     copy_app_armor(pod);
 }
 
-/// An update of the pod itself: the status stays (AP-42).
+/// Prepares an update of the pod itself: keeps the status (AP-42).
 pub(super) fn prepare_update(pod: &mut Map, old: &Map) {
     pod.copy("status", old);
     drop_disabled(pod, Some(old));
     raise_generation(pod, old);
 }
 
-/// An update of the status: the spec and the owners stay, and the class when it is left out (AP-42, AP-114).
+/// Prepares an update of the status: keeps the spec and the owners, and the QoS class if omitted (AP-42, AP-114).
 pub(super) fn prepare_status(pod: &mut Map, old: &Map) {
     pod.copy("spec", old);
     let (Some(old_metadata), Some(old_status)) = (old.object("metadata"), old.object("status")) else {
@@ -58,7 +57,7 @@ pub(super) fn prepare_status(pod: &mut Map, old: &Map) {
     };
     if let Some(metadata) = pod.object_or_new("metadata") {
         metadata.copy("ownerReferences", old_metadata);
-        // The fields of deletion are the server's; the metadata rules keep them.
+        // The server sets the deletion fields; the metadata rules keep them.
         metadata.copy("deletionTimestamp", old_metadata);
         metadata.copy("deletionGracePeriodSeconds", old_metadata);
     }
@@ -70,7 +69,7 @@ pub(super) fn prepare_status(pod: &mut Map, old: &Map) {
     }
 }
 
-/// An update of the ephemeral containers: nothing else changes (AP-122, MP-8).
+/// Prepares an update of the ephemeral containers: restores everything else (AP-122, MP-8).
 pub fn prepare_ephemeral_containers(pod: &mut Map, old: &Map) {
     let containers = pod.object("spec").and_then(|spec| spec.get("ephemeralContainers")).cloned();
     restore(pod, old);
@@ -83,8 +82,8 @@ pub fn prepare_ephemeral_containers(pod: &mut Map, old: &Map) {
     raise_generation(pod, old);
 }
 
-/// A change of resources: nothing else changes (MP-8). Where containers came, went or changed places, the spec is left
-/// as it was sent, for validation to refuse.
+/// Prepares a resize: restores everything but resources (MP-8). If containers were added, removed or reordered, the
+/// spec is left unchanged, and validation refuses it.
 pub fn prepare_resize(pod: &mut Map, old: &Map) {
     let spec = pod.object("spec").cloned().unwrap_or_default();
     let empty = Map::new();
@@ -122,7 +121,7 @@ fn resize_containers(restored: &mut Map, sent: &Map, list: &str) {
     }
 }
 
-/// Puts back everything of the old pod that the endpoints of parts of a pod cannot change.
+/// Restores everything of the old pod that these subresources cannot change.
 fn restore(pod: &mut Map, old: &Map) {
     pod.copy("spec", old);
     pod.copy("status", old);
@@ -148,7 +147,7 @@ fn raise_generation(pod: &mut Map, old: &Map) {
     fields::raise_generation(pod, old, has_changed);
 }
 
-/// A generation that was observed is not forgotten: one left out is that of the old condition of the same type.
+/// Restores an omitted observed generation from the old condition of the same type.
 fn keep_observed_generations(status: &mut Map, old: &Map) {
     if status.number("observedGeneration").unwrap_or(0) == 0 && old.has("observedGeneration") {
         status.copy("observedGeneration", old);
@@ -168,7 +167,7 @@ fn keep_observed_generations(status: &mut Map, old: &Map) {
     }
 }
 
-/// Takes away fields behind gates that are off, unless the old pod uses them already.
+/// Drops fields of disabled feature gates, unless the old pod already uses them.
 fn drop_disabled(pod: &mut Map, old: Option<&Map>) {
     let old_spec = old.and_then(|old| old.object("spec"));
     let uses_projection = |name: &str| {
@@ -214,7 +213,7 @@ fn drop_stop_signal(container: &mut Map) {
     }
 }
 
-/// Turns the label keys that terms match or must not match into expressions over the pod's own values.
+/// Converts `matchLabelKeys` and `mismatchLabelKeys` of terms to expressions with the pod's own label values.
 fn merge_label_keys(pod: &mut Map) {
     let labels =
         pod.object("metadata").and_then(|metadata| metadata.object("labels")).cloned().unwrap_or_default();
@@ -246,7 +245,7 @@ fn merge_keys(term: &mut Map, labels: &Map) {
             }
         }
     }
-    // Without a selector a term matches nothing, with any keys.
+    // Without a selector a term matches nothing, whatever its keys.
     if let Some(selector) = term.object_mut("labelSelector") {
         for expression in added {
             selector.push_to("matchExpressions", expression);
@@ -254,7 +253,7 @@ fn merge_keys(term: &mut Map, labels: &Map) {
     }
 }
 
-/// AP-137: an old AppArmor annotation becomes the field of its container, unless it says what the pod says.
+/// AP-137: copies an old AppArmor annotation to the field of its container, unless it is the same as the pod's profile.
 fn copy_app_armor(pod: &mut Map) {
     let annotations = pod
         .object("metadata")
@@ -285,7 +284,7 @@ fn copy_app_armor(pod: &mut Map) {
     }
 }
 
-/// The profile that an annotation names, if it is a valid one.
+/// The profile from an annotation, if valid.
 fn app_armor(annotation: &str) -> Option<Value> {
     let profile = match annotation {
         "runtime/default" => json!({ "type": "RuntimeDefault" }),

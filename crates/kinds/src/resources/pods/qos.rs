@@ -1,13 +1,13 @@
-//! The quality-of-service class of a pod, which follows from what its containers ask for (AP-114).
+//! The quality-of-service class of a pod, derived from its resources (AP-114).
 
-use portcullis_policy::quantity::Quantity;
+use portcullis_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use crate::Map;
 use crate::resources::pods::amount;
 use crate::resources::pods::read::Members;
 
-/// The class that a pod has: the one in its status, else the one of its spec.
+/// The class of a pod: that of its status, else that of its spec.
 pub(super) fn class(pod: &Map) -> String {
     match pod.object("status").map(|status| status.text("qosClass")) {
         None | Some("") => pod.object("spec").map_or("BestEffort", of_spec).to_owned(),
@@ -15,8 +15,8 @@ pub(super) fn class(pod: &Map) -> String {
     }
 }
 
-/// The class of a spec: `Guaranteed` when every container limits processor and memory to what it asks for, `BestEffort`
-/// when nothing is asked for. Resources of the pod as a whole count in place of those of its containers.
+/// The class of a spec: `Guaranteed` if every container has CPU and memory limits equal to its requests, `BestEffort`
+/// if there are no requests. Pod-level resources are used in place of those of containers.
 pub(super) fn of_spec(spec: &Map) -> &'static str {
     let whole = spec.object("resources").filter(|all| {
         ["limits", "requests"].iter().any(|list| all.object(list).is_some_and(|list| !list.is_empty()))
@@ -43,7 +43,7 @@ pub(super) fn of_spec(spec: &Map) -> &'static str {
     }
 }
 
-/// What a list has of processor and memory, if more than zero.
+/// The positive amounts of CPU and memory in a list.
 fn positive(holder: Option<&Map>, list: &str) -> [Option<Quantity>; 2] {
     let find = |wanted: &str| {
         let found = amount::resources(holder, list).find(|(name, _)| *name == wanted);

@@ -1,14 +1,14 @@
-//! Reading objects: a place in an object with its path, and short ways to the members of a map. Reads never fail: what
-//! is missing, `null` or of another type reads as empty.
+//! Helpers for reading objects: a field with its path, and access to the members of a map. Reads never fail: a value
+//! that is missing, `null` or of another type reads as empty.
 
 use std::borrow::Cow;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
 use crate::Map;
 
-/// A place in an object: its path, and what is there. Errors about the place are made from it.
+/// A field of an object: its path and value. It creates the errors about the field.
 #[derive(Clone, Debug)]
 pub(super) struct Field<'a> {
     path: String,
@@ -16,12 +16,12 @@ pub(super) struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// A member of an object, whose path is its name.
+    /// A top-level member of an object.
     pub(super) fn root(object: &'a Map, name: &str) -> Self {
         Self { path: name.to_owned(), value: object.get(name).filter(|value| !value.is_null()) }
     }
 
-    /// A value at a path of the caller's choice.
+    /// A value with the given path.
     pub(super) fn at(path: impl Into<String>, value: Option<&'a Value>) -> Self {
         Self { path: path.into(), value: value.filter(|value| !value.is_null()) }
     }
@@ -31,12 +31,12 @@ impl<'a> Field<'a> {
         Self::at(format!("{}.{name}", self.path), self.value.and_then(|value| value.get(name)))
     }
 
-    /// A member of this object, printed as a key of a map.
+    /// A member of this map, with its path printed as a key.
     pub(super) fn key(&self, name: &str) -> Self {
         Self::at(format!("{}[{name}]", self.path), self.value.and_then(|value| value.get(name)))
     }
 
-    /// The same value, as if it were elsewhere. Some errors of Kubernetes name a place beside the one they are about.
+    /// The same value with another path, because some errors of Kubernetes have an inaccurate path.
     pub(super) fn named(&self, path: impl Into<String>) -> Self {
         Self { path: path.into(), value: self.value }
     }
@@ -56,17 +56,17 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// Itself, when anything is there.
+    /// Returns the field if it is set.
     pub(super) fn set(self) -> Option<Self> {
         self.value.is_some().then_some(self)
     }
 
-    /// Whether anything is there.
+    /// Returns whether the field is set.
     pub(super) fn is_set(&self) -> bool {
         self.value.is_some()
     }
 
-    /// Whether nothing is there, or an empty text, list or map.
+    /// Returns whether the field is not set, or an empty string, list or map.
     pub(super) fn is_empty(&self) -> bool {
         match self.value {
             Some(Value::String(text)) => text.is_empty(),
@@ -76,7 +76,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// How many entries or members there are.
+    /// The number of entries or members.
     pub(super) fn len(&self) -> usize {
         match self.value {
             Some(Value::Array(list)) => list.len(),
@@ -137,7 +137,7 @@ impl<'a> Field<'a> {
         FieldError::not_supported(self.path.as_str(), self.shown(), known)
     }
 
-    /// One error for each fault that a syntax finds in this text.
+    /// One error for each fault that a syntax function finds in this string.
     pub(super) fn faults(
         &self,
         syntax: fn(&str) -> Vec<Cow<'static, str>>,
@@ -147,29 +147,29 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Short ways to the members of a map.
+/// Access to the members of a map.
 pub(super) trait Members {
     fn text(&self, name: &str) -> &str;
     fn number(&self, name: &str) -> Option<i64>;
     fn flag(&self, name: &str) -> Option<bool>;
     fn object(&self, name: &str) -> Option<&Map>;
     fn list(&self, name: &str) -> &[Value];
-    /// Whether the member is there and not `null`.
+    /// Returns whether the member is present and not `null`.
     fn has(&self, name: &str) -> bool;
     fn object_mut(&mut self, name: &str) -> Option<&mut Map>;
     /// The objects in a list.
     fn objects_mut(&mut self, name: &str) -> impl Iterator<Item = &mut Map>;
-    /// The object of this name, made when there is none.
+    /// The object of this name, created if missing.
     fn object_or_new(&mut self, name: &str) -> Option<&mut Map>;
-    /// Sets a text that is missing or empty.
+    /// Sets a string that is missing or empty.
     fn default_text(&mut self, name: &str, text: &str);
     /// Sets a value that is missing or `null`.
     fn default_value(&mut self, name: &str, value: Value);
     /// Sets a number that is missing or zero.
     fn default_number(&mut self, name: &str, number: i64);
-    /// Appends to a list, made when there is none.
+    /// Appends to a list, created if missing.
     fn push_to(&mut self, name: &str, value: Value);
-    /// Makes a member what it is in another map, or takes it away.
+    /// Copies a member from another map, or removes it.
     fn copy(&mut self, name: &str, from: &Map);
 }
 

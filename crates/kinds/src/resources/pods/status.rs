@@ -1,15 +1,15 @@
-//! Validation of what is reported of a pod (AP-124).
+//! Validation of the pod status (AP-124).
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use portcullis_apimachinery::names;
 use serde_json::Value;
 
 use crate::Map;
 use crate::resources::pods::read::{Field, Members};
-use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, Kept, annotations, ips, security};
 
-/// Everything wrong with an update of the status, first the new and then the old pod.
+/// Validates an update of the status. The arguments are the new and the old pod.
 pub(super) fn validate_status(pod: &Map, old: &Map) -> Errors {
     let mut errors = Vec::new();
     annotations::validate_update(pod, old, &Kept::of_annotations(old), &mut errors);
@@ -66,7 +66,7 @@ fn conditions(conditions: &Field<'_>, errors: &mut Errors) {
         let kind = condition.child("type");
         if !matches!(kind.text(), "Initialized" | "PodScheduled" | "Ready") {
             // The path has a capital letter.
-            errors.extend(kind.named(format!("{}.Type", condition.path())).faults(syntax::qualified_name));
+            errors.extend(kind.named(format!("{}.Type", condition.path())).faults(names::label_key_errors));
         }
         let observed = condition.child("observedGeneration");
         if observed.number().is_some_and(|generation| generation < 0) {
@@ -80,14 +80,14 @@ fn nominated_node(status: &Field<'_>, old: &Field<'_>, spec: &Field<'_>, errors:
     if node.text().is_empty() || node.text() == old.child("nominatedNodeName").text() {
         return;
     }
-    errors.extend(node.faults(syntax::subdomain));
+    errors.extend(node.faults(names::subdomain_errors));
     if !spec.child("nodeName").text().is_empty() {
         errors.push(node.forbidden("may not be set on pods that are already bound to a node"));
     }
 }
 
-/// A container that ended stays ended, unless it is to be restarted. `containers` is the list in the spec, and empty
-/// for containers that never are.
+/// A terminated container stays terminated, unless it may be restarted. `containers` is the list in the spec, empty for
+/// containers that are never restarted.
 fn restarts(new: &Field<'_>, old: &Field<'_>, spec: &Field<'_>, containers: &str, errors: &mut Errors) {
     for (i, old) in old.items().enumerate() {
         let Some(end) = terminated(&old) else { continue };
@@ -150,7 +150,7 @@ fn resource_claims(statuses: &Field<'_>, spec: &Field<'_>, errors: &mut Errors) 
         // The path is that of the other name.
         let claim = status.child("resourceClaimName");
         if claim.is_set() {
-            errors.extend(claim.named(name.path()).faults(syntax::subdomain));
+            errors.extend(claim.named(name.path()).faults(names::subdomain_errors));
         }
     }
 }
@@ -174,7 +174,7 @@ fn extended_claim(claim: &Field<'_>, spec: &Field<'_>, errors: &mut Errors) {
             Some(found) if found.child("resources").child("requests").key(resource.text()).is_set() => {}
             Some(_) => errors.push(resource.invalid("must match a resource that the container requests")),
         }
-        errors.extend(request.named(format!("{}.requestName", claim.path())).faults(syntax::label));
+        errors.extend(request.named(format!("{}.requestName", claim.path())).faults(names::label_errors));
         if !seen.insert(names.clone().map(|name| name.text())) {
             errors.extend(names.iter().map(Field::duplicate));
         }
@@ -183,7 +183,7 @@ fn extended_claim(claim: &Field<'_>, spec: &Field<'_>, errors: &mut Errors) {
     if name.text().is_empty() {
         errors.push(name.required(""));
     } else {
-        errors.extend(name.faults(syntax::subdomain));
+        errors.extend(name.faults(names::subdomain_errors));
     }
 }
 
@@ -191,7 +191,8 @@ fn addresses<'a>(list: &Field<'a>) -> Vec<&'a str> {
     list.items().map(|entry| entry.child("ip").text()).collect()
 }
 
-/// The addresses are valid, one of each family, and those of before may stay. Errors name the entries.
+/// Checks that the addresses are valid and at most one per family; old ones may remain. Errors have the paths of the
+/// entries.
 fn ip_list(list: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     let kept = addresses(old).into_iter().map(str::to_owned).collect();
     for entry in list.items() {
@@ -233,7 +234,7 @@ fn user(user: &Field<'_>, spec: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-/// The health of devices: of resources that the container asks for, each device once.
+/// Validates the health of devices: only of resources that the container requests, each device once.
 fn allocated(status: &Field<'_>, containers: &Field<'_>, errors: &mut Errors) {
     const HEALTH: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
     let name = status.child("name").text();
@@ -269,12 +270,12 @@ fn is_asked(requirements: &Field<'_>, name: &str) -> bool {
     })
 }
 
-/// Whether nothing more will happen in a pod.
+/// Returns whether a pod is finished.
 pub(super) fn is_finished(pod: &Map) -> bool {
     matches!(pod.object("status").map(|status| status.text("phase")), Some("Failed" | "Succeeded"))
 }
 
-/// Sets a condition, keeping the time of its last change where it does not change. `now` is a time as it is printed.
+/// Sets a condition, keeping the time of its last transition if it does not change. `now` is a formatted time.
 pub(super) fn set_condition(pod: &mut Map, mut condition: Map, now: &str) {
     let generation = pod.object("metadata").and_then(|metadata| metadata.number("generation")).unwrap_or(0);
     if generation > 0 {

@@ -1,24 +1,25 @@
-//! What is done to a pod rather than changed in it: binding (AP-120), eviction (AP-121) and deletion (AP-55).
+//! Actions on pods: binding (AP-120), eviction (AP-121) and deletion (AP-55).
 
+use portcullis_apimachinery::time::Instant;
 use serde_json::{Value, json};
 
 use crate::Map;
+use crate::resource;
 use crate::resources::pods::read::Members;
 use crate::resources::pods::status;
-use crate::time::Instant;
 
-/// Why a pod is not bound.
+/// An error of binding a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindError {
-    /// The name in the Binding is not that in the path: 400.
+    /// The name in the Binding differs from the path: 400.
     Name(String),
-    /// The target is none: 500, without a reason.
+    /// The target is invalid: 500, without a reason.
     Target(String),
     /// The pod cannot be bound: 409.
     Conflict(String),
 }
 
-/// Looks a Binding over before the pod is looked for (AP-120).
+/// Validates a Binding before the pod is looked up (AP-120).
 ///
 /// # Errors
 /// Its name is not `name`, or its target is not a Node with a name.
@@ -40,11 +41,11 @@ pub fn check_binding(binding: &Map, name: &str) -> Result<(), BindError> {
     Ok(())
 }
 
-/// Binds a pod: gives it the node, the labels and the annotations of the Binding (AP-120, MP-13, MP-43). `now` is in
-/// seconds since 1970. The preconditions of the Binding's metadata are the caller's.
+/// Binds a pod: sets the node, and adds the labels and annotations of the Binding (AP-120, MP-13, MP-43). `now` is in
+/// seconds since 1970. The caller checks the preconditions in the Binding's metadata.
 ///
 /// # Errors
-/// The pod is bound, terminating or gated. It is unchanged then.
+/// The pod is already bound, terminating or gated. It is not changed then.
 pub fn bind(pod: &mut Map, binding: &Map, now: i64) -> Result<(), BindError> {
     let metadata = pod.object("metadata");
     let name = metadata.map_or("", |metadata| metadata.text("name"));
@@ -87,8 +88,8 @@ pub fn bind(pod: &mut Map, binding: &Map, now: i64) -> Result<(), BindError> {
     Ok(())
 }
 
-/// Adds the labels of where a node is to what is bound to it: to a Binding, or to a pod created with a node's name.
-/// For admission; `node` is the Node, if there is one.
+/// Adds the topology labels of a node to a Binding, or to a pod that is created with a node name. For admission; `node`
+/// is the Node, if it exists.
 pub fn add_topology_labels(object: &mut Map, node: Option<&Map>) {
     let labels = node.and_then(|node| node.object("metadata")).and_then(|metadata| metadata.object("labels"));
     for name in ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"] {
@@ -100,8 +101,8 @@ pub fn add_topology_labels(object: &mut Map, node: Option<&Map>) {
     }
 }
 
-/// Looks an Eviction over before the pod is looked for (AP-121). Returns the DeleteOptions in it, which take the place
-/// of a delete's body.
+/// Validates an Eviction before the pod is looked up (AP-121). Returns its DeleteOptions, which are used like the body
+/// of a delete.
 ///
 /// # Errors
 /// Its name is not `name`: 400.
@@ -112,8 +113,8 @@ pub fn check_eviction<'a>(eviction: &'a Map, name: &str) -> Result<Option<&'a Ma
     Ok(eviction.object("deleteOptions"))
 }
 
-/// Notes in a pod that it is evicted, before it is deleted; not in a dry run (AP-121). `now` is in seconds since 1970.
-/// Then the pod is deleted as any is, see [`Deletion::of`].
+/// Sets the eviction condition of a pod before its deletion; not in a dry run (AP-121). `now` is in seconds since 1970.
+/// The pod is then deleted as usual, see [`Deletion::of`].
 pub fn mark_evicted(pod: &mut Map, now: i64) {
     let mut condition = Map::new();
     condition.insert("type".to_owned(), "DisruptionTarget".into());
@@ -123,17 +124,18 @@ pub fn mark_evicted(pod: &mut Map, now: i64) {
     status::set_condition(pod, condition, &Instant::of_seconds(now).to_string());
 }
 
-/// What a delete does to a pod (AP-55).
+/// What a delete does to a pod (AP-55), mirror pods included (MP-28, MP-29).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// The pod is terminating already, and stays as it is.
+    /// The pod is already terminating, and is not changed.
     Pending,
-    /// The pod has so many seconds to end. Zero: it goes at once, unless finalizers hold it. [`terminate`] notes it.
+    /// The pod has this grace period in seconds, which [`terminate`] sets. Zero: it is removed at once, unless it has
+    /// finalizers.
     After(i64),
 }
 
 impl Deletion {
-    /// What a delete of a pod does. `requested` is the period that the request asks for, in seconds.
+    /// Returns the effect of deleting a pod. `requested` is the grace period of the request, in seconds.
     pub fn of(pod: &Map, requested: Option<i64>) -> Self {
         let metadata = pod.object("metadata");
         let requested = requested.map(|period| if period < 0 { 1 } else { period });
@@ -159,15 +161,32 @@ impl Deletion {
     }
 }
 
-/// Notes in a pod that it has so many seconds to end: for the first time from `now`, in seconds since 1970; after that
-/// from when it was noted first.
+/// A delete of a pod: it has a time to end in. Once that is over, it goes like every other object.
+pub(super) fn delete(pod: &Map, requested: Option<i64>, now: i64) -> resource::Deletion {
+    let metadata = pod.object("metadata");
+    let is_terminating = metadata.is_some_and(|metadata| !metadata.text("deletionTimestamp").is_empty());
+    let period = metadata.and_then(|metadata| metadata.number("deletionGracePeriodSeconds"));
+    if is_terminating && period.is_none_or(|seconds| seconds == 0) {
+        return resource::Deletion::Proceeds;
+    }
+    let Deletion::After(seconds) = Deletion::of(pod, requested) else { return resource::Deletion::Waits };
+    let mut marked = pod.clone();
+    terminate(&mut marked, seconds, now);
+    match seconds {
+        0 => resource::Deletion::Ends(marked),
+        _ => resource::Deletion::Begins(marked),
+    }
+}
+
+/// Marks a pod as terminating, with this grace period in seconds. The period starts at `now`, in seconds since 1970, or
+/// at the start of an earlier termination.
 pub fn terminate(pod: &mut Map, period: i64, now: i64) {
     let Some(metadata) = pod.object_or_new("metadata") else { return };
     let end = Instant::parse(metadata.text("deletionTimestamp")).ok().map(|end| end.seconds);
     let begin = match end {
         Some(end) => end.saturating_sub(metadata.number("deletionGracePeriodSeconds").unwrap_or(0)),
         None => {
-            // Those who look after the pod have something new to do.
+            // The generation changes, because controllers have to act.
             if let Some(generation) = metadata.number("generation").filter(|generation| *generation > 0) {
                 metadata.insert("generation".to_owned(), generation.saturating_add(1).into());
             }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use portcullis_apimachinery::duration;
+use portcullis_apimachinery::time::Instant;
 use serde_json::Value;
 
 use crate::Map;
 use crate::resources::pods::read::Members;
-use crate::table::{Column, NONE, Row};
-use crate::time::{self, Instant};
+use crate::table::{self, Column, NONE, Row};
 
 pub(super) const COLUMNS: &[Column] = &[
     column("Name", "name", 0, "The name, unique among the pods of a namespace."),
@@ -46,7 +47,7 @@ pub(super) fn row(pod: &Map, now: i64) -> Row {
             format!("{}/{}", progress.ready, progress.containers).into(),
             reason(metadata, status, &progress).into(),
             restarts(&progress, now).into(),
-            time::age(created, now).into(),
+            table::age(created, now).into(),
             shown(first_ip.unwrap_or_default()),
             shown(spec.text("nodeName")),
             shown(status.text("nominatedNodeName")),
@@ -75,7 +76,7 @@ fn reason(metadata: &Map, status: &Map, progress: &Progress) -> String {
 fn restarts(progress: &Progress, now: i64) -> String {
     match progress.restarted {
         Some(time) if progress.restarts != 0 => {
-            format!("{} ({} ago)", progress.restarts, time::human_duration(now.saturating_sub(time.seconds)))
+            format!("{} ({} ago)", progress.restarts, duration::human(now.saturating_sub(time.seconds)))
         }
         _ => progress.restarts.to_string(),
     }
@@ -101,7 +102,7 @@ fn condition<'a>(status: &'a Map, kind: &str) -> Option<&'a Map> {
         .find(|condition| condition.text("type") == kind)
 }
 
-/// How far the containers of a pod have come.
+/// The progress of a pod's containers.
 struct Progress {
     containers: usize,
     ready: usize,
@@ -133,7 +134,7 @@ impl Progress {
         progress
     }
 
-    /// Goes through the init containers up to the one that is not done. True when there is one.
+    /// Processes the init containers up to the first unfinished one. True if there is one.
     fn initialize(&mut self, spec: &Map, status: &Map, sidecars: &BTreeSet<&str>) -> bool {
         let total = spec.list("initContainers").len();
         for (i, container) in
@@ -159,9 +160,9 @@ impl Progress {
         false
     }
 
-    /// Goes through the containers, of which the first that says something is heard.
+    /// Processes the containers; the first one with a reason determines it.
     fn run(&mut self, status: &Map, sidecars: &BTreeSet<&str>) {
-        // From here on, restarts of init containers that are done do not count.
+        // From here on, restarts of finished init containers do not count.
         (self.restarts, self.restarted) = (0, None);
         for container in status.list("initContainerStatuses").iter().filter_map(Value::as_object) {
             if sidecars.contains(container.text("name")) {
@@ -196,7 +197,7 @@ impl Progress {
     }
 }
 
-/// What the status says by itself.
+/// The reason from the pod status itself.
 fn first_reason(status: &Map) -> String {
     let is_gated = status.list("conditions").iter().filter_map(Value::as_object).any(|condition| {
         condition.text("type") == "PodScheduled" && condition.text("reason") == "SchedulingGated"

@@ -1,18 +1,18 @@
-//! What may change in a pod (AP-123), its ephemeral containers (AP-122) and its resources.
+//! Validation of updates of pods (AP-123), of ephemeral containers (AP-122) and of resources.
 
 use std::collections::BTreeMap;
 
-use portcullis_policy::field_error::{FieldError, NO_FIELD};
-use portcullis_policy::objects::meta::MIRROR_ANNOTATION;
+use portcullis_apimachinery::field_error::{FieldError, NO_FIELD};
 use serde_json::Value;
 
 use crate::Map;
 use crate::resources::pods::amount;
+use crate::resources::pods::mirror;
 use crate::resources::pods::qos;
 use crate::resources::pods::read::{Field, Members};
 use crate::resources::pods::validate::{self, Errors, Kept, MAX_INT32, annotations, containers, scheduling};
 
-/// Everything wrong with an update of a pod, first the new and then the old one.
+/// Validates an update of a pod. The arguments are the new and the old pod.
 pub(super) fn validate_update(pod: &Map, old: &Map) -> Errors {
     let kept = Kept::of(old);
     let mut errors = Vec::new();
@@ -51,7 +51,7 @@ pub(super) fn validate_update(pod: &Map, old: &Map) -> Errors {
     errors
 }
 
-/// A deadline is set once and then only lowered. True when nothing else is to be looked over.
+/// A deadline can be set once, and then only be lowered. True if the remaining validation is skipped.
 fn deadline(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) -> bool {
     let deadline = new.child("activeDeadlineSeconds");
     let before = old.child("activeDeadlineSeconds").number();
@@ -72,7 +72,7 @@ fn deadline(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) -> bool {
     false
 }
 
-/// Tolerations stay, but for the time that they give.
+/// Existing tolerations cannot change, except for their time.
 fn added_tolerations(new: &Field<'_>, old: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     let tolerations = new.child("tolerations");
     let is_same = |a: &Field<'_>, b: &Field<'_>| {
@@ -103,7 +103,8 @@ fn removed_gates(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-/// The new spec with everything that may change as it was. What may change in a gated pod is looked over here.
+/// Returns the new spec with all mutable fields reset to the old values. The extra fields that are mutable in gated
+/// pods are validated here.
 fn rest_of_spec(pod: &Map, old: &Map, errors: &mut Errors) -> Option<Value> {
     let old_spec = old.object("spec")?;
     let mut rest = pod.object("spec")?.clone();
@@ -130,7 +131,7 @@ fn rest_of_spec(pod: &Map, old: &Map, errors: &mut Errors) -> Option<Value> {
     Some(Value::Object(rest))
 }
 
-/// A gated pod's node selector may grow.
+/// The node selector of a gated pod may only be extended.
 fn node_selector_of_gated(pod: &Map, old: &Map, errors: &mut Errors) {
     let new = Field::root(pod, "spec").child("nodeSelector");
     let old = Field::root(old, "spec").child("nodeSelector");
@@ -140,7 +141,7 @@ fn node_selector_of_gated(pod: &Map, old: &Map, errors: &mut Errors) {
     }
 }
 
-/// The required terms of a gated pod's node affinity may grow, each by itself.
+/// Each required node affinity term of a gated pod may only be extended.
 fn node_affinity_of_gated(pod: &Map, old: &Map, errors: &mut Errors) {
     let terms = |pod| {
         let affinity = Field::root(pod, "spec").child("affinity").child("nodeAffinity");
@@ -161,7 +162,7 @@ fn node_affinity_of_gated(pod: &Map, old: &Map, errors: &mut Errors) {
                 && new.items().zip(old.items()).all(|(new, old)| new.value() == old.value())
         };
         let lists = ["matchExpressions", "matchFields"];
-        // A term that matches nothing must not start to match something.
+        // A term that matches nothing must not be changed to match something.
         let was_empty = lists.iter().all(|list| old.child(list).is_empty());
         let is_empty = lists.iter().all(|list| new.child(list).is_empty());
         if !lists.iter().all(|list| grows(list)) || (was_empty && !is_empty) {
@@ -190,22 +191,10 @@ fn restore_node_affinity(rest: &mut Map, old_spec: &Map) {
     }
 }
 
-/// The one error that replaces all others, those of the metadata too, where a part of a static pod is changed through
-/// its mirror pod (MP-15, MP-16).
-pub fn refusal_of_mirror(old: &Map) -> Option<FieldError> {
-    is_mirror(old)
-        .then(|| FieldError::forbidden(NO_FIELD, "static pods cannot be changed through their mirror pods"))
-}
-
-fn is_mirror(pod: &Map) -> bool {
-    let annotations = pod.object("metadata").and_then(|metadata| metadata.object("annotations"));
-    annotations.is_some_and(|annotations| annotations.contains_key(MIRROR_ANNOTATION))
-}
-
-/// Everything wrong with an update of the ephemeral containers (AP-122), first the new and then the old pod. An error
-/// without a field stands alone: it replaces those of the metadata as well.
+/// Validates an update of the ephemeral containers (AP-122). The arguments are the new and the old pod. An error
+/// without a field is the only one: it replaces also those of the metadata.
 pub fn validate_ephemeral_containers(pod: &Map, old: &Map) -> Errors {
-    if let Some(error) = refusal_of_mirror(old) {
+    if let Some(error) = mirror::refusal(old) {
         return vec![error];
     }
     let kept = Kept::of(old);
@@ -225,10 +214,10 @@ pub fn validate_ephemeral_containers(pod: &Map, old: &Map) -> Errors {
     errors
 }
 
-/// Everything wrong with a change of resources, first the new and then the old pod. An error without a field stands
-/// alone: it replaces those of the metadata as well.
+/// Validates a change of resources. The arguments are the new and the old pod. An error without a field is the only
+/// one: it replaces also those of the metadata.
 pub fn validate_resize(pod: &Map, old: &Map) -> Errors {
-    if let Some(error) = refusal_of_mirror(old) {
+    if let Some(error) = mirror::refusal(old) {
         return vec![error];
     }
     let old_spec = Field::root(old, "spec");
@@ -285,7 +274,7 @@ fn is_sidecar(container: &Field<'_>) -> bool {
     container.child("restartPolicy").text() == "Always"
 }
 
-/// A node that can resize says what the running containers have.
+/// A node that supports resizing reports the resources of running containers.
 fn supports_resize(pod: &Map) -> bool {
     let statuses = Field::root(pod, "status").child("containerStatuses");
     let mut running = statuses.items().filter(|status| status.child("state").child("running").is_set());
@@ -301,7 +290,7 @@ fn removed_resources(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-/// The new container with the processor and memory of the old one.
+/// The new container with the CPU and memory of the old one.
 fn without_change(new: &Value, old: &Value, may_change: bool) -> Value {
     let mut container = new.clone();
     if may_change && let (Some(new), Some(old)) = (container.get_mut("resources"), old.get("resources")) {

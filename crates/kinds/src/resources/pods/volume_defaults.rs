@@ -7,10 +7,10 @@ use crate::resources::pods::amount;
 use crate::resources::pods::image;
 use crate::resources::pods::read::Members;
 
-/// 0644: what files in a volume are by default.
+/// The default mode of files in a volume, 0644.
 const FILE_MODE: i64 = 0o644;
 
-/// The defaults of one volume.
+/// Applies the defaults of one volume.
 pub(super) fn default_volume(volume: &mut Map) {
     let has_source = volume.iter().any(|(name, value)| name != "name" && !value.is_null());
     if !has_source {

@@ -1,6 +1,7 @@
 //! RoleBindings and ClusterRoleBindings.
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
 use super::{GROUP, USUAL};
@@ -8,7 +9,7 @@ use crate::Map;
 use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::fields::{default_text, object, object_mut, objects, objects_mut, text};
-use crate::resources::formats::{dns_subdomain, one_of, path_segment, quoted};
+use crate::resources::formats::{dns_subdomain, one_of, path_segment};
 use crate::schema::rbac::{CLUSTER_ROLE_BINDING, ROLE_BINDING};
 use crate::table::{Column, Row};
 
@@ -83,7 +84,7 @@ fn validate_role(role: &Map, is_namespaced: bool) -> Vec<FieldError> {
     errors
 }
 
-/// RB-75.
+/// RB-75, RB-76.
 fn validate_subject(field: &str, subject: &Map, is_namespaced: bool) -> Vec<FieldError> {
     let (subject_name, group) = (text(subject, "name"), text(subject, "apiGroup"));
     let (at_name, at_group) = (format!("{field}.name"), format!("{field}.apiGroup"));

@@ -1,6 +1,6 @@
 //! Roles and ClusterRoles.
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
 use super::USUAL;
@@ -57,7 +57,7 @@ fn default(role: &mut Map) {
     empty_to_null(role, "rules");
 }
 
-/// RB-71, RB-72: the faults of all rules, in order.
+/// RB-71, RB-72: validates all rules, in order.
 fn validate_rules(role: &Map, is_namespaced: bool) -> Vec<FieldError> {
     let rules = objects(role, "rules").enumerate();
     rules.flat_map(|(i, rule)| validate_rule(&format!("rules[{i}]"), rule, is_namespaced)).collect()
@@ -104,7 +104,7 @@ fn validate_cluster_role(role: &Map, checks_selector_values: bool) -> Vec<FieldE
     for (i, selector) in selectors(role).enumerate() {
         let field = format!("{SELECTORS}[{i}]");
         errors.extend(validate_label_selector(&field, selector, checks_selector_values));
-        // Whether it can be used as a selector is a second check of the whole, which tolerates nothing.
+        // Kubernetes then checks the whole selector a second time, without tolerating invalid values.
         if !validate_label_selector(&field, selector, true).is_empty() {
             let shown = Value::Object(selector.clone()).to_string();
             errors.push(FieldError::invalid(field, shown, "invalid label selector."));
@@ -119,7 +119,7 @@ fn selectors(role: &Map) -> impl ExactSizeIterator<Item = &Map> {
     objects(object(role, "aggregationRule"), "clusterRoleSelectors")
 }
 
-/// RB-73: whether a selector of the stored role asks for a value that no label can have.
+/// RB-73: returns whether a selector of the stored role has an invalid label value.
 fn has_bad_selector_value(role: &Map) -> bool {
     let count = |checks_values| {
         selectors(role)

@@ -1,6 +1,6 @@
-//! VolumeAttachments: that a volume is to be attached to a node, and whether it is.
+//! VolumeAttachments: requests to attach volumes to nodes, and their status.
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::{Value, json};
 
 use super::USUAL;
@@ -54,9 +54,9 @@ const COLUMNS: &[Column] = &[
     AGE,
 ];
 
-/// How many bytes the facts about an attachment may have.
+/// The maximum size of the attachment metadata, in bytes.
 const MAX_METADATA: usize = 256 * 1024;
-/// How many bytes the message of an error may have.
+/// The maximum length of an error message, in bytes.
 const MAX_MESSAGE: usize = 1024;
 
 /// AP-30.
@@ -64,7 +64,7 @@ fn prepare_create(attachment: &mut Map) {
     attachment.insert("status".to_owned(), json!({"attached": false}));
 }
 
-/// The rules of old objects, and two more that new objects follow: the names of driver and volume.
+/// The rules for old objects, and two more for new ones: the names of driver and volume.
 fn validate_create(attachment: &Map) -> Vec<FieldError> {
     let spec = object(attachment, "spec");
     let mut errors = validate(attachment);
@@ -111,8 +111,7 @@ fn validate_source(source: &Map) -> Vec<FieldError> {
     vec![error]
 }
 
-/// A volume that is a part of a pod and no object of its own: one of a CSI driver, without what such an object has for
-/// claims.
+/// Validates an inline volume: a CSI volume without the fields that only concern claims.
 fn validate_inline(spec: &Map) -> Vec<FieldError> {
     let field = |name: &str| format!("spec.source.inlineVolumeSpec.{name}");
     let of_objects =

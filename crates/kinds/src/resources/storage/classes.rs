@@ -1,8 +1,9 @@
-//! StorageClasses: how volumes are made.
+//! StorageClasses: parameters for the provisioning of volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
 use super::USUAL;
@@ -10,7 +11,7 @@ use crate::Map;
 use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::fields::{default_text, is_set, list, metadata, object, objects, text, texts};
-use crate::resources::formats::{immutable, one_of, qualified_name, quoted};
+use crate::resources::formats::{immutable, one_of, qualified_name};
 use crate::schema::storage::STORAGE_CLASS;
 use crate::table::{Column, Row};
 
@@ -39,9 +40,9 @@ const COLUMNS: &[Column] = &[
     AGE,
 ];
 
-/// How many parameters there may be.
+/// The maximum number of parameters.
 const MAX_PARAMETERS: usize = 512;
-/// How many bytes the parameters may have.
+/// The maximum size of the parameters, in bytes.
 const MAX_PARAMETERS_SIZE: usize = 256 * 1024;
 
 fn default(class: &mut Map) {
@@ -83,7 +84,8 @@ type Topology<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 fn validate_topologies(class: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    // The API server begins with as many empty terms as there are terms: an empty term is a duplicate of each of them.
+    // The API server starts with as many empty terms as there are terms, so an empty term is a duplicate of each of
+    // them.
     let mut seen = vec![Topology::new(); list(class, "allowedTopologies").len()];
     for (i, term) in objects(class, "allowedTopologies").enumerate() {
         let field = format!("allowedTopologies[{i}].matchLabelExpressions");
@@ -118,7 +120,7 @@ fn validate_requirement(field: &str, requirement: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// AP-133. What has not changed is not looked at again.
+/// AP-133. Unchanged fields are not validated again.
 fn validate_update(class: &Map, old: &Map) -> Vec<FieldError> {
     let same_text = |name| immutable(name, text(class, name), text(old, name));
     immutable("parameters", object(class, "parameters"), object(old, "parameters"))
@@ -127,11 +129,11 @@ fn validate_update(class: &Map, old: &Map) -> Vec<FieldError> {
         .collect()
 }
 
-/// The annotations that make a class the default one; the second is the name of old.
+/// The annotations that mark the default class; the second is the old name.
 const DEFAULT_ANNOTATIONS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
-/// Whether claims without a class get this one (section 12 of the conventions).
+/// Returns whether this is the default class (section 12 of the conventions).
 pub fn is_default(class: &Map) -> bool {
     let annotations = object(metadata(class), "annotations");
     DEFAULT_ANNOTATIONS.into_iter().any(|name| text(annotations, name) == "true")

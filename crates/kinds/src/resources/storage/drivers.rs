@@ -1,8 +1,9 @@
-//! CSIDrivers: what a CSI driver can do and wants.
+//! CSIDrivers: the capabilities and requirements of CSI drivers.
 
 use std::collections::BTreeSet;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
 use super::USUAL;
@@ -13,7 +14,7 @@ use crate::resources::fields::{
     default_text, default_value, is_present, is_set, list, object, object_mut, objects, raise_generation,
     text, texts,
 };
-use crate::resources::formats::{immutable, one_of, quoted};
+use crate::resources::formats::{immutable, one_of};
 use crate::schema::storage::CSI_DRIVER;
 use crate::table::{Column, NONE, Row};
 
@@ -50,7 +51,7 @@ const fn flag_column(name: &'static str, description: &'static str) -> Column {
     Column { name, kind: "boolean", format: "", description, priority: 0 }
 }
 
-/// The shortest and the longest life of a token, in seconds.
+/// The minimum and maximum lifetime of a token, in seconds.
 const TOKEN_LIFE: std::ops::RangeInclusive<i64> = 600..=1 << 32;
 
 fn default(driver: &mut Map) {
@@ -89,7 +90,7 @@ fn validate(driver: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// A second request for an audience is not looked at further.
+/// A second request for the same audience is not validated further.
 fn validate_token_requests(spec: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut audiences = BTreeSet::new();

@@ -12,7 +12,7 @@ pub use nodes::CSI_NODES;
 
 use crate::resource::Resource;
 
-/// What the four kinds have in common.
+/// The values shared by the four kinds.
 const USUAL: Resource = Resource {
     group: "storage.k8s.io",
     is_namespaced: false,

@@ -1,8 +1,9 @@
-//! CSINodes: which CSI drivers there are on a node.
+//! CSINodes: the CSI drivers of a node.
 
 use std::collections::BTreeSet;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
 use super::USUAL;
@@ -12,7 +13,7 @@ use crate::resources::cells::{AGE, NAME, age, name};
 use crate::resources::fields::{
     empty_to_null, list, number, object, object_mut, objects, objects_mut, text, texts,
 };
-use crate::resources::formats::{driver_name, immutable, qualified_name, quoted};
+use crate::resources::formats::{driver_name, immutable, qualified_name};
 use crate::schema::storage::CSI_NODE;
 use crate::table::{Column, Row};
 
@@ -41,7 +42,7 @@ const DRIVERS: Column = Column {
     priority: 0,
 };
 
-/// How many bytes the id of a node may have.
+/// The maximum length of a node ID, in bytes.
 const MAX_NODE_ID: usize = 256;
 
 /// AP-136.
@@ -82,7 +83,7 @@ fn validate_node_id(field: &str, id: &str) -> Option<FieldError> {
     }
 }
 
-/// The errors name the driver, not the key.
+/// The errors have the path of the driver, not of the key.
 fn validate_topology_keys(field: &str, driver: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut keys = BTreeSet::new();
@@ -98,7 +99,7 @@ fn validate_topology_keys(field: &str, driver: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// What is there of a driver stays, except how many volumes it can take; drivers come and go.
+/// The fields of an existing driver are immutable, except for its number of volumes; drivers can be added and removed.
 fn validate_update(node: &Map, old: &Map) -> Vec<FieldError> {
     let drivers = |node| objects(object(node, "spec"), "drivers");
     let fixed = |driver: &Map| {

@@ -1,16 +1,13 @@
-//! The shapes of claims to volumes.
+//! Schemas of persistent volume claims.
 
 use crate::schema::Shape::{List, Map, Object, Quantity, Text, Time};
 use crate::schema::core::references::{TYPED_LOCAL_OBJECT_REFERENCE, TYPED_OBJECT_REFERENCE};
 use crate::schema::meta::{LABEL_SELECTOR, OBJECT_META};
-use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+use crate::schema::table::{always, types, unless_zero, when_set};
 
 types! {
     "core/v1";
-    PersistentVolumeClaim PERSISTENT_VOLUME_CLAIM {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    PersistentVolumeClaim PERSISTENT_VOLUME_CLAIM object {
         always("spec", 2, Object(&PERSISTENT_VOLUME_CLAIM_SPEC)),
         always("status", 3, Object(&PERSISTENT_VOLUME_CLAIM_STATUS)),
     }

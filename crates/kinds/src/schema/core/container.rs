@@ -1,4 +1,4 @@
-//! The shapes of containers.
+//! Schemas of containers.
 
 use crate::schema::Shape::{Bool, Int32, Int64, IntOrString, List, Map, Object, Quantity, Text};
 use crate::schema::table::{always, or_null, types, unless_zero, when_set};

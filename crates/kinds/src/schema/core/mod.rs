@@ -1,4 +1,4 @@
-//! The shapes of the core group, version `v1`.
+//! Schemas of the core group, version `v1`.
 
 pub mod claim;
 pub mod container;

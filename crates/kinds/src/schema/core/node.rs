@@ -1,16 +1,12 @@
-//! The shapes of nodes.
+//! Schemas of nodes.
 
 use crate::schema::Shape::{Bool, Int32, Int64, List, Map, Object, Quantity, Text, Time};
 use crate::schema::core::references::TAINT;
-use crate::schema::meta::OBJECT_META;
-use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+use crate::schema::table::{always, types, unless_zero, when_set};
 
 types! {
     "core/v1";
-    Node NODE {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    Node NODE object {
         always("spec", 2, Object(&NODE_SPEC)),
         always("status", 3, Object(&NODE_STATUS)),
     }

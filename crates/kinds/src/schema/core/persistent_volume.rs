@@ -1,4 +1,4 @@
-//! The shapes of persistent volumes.
+//! Schemas of persistent volumes.
 
 use crate::schema::Shape::{Bool, Int32, List, Map, Object, Quantity, Text, Time};
 use crate::schema::core::references::{NODE_SELECTOR, OBJECT_REFERENCE, SECRET_REFERENCE};
@@ -8,15 +8,11 @@ use crate::schema::core::volume::{
     PHOTON_PERSISTENT_DISK_VOLUME_SOURCE, PORTWORX_VOLUME_SOURCE, QUOBYTE_VOLUME_SOURCE,
     VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE,
 };
-use crate::schema::meta::OBJECT_META;
-use crate::schema::table::{API_VERSION, KIND, always, or_null, types, unless_zero, when_set};
+use crate::schema::table::{always, or_null, types, unless_zero, when_set};
 
 types! {
     "core/v1";
-    PersistentVolume PERSISTENT_VOLUME {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    PersistentVolume PERSISTENT_VOLUME object {
         always("spec", 2, Object(&PERSISTENT_VOLUME_SPEC)),
         always("status", 3, Object(&PERSISTENT_VOLUME_STATUS)),
     }

@@ -1,4 +1,4 @@
-//! The shapes of pods.
+//! Schemas of pods.
 
 use crate::schema::Shape::{Bool, Int32, Int64, List, Map, Object, Quantity, Text};
 use crate::schema::core::container::{
@@ -11,21 +11,15 @@ use crate::schema::core::references::{
 };
 use crate::schema::core::volume::VOLUME;
 use crate::schema::meta::{LABEL_SELECTOR, OBJECT_META};
-use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+use crate::schema::table::{always, types, unless_zero, when_set};
 
 types! {
     "core/v1";
-    Pod POD {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    Pod POD object {
         always("spec", 2, Object(&POD_SPEC)),
         always("status", 3, Object(&POD_STATUS)),
     }
-    PodTemplate POD_TEMPLATE {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    PodTemplate POD_TEMPLATE object {
         always("template", 2, Object(&POD_TEMPLATE_SPEC)),
     }
     PodSpec POD_SPEC {

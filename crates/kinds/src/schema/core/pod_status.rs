@@ -1,4 +1,4 @@
-//! The shapes of what a node reports of a pod.
+//! Schemas of the pod status.
 
 use crate::schema::Shape::{Bool, Int32, Int64, List, Map, Object, Quantity, Text, Time};
 use crate::schema::core::container::RESOURCE_REQUIREMENTS;

@@ -1,4 +1,4 @@
-//! The shapes of how core kinds name other objects and nodes.
+//! Schemas of references to objects and nodes in core kinds.
 
 use crate::schema::Shape::{Int64, List, Object, Text, Time};
 use crate::schema::table::{always, or_null, types, unless_zero, when_set};

@@ -1,23 +1,17 @@
-//! The shapes of services and their endpoints.
+//! Schemas of services and endpoints.
 
 use crate::schema::Shape::{Bool, Int32, IntOrString, List, Map, Object, Text};
 use crate::schema::core::references::OBJECT_REFERENCE;
-use crate::schema::meta::{CONDITION, OBJECT_META};
-use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+use crate::schema::meta::CONDITION;
+use crate::schema::table::{always, types, unless_zero, when_set};
 
 types! {
     "core/v1";
-    Service SERVICE {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    Service SERVICE object {
         always("spec", 2, Object(&SERVICE_SPEC)),
         always("status", 3, Object(&SERVICE_STATUS)),
     }
-    Endpoints ENDPOINTS {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    Endpoints ENDPOINTS object {
         unless_zero("subsets", 2, List(&Object(&ENDPOINT_SUBSET))),
     }
     ServiceSpec SERVICE_SPEC {

@@ -1,54 +1,35 @@
-//! The shapes of the core kinds of few fields.
+//! Schemas of small core kinds.
 
 use crate::schema::Shape::{Bool, Bytes, Int32, List, Map, MicroTime, Object, Text, Time};
 use crate::schema::core::references::{LOCAL_OBJECT_REFERENCE, OBJECT_REFERENCE};
-use crate::schema::meta::OBJECT_META;
-use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+use crate::schema::table::{always, types, unless_zero, when_set};
 
 types! {
     "core/v1";
-    Namespace NAMESPACE {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    Namespace NAMESPACE object {
         always("spec", 2, Object(&NAMESPACE_SPEC)),
         always("status", 3, Object(&NAMESPACE_STATUS)),
     }
-    Secret SECRET {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    Secret SECRET object {
         when_set("immutable", 5, Bool),
         unless_zero("data", 2, Map(&Bytes)),
         unless_zero("stringData", 4, Map(&Text)),
         unless_zero("type", 3, Text),
     }
-    ConfigMap CONFIG_MAP {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    ConfigMap CONFIG_MAP object {
         when_set("immutable", 4, Bool),
         unless_zero("data", 2, Map(&Text)),
         unless_zero("binaryData", 3, Map(&Bytes)),
     }
-    ServiceAccount SERVICE_ACCOUNT {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    ServiceAccount SERVICE_ACCOUNT object {
         unless_zero("secrets", 2, List(&Object(&OBJECT_REFERENCE))).by_key("name"),
         unless_zero("imagePullSecrets", 3, List(&Object(&LOCAL_OBJECT_REFERENCE))),
         when_set("automountServiceAccountToken", 4, Bool),
     }
-    Binding BINDING {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    Binding BINDING object {
         always("target", 2, Object(&OBJECT_REFERENCE)),
     }
-    Event EVENT {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    Event EVENT object {
         always("involvedObject", 2, Object(&OBJECT_REFERENCE)),
         unless_zero("reason", 3, Text),
         unless_zero("message", 4, Text),

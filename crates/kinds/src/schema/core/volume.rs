@@ -1,4 +1,4 @@
-//! The shapes of the volumes of pods.
+//! Schemas of pod volumes.
 
 use crate::schema::Shape::{Bool, Int32, Int64, List, Map, Object, Quantity, Text};
 use crate::schema::core::claim::PERSISTENT_VOLUME_CLAIM_TEMPLATE;

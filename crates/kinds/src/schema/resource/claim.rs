@@ -1,29 +1,20 @@
-//! The shapes of claims to devices.
+//! Schemas of resource claims.
 
 use crate::schema::Shape::{Any, Bool, Int64, List, Map, Object, Quantity, Text, Time};
 use crate::schema::core::references::NODE_SELECTOR;
 use crate::schema::meta::{CONDITION, OBJECT_META};
-use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_set};
+use crate::schema::table::{always, types, unless_zero, when_set};
 
 types! {
     "resource/v1";
-    ResourceClaim RESOURCE_CLAIM {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    ResourceClaim RESOURCE_CLAIM object {
         always("spec", 2, Object(&RESOURCE_CLAIM_SPEC)),
         always("status", 3, Object(&RESOURCE_CLAIM_STATUS)),
     }
-    ResourceClaimTemplate RESOURCE_CLAIM_TEMPLATE {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    ResourceClaimTemplate RESOURCE_CLAIM_TEMPLATE object {
         always("spec", 2, Object(&RESOURCE_CLAIM_TEMPLATE_SPEC)),
     }
-    DeviceClass DEVICE_CLASS {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    DeviceClass DEVICE_CLASS object {
         always("spec", 2, Object(&DEVICE_CLASS_SPEC)),
     }
     ResourceClaimSpec RESOURCE_CLAIM_SPEC {

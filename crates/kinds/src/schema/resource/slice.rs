@@ -1,16 +1,12 @@
-//! The shapes of devices that drivers offer.
+//! Schemas of resource slices.
 
 use crate::schema::Shape::{Bool, Int64, List, Map, Object, Quantity, Text, Time};
 use crate::schema::core::references::NODE_SELECTOR;
-use crate::schema::meta::OBJECT_META;
-use crate::schema::table::{API_VERSION, KIND, always, or_null, types, unless_zero, when_set};
+use crate::schema::table::{always, or_null, types, unless_zero, when_set};
 
 types! {
     "resource/v1";
-    ResourceSlice RESOURCE_SLICE {
-        KIND,
-        API_VERSION,
-        always("metadata", 1, Object(&OBJECT_META)),
+    ResourceSlice RESOURCE_SLICE object {
         always("spec", 2, Object(&RESOURCE_SLICE_SPEC)),
     }
     ResourceSliceSpec RESOURCE_SLICE_SPEC {

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::check::{
-    Approval, Check, CheckResult, Failure, Last, Question, Step, content, forbidden_extension, has_usages,
-    newest, same_set, well_formed, within_identity, within_limit,
+use portcullis_apimachinery::names::is_dns_subdomain;
+use portcullis_apimachinery::time::Instant;
+
+use super::common::{
+    content, forbidden_extension, has_usages, newest, same_set, well_formed, within_identity, within_limit,
 };
 use super::intake::is_bootstrap_user;
-use super::names::is_node_name;
 use super::own_machine::Match;
+use super::question::{Approval, Last, Question, Step};
 use super::reason::Reason;
+use super::result::{Check, CheckResult, Failure};
 use crate::identity::{NODE_USER_PREFIX, NODES_GROUP};
-use crate::time::Instant;
 
 const STEPS: &[Step] = &[
     Step { rule: "NB-80", what: "not too many requests wait", run: within_limit },
@@ -34,7 +36,7 @@ const STEPS: &[Step] = &[
     Step { rule: "NB-95", what: "attestation", run: |_| CheckResult::NotRequired("not configured") },
 ];
 
-/// Carries out the checks. When all pass, NB-96 approves.
+/// Evaluates the checks. If all pass, NB-96 approves.
 pub(super) fn evaluate(question: &Question<'_>) -> (Vec<Check>, Last) {
     let checks = STEPS.iter().map(|step| step.carry_out(question)).collect();
     let detail = question.machine.as_ref().map(Match::describe).unwrap_or_default();
@@ -97,7 +99,7 @@ fn by_the_bootstrap_user(question: &Question<'_>) -> CheckResult {
     CheckResult::Passed(user.clone())
 }
 
-/// NB-86: the groups of the service account's token, or of the bootstrap certificate while its authority is there.
+/// NB-86: the groups of the service account's token, or of the bootstrap certificate while its CA is published.
 fn with_its_groups(question: &Question<'_>) -> CheckResult {
     let groups = &question.request.groups;
     let own = question.config.bootstrap_users.iter().find(|u| u.to_string() == question.request.username);
@@ -127,7 +129,7 @@ fn named(question: &Question<'_>) -> CheckResult {
     };
     match content.common_name.strip_prefix(NODE_USER_PREFIX) {
         None => CheckResult::NotEvaluated("the common name is no node's"),
-        Some(name) if is_node_name(name) => CheckResult::Passed(name.to_owned()),
+        Some(name) if is_dns_subdomain(name) => CheckResult::Passed(name.to_owned()),
         Some(name) => {
             let detail = format!("{name:?} is not a lower-case DNS subdomain of at most 253 bytes");
             CheckResult::Failed(Failure::of(Reason::BadNodeName, detail))

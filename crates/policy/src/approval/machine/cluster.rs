@@ -1,15 +1,16 @@
-//! What the cluster says at the moment of a decision. Who calls reads it, past every cache (NB-55).
+//! The state of the cluster at the time of a decision. The caller reads it, bypassing every cache (NB-55).
 
 use std::net::IpAddr;
+
+use portcullis_apimachinery::time::Instant;
 
 use super::grants::Grants;
 use super::limits::Limits;
 use super::names::Cidr;
 use super::node::Node;
 use super::object::{Machine, MachinePool};
-use crate::time::Instant;
 
-/// What the cluster says. Where something could not be read the reason stands instead; that is never a yes.
+/// The state of the cluster. An item that could not be read is an error, which never approves a request.
 #[derive(Clone, Debug)]
 pub struct Cluster<'a> {
     /// The time.
@@ -18,39 +19,39 @@ pub struct Cluster<'a> {
     pub machines: Result<&'a [Machine], &'a str>,
     /// All pools of machines.
     pub pools: &'a [MachinePool],
-    /// The Node that the request is for; nothing when there is none.
+    /// The Node that the request is for; `None` if it does not exist.
     pub node: Result<Option<&'a Node>, &'a str>,
-    /// Whether the authority of bootstrap certificates is published (NB-86).
+    /// Whether the CA of bootstrap certificates is published (NB-86).
     pub has_bootstrap_ca: bool,
-    /// The certificate with which the kubelet answers now (NB-110).
+    /// The certificate that the kubelet currently serves (NB-110).
     pub current: Current<'a>,
     /// The network of the cluster (NB-119).
     pub network: Network<'a>,
-    /// Which requests are beyond the limits.
+    /// The limits on pending requests.
     pub limits: &'a Limits,
-    /// What was approved before.
+    /// The earlier approvals.
     pub grants: &'a Grants,
-    /// DNS names of the API server, which no node may have (NB-107).
+    /// The The DNS names of the API server, which no node may have (NB-107).
     pub api_server_names: &'a [String],
 }
 
-/// The certificate with which a kubelet answers now.
+/// The certificate that a kubelet currently serves.
 #[derive(Clone, Copy, Debug)]
 pub enum Current<'a> {
-    /// The leaf. Its chain was verified against the authority of kubelets, and its names against the dialled host.
+    /// The leaf certificate. Its chain was verified against the kubelet CA, and its names against the dialled host.
     Verified(&'a Leaf),
-    /// There is none to go by, and why.
+    /// No verified certificate, and the reason.
     Unavailable(&'a str),
 }
 
-/// A certificate that a kubelet presented.
+/// A certificate presented by a kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
     /// The common name.
     pub common_name: String,
-    /// The first moment at which it is valid.
+    /// The start of its validity.
     pub not_before: Instant,
-    /// The last moment at which it is valid.
+    /// The end of its validity, inclusive.
     pub not_after: Instant,
     /// Its DNS names.
     pub dns: Vec<String>,
@@ -62,18 +63,18 @@ pub struct Leaf {
     pub uri: Vec<String>,
 }
 
-/// The kind of a cluster's network, as far as the approver cares (NB-119).
+/// The network type of the cluster, as far as it matters to the approver (NB-119).
 #[derive(Clone, Copy, Debug)]
 pub enum Network<'a> {
     /// Not `OpenShiftSDN`.
     Other,
-    /// `OpenShiftSDN`, and the node's host subnet where it has one.
+    /// `OpenShiftSDN`, with the node's host subnet if it has one.
     OpenShiftSdn(Option<&'a HostSubnet>),
-    /// It could not be read, and why.
+    /// The type could not be read, and the reason.
     Unknown(&'a str),
 }
 
-/// The addresses with which a node's pods leave the cluster.
+/// The egress addresses of a node's pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostSubnet {
     /// Single addresses.

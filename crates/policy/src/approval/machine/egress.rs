@@ -1,15 +1,16 @@
-//! The egress path: addresses with which a node's pods leave the cluster move between nodes (NB-119).
+//! The egress path: the egress addresses of pods, which move between nodes (NB-119).
 
-use super::check::{Failure, Question};
 use super::cluster::Network;
+use super::question::Question;
 use super::reason::Reason;
 use super::renewal::{all_folded, current, is_permutation};
 use super::request::Pkcs10;
+use super::result::Failure;
 
 /// NB-119.
 pub(super) fn authorize(question: &Question<'_>, content: &Pkcs10) -> Result<String, Failure> {
     let failed = |detail: String| Failure::of(Reason::NoAuthorizationPath, detail);
-    // Without a current certificate the network does not matter, and is not worth waiting for.
+    // Without a current certificate the network type does not matter, and the request is not retried for it.
     let leaf = current(question, content).map_err(failed)?;
     let subnet = match question.cluster.network {
         Network::Unknown(why) => {

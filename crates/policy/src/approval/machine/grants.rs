@@ -1,13 +1,14 @@
-//! What was approved before: one identity goes to one key (NB-94).
+//! The memory of approvals: one identity is granted to one key only (NB-94).
 //!
-//! The memory is read from the requests themselves, so that it survives a restart; who runs for long keeps what it saw,
-//! because requests are deleted an hour after they were approved.
+//! The memory is rebuilt from the requests themselves, so it survives a restart. A long-running process keeps what it
+//! has seen, because requests are deleted an hour after approval.
+
+use portcullis_apimachinery::time::Instant;
 
 use super::intake::SignerPath;
 use super::request::{APPROVED_REASON, Request};
-use crate::time::Instant;
 
-/// How long an approval bars other keys (NB-94). Seconds.
+/// How long an approval blocks other keys (NB-94), in seconds.
 const MEMORY_SECONDS: i64 = 2 * 60 * 60;
 
 /// An approved client certificate.
@@ -19,7 +20,7 @@ pub struct Grant {
     pub common_name: String,
     /// The key's hash.
     pub key_hash: [u8; 32],
-    /// When it was approved, or requested where that is not known; nothing when neither is, which counts as just now.
+    /// The time of the approval, else of the request; `None` if neither is known, which counts as now.
     pub at: Option<Instant>,
 }
 
@@ -28,7 +29,7 @@ pub struct Grant {
 pub struct Grants(Vec<Grant>);
 
 impl Grant {
-    /// The approval in a request, if this approver gave it.
+    /// Returns the grant of a request, if this approver approved it.
     pub fn of(request: &Request) -> Option<Self> {
         let approval = request.approval().filter(|approval| approval.reason == APPROVED_REASON)?;
         let content = request.content.as_ref().ok()?;
@@ -42,25 +43,25 @@ impl Grant {
 }
 
 impl Grants {
-    /// The approvals in these requests.
+    /// Collects the grants of these requests.
     pub fn of<'a>(requests: impl IntoIterator<Item = &'a Request>) -> Self {
         let mut grants = Self::default();
         requests.into_iter().filter_map(Grant::of).for_each(|grant| grants.remember(grant));
         grants
     }
 
-    /// Keeps an approval; of one request the latest.
+    /// Records a grant; the latest one per request.
     pub fn remember(&mut self, grant: Grant) {
         self.0.retain(|known| known.uid != grant.uid);
         self.0.push(grant);
     }
 
-    /// Forgets what bars nobody any more.
+    /// Removes grants that no longer block other keys.
     pub fn forget_old(&mut self, now: Instant) {
         self.0.retain(|grant| is_remembered(grant, now));
     }
 
-    /// The approval that bars this key from the identity of a machine that was created then.
+    /// Returns the grant that blocks this key from the identity of a machine with this creation time.
     pub(super) fn barring(
         &self,
         common_name: &str,

@@ -1,4 +1,4 @@
-//! Which requests are looked at at all (NB-50 to NB-52).
+//! Selects the requests that are evaluated (NB-50 to NB-52).
 
 use super::config::Config;
 use super::request::Request;
@@ -9,7 +9,7 @@ pub const KUBE_APISERVER_CLIENT_KUBELET: &str = "kubernetes.io/kube-apiserver-cl
 /// The signer of kubelets' serving certificates.
 pub const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
 
-/// Which checks apply, by the signer.
+/// The set of checks, which depends on the signer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SignerPath {
     /// A client certificate: the identity of a node.
@@ -19,7 +19,7 @@ pub enum SignerPath {
 }
 
 impl SignerPath {
-    /// The path of a signer; nothing for signers that are none of the approver's business (NB-50).
+    /// Returns the path of a signer; `None` for signers that the approver does not handle (NB-50).
     pub fn of(signer_name: &str) -> Option<Self> {
         match signer_name {
             KUBE_APISERVER_CLIENT_KUBELET => Some(Self::Client),
@@ -38,21 +38,21 @@ pub enum Intake {
     Ignored(Ignored),
 }
 
-/// Why a request is not looked at.
+/// Why a request is not evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ignored {
     /// It is for another signer (NB-50).
     ForeignSigner,
-    /// A serving certificate, but not asked for by a node (NB-51).
+    /// A serving certificate that was not requested by a node (NB-51).
     NotByANode,
-    /// A client certificate, but not asked for by a bootstrap user (NB-51).
+    /// A client certificate that was not requested by a bootstrap user (NB-51).
     NotByABootstrapUser,
     /// It is approved, denied, failed or issued (NB-52).
     Decided,
 }
 
 impl Ignored {
-    /// A sentence for a log.
+    /// A sentence for the log.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ForeignSigner => "it is for another signer",
@@ -63,7 +63,7 @@ impl Ignored {
     }
 }
 
-/// Whether a request is evaluated (NB-50 to NB-52). The signer comes first.
+/// Decides whether a request is evaluated (NB-50 to NB-52). The signer is checked first.
 pub fn intake(request: &Request, config: &Config) -> Intake {
     let Some(path) = SignerPath::of(&request.signer_name) else {
         return Intake::Ignored(Ignored::ForeignSigner);
@@ -80,7 +80,7 @@ pub fn intake(request: &Request, config: &Config) -> Intake {
     }
 }
 
-/// Whether the user is one that may bootstrap nodes, byte for byte (NB-85).
+/// Returns whether the user is one that may bootstrap nodes, byte for byte (NB-85).
 pub(super) fn is_bootstrap_user(username: &str, config: &Config) -> bool {
     config.bootstrap_users.iter().any(|user| user.to_string() == username)
 }

@@ -1,31 +1,31 @@
-//! How many requests may wait, and which of them are left waiting (NB-70 to NB-75).
+//! Limits on pending requests, and which requests they affect (NB-70 to NB-75).
 
 use hashbrown::{HashMap, HashSet};
+use portcullis_apimachinery::time::Instant;
 
-use super::check::Failure;
+use super::candidates;
 use super::config::{Config, PendingLimit};
 use super::intake::{Intake, SignerPath, intake};
 use super::names::host_key;
 use super::object::{AddressKind, Machine, MachinePool};
-use super::own_machine;
 use super::reason::Reason;
 use super::request::Request;
+use super::result::Failure;
 use crate::identity::NODE_USER_PREFIX;
-use crate::time::Instant;
 
-/// How many more requests than machines may wait (NB-70).
+/// How many more requests than machines may be pending (NB-70).
 const HEADROOM: usize = 100;
-/// For how long a waiting request counts (NB-71). Seconds.
+/// How long a pending request counts (NB-71), in seconds.
 const RECENT_SECONDS: i64 = 60 * 60;
-/// How far in the future a creation may lie (NB-71). Seconds.
+/// The maximum time by which a creation may lie in the future (NB-71), in seconds.
 const FUTURE_SECONDS: i64 = 10;
-/// How many requests of one identity may wait before only the newest is looked at (NB-74).
+/// How many requests of one identity may be pending before only the newest is evaluated (NB-74).
 const PER_IDENTITY: usize = 5;
 
-/// Who asks for what: common name, signer and user.
+/// An identity: common name, signer and user.
 type Identity<'a> = (&'a str, &'a str, &'a str);
 
-/// The requests that wait, counted once for all decisions on them.
+/// The pending requests, counted once for all decisions.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     mode: PendingLimit,
@@ -33,12 +33,12 @@ pub struct Limits {
     recently_pending: usize,
     unmatched: usize,
     identities: usize,
-    /// Names of nodes that are known from Machines or Nodes.
+    /// The node names known from Machines or Nodes.
     known: HashSet<String>,
     waiting: HashMap<[String; 3], Waiting>,
 }
 
-/// The requests of one identity that wait.
+/// The pending requests of one identity.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
     newest: Option<Instant>,
@@ -50,14 +50,14 @@ struct Waiting {
 pub enum Tripped {
     /// No.
     No,
-    /// Yes: nothing is approved (NB-72).
+    /// Yes: no request is approved (NB-72).
     Everything,
     /// Yes: names without Machine and Node are held (NB-73).
     Unmatched,
 }
 
 impl Limits {
-    /// Counts the requests. Machines are those that may match; nodes are all names of Nodes.
+    /// Counts the requests. `machines` are those that may match; `nodes` are the names of all Nodes.
     pub fn of<'a>(
         requests: impl IntoIterator<Item = &'a Request>,
         machines: &[Machine],
@@ -68,12 +68,12 @@ impl Limits {
     ) -> Self {
         let mut known: HashSet<String> = nodes.into_iter().map(host_key).collect();
         let node_count = known.len();
-        let machines = own_machine::of_cluster(machines, config);
+        let machines = candidates::of_cluster(machines, config);
         for machine in &machines {
             known.extend(machine.values(&[AddressKind::InternalDns]).map(host_key));
             known.extend(machine.node_ref.as_deref().map(host_key));
         }
-        for pool in own_machine::pools_of_cluster(pools, config) {
+        for pool in candidates::pools_of_cluster(pools, config) {
             known.extend(pool.node_refs.iter().map(|name| host_key(name)));
         }
         known.remove("");
@@ -108,22 +108,22 @@ impl Limits {
         limits
     }
 
-    /// The most requests that may wait (NB-70, NB-76).
+    /// The maximum number of pending requests (NB-70, NB-76).
     pub fn max_pending(&self) -> usize {
         self.max_pending
     }
 
-    /// How many requests wait (NB-71, NB-76).
+    /// The number of recently pending requests (NB-71, NB-76).
     pub fn recently_pending(&self) -> usize {
         self.recently_pending
     }
 
-    /// How many different names the waiting requests have (NB-77).
+    /// The number of distinct names in pending requests (NB-77).
     pub fn pending_identities(&self) -> usize {
         self.identities
     }
 
-    /// Whether the limit is exceeded; at the limit it is not (NB-72, NB-73).
+    /// Returns whether the limit is exceeded; at the limit it is not (NB-72, NB-73).
     pub fn tripped(&self) -> Tripped {
         match self.mode {
             PendingLimit::Global if self.recently_pending > self.max_pending => Tripped::Everything,
@@ -134,7 +134,8 @@ impl Limits {
 
     /// NB-72, NB-73: the limit for all requests together.
     pub(super) fn check_total(&self, request: &Request) -> Result<String, Failure> {
-        // No count of what waits stands in what is told of a held request: it would be told anew with each change.
+        // The detail does not contain the number of pending requests, because the request would be reported again
+        // whenever the number changes.
         let most = self.max_pending;
         match self.tripped() {
             Tripped::Everything => Err(Failure::of(
@@ -151,8 +152,8 @@ impl Limits {
         }
     }
 
-    /// NB-75: whether a newer request of the same user for the same name waits. On the serving path only a request for
-    /// the user's own name can be superseded, so that no node supersedes another's.
+    /// NB-75: whether a newer request of the same user for the same name is pending. On the serving path only a request
+    /// for the user's own name can be superseded, so that no node supersedes another's.
     pub(super) fn check_newest(&self, request: &Request, path: SignerPath) -> Result<String, Failure> {
         if path == SignerPath::Serving && request.common_name() != request.username {
             return Ok(String::new());
@@ -163,7 +164,7 @@ impl Limits {
         Err(Failure::of(Reason::Superseded, "a newer request for the same name waits".to_owned()))
     }
 
-    /// NB-74: of more than five recent requests for one name only the newest is looked at.
+    /// NB-74: of more than five recent requests for one name, only the newest is evaluated.
     pub(super) fn check_identity(&self, request: &Request) -> Result<String, Failure> {
         let recent = self.waiting_like(request).recent;
         if recent <= PER_IDENTITY || self.is_newest(request) {

@@ -1,45 +1,39 @@
-//! Names of nodes and hosts, addresses, and ranges of addresses.
+//! Names of hosts, addresses, and ranges of addresses.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use crate::selector::syntax::{MAX_SUBDOMAIN, is_subdomain};
-
-/// Names under which the API server, or the host itself, is reached from inside every cluster (NB-107).
+/// Names of the API server, or of the host itself, in every cluster (NB-107).
 const RESERVED: [&str; 2] = ["kubernetes", "localhost"];
-/// The API server's service and namespace; domains of clusters follow it (NB-107).
+/// The API server's service and namespace, which a cluster domain may follow (NB-107).
 const API_SERVICE: &str = "kubernetes.default";
 
-/// Whether a node can have this name: a lower-case DNS-1123 subdomain of at most 253 bytes (NB-4).
-pub fn is_node_name(name: &str) -> bool {
-    name.len() <= MAX_SUBDOMAIN && is_subdomain(name)
-}
-
-/// A host name as it is compared: without one trailing dot, in lower case (NB-89, NB-115).
+/// Normalizes a host name for comparison: without one trailing dot, in lower case (NB-89, NB-115).
 pub(super) fn host_key(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
-/// Whether two host names are the same: case and one trailing dot on either side do not count. Nothing is the empty
-/// name.
+/// Returns whether two host names are equal, ignoring case and one trailing dot on either side. The empty name equals
+/// nothing.
 pub(super) fn same_host(left: &str, right: &str) -> bool {
     let strip = |name: &'_ str| name.len() - usize::from(name.ends_with('.'));
     let (l, r) = (left.get(..strip(left)), right.get(..strip(right)));
     matches!((l, r), (Some(l), Some(r)) if !l.is_empty() && l.eq_ignore_ascii_case(r))
 }
 
-/// An address in its shortest form: IPv4 within IPv6 is IPv4 (NB-116).
+/// Normalizes an address: an IPv4-mapped IPv6 address becomes IPv4 (NB-116).
 pub(super) fn folded(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
-/// An address from text, in its shortest form.
+/// Parses an address and normalizes it.
 pub(super) fn address(text: &str) -> Option<IpAddr> {
     text.parse().ok().map(folded)
 }
 
-/// Whether a node may never have this DNS name: those of the API server, and of the host to itself (NB-107).
+/// Returns whether the DNS name is reserved for the API server or for the host itself, so that no node may have it
+/// (NB-107).
 pub(super) fn is_reserved<'a>(name: &str, api_server_names: impl IntoIterator<Item = &'a str>) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     let is_or_lies_under = |parent: &str| {
@@ -58,14 +52,14 @@ pub(super) fn is_reserved<'a>(name: &str, api_server_names: impl IntoIterator<It
         })
 }
 
-/// A range of addresses, written as `10.0.0.0/16`.
+/// An address range, such as `10.0.0.0/16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
     network: IpAddr,
     prefix: u8,
 }
 
-/// A text that is no range of addresses.
+/// An error: the text is not an address range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a range of addresses: write it like 10.0.0.0/16 or fd00::/64")]
 pub struct CidrError(String);
@@ -93,7 +87,7 @@ impl fmt::Display for Cidr {
 }
 
 impl Cidr {
-    /// Whether the address lies in the range. IPv4 within IPv6 counts as IPv4.
+    /// Returns whether the range contains the address. An IPv4-mapped IPv6 address counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let bits = |address: IpAddr| match address {
             IpAddr::V4(v4) => u128::from(v4.to_bits()) << 96,
@@ -111,20 +105,6 @@ impl Cidr {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn node_names_are_lower_case_subdomains_nb_4() {
-        let long = format!("{}.{}", "a".repeat(126), "b".repeat(126));
-        for name in ["a", "worker-0", "ip-10-0-0-1.ec2.internal", "0", long.as_str()] {
-            assert!(is_node_name(name), "{name}");
-        }
-        let longer = format!("{long}c");
-        for name in
-            ["", "A", "a_b", "-a", "a-", "a..b", "a.", ".a", "a b", "ä", longer.as_str(), "a/b", "a:b"]
-        {
-            assert!(!is_node_name(name), "{name}");
-        }
-    }
 
     #[test]
     fn hosts_compare_without_case_and_one_trailing_dot_nb_89_nb_115() {

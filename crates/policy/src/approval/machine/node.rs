@@ -1,20 +1,20 @@
-//! A Node as the approver sees it: that it is there, and where its kubelet listens.
+//! A Node as the approver sees it: its existence, and the address of its kubelet.
 
+use portcullis_apimachinery::json;
 use serde::Deserialize;
 
 use super::object::{ObjectError, OwnedMeta};
-use crate::json;
 use crate::objects::decode::{List, or_default};
 use crate::objects::strict;
 
-/// A Node. What stands in its status the kubelet itself wrote: it says where to ask, and grants nothing (NB-118).
+/// A Node. The kubelet itself writes its status, so the status only tells where to dial, and grants nothing (NB-118).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// The name.
     pub name: String,
     /// The addresses of type `InternalIP`, as written, in order.
     pub internal_ips: Vec<String>,
-    /// The port of the kubelet; 0 when there is none.
+    /// The kubelet's port; 0 if there is none.
     pub kubelet_port: u16,
 }
 
@@ -22,7 +22,7 @@ impl Node {
     /// Reads a Node.
     ///
     /// # Errors
-    /// Not a JSON object, or a field that is read has a value of another type.
+    /// The text is not a JSON object, or a relevant field has a value of another type.
     pub fn from_json(text: &str) -> Result<Self, ObjectError> {
         json::check(text).map_err(|error| ObjectError(error.to_string()))?;
         let view: View = strict::from_str(text).map_err(|error| ObjectError(error.to_string()))?;
@@ -72,7 +72,7 @@ struct DaemonEndpoints {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Endpoint {
-    // Written with a capital letter, unlike every other field.
+    // Capitalized, unlike every other field.
     #[serde(rename = "Port", deserialize_with = "or_default")]
     port: i64,
 }

@@ -1,20 +1,20 @@
-//! Machine objects of both API families, read into one shape (NB-120, NB-123, NB-124).
+//! Machine objects of both API families, in one common type (NB-120, NB-123, NB-124).
 //!
-//! Only the fields that some rule reads are looked at; all others are passed over.
+//! Only fields that a rule needs are read; all others are ignored.
 
 use std::fmt;
 
+use portcullis_apimachinery::json;
+use portcullis_apimachinery::time::Instant;
 use serde::Deserialize;
 
-use crate::json;
 use crate::objects::decode::{List, Present, StringMap, or_default};
 use crate::objects::strict;
-use crate::time::Instant;
 
-/// The longest provider id that counts (NB-123). Bytes.
+/// The maximum length of a provider ID in bytes (NB-123). Longer ones are ignored.
 const MAX_PROVIDER_ID: usize = 512;
 
-/// Which API a Machine comes from.
+/// The API of a Machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MachineKind {
     /// `machine.openshift.io/v1beta1`.
@@ -26,10 +26,10 @@ pub enum MachineKind {
 }
 
 impl MachineKind {
-    /// Every API that is known.
+    /// All known APIs.
     pub const ALL: [Self; 3] = [Self::OpenShiftV1Beta1, Self::ClusterV1Beta1, Self::ClusterV1Beta2];
 
-    /// The API of an `apiVersion`; nothing when it is no API of Machines that is known.
+    /// Returns the API of an `apiVersion`; `None` if it is not a known API of Machines.
     pub fn of(api_version: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.api_version() == api_version)
     }
@@ -63,7 +63,7 @@ impl MachineKind {
 /// A Machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// The API that it was read from.
+    /// The API of the object.
     pub kind: MachineKind,
     /// The name.
     pub name: String,
@@ -73,32 +73,32 @@ pub struct Machine {
     pub uid: String,
     /// The labels.
     pub labels: Vec<(String, String)>,
-    /// When it was created; without that it never matches (NB-126).
+    /// The creation time; without it the Machine never matches (NB-126).
     pub created: Option<Instant>,
     /// Whether it is being deleted.
     pub is_deleting: bool,
-    /// The cluster that it belongs to; empty where the API knows one cluster only.
+    /// The name of its cluster; empty if the API has only one.
     pub cluster_name: String,
-    /// What the provider calls it; nothing when empty or longer than 512 bytes.
+    /// The provider ID; `None` if empty or longer than 512 bytes.
     pub provider_id: Option<String>,
-    /// The node that it became.
+    /// The name of its Node.
     pub node_ref: Option<String>,
     /// The addresses, in order.
     pub addresses: Vec<Address>,
     /// The phase, as written.
     pub phase: String,
-    /// Whether what it boots from is there.
+    /// Whether its bootstrap data is ready.
     pub is_bootstrapped: bool,
-    /// Whether the infrastructure is there.
+    /// Whether its infrastructure is ready.
     pub has_infrastructure: bool,
-    /// Whether it works as a node.
+    /// Whether its node is ready.
     pub is_ready: bool,
 }
 
 /// An address of a Machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// What kind of address.
+    /// The kind of the address.
     pub kind: AddressKind,
     /// The address, as written.
     pub value: String,
@@ -107,19 +107,22 @@ pub struct Address {
 /// The kind of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressKind {
-    /// A DNS name inside.
+    /// An internal DNS name.
     InternalDns,
-    /// A DNS name outside.
+    /// An external DNS name.
     ExternalDns,
     /// A host name.
     Hostname,
-    /// An IP address inside.
+    /// An internal IP address.
     InternalIp,
-    /// An IP address outside.
+    /// An external IP address.
     ExternalIp,
-    /// A kind that no rule reads.
+    /// A kind that no rule uses.
     Other,
 }
+
+/// The address kinds that contain IP addresses.
+pub(super) const IP: &[AddressKind] = &[AddressKind::InternalIp, AddressKind::ExternalIp];
 
 /// A pool of machines without Machine objects of their own (NB-127).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -128,17 +131,17 @@ pub struct MachinePool {
     pub name: String,
     /// The namespace.
     pub namespace: String,
-    /// The cluster that it belongs to.
+    /// The name of its cluster.
     pub cluster_name: String,
     /// Whether it is being deleted.
     pub is_deleting: bool,
-    /// The nodes that its members became.
+    /// The names of its members' Nodes.
     pub node_refs: Vec<String>,
-    /// What the provider calls its members.
+    /// The provider IDs of its members.
     pub provider_ids: Vec<String>,
 }
 
-/// An object that says something about machines.
+/// An object that represents machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Member {
     /// A Machine.
@@ -147,7 +150,7 @@ pub enum Member {
     Pool(MachinePool),
 }
 
-/// An object that cannot be read.
+/// An error in an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ObjectError(pub(super) String);
@@ -156,7 +159,7 @@ impl Machine {
     /// Reads a Machine of this API.
     ///
     /// # Errors
-    /// Not a JSON object, or a field that is read has a value of another type.
+    /// The text is not a JSON object, or a relevant field has a value of another type.
     pub fn from_json(kind: MachineKind, text: &str) -> Result<Self, ObjectError> {
         let view: View = decode(text)?;
         Ok(view.into_machine(kind))
@@ -167,7 +170,7 @@ impl Machine {
         self.addresses.iter().filter(|address| kinds.contains(&address.kind)).map(|address| &*address.value)
     }
 
-    /// Whether it failed for good (NB-92).
+    /// Returns whether the Machine failed permanently (NB-92).
     pub fn has_failed(&self) -> bool {
         self.phase == "Failed"
     }
@@ -183,7 +186,7 @@ impl MachinePool {
     /// Reads a MachinePool of `cluster.x-k8s.io`.
     ///
     /// # Errors
-    /// Not a JSON object, or a field that is read has a value of another type.
+    /// The text is not a JSON object, or a relevant field has a value of another type.
     pub fn from_json(text: &str) -> Result<Self, ObjectError> {
         let view: View = decode(text)?;
         let node = |reference: NodeRef| (!reference.name.is_empty()).then_some(reference.name);
@@ -198,10 +201,10 @@ impl MachinePool {
     }
 }
 
-/// Reads an object by its `apiVersion` and `kind`; nothing when it says nothing about machines.
+/// Reads an object by its `apiVersion` and `kind`; `None` if it does not represent machines.
 ///
 /// # Errors
-/// Not a JSON object, or a field that is read has a value of another type.
+/// The text is not a JSON object, or a relevant field has a value of another type.
 pub fn read(text: &str) -> Result<Option<Member>, ObjectError> {
     let meta = json::type_meta(text).map_err(|error| ObjectError(error.to_string()))?;
     let Some(kind) = meta.api_version.as_deref().and_then(MachineKind::of) else { return Ok(None) };
@@ -237,7 +240,7 @@ pub(super) struct OwnedMeta {
 }
 
 impl OwnedMeta {
-    /// When the object was created; nothing when that is missing, unreadable, or the time that Go calls zero.
+    /// The creation time; `None` if it is missing, invalid, or Go's zero time.
     pub(super) fn created(&self) -> Option<Instant> {
         Instant::parse(&self.creation_timestamp).ok().filter(|time| *time != Instant::ZERO)
     }
@@ -285,7 +288,7 @@ struct Status {
     infrastructure_ready: bool,
     #[serde(deserialize_with = "or_default")]
     initialization: Initialization,
-    /// Conditions of the new style, in objects of v1beta1.
+    /// New-style conditions in objects of v1beta1.
     #[serde(deserialize_with = "or_default")]
     v1beta2: Conditions,
     #[serde(deserialize_with = "or_default")]
@@ -335,7 +338,7 @@ struct Conditions {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Deprecated {
-    /// Conditions of the old style, in objects of v1beta2.
+    /// Old-style conditions in objects of v1beta2.
     #[serde(deserialize_with = "or_default")]
     v1beta1: Conditions,
 }
@@ -372,7 +375,8 @@ impl View {
                     && (node == Some(true) || status.condition(kind, "Ready", "Ready") == Some(true))
             }
         };
-        // In v1beta2 a reference without a name is none; elsewhere it is one, to a node that cannot be.
+        // In v1beta2 a reference without a name means no reference; elsewhere it is a reference to a node that cannot
+        // exist.
         let node_ref = status.node_ref.map(|reference| reference.name);
         let node_ref = node_ref.filter(|name| kind != MachineKind::ClusterV1Beta2 || !name.is_empty());
         Machine {
@@ -396,8 +400,8 @@ impl View {
 }
 
 impl Status {
-    /// Whether a condition is true, by its name in the old and the new style; nothing when it is in neither. The style
-    /// that is native to the API wins (NB-124).
+    /// Returns whether a condition is true, by its old-style and new-style names; `None` if it is in neither. The
+    /// native style of the API takes precedence (NB-124).
     fn condition(&self, kind: MachineKind, old: &str, new: &str) -> Option<bool> {
         let find = |conditions: &List<ConditionView>, name: &str| {
             conditions

@@ -1,13 +1,42 @@
-//! The reason codes: every evaluation ends in exactly one (NB-61).
+//! The outcomes and the reason codes: every evaluation ends in exactly one of each (NB-60, NB-61).
 
 use std::fmt;
 
-use super::check::Outcome;
+/// The outcome for a request (NB-60).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Approved: all rules hold.
+    Approve,
+    /// Left pending: a rule failed permanently, but another approver may decide.
+    Hold,
+    /// Retried: a rule could not be evaluated, or may soon hold.
+    Retry,
+    /// Denied.
+    Deny,
+}
 
-/// Makes the enum of reasons, their codes, and the list of all.
+impl Outcome {
+    /// The name in annotations, logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Hold => "hold",
+            Self::Retry => "retry",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Defines the enum of reasons, their codes, and the list of all.
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// Why a request was decided as it was. The names are what users see, and never change.
+        /// The reason of a decision. Users see the names, so they never change.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Reason {
             $($(#[doc = $doc])+ $name,)+
@@ -17,7 +46,7 @@ macro_rules! reasons {
             /// Every reason.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// The code, as conditions, events and metrics carry it.
+            /// The code in conditions, events and metrics.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)+
@@ -30,19 +59,19 @@ macro_rules! reasons {
 reasons! {
     /// Two different Machines have the node's name (NB-90).
     AmbiguousMachine,
-    /// No node can be called so (NB-87).
+    /// The name is not a valid node name (NB-87).
     BadNodeName,
-    /// Approval of client certificates is switched off (NB-81).
+    /// Approval of client certificates is disabled (NB-81).
     ClientApprovalDisabled,
     /// All checks of the client path passed (NB-96).
     ClientApproved,
-    /// A node asks for its own next certificate: not for this approver to approve (NB-84).
+    /// A node renews its own client certificate, which this approver does not handle (NB-84).
     ClientRenewal,
-    /// The common name is not the user that asks (NB-105).
+    /// The common name is not the requester's user name (NB-105).
     CommonNameMismatch,
-    /// The current certificate and the node's egress addresses cover what is asked (NB-119).
+    /// The current certificate and the node's egress addresses cover the requested names (NB-119).
     EgressApproved,
-    /// An extension is requested that no kubelet requests (NB-108).
+    /// The request contains an extension that no kubelet requests (NB-108).
     ForbiddenExtension,
     /// A subject alternative name that no node may have (NB-107).
     ForbiddenSAN,
@@ -58,48 +87,48 @@ reasons! {
     MachineNotFound,
     /// The Machine is being deleted, or failed (NB-92).
     MachineNotLive,
-    /// Not one PKCS#10 request with a sound key, signed by it (NB-82).
+    /// Not a single PKCS#10 request that is signed with its own, acceptable key (NB-82).
     MalformedRequest,
     /// The network type of the cluster could not be read (NB-119).
     NetworkTypeUnknown,
-    /// No path authorizes the names that are asked for (NB-109).
+    /// No path authorizes the requested names (NB-109).
     NoAuthorizationPath,
-    /// There is a Node of that name already (NB-88).
+    /// A Node of that name already exists (NB-88).
     NodeAlreadyExists,
     /// The Node could not be read (NB-88).
     NodeLookupFailed,
     /// No Machine refers to the node yet (NB-114).
     NodeRefPending,
-    /// The user that asks is not a node (NB-102).
+    /// The requester is not a node (NB-102).
     NotANodeRequest,
-    /// A check could not be carried out; never a yes.
+    /// A check could not be evaluated; never approves.
     NotEvaluated,
-    /// Not what a kubelet asks for (NB-83).
+    /// The request is not that of a kubelet (NB-83).
     NotKubeletClient,
     /// Too far from the time at which the Machine was created (NB-93).
     OutsideMachineWindow,
-    /// Too many requests wait (NB-72 to NB-74).
+    /// Too many requests are pending (NB-72 to NB-74).
     PendingLimit,
-    /// A name that is asked for is not the Machine's (NB-117).
+    /// The Machine does not have a requested name (NB-117).
     SANNotOwned,
-    /// The Machine has every name that is asked for (NB-115, NB-116).
+    /// The Machine has every requested name (NB-115, NB-116).
     ServingApproved,
     /// The kubelet's current certificate has the same names (NB-112).
     ServingRenewed,
-    /// A newer request for the same name waits (NB-75).
+    /// A newer request for the same name is pending (NB-75).
     Superseded,
     /// The organization is not the nodes' group alone (NB-106).
     WrongOrganization,
-    /// Not the bootstrap user (NB-85).
+    /// The requester is not a bootstrap user (NB-85).
     WrongRequester,
-    /// The groups of the user are not those that it must have (NB-86, NB-103).
+    /// The requester does not have the required groups (NB-86, NB-103).
     WrongRequesterGroups,
-    /// Other usages than a serving certificate's (NB-104).
+    /// The usages are not those of a serving certificate (NB-104).
     WrongUsages,
 }
 
 impl Reason {
-    /// What follows when a check fails for this reason, before the deny mode is looked at.
+    /// The outcome of a check that fails for this reason, before the deny mode is applied.
     pub fn outcome(self) -> Outcome {
         match self {
             Self::ClientApproved | Self::ServingApproved | Self::ServingRenewed | Self::EgressApproved => {
@@ -117,8 +146,8 @@ impl Reason {
         }
     }
 
-    /// Whether the request is one that no honest kubelet makes; such a request is denied where the configuration
-    /// says so (NB-60).
+    /// Returns whether the request is one that no legitimate kubelet sends. The configuration can have such requests
+    /// denied (NB-60).
     pub fn is_forged(self) -> bool {
         matches!(
             self,
@@ -134,7 +163,7 @@ impl Reason {
         )
     }
 
-    /// Whether what is missing usually comes soon, so that it is looked at again within 15 seconds (NB-63).
+    /// Returns whether the missing data usually arrives soon, so that the request is retried within 15 seconds (NB-63).
     pub fn comes_soon(self) -> bool {
         matches!(self, Self::MachineNotFound | Self::MachineAddressesPending | Self::NodeRefPending)
     }

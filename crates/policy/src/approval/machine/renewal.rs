@@ -1,20 +1,22 @@
-//! The renewal path: the kubelet answers with a certificate of the same names now (NB-110 to NB-113).
+//! The renewal path: the kubelet currently serves a certificate with the same names (NB-110 to NB-113).
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::check::{Failure, Question};
+use super::candidates::pools_of_cluster;
 use super::cluster::{Cluster, Current, Leaf};
 use super::config::Config;
 use super::names::folded;
+use super::object::IP;
 use super::own_machine;
+use super::question::Question;
 use super::reason::Reason;
 use super::request::{Pkcs10, Request};
-use super::serving::IP;
+use super::result::Failure;
 
-/// Where a kubelet is dialled, and the host that its certificate must be for.
+/// The address at which a kubelet is dialled, and the host name that its certificate must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DialTarget {
-    /// The address, also the name that is verified.
+    /// The address, which is also the name that is verified.
     pub host: IpAddr,
     /// The port.
     pub port: u16,
@@ -27,10 +29,10 @@ impl DialTarget {
     }
 }
 
-/// Where the kubelet of a request's node may be dialled (NB-110, NB-111).
+/// Returns the address at which the kubelet of a request's node may be dialled (NB-110, NB-111).
 ///
-/// The address stands in the Node's status, which the node writes. It must be an address of the node's Machine as well,
-/// or lie where the configuration says that nodes are: else a node could have the approver knock at any door.
+/// The address comes from the Node's status, which the node itself writes. It must also be an address of the node's
+/// Machine, or lie in a configured address range of nodes. Otherwise a node could make the approver connect anywhere.
 ///
 /// # Errors
 /// Why it is not dialled.
@@ -72,7 +74,7 @@ pub(super) fn authorize(question: &Question<'_>, content: &Pkcs10, name: &str) -
     Ok(format!("the certificate that is valid until {} has the same names", leaf.not_after))
 }
 
-/// The certificate with which the kubelet answers, if it is valid now and that of the same node (NB-112).
+/// The certificate that the kubelet serves, if it is currently valid and belongs to the same node (NB-112).
 pub(super) fn current<'a>(question: &Question<'a>, content: &Pkcs10) -> Result<&'a Leaf, String> {
     let leaf = match question.cluster.current {
         Current::Verified(leaf) => leaf,
@@ -95,19 +97,19 @@ fn has_live_machine(question: &Question<'_>, name: &str) -> bool {
     let (cluster, config) = (question.cluster, question.config);
     match own_machine::by_node_ref(name, cluster, config) {
         Ok(Some(matched)) => matched.machines().all(|machine| !machine.is_deleting && !machine.has_failed()),
-        Ok(None) => own_machine::pools_of_cluster(cluster.pools, config)
+        Ok(None) => pools_of_cluster(cluster.pools, config)
             .iter()
             .any(|pool| !pool.is_deleting && pool.node_refs.iter().any(|node| node == name)),
         Err(_) => false,
     }
 }
 
-/// The addresses in their shortest form.
+/// Normalizes addresses.
 pub(super) fn all_folded(addresses: &[IpAddr]) -> Vec<IpAddr> {
     addresses.iter().copied().map(folded).collect()
 }
 
-/// Whether two lists hold the same, each as often, in any order.
+/// Returns whether two lists have the same elements, each equally often, in any order.
 pub(super) fn is_permutation<T: Ord>(left: &[T], right: &[T]) -> bool {
     let sorted = |items: &[T]| -> Vec<usize> {
         let mut order: Vec<usize> = (0..items.len()).collect();

@@ -3,40 +3,40 @@
 use std::net::IpAddr;
 
 use base64::Engine as _;
+use portcullis_apimachinery::json;
+use portcullis_apimachinery::time::Instant;
 use serde::Deserialize;
 
 use super::object::{ObjectError, OwnedMeta};
 use crate::identity::NODE_USER_PREFIX;
-use crate::json;
 use crate::objects::decode::{List, or_default};
 use crate::objects::strict;
-use crate::time::Instant;
 
-/// The reason in the condition of what this approver approved. Kept from the approver that clusters knew before.
+/// The reason in this approver's `Approved` conditions. It is that of the earlier approver in clusters.
 pub const APPROVED_REASON: &str = "NodeCSRApprove";
 
-/// A CertificateSigningRequest: what its object says, and what the request inside says.
+/// A CertificateSigningRequest: the object, and the PKCS#10 request in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The object's name.
     pub name: String,
     /// The object's unique id.
     pub uid: String,
-    /// When the API server created it; nothing when that cannot be read.
+    /// The creation time, set by the API server; `None` if it cannot be parsed.
     pub created: Option<Instant>,
-    /// Who shall sign.
+    /// The name of the signer.
     pub signer_name: String,
-    /// Who asks, as the API server authenticated it.
+    /// The requester's user name, as authenticated by the API server.
     pub username: String,
-    /// The groups of who asks.
+    /// The requester's groups.
     pub groups: Vec<String>,
-    /// The usages that are asked for.
+    /// The requested usages.
     pub usages: Vec<String>,
     /// The conditions.
     pub conditions: Vec<Condition>,
     /// Whether the certificate was issued.
     pub has_certificate: bool,
-    /// What the PKCS#10 request says, or why it could not be read.
+    /// The content of the PKCS#10 request, or why it could not be parsed.
     pub content: Result<Pkcs10, String>,
 }
 
@@ -45,34 +45,34 @@ pub struct Request {
 pub struct Condition {
     /// `Approved`, `Denied` or `Failed`.
     pub kind: String,
-    /// A word that says why.
+    /// The reason, one word.
     pub reason: String,
-    /// When it came about; nothing when that cannot be read.
+    /// The time of the condition; `None` if it cannot be parsed.
     pub since: Option<Instant>,
 }
 
-/// What a PKCS#10 request says. There is one only where the signature was verified with the key inside.
+/// The content of a PKCS#10 request. It exists only if the signature was verified with the key in the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pkcs10 {
-    /// The common name; empty when there is none.
+    /// The common name; empty if there is none.
     pub common_name: String,
     /// The organizations, in order.
     pub organizations: Vec<String>,
-    /// DNS names asked for.
+    /// The requested DNS names.
     pub dns: Vec<String>,
-    /// E-mail addresses asked for.
+    /// The requested e-mail addresses.
     pub email: Vec<String>,
-    /// IP addresses asked for.
+    /// The requested IP addresses.
     pub ip: Vec<IpAddr>,
-    /// URIs asked for.
+    /// The requested URIs.
     pub uri: Vec<String>,
-    /// How many alternative names of other kinds are asked for.
+    /// The number of requested alternative names of other kinds.
     pub other_names: usize,
-    /// The extensions that are asked for.
+    /// The requested extensions.
     pub extensions: Vec<Extension>,
     /// The key.
     pub key: Key,
-    /// A hash of the public key, by which two keys are told apart.
+    /// A hash of the public key, which identifies it.
     pub key_hash: [u8; 32],
     /// Whether the request is signed over a SHA-1 hash.
     pub is_sha1: bool,
@@ -85,7 +85,7 @@ pub struct Pkcs10 {
 pub struct Extension {
     /// The object identifier, dotted.
     pub oid: String,
-    /// For basic constraints: whether they ask for an authority, or cannot be read. False for all others.
+    /// For basic constraints: whether they request a CA certificate, or cannot be parsed. False for all others.
     pub is_ca: bool,
 }
 
@@ -110,7 +110,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// Whether the approver takes the key (NB-82).
+    /// Returns whether the approver accepts the key (NB-82).
     pub fn is_sound(self) -> bool {
         match self {
             Self::Rsa { bits } => bits >= 2048,
@@ -121,12 +121,12 @@ impl Key {
 }
 
 impl Request {
-    /// Reads a CertificateSigningRequest. The caller brings the reader of PKCS#10 in PEM, which must verify the
+    /// Reads a CertificateSigningRequest. The caller provides the parser of PKCS#10 in PEM, which must verify the
     /// signature.
     ///
     /// # Errors
-    /// Not a JSON object, or a field that is read has a value of another type. A request inside that cannot be read is
-    /// no error: such an object is told apart by [`Request::content`].
+    /// The text is not a JSON object, or a relevant field has a value of another type. A PKCS#10 request that cannot be
+    /// parsed is not an error; see [`Request::content`].
     pub fn from_json(
         text: &str,
         pkcs10: impl FnOnce(&[u8]) -> Result<Pkcs10, String>,
@@ -151,7 +151,7 @@ impl Request {
         })
     }
 
-    /// Whether nobody has decided it and nothing was issued (NB-52).
+    /// Returns whether the request is undecided and no certificate was issued (NB-52).
     pub fn is_pending(&self) -> bool {
         let is_decision =
             |condition: &Condition| matches!(&*condition.kind, "Approved" | "Denied" | "Failed");
@@ -163,12 +163,12 @@ impl Request {
         self.conditions.iter().find(|condition| condition.kind == "Approved")
     }
 
-    /// The common name that is asked for; empty when the request cannot be read.
+    /// The requested common name; empty if the request cannot be parsed.
     pub fn common_name(&self) -> &str {
         self.content.as_ref().map_or("", |content| &content.common_name)
     }
 
-    /// The name of the node that the certificate would be for; nothing when it would be for no node.
+    /// The name of the node that the certificate would identify; `None` if it is not for a node.
     pub fn node_name(&self) -> Option<&str> {
         self.common_name().strip_prefix(NODE_USER_PREFIX).filter(|name| !name.is_empty())
     }

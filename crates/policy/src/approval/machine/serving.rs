@@ -1,16 +1,21 @@
-//! The serving path: the certificate with which a kubelet answers (NB-100 to NB-119).
+//! The serving path: the serving certificate of a kubelet (NB-100 to NB-119). Requester, name and addresses are tied
+//! together (NC-26).
 
 use std::net::IpAddr;
 
-use super::check::{
-    Approval, Check, CheckResult, Failure, Last, Outcome, Question, SUBJECT_ALT_NAME, Step, content,
-    forbidden_extension, has_usages, newest, well_formed, within_identity, within_limit,
+use portcullis_apimachinery::names::is_dns_subdomain;
+
+use super::common::{
+    SUBJECT_ALT_NAME, content, forbidden_extension, has_usages, newest, well_formed, within_identity,
+    within_limit,
 };
 use super::names::{address, folded, is_reserved, same_host};
-use super::object::{AddressKind, Machine};
+use super::object::{AddressKind, IP, Machine};
 use super::own_machine;
-use super::reason::Reason;
+use super::question::{Approval, Last, Question, Step};
+use super::reason::{Outcome, Reason};
 use super::request::Pkcs10;
+use super::result::{Check, CheckResult, Failure};
 use super::{egress, renewal};
 use crate::identity::{NODE_USER_PREFIX, NODES_GROUP};
 
@@ -29,10 +34,8 @@ const STEPS: &[Step] = &[
 ];
 
 const DNS: &[AddressKind] = &[AddressKind::InternalDns, AddressKind::ExternalDns, AddressKind::Hostname];
-/// The kinds of addresses that hold IP addresses.
-pub(super) const IP: &[AddressKind] = &[AddressKind::InternalIp, AddressKind::ExternalIp];
 
-/// Carries out the checks, and then the three ways to be authorized in their order: renewal, Machine, egress (NB-109).
+/// Evaluates the checks, and then the three alternative authorizations in order: renewal, Machine, egress (NB-109).
 pub(super) fn evaluate(question: &Question<'_>) -> (Vec<Check>, Last) {
     let mut checks: Vec<Check> = STEPS.iter().map(|step| step.carry_out(question)).collect();
     let (Ok(content), Some(name)) = (&question.request.content, question.request.node_name()) else {
@@ -64,8 +67,8 @@ pub(super) fn evaluate(question: &Question<'_>) -> (Vec<Check>, Last) {
     (checks, Err(refused))
 }
 
-/// NB-109: what is said when no way authorizes. The causes of all stand in the detail; the reason is the one that tells
-/// what has to come: that of the Machine, or that the network could not be read.
+/// NB-109: the failure if no alternative authorizes the request. The detail contains the causes of all. The reason is
+/// the one that tells what is missing: that of the Machine path, or that the network type could not be read.
 fn refused(causes: Vec<(&'static str, Failure)>) -> (&'static str, Failure) {
     let detail =
         causes.iter().map(|(rule, f)| format!("{rule}: {}", f.detail)).collect::<Vec<_>>().join("; ");
@@ -77,7 +80,7 @@ fn refused(causes: Vec<(&'static str, Failure)>) -> (&'static str, Failure) {
     (rule, Failure { outcome: Outcome::Retry, reason, detail })
 }
 
-/// The rule that a telling reason comes from.
+/// The rule that a reason belongs to.
 fn rule_of(reason: Reason) -> &'static str {
     match reason {
         Reason::NodeRefPending => "NB-114",
@@ -153,7 +156,7 @@ fn with_names(question: &Question<'_>) -> CheckResult {
         Err(result) => return result,
     };
     let own = || question.cluster.api_server_names.iter().map(String::as_str);
-    let is_no_name = |name: &&String| !super::names::is_node_name(&super::names::host_key(name));
+    let is_no_name = |name: &&String| !is_dns_subdomain(&super::names::host_key(name));
     let is_no_host = |ip: &&IpAddr| {
         let ip = folded(**ip);
         ip.is_unspecified() || ip.is_multicast() || ip.is_loopback()
@@ -215,8 +218,8 @@ fn by_machine(question: &Question<'_>, content: &Pkcs10, name: &str) -> Result<S
     Ok(detail)
 }
 
-/// Whether one Machine has every name. Only addresses that the Machine's object holds count (NB-118), and those that
-/// the configuration adds; of the latter, those that were needed are put down.
+/// Checks whether one Machine has every name. Only addresses in the Machine object (NB-118) and those added by the
+/// configuration count; of the latter, the ones that were needed are recorded.
 fn owns(
     question: &Question<'_>,
     content: &Pkcs10,

@@ -1,15 +1,15 @@
-//! What was seen in use, in the logs of a guard or of an API server.
+//! Evidence of permissions in use, from the logs of a guard or of an API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use portcullis_apimachinery::target::Target;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::Subject;
 use crate::kubelet_api::{Answer, ENDPOINTS, KubeletRequest, Route, Router, Settings};
-use crate::target::Target;
 
-/// One permission that somebody has used.
+/// One use of a permission.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Use {
@@ -21,48 +21,48 @@ pub struct Use {
     pub verb: String,
     /// The smallest subresource of `nodes` that grants it.
     pub subresource: String,
-    /// How the request came to the kubelet.
+    /// How the request reached the kubelet.
     pub way: Way,
 }
 
-/// How a request came to a kubelet.
+/// How a request reached a kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Way {
     /// Directly.
     Kubelet,
-    /// Through the API server, which asks for `nodes/proxy` whatever the path (KA-82).
+    /// Through the API server, which requires `nodes/proxy` for every path (KA-82).
     ApiServer,
-    /// Unknown: a kubelet asked for `proxy` after it had asked for something finer. The finer one is enough for that
-    /// request; an endpoint that only `proxy` grants may hide behind the same answer (KA-57, KA-60).
+    /// Unknown: a kubelet checked `proxy` after it had checked a finer subresource. The finer one is enough for that
+    /// request, but the same log may hide an endpoint that only `proxy` grants (KA-57, KA-60).
     Fallback,
 }
 
-/// What was seen in use.
+/// The permissions seen in use.
 #[derive(Clone, Debug)]
 pub struct Evidence {
     settings: Settings,
     uses: BTreeSet<Use>,
-    /// By node, user and verb: what its kubelet last asked for.
+    /// The subresource that a kubelet last checked, by node, user and verb.
     asked: BTreeMap<[String; 3], String>,
 }
 
 impl Evidence {
-    /// No evidence yet. The settings say which subresources there are to choose from, and whether what reaches into a
-    /// container needs `create` as well.
+    /// Creates empty evidence. The settings determine the available subresources, and whether access to containers also
+    /// needs `create`.
     pub fn new(settings: Settings) -> Self {
         Self { settings, uses: BTreeSet::new(), asked: BTreeMap::new() }
     }
 
-    /// What was seen of a subject.
+    /// The uses by a subject.
     pub fn of<'a>(&'a self, subject: &'a Subject) -> impl Iterator<Item = &'a Use> {
         self.uses.iter().filter(|seen| subject.means(&seen.user, &seen.groups))
     }
 
-    /// Takes in a line of a guard's access log. What was refused was not used.
+    /// Adds a line of a guard's access log. Refused requests do not count as use.
     ///
     /// # Errors
-    /// The field that is missing or of another type than it should be.
+    /// The field that is missing or of the wrong type.
     pub fn take_access(&mut self, line: &Value) -> Result<(), String> {
         let code = line.get("code").and_then(Value::as_u64).ok_or("code: is missing, or no number")?;
         if is_refused(code) {
@@ -74,11 +74,11 @@ impl Evidence {
         Ok(())
     }
 
-    /// Takes in an event of an API server's audit log: a kubelet's question whether somebody may, or a request that went
-    /// through to a kubelet. Others are passed over. Returns whether it was one of the two.
+    /// Adds an event of an API server's audit log: an access review by a kubelet, or a request that was proxied to a
+    /// kubelet. Other events are ignored. Returns whether it was one of the two.
     ///
     /// # Errors
-    /// The event is none of `audit.k8s.io/v1`, or lacks what it should have. A question needs the audit level Request.
+    /// The event is not of `audit.k8s.io/v1`, or lacks required fields. Access reviews need audit level Request.
     pub fn take_audit(&mut self, event: &Value) -> Result<bool, String> {
         if text(event, "kind")? != "Event" || text(event, "apiVersion")? != "audit.k8s.io/v1" {
             return Err("kind: must be Event of apiVersion audit.k8s.io/v1".to_owned());
@@ -102,8 +102,8 @@ impl Evidence {
         }
     }
 
-    /// A kubelet has asked whether somebody may (KA-52). What is refused at first and then allowed by `proxy` is a use of the
-    /// first.
+    /// Handles an access review by a kubelet (KA-52). A check that is denied first and then allowed by `proxy` counts
+    /// as use of the first subresource.
     fn asked(&mut self, kubelet: &str, event: &Value) -> Result<bool, String> {
         if !kubelet.starts_with("system:node:") {
             return Ok(false);
@@ -123,7 +123,8 @@ impl Evidence {
         }
         let (user, groups) = (text(spec, "user")?, texts(spec, "groups")?);
         let (verb, subresource) = (part("verb"), part("subresource"));
-        // At the level RequestResponse the answer is there too. What was refused twice was not used.
+        // At level RequestResponse the event has the decision too. A request that was denied twice does not count as
+        // use.
         let is_refused =
             event.pointer("/responseObject/status/allowed").and_then(Value::as_bool) == Some(false);
         let before = self.asked.insert([kubelet, user, verb].map(str::to_owned), subresource.to_owned());
@@ -166,7 +167,7 @@ impl Evidence {
     }
 }
 
-/// Whether `proxy` is asked for after this subresource (KA-30 to KA-33).
+/// Returns whether a kubelet checks `proxy` after this subresource (KA-30 to KA-33).
 fn falls_back(subresource: &str) -> bool {
     let rows = ENDPOINTS.iter().map(|row| row.permission.fine);
     rows.filter(|fine| fine.len() > 1).any(|fine| fine.first() == Some(&subresource))
@@ -176,7 +177,7 @@ fn is_refused(code: u64) -> bool {
     matches!(code, 307 | 401 | 403)
 }
 
-/// The target at the kubelet of a request through the API server: `/api/v1/nodes/NAME/proxy/PATH?QUERY`.
+/// The target at the kubelet of a request through the API server (`/api/v1/nodes/NAME/proxy/PATH?QUERY`).
 fn behind_proxy(uri: &str) -> String {
     let (path, query) = uri.split_at(uri.find('?').unwrap_or(uri.len()));
     let behind: Vec<&str> = path.split('/').skip(6).collect();
@@ -198,7 +199,7 @@ fn text<'v>(value: &'v Value, field: &str) -> Result<&'v str, String> {
     value.get(field).and_then(Value::as_str).ok_or_else(|| format!("{field}: is missing, or no text"))
 }
 
-/// A list of texts; none if it is missing.
+/// Reads a list of strings; empty if it is missing.
 fn texts(value: &Value, field: &str) -> Result<Vec<String>, String> {
     let fault = || format!("{field}: must be a list of texts");
     match value.get(field) {

@@ -1,10 +1,10 @@
-//! Who holds `nodes/proxy`, who can run code with it, and what would be enough instead (KA-26, NC-8).
+//! Who holds `nodes/proxy`, who can run code with it, and what would be enough instead (AU-8, KA-26, NC-8).
 //!
 //! * [`Objects`] takes RBAC objects in, wherever they come from, and [`Objects::report`] names every holder.
 //! * [`Evidence`] takes in what was seen in use: a guard's access log, an API server's audit log.
 //! * [`Replacement`] is the smallest set of rules for a holder.
 //!
-//! Only RBAC is looked at, and only what is in force: not who could grant it to themselves.
+//! Only RBAC permissions in force are considered, not who could grant them to themselves.
 
 mod evidence;
 mod objects;
@@ -19,7 +19,8 @@ pub use evidence::{Evidence, Use, Way};
 pub use objects::Objects;
 pub use replacement::{Basis, Replacement, replacements};
 
-/// Who holds something. Service accounts are users of a certain name (RB-21), and are always named as accounts.
+/// The holder of a permission. Service accounts are users with special names (RB-21), and are always shown as service
+/// accounts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind")]
 pub enum Subject {
@@ -43,7 +44,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// A user of this name, or the service account that has it.
+    /// Creates the subject of a user name: a user or a service account.
     pub fn of_user(name: &str) -> Self {
         let account = name.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'));
         match account {
@@ -56,7 +57,7 @@ impl Subject {
         }
     }
 
-    /// Whether this means a user of this name and these groups.
+    /// Returns whether the subject matches a user of this name and these groups.
     pub fn means(&self, user: &str, groups: &[String]) -> bool {
         match self {
             Self::Group { name } => groups.contains(name),
@@ -64,7 +65,7 @@ impl Subject {
         }
     }
 
-    /// Who the members of a group are that Kubernetes itself fills.
+    /// Describes the members of a built-in group of Kubernetes.
     pub fn meaning(&self) -> Option<&'static str> {
         let Self::Group { name } = self else { return None };
         Some(match name.as_str() {
@@ -90,17 +91,17 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Everybody who holds `nodes/proxy`, and what looks as if it granted it.
+/// All holders of `nodes/proxy`, and rules that only appear to grant it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// In the order of their names.
+    /// Sorted by name.
     pub holders: Vec<Holder>,
-    /// What is worth knowing beside.
+    /// Additional findings.
     pub notes: Vec<Note>,
 }
 
 impl Report {
-    /// The report without these groups, and without what is held through these ClusterRoles.
+    /// Returns the report without these groups, and without grants through these ClusterRoles.
     #[must_use]
     pub fn without(mut self, groups: &[String], roles: &[String]) -> Self {
         let is_left_out =
@@ -116,17 +117,17 @@ impl Report {
     }
 }
 
-/// Somebody who holds `nodes/proxy`.
+/// A holder of `nodes/proxy`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {
-    /// Who.
+    /// The subject.
     pub subject: Subject,
-    /// How; never empty.
+    /// The grants; never empty.
     pub grants: Vec<Grant>,
 }
 
-/// One way in which a subject holds `nodes/proxy`.
+/// One grant of `nodes/proxy` to a subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Grant {
@@ -134,31 +135,31 @@ pub struct Grant {
     pub binding: String,
     /// The ClusterRole.
     pub role: String,
-    /// The place of the rule in the role, from 0; nothing for a rule that the role does not hold yet but is to
-    /// collect (RB-79).
+    /// The index of the rule in the role, from 0; `None` for a rule that the role will aggregate but does not contain
+    /// yet (RB-79).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<usize>,
-    /// The ClusterRoles that an aggregated role has the rule from.
+    /// The ClusterRoles from which an aggregated role has the rule.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aggregated_from: Vec<String>,
-    /// The entries of the rule that mean `nodes/proxy`: itself, `*/proxy` or `*` (RB-12, RB-13).
+    /// The entries of the rule that match `nodes/proxy`: itself, `*/proxy` or `*` (RB-12, RB-13).
     pub resources: Vec<String>,
     /// The verbs.
     pub verbs: Vec<String>,
-    /// The nodes that it is for; empty for all (RB-14).
+    /// The node names; empty for all (RB-14).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resource_names: Vec<String>,
 }
 
-/// How a subject can run code in the containers of a node.
+/// The ways in which a subject can run code in the containers of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Execution {
-    /// By a WebSocket, which is a GET: `get` is enough at a bare kubelet (KA-26).
+    /// By a WebSocket, which is a GET, so that `get` is enough without a guard (KA-26).
     pub by_websocket: bool,
     /// By a POST to `/exec` or `/run`, with the verb `create`.
     pub by_post: bool,
-    /// Behind a guard that wants `create` whatever the method.
+    /// Behind a guard that requires `create` for every method.
     pub behind_guard: bool,
 }
 
@@ -168,33 +169,34 @@ impl Holder {
         self.grants.iter().flat_map(|grant| &grant.verbs).map(String::as_str).collect()
     }
 
-    /// The nodes, or nothing when it is all of them.
+    /// The nodes; `None` for all.
     pub fn nodes(&self) -> Option<BTreeSet<&str>> {
         let is_limited = self.grants.iter().all(|grant| !grant.resource_names.is_empty());
         is_limited
             .then(|| self.grants.iter().flat_map(|grant| &grant.resource_names).map(String::as_str).collect())
     }
 
-    /// How it can run code.
+    /// Returns the ways in which the subject can run code.
     pub fn execution(&self) -> Execution {
         let verbs = self.verbs();
         let holds = |verb| verbs.contains("*") || verbs.contains(verb);
-        // KA-25: a POST asks for `create` alone, so what needs `create` beside the method's verb is open to it.
+        // KA-25: a POST needs `create` alone, so it also passes a check that requires `create` in addition to the
+        // method's verb.
         Execution { by_websocket: holds("get"), by_post: holds("create"), behind_guard: holds("create") }
     }
 }
 
 impl Execution {
-    /// Whether it is possible at all at a bare kubelet.
+    /// Returns whether code can be run at a kubelet without a guard.
     pub fn at_bare_kubelet(self) -> bool {
         self.by_websocket || self.by_post
     }
 }
 
-/// Something beside the holders.
+/// A finding other than a holder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Note {
-    /// A RoleBinding to a role that names `nodes/proxy`. It grants nothing: nodes live in no namespace (RB-34).
+    /// A RoleBinding to a role that names `nodes/proxy`. It grants nothing, because nodes are cluster-scoped (RB-34).
     RoleBinding {
         /// Its namespace.
         namespace: String,
@@ -203,19 +205,19 @@ pub enum Note {
         /// The role.
         role: String,
     },
-    /// A ClusterRole with the entry `nodes/*`, which means no subresource at all (RB-13).
+    /// A ClusterRole with the entry `nodes/*`, which matches no subresource (RB-13).
     NodesStar {
         /// The role.
         role: String,
     },
-    /// An aggregated ClusterRole whose selector cannot be read: what it will collect is not known.
+    /// An aggregated ClusterRole with an invalid selector: the rules that it will aggregate are unknown.
     Selector {
         /// The role.
         role: String,
-        /// What is wrong.
+        /// A description of the error.
         fault: String,
     },
-    /// The group that an API server allows everything, whatever RBAC says (AC-63).
+    /// The group whose requests an API server always allows, regardless of RBAC (AC-63).
     Masters,
 }
 

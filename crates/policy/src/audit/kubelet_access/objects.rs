@@ -1,4 +1,4 @@
-//! Reading the holders of `nodes/proxy` out of RBAC objects.
+//! Finds the holders of `nodes/proxy` in RBAC objects.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::objects::Object;
 use crate::objects::rbac::{self, Binding, PolicyRule, Role};
 use crate::rbac::aggregation;
 
-/// RBAC objects, each in place of an earlier one of the same name.
+/// RBAC objects by name; a later one replaces an earlier one of the same name.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     cluster_roles: BTreeMap<String, Role>,
@@ -17,7 +17,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Takes in an object of an RBAC kind; others are left alone. Returns whether it was one.
+    /// Adds an object of an RBAC kind; others are ignored. Returns whether it was one.
     pub fn take(&mut self, object: Object<'_>) -> bool {
         match object {
             Object::ClusterRole(role) => drop(self.cluster_roles.insert(role.metadata.name.clone(), role)),
@@ -37,8 +37,8 @@ impl Objects {
         true
     }
 
-    /// Everybody who holds `nodes/proxy`, with any verb, by any route: `*`, `*/proxy`, or by name; through groups; through
-    /// aggregated roles, with what they hold and what they will collect.
+    /// Reports all holders of `nodes/proxy`, with any verb and by any means: `*`, `*/proxy`, or by name; through
+    /// groups; through aggregated roles, with the rules that they contain and those that they will aggregate.
     pub fn report(&self) -> Report {
         let (cluster_roles, mut notes) = self.in_force();
         let mut holders: BTreeMap<Subject, Vec<Grant>> = BTreeMap::new();
@@ -85,7 +85,7 @@ impl Objects {
         Report { holders, notes }
     }
 
-    /// The ClusterRoles with all that they hold or are to collect (RB-79).
+    /// The ClusterRoles with all rules that they contain or will aggregate (RB-79).
     fn in_force(&self) -> (BTreeMap<String, Role>, Vec<Note>) {
         let mut roles: Vec<Role> = self.cluster_roles.values().cloned().collect();
         let faults = aggregation::aggregate(&mut roles);
@@ -94,7 +94,7 @@ impl Objects {
             .map(|(role, fault)| Note::Selector { role, fault: fault.to_string() })
             .collect();
         for role in &mut roles {
-            // What an aggregated role holds is in force until the controller has come by.
+            // The rules stored in an aggregated role are in force until the controller reconciles it.
             let Some(stored) = self.cluster_roles.get(&role.metadata.name) else { continue };
             let held: Vec<_> =
                 stored.rules.iter().filter(|rule| !role.rules.contains(rule)).cloned().collect();
@@ -120,7 +120,7 @@ impl Objects {
         role.rules.iter().filter_map(of_rule).collect()
     }
 
-    /// The roles whose labels an aggregated role asks for and that have this rule.
+    /// The roles that an aggregated role selects and that have this rule.
     fn sources(&self, role: &Role, rule: &PolicyRule) -> Vec<String> {
         let Some(aggregation) = &role.aggregation_rule else { return Vec::new() };
         let is_source = |other: &&Role| {
@@ -136,8 +136,8 @@ impl Objects {
     }
 }
 
-/// The entries of a rule that mean `nodes/proxy`, and the names that it is for; nothing if it does not mean any node's
-/// (RB-10 to RB-15). A node has a name, so a rule for the empty name means none.
+/// Returns the entries of a rule that match `nodes/proxy`, and its resource names; `None` if it matches no node (RB-10
+/// to RB-15). Every node has a name, so a rule for the empty name matches none.
 fn proxy_entries(rule: &PolicyRule) -> Option<(Vec<String>, Vec<String>)> {
     let is_core = rule.api_groups.iter().any(|group| matches!(group.as_str(), "" | "*"));
     let means_proxy = |entry: &&String| matches!(entry.as_str(), "*" | "*/proxy" | "nodes/proxy");
@@ -147,7 +147,7 @@ fn proxy_entries(rule: &PolicyRule) -> Option<(Vec<String>, Vec<String>)> {
     (is_core && !entries.is_empty() && !rule.verbs.is_empty() && !is_for_no_node).then_some((entries, names))
 }
 
-/// Whom a subject of a ClusterRoleBinding means; nobody if it has no namespace where it needs one (RB-20 to RB-23).
+/// Converts a subject of a ClusterRoleBinding; `None` if it lacks a required namespace (RB-20 to RB-23).
 fn subject(subject: &rbac::Subject) -> Option<Subject> {
     match subject.kind.as_str() {
         "User" => Some(Subject::of_user(&subject.name)),

@@ -1,4 +1,4 @@
-//! The smallest rules that can take the place of `nodes/proxy`.
+//! The smallest rules that can replace `nodes/proxy`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,31 +8,31 @@ use super::{Evidence, Grant, Holder, Report, Subject, Use, Way};
 use crate::kubelet_api::{ENDPOINTS, Effect, Permission};
 use crate::objects::rbac::{PolicyRule, RBAC_GROUP};
 
-/// What would be enough for one holder.
+/// The rules that are enough for one holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replacement {
-    /// The name for the ClusterRole and its ClusterRoleBinding: one that no other replacement has.
+    /// The name of the ClusterRole and its ClusterRoleBinding, unique among the replacements.
     pub name: String,
-    /// Who gets it.
+    /// The subject.
     pub subject: Subject,
-    /// The rules; empty when nothing is needed.
+    /// The rules; empty if none are needed.
     pub rules: Vec<PolicyRule>,
-    /// Where they come from.
+    /// The basis of the rules.
     pub basis: Basis,
-    /// What to know before using them.
+    /// Remarks to read before using the rules.
     pub remarks: Vec<String>,
 }
 
-/// What a replacement goes by.
+/// The basis of a replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// The verbs held: a guess.
+    /// The granted verbs: a guess.
     Verbs,
-    /// What was seen in use.
+    /// The permissions seen in use.
     Evidence,
 }
 
-/// What would be enough for each holder of a report, in its order.
+/// Returns the replacement for each holder of a report, in its order.
 pub fn replacements(report: &Report, evidence: Option<&Evidence>) -> Vec<Replacement> {
     let mut names = BTreeSet::new();
     report.holders.iter().map(|holder| replacement(holder, evidence, &mut names)).collect()
@@ -55,16 +55,16 @@ fn replacement(holder: &Holder, evidence: Option<&Evidence>, names: &mut BTreeSe
     Replacement { name: name(&holder.subject, names), subject: holder.subject.clone(), rules, basis, remarks }
 }
 
-/// Whether the rule is not about `nodes/proxy` at all, but for whatever there is.
+/// Returns whether the rule is for all resources, not for `nodes/proxy` in particular.
 fn is_for_everything(grant: &Grant) -> bool {
     grant.resources.iter().all(|entry| entry == "*")
 }
 
-/// By subresource, the verbs.
+/// The verbs by subresource.
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
-/// What `get nodes/proxy` was good for when all that it did was reading: the subresources that cover what it grants, and
-/// nothing that it does not. Of a rule for everything nobody can guess what it was made for.
+/// Guesses the use of `get nodes/proxy` as read-only: the subresources that cover only what it grants. The purpose of a
+/// rule for everything cannot be guessed.
 fn guessed(holder: &Holder, remarks: &mut Vec<String>) -> Uses {
     let made_for_it: Vec<&Grant> = holder.grants.iter().filter(|grant| !is_for_everything(grant)).collect();
     if made_for_it.is_empty() {
@@ -123,8 +123,8 @@ fn seen(holder: &Holder, evidence: &Evidence, remarks: &mut Vec<String>) -> Uses
     uses
 }
 
-/// Whether the holder could have been allowed this. What a kubelet asked for and `nodes/proxy` would grant, but not with
-/// this verb, was refused.
+/// Returns whether the holder could have been allowed this. A check that `nodes/proxy` would grant, but not with this
+/// verb, was denied.
 fn may_have(holder: &Holder, seen: &Use) -> bool {
     let is_granted_by_proxy = ENDPOINTS.iter().any(|row| {
         let Permission { fine, finer, .. } = row.permission;
@@ -153,7 +153,7 @@ fn rules(uses: Uses, resource_names: &[String]) -> Vec<PolicyRule> {
     by_verbs.into_iter().map(rule).collect()
 }
 
-/// A name that RBAC takes (any that is one segment of a path) and that is still free.
+/// Returns an unused name that is valid for RBAC (any path segment).
 fn name(subject: &Subject, taken: &mut BTreeSet<String>) -> String {
     let part = |text: &str| -> String {
         text.chars().map(|c| if c.is_ascii_alphanumeric() || "-._:@".contains(c) { c } else { '-' }).collect()
@@ -175,7 +175,7 @@ fn name(subject: &Subject, taken: &mut BTreeSet<String>) -> String {
 }
 
 impl Replacement {
-    /// The ClusterRole and the ClusterRoleBinding; nothing when no rule is needed.
+    /// The ClusterRole and the ClusterRoleBinding; empty if no rule is needed.
     pub fn objects(&self) -> Vec<Value> {
         if self.rules.is_empty() {
             return Vec::new();

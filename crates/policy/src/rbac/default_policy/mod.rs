@@ -1,7 +1,6 @@
-//! The policy that a new cluster starts with (RB-80 to RB-97), for any setting of the feature gates.
+//! The default RBAC policy of a new cluster (RB-80 to RB-97), for any setting of the feature gates.
 //!
-//! The tables are ours; what they say is compared with Kubernetes. Creating and reconciling the objects is not done
-//! here.
+//! Tests compare the tables with Kubernetes. This module does not create or reconcile the objects.
 
 mod cluster;
 mod controllers;
@@ -17,19 +16,19 @@ use crate::objects::rbac::{
     AggregationRule, Binding, LabelSelector, OwnedMetadata, PolicyRule, RBAC_GROUP, Role, RoleRef, Subject,
 };
 
-/// Set to `false` on a stored object to keep start-up reconciliation away from it (RB-80, RB-106).
+/// Set to `false` on a stored object to exclude it from start-up reconciliation (RB-80, RB-106).
 pub const AUTOUPDATE_ANNOTATION: &str = "rbac.authorization.kubernetes.io/autoupdate";
 /// The label of every default object, with its value (RB-80).
 pub const BOOTSTRAPPING_LABEL: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
 
 /// The namespace of the service accounts that the policy names.
 const SYSTEM_NAMESPACE: &str = "kube-system";
-/// What the names of controller roles begin with (RB-84).
+/// The name prefix of controller roles (RB-84).
 const CONTROLLER_PREFIX: &str = "system:controller:";
 
 /// The objects of the default policy: ClusterRoles, ClusterRoleBindings, Roles, RoleBindings, in this order.
 ///
-/// The aggregated ClusterRoles `admin`, `edit` and `view` come without rules: see [`super::aggregation::aggregate`].
+/// The aggregated ClusterRoles `admin`, `edit` and `view` have no rules; see [`super::aggregation::aggregate`].
 pub fn objects(gates: FeatureGates) -> Vec<Object<'static>> {
     let cluster_roles = cluster_roles(gates).map(Object::ClusterRole);
     let cluster_role_bindings = cluster_role_bindings(gates).map(Object::ClusterRoleBinding);
@@ -53,7 +52,7 @@ pub fn objects(gates: FeatureGates) -> Vec<Object<'static>> {
 /// The same objects as JSON documents, complete with `apiVersion` and `kind`.
 ///
 /// # Errors
-/// Never in practice: strings and lists can always be written.
+/// Never in practice: strings and lists can always be serialized.
 pub fn documents(gates: FeatureGates) -> Result<Vec<Value>, serde_json::Error> {
     objects(gates).iter().filter_map(document).collect()
 }
@@ -75,8 +74,8 @@ fn document(object: &Object<'_>) -> Option<Result<Value, serde_json::Error>> {
     }))
 }
 
-/// The rules of the ClusterRole `system:node`, in the order of NA-104. The Node authorizer has them as its own,
-/// whatever becomes of the ClusterRole (RB-95).
+/// The rules of the ClusterRole `system:node`, in the order of NA-104. The Node authorizer uses them independently of
+/// the ClusterRole (RB-95).
 pub fn node_rules(gates: FeatureGates) -> Vec<PolicyRule> {
     row::rules(cluster::NODE_RULES, gates)
 }

@@ -20,52 +20,54 @@ const LEADER_LOCKING: &[Row] = &[
 pub(super) static NAMESPACED_ROLES: &[NamespacedRow] = &[
     in_namespace(
         "kube-public",
-        role(
-            "system:controller:bootstrap-signer",
-            &[
-                allow(READ, CORE, "configmaps"),
-                allow("update", CORE, "configmaps").only("cluster-info"),
-                EVENTS,
-            ],
-        )
-        .bound_to(&[Account("bootstrap-signer")]),
+        role("system:controller:bootstrap-signer").bound_to(&[Account("bootstrap-signer")]).rules(&[
+            allow(READ, CORE, "configmaps"),
+            allow("update", CORE, "configmaps").only("cluster-info"),
+            EVENTS,
+        ]),
     ),
     NamespacedRow {
         namespace: "kube-system",
         binding: "system::extension-apiserver-authentication-reader",
-        role: role(
-            "extension-apiserver-authentication-reader",
-            &[allow(READ, CORE, "configmaps").only("extension-apiserver-authentication")],
-        )
-        .bound_to(&[User("system:kube-controller-manager"), User("system:kube-scheduler")]),
+        role: role("extension-apiserver-authentication-reader")
+            .bound_to(&[User("system:kube-controller-manager"), User("system:kube-scheduler")])
+            .rules(&[allow(READ, CORE, "configmaps").only("extension-apiserver-authentication")]),
     },
     in_namespace(
         "kube-system",
-        role("system::leader-locking-kube-controller-manager", LEADER_LOCKING).bound_to(&[
-            User("system:kube-controller-manager"),
-            Account("kube-controller-manager"),
-            Account("leader-election-controller"),
-        ]),
+        role("system::leader-locking-kube-controller-manager")
+            .bound_to(&[
+                User("system:kube-controller-manager"),
+                Account("kube-controller-manager"),
+                Account("leader-election-controller"),
+            ])
+            .rules(LEADER_LOCKING),
     ),
     in_namespace(
         "kube-system",
-        role("system::leader-locking-kube-scheduler", LEADER_LOCKING)
-            .bound_to(&[User("system:kube-scheduler"), Account("kube-scheduler")]),
+        role("system::leader-locking-kube-scheduler")
+            .bound_to(&[User("system:kube-scheduler"), Account("kube-scheduler")])
+            .rules(LEADER_LOCKING),
     ),
     in_namespace(
         "kube-system",
-        role("system:controller:bootstrap-signer", &[allow(READ, CORE, "secrets")])
-            .bound_to(&[Account("bootstrap-signer")]),
+        role("system:controller:bootstrap-signer")
+            .bound_to(&[Account("bootstrap-signer")])
+            .rules(&[allow(READ, CORE, "secrets")]),
     ),
     in_namespace(
         "kube-system",
-        role("system:controller:cloud-provider", &[allow("get list watch create", CORE, "configmaps")])
-            .bound_to(&[Account("cloud-provider")]),
+        role("system:controller:cloud-provider").bound_to(&[Account("cloud-provider")]).rules(&[allow(
+            "get list watch create",
+            CORE,
+            "configmaps",
+        )]),
     ),
     in_namespace(
         "kube-system",
-        role("system:controller:token-cleaner", &[allow("get list watch delete", CORE, "secrets"), EVENTS])
-            .bound_to(&[Account("token-cleaner")]),
+        role("system:controller:token-cleaner")
+            .bound_to(&[Account("token-cleaner")])
+            .rules(&[allow("get list watch delete", CORE, "secrets"), EVENTS]),
     ),
 ];
 

@@ -1,17 +1,17 @@
-//! How the tables of the default policy are written: lists are words in one string, the core group is `core`.
+//! The notation of the default policy tables: lists are words in one string, and the core group is `core`.
 
 use crate::features::{Feature, FeatureGates};
 use crate::objects::rbac::PolicyRule;
 
 pub(super) const ALL_VERBS: &str = "get list watch create update patch delete deletecollection";
-/// The groups that workloads have lived in.
+/// The API groups of workloads, old and new.
 pub(super) const APPS: &str = "apps extensions";
 pub(super) const CORE: &str = "core";
 pub(super) const READ: &str = "get list watch";
 pub(super) const WATCH: &str = "list watch";
 pub(super) const WRITE: &str = "create update patch delete deletecollection";
 
-/// What every component does that reports what it did.
+/// The rule of components that report events.
 pub(super) const EVENTS: Row = allow("create update patch", "core events.k8s.io", "events");
 
 /// One rule.
@@ -26,16 +26,16 @@ pub(super) struct Row {
     when: &'static [Feature],
 }
 
-/// One role and who is bound to it.
+/// One role and its subjects.
 #[derive(Clone, Copy)]
 pub(super) struct RoleRow {
     pub(super) name: &'static str,
     pub(super) rules: &'static [Row],
-    /// The aggregated role that this one feeds (RB-83).
+    /// The aggregated role that includes this one (RB-83).
     pub(super) feeds: Option<&'static str>,
-    /// The aggregated role that this one is (RB-83).
+    /// The name of this role, if it is aggregated (RB-83).
     pub(super) collects: Option<&'static str>,
-    /// The subjects of the binding; nothing if there is no binding, which differs from one without subjects.
+    /// The subjects of the binding; `None` if there is no binding, which differs from one without subjects.
     pub(super) bound_to: Option<&'static [Who]>,
     pub(super) when: &'static [Feature],
 }
@@ -61,28 +61,28 @@ pub(super) const fn urls(verbs: &'static str, urls: &'static str) -> Row {
     Row { verbs, groups: "", resources: "", names: "", urls, more_urls: &[], when: &[] }
 }
 
-/// A role that nobody is bound to.
-pub(super) const fn role(name: &'static str, rules: &'static [Row]) -> RoleRow {
-    RoleRow { name, rules, feeds: None, collects: None, bound_to: None, when: &[] }
+/// A role without rules that nobody is bound to.
+pub(super) const fn role(name: &'static str) -> RoleRow {
+    RoleRow { name, rules: &[], feeds: None, collects: None, bound_to: None, when: &[] }
 }
 
 impl Row {
-    /// Only for objects of these names.
+    /// Limits the rule to objects with these names.
     pub(super) const fn only(self, names: &'static str) -> Self {
         Self { names, ..self }
     }
 
-    /// Only when all of these features are on (RB-92).
+    /// Enables the rule only if all of these features are on (RB-92).
     pub(super) const fn when(self, when: &'static [Feature]) -> Self {
         Self { when, ..self }
     }
 
-    /// Further paths, each when its feature is on (RB-92).
+    /// Adds paths, each if its feature is on (RB-92).
     pub(super) const fn with_urls(self, more_urls: &'static [(Feature, &'static str)]) -> Self {
         Self { more_urls, ..self }
     }
 
-    /// The rule, if the features that it needs are on. Lists are sorted and hold nothing twice.
+    /// Returns the rule, if the features that it needs are on. Lists are sorted and without duplicates.
     pub(super) fn rule(&self, gates: FeatureGates) -> Option<PolicyRule> {
         if !all_on(self.when, gates) {
             return None;
@@ -101,33 +101,38 @@ impl Row {
 }
 
 impl RoleRow {
-    /// Bound by a binding of the same name to these.
+    /// Has these rules.
+    pub(super) const fn rules(self, rules: &'static [Row]) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// Binds the role to these subjects, by a binding of the same name.
     pub(super) const fn bound_to(self, who: &'static [Who]) -> Self {
         Self { bound_to: Some(who), ..self }
     }
 
-    /// Takes its rules from the roles that feed the aggregated role of this name.
+    /// Makes this the aggregated role of this name.
     pub(super) const fn collects(self, name: &'static str) -> Self {
         Self { collects: Some(name), ..self }
     }
 
-    /// Feeds the aggregated role of this name.
+    /// Includes the role in the aggregated role of this name.
     pub(super) const fn feeds(self, name: &'static str) -> Self {
         Self { feeds: Some(name), ..self }
     }
 
-    /// Only there when all of these features are on (RB-92).
+    /// Includes the role only if all of these features are on (RB-92).
     pub(super) const fn when(self, when: &'static [Feature]) -> Self {
         Self { when, ..self }
     }
 
-    /// Whether the role is part of the policy.
+    /// Returns whether the role is part of the policy.
     pub(super) fn is_on(&self, gates: FeatureGates) -> bool {
         all_on(self.when, gates)
     }
 }
 
-/// The rules of some rows, as the features say.
+/// The rules of some rows, with the given features.
 pub(super) fn rules(rows: &[Row], gates: FeatureGates) -> Vec<PolicyRule> {
     rows.iter().filter_map(|row| row.rule(gates)).collect()
 }

@@ -1,4 +1,4 @@
-//! What the client sees of an object: the whole, its metadata, or a row of a table (AP-18, AP-90 to AP-93).
+//! Renders an object for the client: the whole object, its metadata, or a table row (AP-18, AP-90 to AP-93).
 
 use std::mem;
 use std::sync::Arc;
@@ -7,47 +7,24 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
 use kinds::Map;
 use kinds::resource::Resource;
-use portcullis_kinds as kinds;
-use portcullis_store::{Entry, Revision};
-use serde::{Serialize, Serializer};
+use portcullis_apimachinery::quote::quoted;
+use portcullis_store::Entry;
 use serde_json::{Value, json};
 
-use super::{Call, decode, meta, now, storage};
-use crate::api::negotiate::{self, Accepted};
-use crate::body::{Body, Parts};
-use crate::go::quoted;
-use crate::status::{Answer, Status, json, json_bytes};
+use super::request::Request;
+use crate::http::body::{Body, Parts};
+use crate::http::negotiate::{self, Accepted};
+use crate::http::status::{Answer, Status, json, json_bytes};
+use crate::registry::list::ListMeta;
+use crate::registry::meta::{self, now};
+use crate::registry::{decode, storage};
 
-/// Lists from this size on are made piece by piece. Bytes of objects.
+/// Lists of at least this size are streamed in chunks. In bytes of objects.
 const LONG: usize = 1 << 20;
-/// About how long a piece is, in bytes.
+/// The approximate size of a chunk in bytes.
 const PIECE: usize = 64 << 10;
 
-/// What is said about a list.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct ListMeta {
-    /// The revision that it shows.
-    #[serde(rename = "resourceVersion", serialize_with = "as_text")]
-    pub(crate) revision: Revision,
-    /// How to go on; nothing on the last page.
-    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
-    pub(crate) token: Option<String>,
-    /// How many objects come after it, if that is known.
-    #[serde(rename = "remainingItemCount", skip_serializing_if = "Option::is_none")]
-    pub(crate) remaining: Option<usize>,
-}
-
-fn as_text<S: Serializer>(revision: &Revision, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&revision.0)
-}
-
-impl ListMeta {
-    fn value(&self) -> Value {
-        json!(self)
-    }
-}
-
-/// What a row of a table holds of its object (AP-90).
+/// What a table row includes of its object (AP-90).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Include {
     Metadata,
@@ -55,23 +32,23 @@ enum Include {
     Object,
 }
 
-/// How objects of a kind are shown to this client.
+/// How objects of a kind are rendered for this client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     resource: &'static Resource,
-    /// The same kind in the version of the path.
+    /// The kind in the version of the path.
     served: &'static Resource,
     accepted: Accepted,
     include: Include,
 }
 
 impl View {
-    /// The view that a client asks for.
+    /// Creates the view that a client asks for.
     ///
     /// # Errors
-    /// 400 for an `includeObject` that is not known.
-    pub(crate) fn new(call: &Call<'_>, accepted: Accepted) -> Result<Self, Status> {
-        let include = match call.query.first("includeObject").unwrap_or_default() {
+    /// 400 for an unknown `includeObject`.
+    pub(crate) fn new(request: &Request<'_>, accepted: Accepted) -> Result<Self, Status> {
+        let include = match request.query.first("includeObject").unwrap_or_default() {
             _ if accepted.view != negotiate::View::Table => Include::Metadata,
             "" | "Metadata" => Include::Metadata,
             "None" => Include::None,
@@ -81,13 +58,18 @@ impl View {
                 return Err(Status::bad_request(message));
             }
         };
-        Ok(Self { resource: call.target.resource, served: call.target.served, accepted, include })
+        Ok(Self {
+            resource: request.scope.target.resource,
+            served: request.scope.target.served,
+            accepted,
+            include,
+        })
     }
 
-    /// 406 for a view that is not of this answer (AP-18).
+    /// 406 if the view is not available for this response (AP-18).
     ///
     /// # Errors
-    /// Metadata of one object for a list, or the other way round.
+    /// The client asked for the view of a list for a single object, or vice versa.
     pub(crate) fn allow(&self, is_list: bool) -> Result<(), Status> {
         match self.accepted.view {
             negotiate::View::Partial if is_list => Err(Status::not_acceptable(
@@ -100,12 +82,12 @@ impl View {
         }
     }
 
-    /// Whether this view is asked for.
+    /// Returns whether this is the requested view.
     pub(crate) fn is(&self, view: negotiate::View) -> bool {
         self.accepted.view == view
     }
 
-    /// An object of which nothing is told but some metadata (AP-84, AP-85).
+    /// Renders a bookmark: an object with only some metadata (AP-84, AP-85).
     pub(crate) fn bookmark(&self, metadata: Value) -> Result<Bytes, Status> {
         let document = match self.accepted.view {
             negotiate::View::Whole => {
@@ -132,13 +114,14 @@ impl View {
         if self.accepted.is_beta { "meta.k8s.io/v1beta1" } else { "meta.k8s.io/v1" }
     }
 
-    /// One object, from its stored bytes.
+    /// Renders one object from its stored bytes.
     pub(crate) fn object(&self, code: StatusCode, bytes: &Bytes) -> Result<Answer, Status> {
         self.allow(false)?;
         Ok(json_bytes(code, self.document(bytes, true)?))
     }
 
-    /// One object as a document. `has_columns`: a table begins with its columns.
+    /// Renders one object as a document. `has_columns`: a table includes its columns. `has_columns`: a table begins
+    /// with its columns.
     pub(crate) fn document(&self, bytes: &Bytes, has_columns: bool) -> Result<Bytes, Status> {
         let document = match self.accepted.view {
             negotiate::View::Whole => return self.whole(bytes),
@@ -153,7 +136,7 @@ impl View {
         written(&document)
     }
 
-    /// The bytes of an object in the version of the path.
+    /// Converts the bytes of an object to the version of the path.
     fn whole(&self, bytes: &Bytes) -> Result<Bytes, Status> {
         if self.served.version == self.resource.version {
             return Ok(bytes.clone());
@@ -162,7 +145,7 @@ impl View {
         storage::unstored(self.served, &object, meta::revision(&object)?)
     }
 
-    /// A list.
+    /// Renders a list.
     pub(crate) fn list(&self, meta: &ListMeta, entries: &[Arc<Entry>]) -> Result<Answer, Status> {
         self.allow(true)?;
         let served = entries.iter().map(|entry| storage::served(self.resource, &entry.value));
@@ -195,14 +178,14 @@ impl View {
         Ok(json(StatusCode::OK, &document))
     }
 
-    /// A list, put together from stored bytes. A long one is made piece by piece, as the client reads it.
+    /// Renders a list from stored bytes. A long list is streamed in chunks.
     fn items(&self, meta: &ListMeta, objects: Vec<Bytes>) -> Body {
         let (kind, version, meta) = (self.served.kind, self.served.api_version(), meta.value());
         let start = format!(r#"{{"kind":"{kind}List","apiVersion":"{version}","metadata":{meta},"items":["#);
         let size: usize = objects.iter().map(Bytes::len).sum();
         let mut items = Items {
             piece: BytesMut::from(start.as_bytes()),
-            // Items carry neither kind nor version (AP-70): both stand at the start of the bytes.
+            // Items have neither kind nor version (AP-70): both are cut from the start of the bytes.
             type_length: format!(r#"{{"kind":"{kind}","apiVersion":"{version}","#).len(),
             objects: objects.into_iter(),
             has_begun: false,
@@ -236,7 +219,7 @@ impl View {
                 })
             })
             .collect();
-        // AP-90: kinds without columns of their own have no rows, not an empty list of them.
+        // AP-90: kinds without columns of their own have no `rows` at all, rather than an empty list.
         let is_plain = self.resource.columns.iter().any(|column| column.name == "Created At");
         json!({
             "kind": "Table",
@@ -265,16 +248,16 @@ impl View {
     }
 }
 
-/// The pieces of a list.
+/// Streams a list in chunks.
 struct Items {
-    /// How the next piece begins.
+    /// The start of the next chunk.
     piece: BytesMut,
     objects: std::vec::IntoIter<Bytes>,
-    /// How many bytes at the start of an object say what it is.
+    /// The length of kind and version at the start of an object.
     type_length: usize,
     has_begun: bool,
     has_ended: bool,
-    /// About how long a piece is, in bytes.
+    /// The approximate size of a chunk in bytes.
     most: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Watches: what is there, then what changes, one JSON document a line (AP-80 to AP-85).
+//! Watches: the initial objects, then changes, one JSON document a line (AP-80 to AP-85).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,66 +7,68 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
 use kinds::resource::Resource;
-use portcullis_kinds as kinds;
 use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Watch as _};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::list_options::{self, ListOptions};
 use super::render::View;
-use super::selection::Selection;
-use super::{Call, list, part, storage};
-use crate::api::negotiate;
-use crate::backend::BackendWatch;
-use crate::body::Body;
-use crate::status::{Answer, Status, json_bytes};
+use super::request::Request;
+use crate::http::body::Body;
+use crate::http::negotiate;
+use crate::http::status::{Answer, Status, json_bytes};
+use crate::registry::backend::BackendWatch;
+use crate::registry::list_options::{self, ListOptions};
+use crate::registry::selection::Selection;
+use crate::registry::{list, storage};
 
-/// How long a watch goes on when the client does not say; up to twice as long, so that not all end together.
+/// The default timeout of a watch. A random part of up to the same length is added, so that watches do not all end
+/// together.
 const SHORTEST: Duration = Duration::from_secs(1800);
-/// Events are sent together up to about so many bytes.
+/// Pending events are sent together in chunks of about this many bytes.
 const PIECE: usize = 64 * 1024;
 
-/// The changes of a collection, as a stream.
-pub(crate) async fn answer(call: &Call<'_>, view: &View) -> Result<Answer, Status> {
-    let options = ListOptions::read(&call.query, &call.target, true)?;
+/// Streams the changes of a collection.
+pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer, Status> {
+    let scope = &request.scope;
+    let options = ListOptions::read(&request.query, &scope.target, true)?;
     if view.is(negotiate::View::PartialList) {
         view.allow(false)?;
     }
     let asked = list_options::revision(&options.resource_version).map_err(Status::unknown)?;
     let prefix = match options.selection.name() {
-        Some(name) if !call.target.namespace.is_empty() || !call.target.resource.is_namespaced => {
-            list::prefix(call) + name
+        Some(name) if !scope.target.namespace.is_empty() || !scope.target.resource.is_namespaced => {
+            list::prefix(scope) + name
         }
-        _ => list::prefix(call),
+        _ => list::prefix(scope),
     };
-    // AP-81, AP-84: what is there comes first unless changes since a revision are asked for.
-    let bookmarks = call.app.limits().bookmarks;
+    // AP-81, AP-84: the existing objects come first unless changes since a revision are requested.
+    let bookmarks = request.app.limits().bookmarks;
     let begins_with_all = options.sends_initial.unwrap_or(asked.is_none());
-    let part = part::asked_for(call.target.resource, &options.selection).map(str::to_owned);
+    let part = options.selection.part(scope.target.resource).map(str::to_owned);
     let watch = async |after| match &part {
-        Some(part) => call.backend.watch_part(&prefix, part, after).await,
-        None => call.backend.watch(&prefix, after).await,
+        Some(part) => scope.backend.watch_part(&prefix, part, after).await,
+        None => scope.backend.watch(&prefix, after).await,
     };
     let mut stream = Stream {
         view: *view,
-        resource: call.target.resource,
+        resource: scope.target.resource,
         selection: options.selection,
         pending: VecDeque::new(),
         is_first: true,
         ends: Instant::now() + options.timeout.map_or_else(spread, Ok)?,
         bookmark: options.wants_bookmarks.then(|| Instant::now() + bookmarks),
         bookmarks,
-        stopping: call.app.stopping(),
+        stopping: request.app.stopping(),
         changes: Changes::Failed(None),
     };
     let after = match (begins_with_all, asked) {
         (false, Some(revision)) => revision,
-        (false, None) => call.backend.revision(),
+        (false, None) => scope.backend.revision(),
         (true, asked) => {
-            call.wait_for(asked).await?;
+            scope.wait_for(asked).await?;
             let list = List { prefix: prefix.as_str().into(), ..List::default() };
-            let listing = call.listed(&list).await?;
+            let listing = scope.listed(&list).await?;
             stream.pending.extend(listing.entries.into_iter().map(Item::Present));
             if options.sends_initial == Some(true) && options.wants_bookmarks {
                 stream.pending.push_back(Item::Bookmark { revision: listing.revision, is_initial_end: true });
@@ -77,7 +79,7 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View) -> Result<Answer, Statu
     stream.changes = match watch(after).await {
         Ok(watch) => Changes::Running(watch),
         Err(StoreError::Future { .. }) => {
-            call.wait_for(Some(after)).await?;
+            scope.wait_for(Some(after)).await?;
             Changes::Running(watch(after).await.map_err(|error| storage::failed(&error))?)
         }
         Err(error @ StoreError::Compacted { .. }) => Changes::Failed(Some(too_old(&error))),
@@ -88,10 +90,10 @@ pub(crate) async fn answer(call: &Call<'_>, view: &View) -> Result<Answer, Statu
     Ok(answer)
 }
 
-/// How long one watch goes on whose client does not say.
+/// Returns the randomized default timeout of a watch.
 ///
 /// # Errors
-/// The system gives no random numbers.
+/// The system has no random numbers.
 fn spread() -> Result<Duration, Status> {
     let mut random = [0_u8; 2];
     getrandom::fill(&mut random).map_err(Status::internal)?;
@@ -102,41 +104,41 @@ fn too_old(error: &StoreError) -> Status {
     Status::expired(format!("too old resource version: {error}"))
 }
 
-/// Something to be sent.
+/// An item to send.
 enum Item {
-    /// An object that is there.
+    /// An existing object.
     Present(Arc<Entry>),
     /// A change.
     Change(Event),
-    /// How far the watch has come.
+    /// The progress of the watch.
     Bookmark { revision: Revision, is_initial_end: bool },
 }
 
 enum Changes {
     Running(BackendWatch),
-    /// The failure is the last event.
+    /// An error, which is the last event.
     Failed(Option<Status>),
 }
 
-/// What one watch holds.
+/// The state of one watch.
 struct Stream {
     view: View,
     resource: &'static Resource,
     selection: Selection,
     pending: VecDeque<Item>,
-    /// Whether no table has been sent yet: the first has the columns (AP-90).
+    /// Whether no table has been sent yet: the first one includes the columns (AP-90).
     is_first: bool,
     ends: Instant,
-    /// When the next bookmark is due, if they are wanted.
+    /// The time of the next bookmark, if bookmarks are wanted.
     bookmark: Option<Instant>,
-    /// How often they come.
+    /// The interval between bookmarks.
     bookmarks: Duration,
     stopping: watch::Receiver<bool>,
     changes: Changes,
 }
 
 impl Stream {
-    /// The next piece; nothing at the end.
+    /// Returns the next chunk; none at the end.
     async fn next(mut self) -> Option<(Bytes, Self)> {
         loop {
             if let Some(piece) = self.piece() {
@@ -176,7 +178,7 @@ impl Stream {
         }
     }
 
-    /// What is pending, up to the size of a piece; nothing if that is nothing to this client.
+    /// Returns the pending events, up to the size of a chunk; none if none of them concerns this client.
     fn piece(&mut self) -> Option<Bytes> {
         let mut piece = BytesMut::new();
         while let Some(item) = self.pending.pop_front() {
@@ -193,14 +195,14 @@ impl Stream {
                 break;
             }
         }
-        // What was taken for a burst of changes is given back.
+        // Frees the memory that a burst of events needed.
         if self.pending.is_empty() {
             self.pending = VecDeque::new();
         }
         (!piece.is_empty()).then(|| piece.freeze())
     }
 
-    /// The line of an item; nothing if it does not concern this client (AP-82).
+    /// Renders an item as a line; none if it does not concern this client (AP-82).
     fn written(&mut self, item: &Item) -> Result<Option<Bytes>, Status> {
         let (resource, selection) = (self.resource, &self.selection);
         let (kind, object) = match item {
@@ -244,7 +246,7 @@ impl Stream {
     }
 }
 
-/// An event as clients read it.
+/// Renders a watch event.
 fn line(kind: &str, object: &[u8]) -> Bytes {
     let mut line = BytesMut::with_capacity(object.len() + 32);
     line.put_slice(br#"{"type":""#);

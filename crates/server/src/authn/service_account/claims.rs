@@ -1,11 +1,11 @@
-//! What tokens of service accounts say (AN-75, AN-80).
+//! The claims of service account tokens (AN-75, AN-80).
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Who issues tokens that are kept in secrets (AN-75).
+/// The issuer of legacy tokens, which are stored in secrets (AN-75).
 pub(crate) const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 
-/// Whom a token is for.
+/// The audiences of a token.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Audience {
     #[serde(default, deserialize_with = "one_or_many")]
@@ -14,8 +14,9 @@ pub(crate) struct Audience {
 
 /// The claims of a token that was requested (AN-80).
 ///
-/// DIVERGES: `sub`, `aud`, `exp` and `kubernetes.io` with the account must be there; Kubernetes, which always writes them,
-/// takes a token without `exp` as one without an end (AN-82), and one for nobody as one for itself (AN-73).
+/// DIVERGES: `sub`, `aud`, `exp` and `kubernetes.io` with the account are required; Kubernetes, which always writes
+/// them, accepts a token without `exp` as one that does not expire (AN-82), and a token without audiences as one for
+/// itself (AN-73).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Bound {
     #[serde(deserialize_with = "one_or_many")]
@@ -34,7 +35,7 @@ pub(crate) struct Bound {
     pub(crate) sub: String,
 }
 
-/// What a token is bound to.
+/// The objects that a token is bound to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Kubernetes {
     pub(crate) namespace: String,
@@ -49,7 +50,7 @@ pub(crate) struct Kubernetes {
     pub(crate) warnafter: Option<i64>,
 }
 
-/// An object.
+/// A reference to an object.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub(crate) struct Reference {
     pub(crate) name: String,
@@ -57,10 +58,11 @@ pub(crate) struct Reference {
     pub(crate) uid: String,
 }
 
-/// The claims of a token that is kept in a secret (AN-75).
+/// The claims of a legacy token (AN-75).
 ///
-/// DIVERGES: we write a `jti`, and read none. Without it a signature with an RSA key says the same for every secret of one
-/// name: the token of a secret that was deleted to revoke it would be good again with the next secret of that name (NB-33).
+/// DIVERGES: a `jti` is written, and not read. Without it, an RSA signature is identical for every secret of the same
+/// name: the token of a secret that was deleted to revoke it would become valid again with the next secret of that name
+/// (NB-33).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Legacy {
     pub(crate) iss: String,
@@ -91,7 +93,7 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
     })
 }
 
-/// RFC 7519, 2: seconds since 1970, perhaps with a fraction, which is cut off.
+/// RFC 7519, 2: seconds since 1970, with an optional fraction, which is dropped.
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     let number = serde_json::Number::deserialize(deserializer)?;
     let whole = number.to_string();

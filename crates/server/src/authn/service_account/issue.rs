@@ -1,39 +1,39 @@
-//! New tokens (AN-80, AN-94, AN-95).
+//! Issues service account tokens (AN-80, AN-94, AN-95).
 
-use portcullis_pki::jwt::SignError;
+use pki::jwt::SignError;
 
-use super::ServiceAccounts;
+use super::accounts::ServiceAccounts;
 use super::claims::{Bound, Kubernetes, Reference};
 use super::verify::{credential_id, user};
 
-/// How long a token lives on that was asked for with [`EXTENDED`]. Seconds (AN-95).
+/// The lifetime of a token that was requested with [`EXTENDED`]. In seconds (AN-95).
 const EXTENSION: i64 = 365 * 24 * 60 * 60;
-/// What kubelets ask for on behalf of pods that do not say how long. Seconds (AN-95).
+/// The expiration that kubelets request for pods that do not specify one. In seconds (AN-95).
 const EXTENDED: i64 = 3607;
 
-/// A token to be made.
+/// The parameters of a token.
 pub(crate) struct Order<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) account: Reference,
     pub(crate) audiences: &'a [String],
-    /// For how long. Seconds.
+    /// The lifetime in seconds.
     pub(crate) expiration: i64,
     pub(crate) pod: Option<Reference>,
     pub(crate) secret: Option<Reference>,
     pub(crate) node: Option<Reference>,
 }
 
-/// A token, and the name that it goes by in logs (AN-96).
+/// A token, and its ID for logs (AN-96).
 pub(crate) struct Issued {
     pub(crate) token: String,
     pub(crate) credential_id: String,
 }
 
 impl ServiceAccounts {
-    /// Makes a token. `id` is to be a new UUID.
+    /// Issues a token. `id` must be a new UUID. `id` is to be a new UUID.
     ///
     /// # Errors
-    /// It cannot be signed.
+    /// The token cannot be signed.
     pub(crate) fn issue(&self, order: Order<'_>, id: String, now: i64) -> Result<Issued, SignError> {
         let is_for_api = order.audiences.iter().all(|audience| self.issuer.api_audiences.contains(audience));
         let is_extended = self.issuer.extends_expiration

@@ -1,40 +1,33 @@
-//! Tokens that are kept in secrets (AN-75 to AN-79). They have no end but that of their secret.
-
-use std::sync::Arc;
+//! Legacy service account tokens, which are stored in secrets (AN-75 to AN-79). They are valid as long as their secret
+//! exists.
 
 use kinds::Map;
-use kinds::resources::core::secrets::{ACCOUNT_TOKEN, SECRETS};
+use kinds::decode::bytes;
+use kinds::resources::core::secrets::SECRETS;
 use kinds::resources::core::service_accounts::SERVICE_ACCOUNTS;
 use policy::User;
-use portcullis_kinds as kinds;
-use portcullis_policy as policy;
-use portcullis_store::Entry;
 use serde_json::Value;
 use subtle::ConstantTimeEq as _;
-use tokio::sync::Semaphore;
 
-use super::ServiceAccounts;
+use super::accounts::ServiceAccounts;
 use super::claims::{LEGACY_ISSUER, Legacy};
+use super::tracker::LAST_USED;
 use super::verify::user;
-use crate::api::rest::context::bytes;
-use crate::api::rest::{meta, storage};
-use crate::authn::TokenError;
-use crate::backend::Backend;
-use crate::cluster::write;
-use crate::status::Status;
+use crate::authn::token_error::TokenError;
+use crate::http::status::Status;
+use crate::registry::{meta, storage};
 
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
-const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 const DAY: i64 = 24 * 60 * 60;
 /// AN-78
 const MADE_BY_ITSELF: &str = "this token is from a secret that was made for the service account by itself: use requested \
                               tokens, or a secret that was made on purpose";
 
 impl ServiceAccounts {
-    /// The user of a token whose signature is good, and what the client is to be told.
+    /// Returns the user of a token with a valid signature, and a warning for the client.
     ///
     /// # Errors
-    /// Its secret or its account is gone, or not the same.
+    /// The secret or the account does not exist, or was replaced.
     pub(super) async fn legacy_user(
         &self,
         token: &[u8],
@@ -65,7 +58,7 @@ impl ServiceAccounts {
         // AN-77
         if !label(&secret, INVALID_SINCE).is_empty() {
             return Err(TokenError::Refused(format!(
-                "the token is no longer good: its secret has the label {INVALID_SINCE}; to use it again, remove that"
+                "the token is invalid: its secret has the label {INVALID_SINCE}; remove the label to use it again"
             )));
         }
         // AN-78
@@ -79,10 +72,10 @@ impl ServiceAccounts {
         Ok((user, warning))
     }
 
-    /// The token of an account that is kept in a secret (AN-75).
+    /// Issues the token of an account that is stored in a secret (AN-75).
     ///
     /// # Errors
-    /// It cannot be signed, or the system has no randomness.
+    /// The token cannot be signed, or the system has no random numbers.
     pub(crate) fn legacy_token(
         &self,
         namespace: &str,
@@ -108,50 +101,7 @@ fn label<'o>(object: &'o Map, name: &str) -> &'o str {
     labels.and_then(|labels| labels.get(name)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The day of a time, in UTC.
+/// Formats the date of a time, in UTC.
 fn day(seconds: i64) -> String {
     meta::time(seconds).split('T').next().unwrap_or_default().to_owned()
-}
-
-/// Notes in secrets when their tokens were used, beside the requests.
-pub(super) struct Tracker {
-    backend: Arc<Backend>,
-    /// One note at a time: what is not noted now is noted at the next use.
-    slot: Arc<Semaphore>,
-}
-
-impl Tracker {
-    pub(super) fn new(backend: Arc<Backend>) -> Self {
-        Self { backend, slot: Arc::new(Semaphore::new(1)) }
-    }
-
-    fn note(&self, entry: Arc<Entry>, day: String) {
-        let Ok(slot) = Arc::clone(&self.slot).try_acquire_owned() else { return };
-        let backend = Arc::clone(&self.backend);
-        tokio::spawn(async move {
-            if let Err(status) = write_down(&backend, &entry, &day).await {
-                tracing::warn!(
-                    key = &*entry.key,
-                    error = status.message(),
-                    "the use of a token is not noted"
-                );
-            }
-            drop(slot);
-        });
-    }
-}
-
-async fn write_down(backend: &Backend, entry: &Entry, day: &str) -> Result<(), Status> {
-    let mut secret = storage::decode(&entry.value)?;
-    if secret.get("type").and_then(Value::as_str) != Some(ACCOUNT_TOKEN) {
-        return Ok(());
-    }
-    meta::change(&mut secret, |metadata| {
-        let labels = metadata.entry("labels").or_insert_with(|| Map::new().into());
-        if let Some(labels) = labels.as_object_mut() {
-            labels.insert(LAST_USED.to_owned(), day.into());
-        }
-    });
-    // If the secret was changed meanwhile, the next use is noted.
-    write::commit(backend, vec![write::replace(&SECRETS, entry, secret)?]).await.map(drop)
 }

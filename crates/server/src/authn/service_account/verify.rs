@@ -1,4 +1,4 @@
-//! What a token that was requested depends on, looked up as it is now (AN-82 to AN-88).
+//! Checks the objects that a requested token is bound to, as they are now (AN-82 to AN-88).
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use kinds::resources::core::secrets::SECRETS;
 use kinds::resources::core::service_accounts::SERVICE_ACCOUNTS;
 use kinds::resources::pods::PODS;
 use policy::User;
-use portcullis_kinds as kinds;
-use portcullis_policy as policy;
+use portcullis_apimachinery::quote::quoted;
 use portcullis_store::{Entry, Store as _};
 
+use super::accounts::{ACCOUNT_PREFIX, ACCOUNTS, ServiceAccounts};
 use super::claims::{Bound, Reference};
-use super::{ACCOUNT_PREFIX, ACCOUNTS, ServiceAccounts};
-use crate::api::rest::{meta, storage};
-use crate::authn::{CREDENTIAL_ID, TokenError, join_authenticated};
+use crate::authn::caller::{CREDENTIAL_ID, join_authenticated};
+use crate::authn::token_error::TokenError;
+use crate::registry::{meta, storage};
 
 const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
-/// How far clocks may be apart, and how long a deleted object still counts. Seconds (AN-82, AN-83).
+/// The tolerated clock skew, and how long a deleted object still counts. In seconds (AN-82, AN-83).
 const LEEWAY: i64 = 60;
 
 impl ServiceAccounts {
-    /// The user of a token whose signature is good.
+    /// Returns the user of a token with a valid signature.
     ///
     /// # Errors
-    /// It is not valid now, or what it depends on is gone.
+    /// The token is not valid at this time, or an object that it is bound to does not exist.
     pub(super) async fn bound_user(&self, claims: Bound, now: i64) -> Result<User, TokenError> {
         // AN-82
         if claims.nbf.is_some_and(|from| from > now.saturating_add(LEEWAY)) {
@@ -54,7 +54,7 @@ impl ServiceAccounts {
         if let Some(pod) = &bound.pod {
             self.expect(&PODS, namespace, pod, now).await?;
         }
-        // AN-86: the node of a pod is not looked at.
+        // AN-86: the node of a pod is not checked.
         if let (Some(node), None) = (&bound.node, &bound.pod) {
             self.expect(&NODES, "", node, now).await?;
         }
@@ -74,17 +74,17 @@ impl ServiceAccounts {
             }
         }
         if bound.warnafter.is_some_and(|after| after < now) {
-            // AN-89. The name is no secret, the token is.
+            // AN-89. The name is not secret, the token is.
             tracing::debug!(user = user.name, "a token is used after the time that was asked for");
         }
         Ok(user)
     }
 
-    /// AN-83: the account is there, with this uid.
+    /// AN-83: returns the account if it exists with this UID.
     async fn account(&self, namespace: &str, account: &Reference, now: i64) -> Result<(), TokenError> {
         let gone = || {
             let name = &account.name;
-            TokenError::Refused(format!("serviceaccounts {} not found", crate::go::quoted(name)))
+            TokenError::Refused(format!("serviceaccounts {} not found", quoted(name)))
         };
         let stored = self.object(&SERVICE_ACCOUNTS, namespace, &account.name).await?.ok_or_else(gone)?;
         if meta::text(&stored, "uid") != account.uid {
@@ -96,7 +96,7 @@ impl ServiceAccounts {
         Ok(())
     }
 
-    /// AN-84 to AN-86: an object is there, with this uid.
+    /// AN-84 to AN-86: checks that an object exists with this UID.
     async fn expect(
         &self,
         resource: &'static Resource,
@@ -136,12 +136,12 @@ impl ServiceAccounts {
     }
 }
 
-/// The value of the extra key that names a token (AN-88).
+/// Returns the extra value that identifies a token (AN-88).
 pub(super) fn credential_id(jti: &str) -> String {
     format!("JTI={jti}")
 }
 
-/// The user that an account is.
+/// Creates the user of a service account.
 pub(super) fn user(namespace: &str, name: &str, uid: &str) -> User {
     let mut user = User::new(
         format!("{ACCOUNT_PREFIX}{namespace}:{name}"),
@@ -152,7 +152,7 @@ pub(super) fn user(namespace: &str, name: &str, uid: &str) -> User {
     user
 }
 
-/// Whether the time of an object that is being deleted is over (AN-83 to AN-85). A time that cannot be read is over.
+/// Returns whether an object is past its deletion time (AN-83 to AN-85). An invalid time counts as past.
 fn is_deleted(object: &Map, now: i64) -> bool {
     match meta::text(object, "deletionTimestamp") {
         "" => false,

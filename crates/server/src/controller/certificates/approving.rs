@@ -1,22 +1,20 @@
-//! Approves what kubelets ask for as clients, when the requester may have it without being asked (CS-80 to CS-87). Denies
-//! nothing, and leaves alone what it does not recognise.
+//! Approves client certificate requests of kubelets whose requester has the permission (CS-80 to CS-87). It never
+//! denies, and ignores requests that it does not recognise.
 
 use std::sync::Arc;
 
 use kinds::resources::certificates::APPROVED;
 use policy::approval::recognizer::Recognizer;
-use portcullis_kinds as kinds;
-use portcullis_policy as policy;
 use portcullis_store::Event;
 
 use super::view::{REQUESTS, View, asked};
 use super::{PREFIX, changed};
-use crate::authz::{Authorization, Verdict};
-use crate::backend::Backend;
+use crate::authz::Authorization;
 use crate::clock::Clock;
-use crate::cluster::write;
 use crate::controller::runner::{Controller, Next};
-use crate::status::Status;
+use crate::http::status::Status;
+use crate::registry::backend::Backend;
+use crate::registry::write;
 
 /// See the module.
 pub(in crate::controller) struct Approving {
@@ -67,7 +65,7 @@ impl Controller for Approving {
             }
             is_recognized = true;
             let answer = self.authorization.ask(&recognizer.question(&requester)).await;
-            if answer.verdict != Verdict::Allow {
+            if !answer.is_allow() {
                 continue;
             }
             let (reason, message) = ("AutoApproved", recognizer.message());
@@ -76,10 +74,10 @@ impl Controller for Approving {
             {
                 tracing::info!(request = name, requester = requester.name, message, "approved");
             }
-            // If somebody else was faster, that change comes here as well.
+            // After a conflict, the other change triggers the controller again.
             return Ok(Next::OnChange);
         }
-        // CS-84: the right may come later, and nobody tells when.
+        // CS-84: the permission may be granted later, and no event reports that.
         Ok(if is_recognized { Next::Later } else { Next::OnChange })
     }
 }

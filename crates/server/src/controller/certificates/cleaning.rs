@@ -1,29 +1,26 @@
-//! Deletes requests that nobody needs any more (CS-90, CS-91).
+//! Deletes old certificate requests (CS-90, CS-91).
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use kinds::resources::certificates::{APPROVED, DENIED, FAILED};
 use pki::cert;
-use portcullis_kinds as kinds;
-use portcullis_pki as pki;
 use portcullis_store::Event;
 
 use super::view::{REQUESTS, View, seconds_of};
 use super::{PREFIX, changed};
-use crate::backend::Backend;
 use crate::clock::Clock;
-use crate::cluster::write;
-use crate::controller::delete;
 use crate::controller::runner::{Controller, Next};
-use crate::status::Status;
+use crate::http::status::Status;
+use crate::registry::backend::Backend;
+use crate::registry::write;
 
 const HOUR: i64 = 60 * 60;
-/// How long a request stays that was decided.
+/// How long decided requests are kept.
 const DECIDED: i64 = HOUR;
-/// How long a request stays that waits.
+/// How long pending requests are kept.
 const WAITING: i64 = 24 * HOUR;
-/// Clocks are set: what is far away is looked at before. Seconds.
+/// The clock can be changed, so long delays are split. In seconds.
 const LONGEST_WAIT: i64 = HOUR;
 
 /// See the module.
@@ -40,8 +37,9 @@ impl Cleaning {
         Self { backend, clock, started }
     }
 
-    /// When all requests were last to be looked at: at the start, and every hour after that. What was made since then
-    /// stays until the next time, whatever times it bears: those who write conditions may give any (CS-33).
+    /// Returns the time of the last round over all requests: rounds are at startup and every hour. Requests created
+    /// since then stay until the next round, whatever times they contain, because the writers of conditions can choose
+    /// any (CS-33).
     fn last_round(&self, now: i64) -> i64 {
         let since = now.saturating_sub(self.started).max(0);
         self.started.saturating_add(since - since.rem_euclid(HOUR))
@@ -69,19 +67,19 @@ impl Controller for Cleaning {
         let end = if is_new { end.max(last_round.saturating_add(HOUR)) } else { end };
         let left = end.saturating_sub(now);
         if left >= 0 {
-            // A little later than early, so that it need not be looked at twice.
+            // Slightly late, so that the request need not be checked twice.
             let wait = left.saturating_add(1).min(LONGEST_WAIT);
             return Ok(Next::After(Duration::from_secs(u64::try_from(wait).unwrap_or_default())));
         }
-        // The object that was looked at goes, and no other of its name.
-        if delete(&self.backend, &REQUESTS, &stored).await? {
-            tracing::info!(request = name, "a certificate request was over and is deleted");
+        // Deletes only the object that was checked, and no other of its name.
+        if write::delete(&self.backend, &REQUESTS, &stored).await? {
+            tracing::info!(request = name, "deleted an old certificate request");
         }
         Ok(Next::OnChange)
     }
 }
 
-/// After when a request is to be deleted. Seconds since 1970; nothing if it is to stay.
+/// Returns when a request is to be deleted. In seconds since 1970; none if it is to be kept.
 fn end(request: View<'_>) -> Option<i64> {
     let after = |since: Option<i64>, limit| Some(since?.saturating_add(limit));
     let approved = request.written(APPROVED);
@@ -96,7 +94,7 @@ fn end(request: View<'_>) -> Option<i64> {
     ends.into_iter().flatten().min()
 }
 
-/// When the first certificate stops being valid.
+/// Returns the expiry of the first certificate.
 fn not_after(certificate: &[u8]) -> Option<i64> {
     let end = cert::not_after(certificate).ok()?;
     (end > SystemTime::UNIX_EPOCH).then(|| seconds_of(end))
@@ -123,7 +121,7 @@ mod tests {
         assert_eq!(ends(&of("Denied")), Some(3 * HOUR));
         assert_eq!(ends(&of("Failed")), Some(3 * HOUR));
         let mut issued = of("Approved");
-        // No certificate at all, but something: it is no longer waited for.
+        // Not a valid certificate, but the request is no longer pending.
         issued["status"]["certificate"] = "eA==".into();
         assert_eq!(ends(&issued), Some(3 * HOUR));
     }

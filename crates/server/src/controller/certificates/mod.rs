@@ -1,5 +1,4 @@
-//! Certificate requests: approved when their requester may have them, signed when they are approved, deleted when nobody
-//! needs them any more.
+//! The controllers of CertificateSigningRequests: approving, signing and cleaning up.
 
 mod approving;
 mod cleaning;
@@ -12,10 +11,10 @@ pub(super) use signing::Signing;
 
 use portcullis_store::Event;
 
-/// Where requests are stored.
+/// The key prefix of requests.
 const PREFIX: &str = "/certificates.k8s.io/certificatesigningrequests/";
 
-/// The name of a request that was made or changed.
+/// Returns the name of a created or changed request.
 fn changed(event: &Event) -> Option<String> {
     Some(event.entry.as_ref()?.key.strip_prefix(PREFIX)?.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Signs what is approved, for the signers that it has an authority for (CS-60 to CS-75).
+//! Signs approved requests for the signers that have a certificate authority here (CS-60 to CS-75).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,19 +9,16 @@ use kinds::resources::certificates::FAILED;
 use pki::usage::Usages;
 use pki::{Csr, pem};
 use policy::approval::Signer;
-use portcullis_kinds as kinds;
-use portcullis_pki as pki;
-use portcullis_policy as policy;
 use portcullis_store::Event;
 
 use super::view::{REQUESTS, View, asked};
 use super::{PREFIX, changed};
-use crate::backend::Backend;
 use crate::clock::Clock;
-use crate::cluster::write;
 use crate::controller::runner::{Controller, Next};
+use crate::http::status::Status;
+use crate::registry::backend::Backend;
+use crate::registry::write;
 use crate::signing;
-use crate::status::Status;
 
 /// See the module.
 pub(in crate::controller) struct Signing {
@@ -40,8 +37,7 @@ impl Signing {
     }
 }
 
-/// A request that somebody approved, and that its signer gives a certificate for (CS-60). Made here alone, and the only
-/// thing that is signed.
+/// An approved request that its signer can sign (CS-60). Only this module creates it, and nothing else can be signed.
 struct Approved {
     csr: Csr,
     signer: Signer,
@@ -49,10 +45,10 @@ struct Approved {
     lifetime: Option<Duration>,
 }
 
-/// What there is to do about a request.
+/// The action that a request needs.
 enum Due {
     Nothing,
-    /// It will never be signed, and is told so.
+    /// Mark the request as failed: it can never be signed.
     Refuse(String),
     Sign(Box<Approved>),
 }
@@ -102,7 +98,7 @@ impl Controller for Signing {
                 None => return Ok(Next::OnChange),
             },
         };
-        // If somebody else was faster, that change comes here as well.
+        // After a conflict, the other change triggers the controller again.
         if write::commit(&self.backend, vec![write::replace(&REQUESTS, &stored.entry, changed)?]).await? {
             tracing::debug!(request = name, "settled");
         }
@@ -111,7 +107,7 @@ impl Controller for Signing {
 }
 
 impl Signing {
-    /// The certificate in PEM, and nothing beside it (CS-68). Nothing if nobody here signs for this signer.
+    /// Returns the certificate in PEM, without anything else (CS-68). None if there is no authority for this signer.
     fn sign(&self, approved: &Approved) -> Result<Option<String>, Status> {
         let Some(authority) = self.authorities.authority(approved.signer).map_err(Status::internal)? else {
             return Ok(None);

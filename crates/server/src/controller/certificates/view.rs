@@ -1,20 +1,17 @@
-//! What a stored request says.
+//! A typed view of a stored CertificateSigningRequest.
 
 use std::time::SystemTime;
 
+use kinds::decode::bytes;
 use kinds::resources::certificates::{APPROVED, DENIED, FAILED, stamp_conditions};
-use kinds::time::Instant;
 use kinds::{Map, resources};
 use pki::Csr;
 use policy::User;
 use policy::approval::{Asked, Signer};
-use portcullis_kinds as kinds;
-use portcullis_pki as pki;
-use portcullis_policy as policy;
+use portcullis_apimachinery::time::Instant;
 use serde_json::{Value, json};
 
-use crate::api::rest::context::bytes;
-use crate::status::Status;
+use crate::http::status::Status;
 
 /// A stored request.
 #[derive(Clone, Copy)]
@@ -34,12 +31,12 @@ impl<'o> View<'o> {
         list.into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
-    /// Who is asked to sign; nothing for a signer that is not one of Kubernetes.
+    /// Returns the signer; none for one that is not from Kubernetes.
     pub(super) fn signer(self) -> Option<Signer> {
         Signer::named(self.text("spec", "signerName"))
     }
 
-    /// Who asks, as the server wrote it down (CS-1, CS-82).
+    /// Returns the requester as the server recorded it (CS-1, CS-82).
     pub(super) fn requester(self) -> User {
         let mut user =
             User::new(self.text("spec", "username"), self.texts("groups").into_iter().map(str::to_owned));
@@ -62,21 +59,21 @@ impl<'o> View<'o> {
         self.field("spec", "expirationSeconds").and_then(Value::as_u64)
     }
 
-    /// The request inside, its signature checked.
+    /// Returns the PKCS#10 request, with its signature verified.
     ///
     /// # Errors
-    /// It is none, which an API server that checks does not store.
+    /// The request is invalid. A validating API server does not store such an object.
     pub(super) fn csr(self) -> Result<Csr, Status> {
         let pem = bytes(self.0, "spec", "request").map_err(Status::internal)?;
         Csr::from_pem(&pem).map_err(Status::internal)
     }
 
-    /// Whether there is a certificate.
+    /// Returns whether there is a certificate.
     pub(super) fn has_certificate(self) -> bool {
         !self.text("status", "certificate").is_empty()
     }
 
-    /// The certificate, in PEM; empty without one.
+    /// Returns the certificate in PEM; empty if there is none.
     pub(super) fn certificate(self) -> Vec<u8> {
         bytes(self.0, "status", "certificate").unwrap_or_default()
     }
@@ -85,7 +82,7 @@ impl<'o> View<'o> {
         self.field("status", "conditions").and_then(Value::as_array).into_iter().flatten()
     }
 
-    /// Whether there is any condition.
+    /// Returns whether there is any condition.
     pub(super) fn has_conditions(self) -> bool {
         self.conditions().next().is_some()
     }
@@ -106,18 +103,18 @@ impl<'o> View<'o> {
         self.condition(FAILED).is_some()
     }
 
-    /// When a condition of this type was last written. Seconds since 1970; nothing without such a condition, or for a
-    /// time that is not set (CS-91).
+    /// Returns when a condition of this type was last updated. In seconds since 1970; none without such a condition or
+    /// a time (CS-91).
     pub(super) fn written(self, kind: &str) -> Option<i64> {
         seconds(self.condition(kind)?.get("lastUpdateTime")?)
     }
 
-    /// When the request was made.
+    /// Returns when the request was created.
     pub(super) fn created(self) -> Option<i64> {
         seconds(self.field("metadata", "creationTimestamp")?)
     }
 
-    /// The same request with one more condition, which is true.
+    /// Returns the request with another condition, which is true.
     pub(super) fn with_condition(self, kind: &str, reason: &str, message: &str, now: SystemTime) -> Map {
         let mut object = self.0.clone();
         let condition = json!({"type": kind, "status": "True", "reason": reason, "message": message});
@@ -130,7 +127,7 @@ impl<'o> View<'o> {
         object
     }
 
-    /// The same request with this certificate.
+    /// Returns the request with this certificate.
     pub(super) fn with_certificate(self, base64: String) -> Map {
         let mut object = self.0.clone();
         if let Some(status) = status(&mut object) {
@@ -159,11 +156,11 @@ fn now_text(now: SystemTime) -> String {
     Instant::of_seconds(seconds_of(now)).to_string()
 }
 
-/// What a request asks for, as the tables of signers want it.
+/// Returns the contents of the PKCS#10 request in the form that the signer rules expect.
 pub(super) fn asked<'a>(csr: &'a Csr, organizations: &'a [&'a str], usages: &'a [&'a str]) -> Asked<'a> {
     let names = csr.names();
     Asked {
-        // What is no text counts for nothing.
+        // Values that are not text are ignored.
         common_name: csr.subject().common_name().unwrap_or_default(),
         organizations,
         dns_names: names.dns.len(),
@@ -174,5 +171,5 @@ pub(super) fn asked<'a>(csr: &'a Csr, organizations: &'a [&'a str], usages: &'a 
     }
 }
 
-/// The row of these objects.
+/// The resource of these objects.
 pub(super) use resources::certificates::CERTIFICATE_SIGNING_REQUESTS as REQUESTS;

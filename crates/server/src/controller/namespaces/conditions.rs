@@ -1,13 +1,12 @@
-//! What the status of a namespace says about its deletion.
+//! The deletion conditions in the status of a namespace.
 
 use kinds::Map;
-use portcullis_kinds as kinds;
 use serde_json::{Value, json};
 
 use super::content::Content;
-use crate::api::rest::meta;
+use crate::registry::meta;
 
-/// One condition as it should be.
+/// The desired state of a condition.
 struct Condition {
     kind: &'static str,
     is_true: bool,
@@ -15,7 +14,7 @@ struct Condition {
     message: String,
 }
 
-/// The conditions, in the order of Kubernetes.
+/// Returns the conditions, in the order of Kubernetes.
 fn conditions(content: &Content) -> [Condition; 5] {
     let condition = |kind, fault: Option<(&'static str, String)>, (reason, message): (_, &str)| match fault {
         Some((reason, message)) => Condition { kind, is_true: true, reason, message },
@@ -48,7 +47,7 @@ fn conditions(content: &Content) -> [Condition; 5] {
         condition(
             "NamespaceDeletionContentFailure",
             content.error().map(|error| ("ContentDeletionFailed", error)),
-            ("ContentDeleted", "Everything was deleted, though finalizers may hold it"),
+            ("ContentDeleted", "All content was deleted; objects with finalizers may remain"),
         ),
         condition(
             "NamespaceContentRemaining",
@@ -67,7 +66,8 @@ fn conditions(content: &Content) -> [Condition; 5] {
     ]
 }
 
-/// Sets the conditions of a namespace. Those of other types stay, and so do times when only the words change.
+/// Updates the conditions of a namespace. Conditions of other types are kept, and so are times if only the message
+/// changes.
 pub(super) fn update(namespace: &mut Map, content: &Content, now: i64) {
     let Some(status) = namespace.get_mut("status").and_then(Value::as_object_mut) else { return };
     let present = status.entry("conditions").or_insert(Value::Null);

@@ -1,64 +1,60 @@
-//! Empties a namespace, as far as that is possible now.
+//! Deletes the content of a namespace, as far as possible now.
 
 use std::collections::BTreeMap;
-use std::ptr;
 use std::sync::Arc;
 
+use kinds::Kinds;
 use kinds::resource::Resource;
-use kinds::resources::core::events::EVENTS;
 use kinds::resources::pods::PODS;
-use portcullis_kinds as kinds;
 use portcullis_store::{Entry, Write};
 
-use crate::api::rest::delete::{self, Step};
-use crate::api::rest::meta;
-use crate::api::rest::options::{DeleteOptions, Propagation};
-use crate::api::rest::storage::Stored;
-use crate::backend::Backend;
-use crate::cluster::write;
-use crate::status::Status;
+use crate::http::status::Status;
+use crate::registry::backend::Backend;
+use crate::registry::deletion::{self, Step};
+use crate::registry::options::{DeleteOptions, Propagation};
+use crate::registry::storage::Stored;
+use crate::registry::{meta, write};
 
-/// How many objects are removed in one commit.
+/// The maximum number of objects that are deleted in one commit.
 const TOGETHER: usize = 100;
-/// How often a kind is gone through: to mark, to remove, and once more for what changed meanwhile.
+/// The maximum number of passes over a kind: to mark, to remove, and once more for concurrent changes.
 const ROUNDS: usize = 4;
 
-/// What is left in a namespace.
+/// The remaining content of a namespace.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// How many objects there are of a kind, by group and plural name.
+    /// The number of objects of each kind, by group and plural name.
     pub(super) remaining: BTreeMap<(&'static str, &'static str), usize>,
-    /// How many objects a finalizer holds.
+    /// The number of objects with each finalizer.
     pub(super) finalizers: BTreeMap<String, usize>,
     /// What could not be deleted, and why.
     pub(super) errors: Vec<String>,
 }
 
 impl Content {
-    /// Deletes everything in a namespace, and says what is left.
+    /// Deletes everything in a namespace, and returns what is left.
     ///
     /// # Errors
     /// The store failed.
-    pub(super) async fn empty_out(backend: &Backend, namespace: &str) -> Result<Self, Status> {
+    pub(super) async fn empty_out(backend: &Backend, kinds: &Kinds, namespace: &str) -> Result<Self, Status> {
         let mut content = Self::default();
         content.delete(backend, &PODS, namespace).await?;
         if !content.is_empty() {
             return Ok(content);
         }
-        // Events are stored once, whichever of their two kinds asks.
-        let is_other = |resource: &&&'static Resource| !ptr::eq(**resource, &raw const EVENTS);
-        for resource in kinds::resources::ALL.iter().filter(|r| r.is_namespaced).filter(is_other) {
+        // Objects that are stored in the form of another kind go with that one.
+        for resource in kinds.stored().filter(|row| row.is_namespaced && row.stored_as.is_none()) {
             content.delete(backend, resource, namespace).await?;
         }
         Ok(content)
     }
 
-    /// Whether nothing is left.
+    /// Returns whether nothing is left.
     pub(super) fn is_empty(&self) -> bool {
         self.remaining.is_empty()
     }
 
-    /// What went wrong, if anything.
+    /// Returns the errors as text, if any.
     pub(super) fn error(&self) -> Option<String> {
         (!self.errors.is_empty()).then(|| self.errors.join("; "))
     }
@@ -105,23 +101,23 @@ impl Content {
     }
 }
 
-/// Makes writes at once, or if one of them meets a change, each for itself.
+/// Commits writes together, or one by one if there is a conflict.
 async fn one_by_one_if_needed(backend: &Backend, writes: Vec<Write>) -> Result<(), Status> {
     if write::commit(backend, writes.clone()).await? {
         return Ok(());
     }
     for write in writes {
-        // One that meets a change is made in the next round.
+        // A conflicting write is repeated in the next round.
         write::commit(backend, vec![write]).await?;
     }
     Ok(())
 }
 
-/// The next write of the deletion of an object; nothing if it has to wait.
+/// Returns the next write of the deletion of an object; none if it must wait.
 fn step(resource: &'static Resource, entry: &Arc<Entry>) -> Result<Option<Write>, Status> {
     let stored = Stored::read(resource, Arc::clone(entry))?;
     let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
-    Ok(match delete::step(resource, &stored.object, &options) {
+    Ok(match deletion::step(resource, &stored.object, &options) {
         Step::Nothing => None,
         Step::Remove => Some(write::remove(entry)),
         Step::Mark(marked) | Step::MarkAndRemove(marked) if marked != stored.object => {

@@ -1,7 +1,7 @@
-//! A namespace that is being deleted is emptied, and then goes (AP-59).
+//! The namespace controller: deletes the content of terminating namespaces, then finalizes them (AP-59).
 //!
-//! Pods go first, everything else when no pod is left. What finalizers hold is waited for; each removal of something is
-//! a reason to look again.
+//! Pods are deleted first, everything else when no pod is left. Objects with finalizers are waited for; every removal
+//! triggers another look.
 
 mod conditions;
 mod content;
@@ -9,33 +9,34 @@ mod content;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinds::Map;
 use kinds::resources::core::namespaces::{FINALIZER, NAMESPACES};
-use portcullis_kinds as kinds;
+use kinds::{Kinds, Map};
 use portcullis_store::Event;
 use serde_json::Value;
 
 use self::content::Content;
 use super::runner::{Controller, Next};
 use super::service_accounts::changed_namespace;
-use crate::api::rest::storage::Stored;
-use crate::api::rest::{delete, meta, now};
-use crate::backend::Backend;
-use crate::cluster::write;
-use crate::status::Status;
+use crate::http::status::Status;
+use crate::registry::backend::Backend;
+use crate::registry::meta::{self, now};
+use crate::registry::storage::Stored;
+use crate::registry::{delete, write};
 
-/// How long a namespace is left as it is, as in Kubernetes: clients that were about to write there learn that it goes.
+/// How long a terminating namespace is left unchanged, as in Kubernetes, so that clients learn of the deletion before
+/// they write there.
 const GRACE: Duration = Duration::from_secs(5);
 const ATTEMPTS: usize = 10;
 
 /// See the module.
 pub(super) struct Namespaces {
     backend: Arc<Backend>,
+    kinds: Kinds,
 }
 
 impl Namespaces {
-    pub(super) fn new(backend: Arc<Backend>) -> Self {
-        Self { backend }
+    pub(super) fn new(backend: Arc<Backend>, kinds: Kinds) -> Self {
+        Self { backend, kinds }
     }
 }
 
@@ -48,7 +49,7 @@ impl Controller for Namespaces {
         if event.entry.is_some() {
             return changed_namespace(event);
         }
-        // Something went. It may have been the last thing in its namespace.
+        // An object was deleted. It may have been the last one in its namespace.
         let mut parts = event.key().split('/').skip(3);
         let namespace = parts.next()?;
         parts.next().map(|_| namespace.to_owned())
@@ -63,7 +64,7 @@ impl Controller for Namespaces {
         if let Some(left) = since.and_then(|since| left(since, now())) {
             return Ok(Next::After(left));
         }
-        let content = Content::empty_out(&self.backend, name).await?;
+        let content = Content::empty_out(&self.backend, &self.kinds, name).await?;
         self.report(name, &content).await?;
         if content.is_empty() {
             self.release(name).await?;
@@ -74,13 +75,13 @@ impl Controller for Namespaces {
     }
 }
 
-/// How much of the time is left in which a namespace is left as it is.
+/// Returns the remaining part of that time.
 fn left(since: i64, now: i64) -> Option<Duration> {
     let over = u64::try_from(now.saturating_sub(since)).unwrap_or_default();
     GRACE.checked_sub(Duration::from_secs(over)).filter(|left| !left.is_zero())
 }
 
-/// Whether the namespace waits to be emptied.
+/// Returns whether the namespace has the finalizer of this controller.
 fn is_held(namespace: &Map) -> bool {
     finalizers(namespace).contains(&Value::from(FINALIZER))
 }
@@ -91,19 +92,18 @@ fn finalizers(namespace: &Map) -> &[Value] {
 }
 
 impl Namespaces {
-    /// A namespace, if it is being deleted.
+    /// Returns a namespace if it is being deleted.
     async fn terminating(&self, name: &str) -> Result<Option<Stored>, Status> {
         let stored = write::find(&self.backend, &NAMESPACES, "", name).await?;
         Ok(stored.filter(|stored| meta::is_terminating(&stored.object)))
     }
 
-    /// Says in the status how far the deletion has come.
+    /// Reports the progress of the deletion in the status.
     async fn report(&self, name: &str, content: &Content) -> Result<(), Status> {
         self.change(name, |namespace| conditions::update(namespace, content, now())).await
     }
 
-    /// The namespace is empty: what held it for that is taken away, and with the last thing that holds it, it goes
-    /// (AP-44).
+    /// Removes the finalizer of the empty namespace. If it was the last one, the namespace is removed (AP-44).
     async fn release(&self, name: &str) -> Result<(), Status> {
         self.change(name, |namespace| {
             let rest: Vec<Value> =
@@ -117,7 +117,7 @@ impl Namespaces {
         .await
     }
 
-    /// Changes a namespace that is being deleted.
+    /// Changes a terminating namespace.
     async fn change(&self, name: &str, change: impl Fn(&mut Map)) -> Result<(), Status> {
         for _ in 0..ATTEMPTS {
             let Some(stored) = self.terminating(name).await? else { return Ok(()) };
@@ -134,7 +134,7 @@ impl Namespaces {
                 return Ok(());
             }
         }
-        Err(Status::internal("the namespace went on changing"))
+        Err(Status::internal("too many conflicts while updating the namespace"))
     }
 }
 

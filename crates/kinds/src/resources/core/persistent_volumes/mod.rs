@@ -1,4 +1,4 @@
-//! Persistent volumes: storage that claims are bound to.
+//! PersistentVolumes, to which claims are bound.
 
 mod sources;
 mod validation;
@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 use super::quantities::{quantity, round_amounts};
 use super::storage::{class, modes_cell, or_unset, phase_cell, protect};
 use crate::Map;
-use crate::resource::{MetadataChecks, Resource, Subresource};
+use crate::resource::{MetadataChecks, OnRequest, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::fields::{default_text, default_value, is_present, keep, object, object_mut, text};
 use crate::schema;
 use crate::table::{Column, Row};
+use portcullis_apimachinery::time::Instant;
 
-/// The row of PersistentVolumes. After preparing an object its phase needs [`stamp_phase`].
+/// The row of PersistentVolumes.
 pub static PERSISTENT_VOLUMES: Resource = Resource {
     kind: "PersistentVolume",
     plural: "persistentvolumes",
@@ -22,21 +23,32 @@ pub static PERSISTENT_VOLUMES: Resource = Resource {
     is_namespaced: false,
     subresources: &[Subresource::status("PersistentVolume")],
     schema: &schema::core::persistent_volume::PERSISTENT_VOLUME,
-    // Its validation looks at the volume twice, and never at what changed.
+    // Its validation checks the volume twice, and never as an update.
     metadata_checks: MetadataChecks { alone: 2, as_update: 0, knows_finalizers: true },
     deletes_to_object: true,
     default,
     prepare_create,
     validate_create: validation::validate,
+    on_create: STAMPS,
     prepare_update: |volume, old| keep(volume, old, "status"),
     validate_update: validation::validate_update,
     prepare_status: |volume, old| keep(volume, old, "spec"),
+    on_status: STAMPS,
     columns: COLUMNS,
     row,
     ..Resource::USUAL
 };
 
-/// Holds a volume until no claim is bound to it (AP-57).
+/// The time of a new phase is noted.
+const STAMPS: OnRequest = OnRequest {
+    complete: |volume, old, context| {
+        stamp_phase(volume, old, &Instant::of_seconds(context.now).to_string());
+        Ok(())
+    },
+    ..OnRequest::NOTHING
+};
+
+/// The finalizer that keeps a volume until no claim is bound to it (AP-57).
 pub const FINALIZER: &str = "kubernetes.io/pv-protection";
 const PENDING: &str = "Pending";
 const STAMP: &str = "lastPhaseTransitionTime";
@@ -59,8 +71,8 @@ fn prepare_create(volume: &mut Map) {
     protect(volume, FINALIZER);
 }
 
-/// AP-113 (table): notes when the phase changed, unless the client says when. `now` is a time such as
-/// `2026-01-02T03:04:05Z`. To be called after `prepare_create` (without an old volume) and after `prepare_status`.
+/// AP-113 (table): sets the time of the last phase change, unless the client sets it. `now` is a time such as
+/// `2026-01-02T03:04:05Z`. Call it after `prepare_create` (without an old volume) and after `prepare_status`.
 pub fn stamp_phase(volume: &mut Map, old: Option<&Map>, now: &str) {
     let Some(status) = object_mut(volume, "status") else { return };
     let old = old.map(|old| object(old, "status"));

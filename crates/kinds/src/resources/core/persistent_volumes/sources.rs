@@ -1,8 +1,8 @@
-//! Where the storage of a volume is: one of many kinds of sources.
+//! The volume sources of persistent volumes.
 
 use std::borrow::Cow;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
 use crate::Map;
@@ -16,11 +16,11 @@ use crate::resources::formats::{dns_label, dns_subdomain};
 struct Source {
     /// The member of the spec.
     name: &'static str,
-    /// What the path of an error is when there is another source already.
+    /// The field path of the error if there is already another source.
     second: &'static str,
-    /// Whether the volume can be mounted with options.
+    /// Whether the volume supports mount options.
     takes_options: bool,
-    /// Everything wrong with it: the path, the source, and the name of the volume.
+    /// Validates the source. The arguments are the path, the source, and the name of the volume.
     errors: fn(&str, &Map, &str) -> Vec<FieldError>,
     /// The path of these errors.
     field: &'static str,
@@ -36,7 +36,7 @@ impl Source {
     }
 }
 
-/// All of them, in the order in which they are looked at.
+/// All sources, in validation order.
 const SOURCES: &[Source] = &[
     Source::new("hostPath", |field, source, _| host_path_errors(field, source)).without_options(),
     Source {
@@ -91,17 +91,17 @@ pub(super) fn default(spec: &mut Map) {
     }
 }
 
-/// A source that is there.
+/// Returns a source if it is set.
 fn source_mut<'a>(spec: &'a mut Map, name: &str) -> Option<&'a mut Map> {
     spec.get_mut(name).and_then(Value::as_object_mut)
 }
 
-/// Whether the volume can be mounted with options.
+/// Whether the volume supports mount options.
 pub(super) fn takes_mount_options(spec: &Map) -> bool {
     SOURCES.iter().any(|source| source.takes_options && is_present(spec, source.name))
 }
 
-/// The source, to be compared (AP-133). The secret for the expansion of a CSI volume may be set once.
+/// Returns the source for comparison (AP-133). The expansion secret of a CSI volume may be set once.
 pub(super) fn of<'a>(spec: &'a Map, old: &Map) -> Vec<(&'static str, Cow<'a, Map>)> {
     const EXPANSION: &str = "controllerExpandSecretRef";
     let present = SOURCES.iter().filter(|source| is_present(spec, source.name));
@@ -117,12 +117,12 @@ pub(super) fn of<'a>(spec: &'a Map, old: &Map) -> Vec<(&'static str, Cow<'a, Map
         .collect()
 }
 
-/// Everything wrong with the source of a volume: there is exactly one.
+/// Validates the source of a volume: there must be exactly one.
 pub(super) fn errors(spec: &Map, volume: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut count = 0;
     for source in SOURCES.iter().filter(|source| is_present(spec, source.name)) {
-        // Kubernetes looks at a flexible volume even when it is not the first.
+        // Kubernetes validates a FlexVolume even if it is not the first source.
         if count > 0 && source.name != "flexVolume" {
             let field = format!("spec.{}", source.second);
             errors.push(FieldError::forbidden(field, "may not specify more than 1 volume type"));
@@ -146,7 +146,7 @@ pub(super) fn errors(spec: &Map, volume: &str) -> Vec<FieldError> {
     errors
 }
 
-/// Whether a path means the root once `.` and `..` are gone.
+/// Returns whether a path without `.` and `..` is the root.
 fn is_root(path: &str) -> bool {
     let depth = path.split('/').try_fold(0_usize, |depth, part| match part {
         "" | "." => Some(depth),
@@ -156,7 +156,7 @@ fn is_root(path: &str) -> bool {
     path.starts_with('/') && depth == Some(0)
 }
 
-/// Members that must be set: texts, or lists with an entry.
+/// Checks required members: non-empty strings or lists.
 fn required(field: &str, source: &Map, members: &[&str]) -> Vec<FieldError> {
     let is_missing = |member: &&&str| text(source, member).is_empty() && list(source, member).is_empty();
     members
@@ -270,7 +270,7 @@ fn quobyte_errors(field: &str, source: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// Whether a text is `host:port` or `[host]:port`; neither part need be there.
+/// Returns whether a text is `host:port` or `[host]:port`; either part may be empty.
 fn is_host_and_port(pair: &str) -> bool {
     let plain = |text: &str| !text.contains([':', '[', ']']);
     match pair.strip_prefix('[') {
@@ -348,7 +348,7 @@ fn cinder_errors(field: &str, source: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// A reference to a secret, if there is one, has a name and a namespace.
+/// A secret reference, if set, must have a name and a namespace.
 fn secret_errors(field: &str, source: &Map) -> Vec<FieldError> {
     if !is_present(source, "secretRef") {
         return Vec::new();
@@ -441,7 +441,7 @@ fn csi_errors(field: &str, source: &Map) -> Vec<FieldError> {
     }
     errors.extend(dns_subdomain(&format!("{field}.driver"), &driver.to_lowercase()));
     errors.extend(required(field, source, &["volumeHandle"]));
-    // The secret for staging is not looked at, as in Kubernetes.
+    // The staging secret is not validated, as in Kubernetes.
     for member in [
         "controllerPublishSecretRef",
         "controllerExpandSecretRef",

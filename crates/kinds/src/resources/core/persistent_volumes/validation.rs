@@ -1,6 +1,6 @@
-//! Everything wrong with a volume.
+//! Validation of persistent volumes.
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
 use super::sources;
@@ -11,10 +11,10 @@ use crate::resources::fields::{is_present, metadata, object, objects, objects_mu
 use crate::resources::formats::dns_subdomain;
 use crate::resources::scheduling::validate_node_selector;
 
-/// The annotation that was there before `mountOptions`.
+/// The annotation that preceded `mountOptions`.
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
 
-/// Labels of nodes that have got another name.
+/// Renamed node labels.
 const RENAMED_LABELS: &[(&str, &str)] = &[
     ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
     ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
@@ -29,7 +29,7 @@ pub(super) fn validate(volume: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// AP-133. Faults of the spec come twice: the volume is looked at on its own and as an update.
+/// AP-133. Errors of the spec are reported twice, because the volume is validated on its own and as an update.
 pub(super) fn validate_update(volume: &Map, old: &Map) -> Vec<FieldError> {
     let mut errors = validate(volume);
     errors.extend(spec_errors(volume));
@@ -53,7 +53,7 @@ pub(super) fn validate_update(volume: &Map, old: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// Whether a volume is still for the same nodes; a label may have got its new name.
+/// Returns whether the node affinity is unchanged; labels may have been renamed.
 fn is_same_affinity(spec: &Map, old: &Map) -> bool {
     if !is_present(spec, "nodeAffinity") {
         return false;
@@ -75,7 +75,7 @@ fn is_same_affinity(spec: &Map, old: &Map) -> bool {
     masked == *object(spec, "nodeAffinity")
 }
 
-/// Not every volume can be mounted with options.
+/// Returns an error if the volume does not support mount options.
 fn mount_option_error(volume: &Map) -> Option<FieldError> {
     let has_option = object(metadata(volume), "annotations").contains_key(MOUNT_OPTIONS);
     let takes_options = sources::takes_mount_options(object(volume, "spec"));
@@ -125,7 +125,7 @@ fn spec_errors(volume: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// A volume has storage, and nothing else.
+/// The capacity must contain storage only.
 fn capacity_errors(spec: &Map) -> Vec<FieldError> {
     let capacity = object(spec, "capacity");
     let field = "spec.capacity";

@@ -1,49 +1,43 @@
-//! Addresses and ports of nodes for services. What is free is the caller's to know: a pool is what no stored service
-//! has, so nothing needs to be given back.
+//! Allocates cluster IPs and node ports for services. The caller provides the pool, which is derived from the stored
+//! services, so nothing needs to be released.
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::{Value, json};
 
 use super::families::{fill_in, stays_preferred};
-use super::{EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, is_headless, needs_health_port, needs_node_ports};
+use super::spec::{
+    EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, is_headless, needs_health_port, needs_node_ports,
+};
 use crate::Map;
+use crate::resource::Refusal;
 use crate::resources::core::addresses;
 use crate::resources::fields::{is_set, list, number, object, object_mut, objects, text, texts};
 
-/// What is free.
+/// The free addresses and ports.
 pub trait Pool {
-    /// Takes an address: this one, or any.
+    /// Allocates an address: the requested one, or any.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason of the failure.
     fn address(&mut self, wanted: Option<IpAddr>) -> Result<IpAddr, String>;
 
-    /// Takes a port of the nodes: this one, or any.
+    /// Allocates a node port: the requested one, or any.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason of the failure.
     fn port(&mut self, wanted: Option<i64>) -> Result<i64, String>;
 }
 
-/// Why a service does not get what it needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AllocationError {
-    /// What it asks for does not fit together or cannot be had: 422 with these causes alone.
-    Invalid(Vec<FieldError>),
-    /// There is nothing left: 500.
-    Internal(String),
-}
-
-/// Gives a service its families, addresses and ports of nodes. To be called after `prepare_create` or
-/// `prepare_update` and before validation, also for a dry run; `old` is the stored service.
+/// Allocates the IP families, addresses and node ports of a service. Call it after `prepare_create` or `prepare_update`
+/// and before validation, also for a dry run. `old` is the stored service.
 ///
 /// # Errors
-/// [`AllocationError`]; nothing of the service is stored then.
-pub fn allocate(service: &mut Map, old: Option<&Map>, pool: &mut dyn Pool) -> Result<(), AllocationError> {
-    fill_in(service, old).map_err(AllocationError::Invalid)?;
+/// [`Refusal`]; nothing of the service is stored then.
+pub fn allocate(service: &mut Map, old: Option<&Map>, pool: &mut dyn Pool) -> Result<(), Refusal> {
+    fill_in(service, old).map_err(Refusal::Invalid)?;
     let Some(spec) = object_mut(service, "spec") else { return Ok(()) };
     let old = old.map(|old| object(old, "spec"));
     if old.is_none_or(|old| text(old, "type") == EXTERNAL_NAME && !stays_preferred(spec, old)) {
@@ -59,11 +53,11 @@ pub fn allocate(service: &mut Map, old: Option<&Map>, pool: &mut dyn Pool) -> Re
     Ok(())
 }
 
-fn invalid(field: impl Into<String>, value: impl ToString, detail: String) -> AllocationError {
-    AllocationError::Invalid(vec![FieldError::invalid(field, value.to_string(), detail)])
+fn invalid(field: impl Into<String>, value: impl ToString, detail: String) -> Refusal {
+    Refusal::Invalid(vec![FieldError::invalid(field, value.to_string(), detail)])
 }
 
-fn allocate_addresses(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), AllocationError> {
+fn allocate_addresses(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), Refusal> {
     if text(spec, "type") == EXTERNAL_NAME || is_headless(spec) {
         return Ok(());
     }
@@ -78,7 +72,7 @@ fn allocate_addresses(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), Allocat
             None => pool
                 .address(None)
                 .map(|address| address.to_string())
-                .map_err(|why| AllocationError::Internal(format!("failed to allocate a serviceIP: {why}")))?,
+                .map_err(|why| Refusal::Internal(format!("failed to allocate a serviceIP: {why}")))?,
         };
         given.push(address);
     }
@@ -89,7 +83,7 @@ fn allocate_addresses(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), Allocat
     Ok(())
 }
 
-/// Whether a port of the nodes is taken for each port that has none.
+/// Returns whether node ports are allocated for ports that have none.
 fn takes_node_ports(spec: &Map) -> bool {
     match text(spec, "type") {
         NODE_PORT => true,
@@ -98,8 +92,8 @@ fn takes_node_ports(spec: &Map) -> bool {
     }
 }
 
-/// Ports of one number (of several protocols) share a port of the nodes.
-fn allocate_ports(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), AllocationError> {
+/// Ports with the same number (and different protocols) share a node port.
+fn allocate_ports(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), Refusal> {
     if !needs_node_ports(spec) {
         return Ok(());
     }
@@ -126,8 +120,8 @@ fn allocate_ports(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), AllocationE
     Ok(())
 }
 
-/// Only what the old service did not have is taken.
-fn update_ports(spec: &mut Map, old: &Map, pool: &mut dyn Pool) -> Result<(), AllocationError> {
+/// Only ports that the old service did not have are allocated.
+fn update_ports(spec: &mut Map, old: &Map, pool: &mut dyn Pool) -> Result<(), Refusal> {
     if !needs_node_ports(spec) {
         return Ok(());
     }
@@ -148,7 +142,7 @@ fn update_ports(spec: &mut Map, old: &Map, pool: &mut dyn Pool) -> Result<(), Al
         }
         let pair = (text(port, "protocol").to_owned(), node_port);
         if seen.contains(&pair) {
-            return Err(AllocationError::Internal(format!("duplicate nodePort: {node_port}")));
+            return Err(Refusal::Internal(format!("duplicate nodePort: {node_port}")));
         }
         seen.push(pair);
     }
@@ -159,24 +153,24 @@ fn ports_mut(spec: &mut Map) -> impl Iterator<Item = (usize, &mut Map)> {
     crate::resources::fields::objects_mut(spec, "ports").enumerate()
 }
 
-fn take(pool: &mut dyn Pool, i: usize, port: i64) -> Result<i64, AllocationError> {
+fn take(pool: &mut dyn Pool, i: usize, port: i64) -> Result<i64, Refusal> {
     pool.port(Some(port)).map_err(|why| invalid(format!("spec.ports[{i}].nodePort"), port, why))
 }
 
-fn no_port(why: String) -> AllocationError {
-    AllocationError::Internal(format!("failed to allocate a nodePort: {why}"))
+fn no_port(why: String) -> Refusal {
+    Refusal::Internal(format!("failed to allocate a nodePort: {why}"))
 }
 
-fn allocate_health_port(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), AllocationError> {
+fn allocate_health_port(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), Refusal> {
     let wanted = Some(number(spec, "healthCheckNodePort")).filter(|port| *port != 0);
-    let port = pool.port(wanted).map_err(|why| {
-        AllocationError::Internal(format!("failed to allocate a HealthCheck NodePort: {why}"))
-    })?;
+    let port = pool
+        .port(wanted)
+        .map_err(|why| Refusal::Internal(format!("failed to allocate a HealthCheck NodePort: {why}")))?;
     spec.insert("healthCheckNodePort".to_owned(), Value::from(port));
     Ok(())
 }
 
-/// What is free of a range of IPv4 addresses and of the usual ports of nodes, beside what some services have.
+/// The free addresses of an IPv4 range and the free node ports, given the existing services.
 #[derive(Clone, Debug)]
 pub struct FreePool {
     first: u32,
@@ -186,15 +180,17 @@ pub struct FreePool {
 }
 
 impl FreePool {
-    /// The ports of nodes that services may have.
+    /// The network that Service IPs are allocated from, with its prefix length.
+    pub const NETWORK: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 0, 0, 0), 24);
+    /// The range of node ports.
     pub const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
-    /// The pool of a range, such as `10.0.0.0` with a prefix of 24 bits, beside what these services have.
+    /// Creates the pool of a range, such as `10.0.0.0` with a 24-bit prefix, without what these services use.
     pub fn of<'a>(network: Ipv4Addr, prefix: u32, services: impl Iterator<Item = &'a Map>) -> Self {
         let size = 1_u64 << 32_u32.saturating_sub(prefix);
         let mut pool = Self {
             first: network.to_bits(),
-            // Neither the address of the network nor that of broadcasts.
+            // Excludes the network address and the broadcast address.
             count: u32::try_from(size.saturating_sub(2)).unwrap_or(u32::MAX),
             addresses: HashSet::new(),
             ports: HashSet::new(),
@@ -208,7 +204,7 @@ impl FreePool {
         pool
     }
 
-    /// How many addresses at the beginning are left for those who ask for one.
+    /// The number of addresses at the start that are reserved for explicit requests.
     fn reserved(&self) -> u32 {
         match self.count {
             0..=16 => 0,

@@ -1,12 +1,12 @@
-//! Which families of addresses a service has, and how `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` fit
-//! together. The cluster has one family, IPv4.
+//! The IP families of services, and the consistency of `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy`.
+//! The cluster is single-stack IPv4.
 
 use std::collections::BTreeSet;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::{Value, json};
 
-use super::{EXTERNAL_NAME, HEADLESS, is_headless};
+use super::spec::{EXTERNAL_NAME, HEADLESS, is_headless};
 use crate::Map;
 use crate::resources::core::addresses;
 use crate::resources::fields::{is_present, keep, list, object, object_mut, text, texts};
@@ -14,16 +14,16 @@ use crate::resources::fields::{is_present, keep, list, object, object_mut, text,
 const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";
 const REQUIRE: &str = "RequireDualStack";
-/// The family of the cluster's addresses.
+/// The cluster's IP family.
 const DEFAULT: &str = "IPv4";
-/// The family that the cluster has no addresses of.
+/// The IP family that the cluster does not have.
 const OTHER: &str = "IPv6";
 
-/// Fills in the policy and the families of a new service, or of one that is updated. An error leaves what was filled
-/// in so far. To do it again changes nothing.
+/// Sets the policy and the IP families of a new or updated service. On an error, the fields that were already set
+/// remain. The function is idempotent.
 ///
 /// # Errors
-/// What does not fit together. Nothing else is reported then.
+/// Inconsistent fields. No other errors are reported then.
 pub(super) fn fill_in(service: &mut Map, old: Option<&Map>) -> Result<(), Vec<FieldError>> {
     let Some(spec) = object_mut(service, "spec") else { return Ok(()) };
     let old = old.map(|old| object(old, "spec"));
@@ -57,7 +57,8 @@ fn none_or(errors: Vec<FieldError>) -> Result<(), Vec<FieldError>> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// Whether a service that prefers two families is left as it is: it is not to gain or lose one when the cluster does.
+/// Returns whether a service that prefers dual-stack is left unchanged, so that it does not gain or lose a family when
+/// the cluster does.
 pub(super) fn stays_preferred(spec: &Map, old: &Map) -> bool {
     let prefers = |spec: &Map| text(spec, "ipFamilyPolicy") == PREFER;
     text(spec, "type") == text(old, "type")
@@ -90,7 +91,8 @@ fn default_families(spec: &mut Map) {
     }
 }
 
-/// To become a service of one family is enough to lose the second of everything; to lose it otherwise is an error.
+/// Setting the policy to SingleStack drops the second address and family. Dropping them without that policy is an
+/// error.
 fn release(spec: &mut Map, old: &Map) -> Vec<FieldError> {
     let members = ["clusterIPs", "ipFamilies"];
     if text(spec, "ipFamilyPolicy") == SINGLE {
@@ -124,7 +126,7 @@ fn single_errors(spec: &Map) -> Vec<FieldError> {
     doubled.map(|_| policy_error(spec, detail)).collect()
 }
 
-/// Families follow from addresses that have none.
+/// Infers missing families from the addresses.
 fn infer(spec: &mut Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut families: Vec<String> = texts(spec, "ipFamilies").map(str::to_owned).collect();
@@ -150,7 +152,7 @@ fn infer(spec: &mut Map) -> Vec<FieldError> {
     errors
 }
 
-/// What the cluster does not have.
+/// Returns errors for families that the cluster does not have.
 fn cluster_errors(spec: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if text(spec, "ipFamilyPolicy") == REQUIRE {
@@ -169,7 +171,7 @@ fn family_of(ip: &str) -> Option<&'static str> {
     addresses::parse(ip).map(|address| if address.is_ipv4() { DEFAULT } else { OTHER })
 }
 
-/// Whether the addresses and families of a service fit together.
+/// Validates that the addresses and families of a service are consistent.
 pub(super) fn errors(spec: &Map) -> Vec<FieldError> {
     if text(spec, "type") == EXTERNAL_NAME {
         return Vec::new();
@@ -242,7 +244,7 @@ fn family_errors(spec: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// Each address is of the family at its place.
+/// Checks that each address has the family at the same index.
 fn match_errors(spec: &Map, ips: &[&str]) -> Vec<FieldError> {
     let pairs = ips.iter().zip(texts(spec, "ipFamilies")).enumerate();
     let differing = pairs
@@ -255,7 +257,7 @@ fn match_errors(spec: &Map, ips: &[&str]) -> Vec<FieldError> {
         .collect()
 }
 
-/// What an update may not change of addresses and families.
+/// Returns errors for forbidden changes of addresses and families.
 pub(super) fn change_errors(spec: &Map, old: &Map) -> Vec<FieldError> {
     if [spec, old].into_iter().any(|spec| text(spec, "type") == EXTERNAL_NAME) {
         return Vec::new();
@@ -278,7 +280,7 @@ fn list_change_errors(spec: &Map, old: &Map, member: &str) -> Vec<FieldError> {
         |i: usize, detail: &str| FieldError::invalid(format!("spec.{member}[{i}]"), shown(), detail);
     if is.len() == was.len() {
         let pairs = is.iter().zip(&was).enumerate().filter(|(_, (is, was))| is != was);
-        // Kubernetes reports all families under the first.
+        // Kubernetes reports all families with the path of the first.
         let place = |i| if member == "ipFamilies" { 0 } else { i };
         return pairs.map(|(i, _)| invalid(place(i), "may not change once set")).collect();
     }

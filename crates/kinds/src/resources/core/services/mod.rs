@@ -1,7 +1,8 @@
-//! Services: one address for many pods.
+//! Services.
 
 mod allocation;
 mod families;
+mod spec;
 mod status;
 mod update;
 mod validation;
@@ -9,37 +10,34 @@ mod validation;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use portcullis_apimachinery::names::NameRule;
 use serde_json::{Value, json};
 
-pub use self::allocation::{AllocationError, FreePool, Pool, allocate};
+pub use self::allocation::{FreePool, Pool, allocate};
+use self::spec::{CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, is_external};
+use super::endpoints::ENDPOINTS;
 use super::nodes::PROXY_VERBS;
 use crate::Map;
-use crate::resource::{NameRule, Resource, Selectable, Subresource};
+use crate::resource::{Need, OnRequest, Resource, Selectable, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::fields::{
-    default_text, is_present, list, number, object, object_mut, objects, objects_mut, text, texts,
+    default_text, is_present, number, object, object_mut, objects, objects_mut, text, texts,
 };
 use crate::schema;
 use crate::table::{Column, NONE, Row, UNKNOWN};
 
-/// The row of Services. Before an object is validated it needs [`allocate`].
+/// The row of Services.
 pub static SERVICES: Resource = Resource {
     kind: "Service",
     plural: "services",
     short_names: &["svc"],
     categories: &["all"],
     subresources: &[
-        Subresource {
-            name: "proxy",
-            kind: "ServiceProxyOptions",
-            group: None,
-            version: None,
-            verbs: PROXY_VERBS,
-        },
+        Subresource::connect("proxy", "ServiceProxyOptions", PROXY_VERBS),
         Subresource::status("Service"),
     ],
     schema: &schema::core::service::SERVICE,
-    // The name is a label of the cluster's DNS.
+    // The name is a DNS label.
     names: NameRule::Label,
     selectable: &[
         Selectable { name: "spec.clusterIP", value: |service| of_spec(service, "clusterIP") },
@@ -50,50 +48,33 @@ pub static SERVICES: Resource = Resource {
     default,
     prepare_create: update::prepare_create,
     validate_create: validation::validate,
+    on_create: ALLOCATES,
     prepare_update: update::prepare_update,
     validate_update: validation::validate_update,
+    on_update: ALLOCATES,
     prepare_status: update::prepare_status,
     validate_status: |service, _| status::validate(service),
+    removed_with: &[&ENDPOINTS],
     columns: COLUMNS,
     row,
     ..Resource::USUAL
 };
 
-const CLUSTER_IP: &str = "ClusterIP";
-const NODE_PORT: &str = "NodePort";
-const LOAD_BALANCER: &str = "LoadBalancer";
-const EXTERNAL_NAME: &str = "ExternalName";
-/// The address of a service that has none.
-const HEADLESS: &str = "None";
-/// How long a client stays with a pod, in seconds, unless it is said.
+/// A service gets what no other service has.
+const ALLOCATES: OnRequest = OnRequest {
+    needs: |_| Need::AllOfKind,
+    complete: |service, old, context| {
+        let (network, prefix) = FreePool::NETWORK;
+        allocate(service, old, &mut FreePool::of(network, prefix, context.stored.iter()))
+    },
+    ..OnRequest::NOTHING
+};
+
+/// The default timeout of session affinity, in seconds.
 const AFFINITY_SECONDS: i64 = 10_800;
 
 fn of_spec<'a>(service: &'a Map, member: &str) -> Cow<'a, str> {
     Cow::Borrowed(text(object(service, "spec"), member))
-}
-
-/// Whether clients outside the cluster reach the service.
-fn is_external(spec: &Map) -> bool {
-    match text(spec, "type") {
-        LOAD_BALANCER | NODE_PORT => true,
-        CLUSTER_IP => !list(spec, "externalIPs").is_empty(),
-        _ => false,
-    }
-}
-
-/// Whether the service has a port on which nodes tell that they have pods of it.
-fn needs_health_port(spec: &Map) -> bool {
-    text(spec, "type") == LOAD_BALANCER && text(spec, "externalTrafficPolicy") == "Local"
-}
-
-/// Whether the ports of the service are also ports of the nodes.
-fn needs_node_ports(spec: &Map) -> bool {
-    matches!(text(spec, "type"), NODE_PORT | LOAD_BALANCER)
-}
-
-/// Whether the service has no address of its own.
-fn is_headless(spec: &Map) -> bool {
-    texts(spec, "clusterIPs").eq([HEADLESS])
 }
 
 fn default(service: &mut Map) {

@@ -1,16 +1,16 @@
-//! What a load balancer reports.
+//! Validation of the load balancer status.
 
 use std::net::IpAddr;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 
-use super::LOAD_BALANCER;
+use super::spec::LOAD_BALANCER;
 use crate::Map;
 use crate::resources::core::addresses;
 use crate::resources::fields::{is_present, list, object, objects, text};
 use crate::resources::formats::dns_subdomain;
 
-/// Everything wrong with the status of a service.
+/// Validates the status of a service.
 pub(super) fn validate(service: &Map) -> Vec<FieldError> {
     let balancer = object(object(service, "status"), "loadBalancer");
     let field = "status.loadBalancer.ingress";

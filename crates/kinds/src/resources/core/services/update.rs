@@ -1,17 +1,17 @@
-//! What the server sets and keeps of a service before it is validated.
+//! Prepares services before validation: sets and keeps server-managed fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use super::families::fill_in;
-use super::{EXTERNAL_NAME, LOAD_BALANCER, needs_health_port, needs_node_ports};
+use super::spec::{EXTERNAL_NAME, LOAD_BALANCER, needs_health_port, needs_node_ports};
 use crate::Map;
 use crate::resources::fields::{
     is_present, keep, list, number, object, object_mut, objects, objects_mut, text,
 };
 
-/// AP-30: no status. A client that knows only `clusterIP` means `clusterIPs`.
+/// AP-30: drops the status. Sets `clusterIPs` for clients that only know `clusterIP`.
 pub(super) fn prepare_create(service: &mut Map) {
     service.insert("status".to_owned(), json!({ "loadBalancer": {} }));
     let Some(spec) = object_mut(service, "spec") else { return };
@@ -20,12 +20,12 @@ pub(super) fn prepare_create(service: &mut Map) {
         let ips = json!([ip]);
         spec.insert("clusterIPs".to_owned(), ips);
     }
-    // What does not fit is reported when addresses are allocated.
+    // Inconsistent fields are reported when addresses are allocated.
     let _ = fill_in(service, None);
     drop_internal_policy(service);
 }
 
-/// Keeps what was allocated, as far as the client does not say otherwise, and drops what its new type has no use for.
+/// Keeps allocated values unless the client changes them, and drops those that the new type does not use.
 pub(super) fn prepare_update(service: &mut Map, old: &Map) {
     keep(service, old, "status");
     let old_spec = object(old, "spec");
@@ -33,7 +33,7 @@ pub(super) fn prepare_update(service: &mut Map, old: &Map) {
         keep_allocated(spec, old_spec);
         match_addresses(spec, old_spec);
     }
-    // What does not fit is reported when addresses are allocated.
+    // Inconsistent fields are reported when addresses are allocated.
     let _ = fill_in(service, Some(old));
     if let Some(spec) = object_mut(service, "spec") {
         drop_unused(spec, old_spec);
@@ -50,7 +50,7 @@ pub(super) fn prepare_status(service: &mut Map, old: &Map) {
     keep(service, old, "spec");
 }
 
-/// A service that is only a name does not show a policy for traffic inside the cluster.
+/// An ExternalName service has no internal traffic policy.
 fn drop_internal_policy(service: &mut Map) {
     let Some(spec) = object_mut(service, "spec") else { return };
     let is_known = matches!(text(spec, "internalTrafficPolicy"), "Cluster" | "Local");
@@ -59,7 +59,7 @@ fn drop_internal_policy(service: &mut Map) {
     }
 }
 
-/// To send a service again without what was allocated for it changes nothing.
+/// Restores allocated values that the client omits.
 fn keep_allocated(spec: &mut Map, old: &Map) {
     let needs_address = |spec: &Map| text(spec, "type") != EXTERNAL_NAME;
     if needs_address(old) && needs_address(spec) {
@@ -78,7 +78,7 @@ fn keep_allocated(spec: &mut Map, old: &Map) {
     }
 }
 
-/// A port keeps the port of the nodes that the port of its name had, unless another took it.
+/// A port keeps the node port of the old port with the same name, unless another one uses it.
 fn keep_node_ports(spec: &mut Map, old: &Map) {
     let used = |spec: &Map| -> BTreeSet<i64> {
         objects(spec, "ports").map(|port| number(port, "nodePort")).filter(|port| *port != 0).collect()
@@ -98,7 +98,7 @@ fn keep_node_ports(spec: &mut Map, old: &Map) {
     }
 }
 
-/// A client that knows only `clusterIP` and changes it means `clusterIPs` as well.
+/// Updates `clusterIPs` for a client that only knows `clusterIP` and changes it.
 fn match_addresses(spec: &mut Map, old: &Map) {
     let (ip, was) = (text(spec, "clusterIP"), text(old, "clusterIP"));
     if list(spec, "clusterIPs").is_empty() && ip == was {
@@ -116,7 +116,7 @@ fn match_addresses(spec: &mut Map, old: &Map) {
     spec.insert("clusterIPs".to_owned(), ips);
 }
 
-/// What a service of the new type has no use for goes, if the client left it as it was.
+/// Drops values that the new type does not use, if the client has not changed them.
 fn drop_unused(spec: &mut Map, old: &Map) {
     let is_same = |spec: &Map, member: &str| spec.get(member) == old.get(member);
     let (kind, old_kind) = (text(spec, "type").to_owned(), text(old, "type"));

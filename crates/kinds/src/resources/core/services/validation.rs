@@ -1,13 +1,13 @@
-//! Everything wrong with a service.
+//! Validation of services.
 
 use std::collections::BTreeSet;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
-use super::{
-    CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, families, is_external, is_headless,
-    needs_health_port,
+use super::families;
+use super::spec::{
+    CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, is_external, is_headless, needs_health_port,
 };
 use crate::Map;
 use crate::resources::core::addresses;
@@ -16,11 +16,11 @@ use crate::resources::fields::{is_present, list, metadata, number, object, objec
 use crate::resources::formats::{dns_label, dns_subdomain, qualified_name};
 use crate::resources::scheduling::validate_labels;
 
-/// The longest time that a client stays with a pod, in seconds.
+/// The maximum timeout of session affinity, in seconds.
 const MAX_AFFINITY_SECONDS: i64 = 86_400;
 const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
-/// The annotation that was there before `loadBalancerSourceRanges`.
+/// The annotation that preceded `loadBalancerSourceRanges`.
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
 pub(super) fn validate_update(service: &Map, old: &Map) -> Vec<FieldError> {
@@ -122,7 +122,7 @@ fn external_name_errors(spec: &Map) -> Vec<FieldError> {
         .map(|(field, _)| FieldError::forbidden(field, "may not be set for ExternalName services"))
         .collect();
     let name = text(spec, "externalName");
-    // A name may end in a dot: it is then complete.
+    // A fully qualified name may end in a dot.
     match name.strip_suffix('.').unwrap_or(name) {
         "" => errors.push(FieldError::required("spec.externalName", "")),
         name => errors.extend(dns_subdomain("spec.externalName", name)),
@@ -157,7 +157,7 @@ fn ports_errors(spec: &Map) -> Vec<FieldError> {
     errors
 }
 
-/// Which ports may be together.
+/// Validates the combination of ports.
 fn port_set_errors(spec: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let node_ports = || {
@@ -225,7 +225,7 @@ fn source_range_errors(spec: &Map, annotations: &Map) -> Vec<FieldError> {
             .then(|| FieldError::forbidden(field, "may only be used when `type` is 'LoadBalancer'"))
     };
     if !list(spec, "loadBalancerSourceRanges").is_empty() {
-        // Kubernetes spells this path so.
+        // Kubernetes reports this path.
         let field = "spec.LoadBalancerSourceRanges";
         errors.extend(misplaced(field));
         for (i, range) in texts(spec, "loadBalancerSourceRanges").enumerate() {
@@ -249,7 +249,7 @@ fn balancer_errors(spec: &Map) -> Option<FieldError> {
             "spec.allocateLoadBalancerNodePorts",
             "may only be used when `type` is 'LoadBalancer'",
         )),
-        // Kubernetes leaves the beginning of this path away.
+        // Kubernetes omits the start of this path.
         (true, false) => Some(FieldError::required("allocateLoadBalancerNodePorts", "")),
         _ => None,
     }

@@ -1,4 +1,5 @@
-//! Pods against the recorded answers of Kubernetes.
+//! Tests of pods against recorded responses of Kubernetes.
 
+mod mirror;
 mod properties;
 mod replay;

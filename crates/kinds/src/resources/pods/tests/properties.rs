@@ -1,4 +1,4 @@
-//! What holds for every pod: the recorded ones, and damaged copies of them.
+//! Properties of all pods: the recorded ones, and damaged copies of them.
 
 use portcullis_testkit::mutate::{Random, mutate};
 use portcullis_testkit::recorded;
@@ -13,7 +13,7 @@ use crate::resources::pods::{self, Deletion, PODS, admission};
 const RECORDINGS: [&str; 6] =
     ["mirror-pods", "node-authorizer", "pods-create", "pods-invalid", "pods-update", "pods-volumes"];
 
-/// Words that make a difference to a pod.
+/// Words that are significant in pods.
 const WORDS: &[&str] = &[
     "activeDeadlineSeconds",
     "affinity",
@@ -55,7 +55,7 @@ fn defaulted(object: Map) -> Map {
     pod
 }
 
-/// Recorded pods and damaged copies that can still be read.
+/// Recorded pods, and damaged copies that still decode.
 fn pods() -> Vec<Map> {
     let bodies = bodies();
     let corpus: Vec<Vec<u8>> = bodies.iter().map(|body| body.to_string().into_bytes()).collect();
@@ -88,7 +88,7 @@ fn defaults_are_applied_once_and_read_back_as_they_are() {
 fn a_valid_pod_stays_valid_when_nothing_changes() {
     let mut valid = 0;
     for mut pod in pods() {
-        // A class that the client says is kept, right or not.
+        // A class set by the client is kept, right or wrong.
         pod.remove("status");
         let pod = created(defaulted(pod));
         if !(PODS.validate_create)(&pod).is_empty() {
@@ -109,7 +109,7 @@ fn a_valid_pod_stays_valid_when_nothing_changes() {
             assert_eq!(new, pod, "an update that changes nothing");
             let errors = validate(&new, &pod);
             assert!(
-                errors.iter().all(|error| error.field == portcullis_policy::field_error::NO_FIELD),
+                errors.iter().all(|error| error.field == portcullis_apimachinery::field_error::NO_FIELD),
                 "{errors:?} in {}",
                 Value::Object(pod)
             );
@@ -184,7 +184,7 @@ fn no_map_at_all_stops_any_function() {
     let maps =
         (0..20_000).filter_map(|_| serde_json::from_slice::<Map>(&mutate(&mut random, &corpus, &words)).ok());
     for map in maps {
-        // Not decoded: fields may hold anything.
+        // Not decoded: fields may have any type.
         let pod = created(defaulted(map.clone()));
         assert!((PODS.validate_update)(&pod, &map).len() < 10_000);
         assert!((PODS.validate_status)(&pod, &map).len() < 10_000);

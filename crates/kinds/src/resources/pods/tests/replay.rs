@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use portcullis_policy::field_error::{FieldError, NO_FIELD};
+use portcullis_apimachinery::field_error::{FieldError, NO_FIELD};
+use portcullis_apimachinery::time::Instant;
 use portcullis_testkit::recorded;
 use serde_json::{Value, json};
 
@@ -13,12 +14,11 @@ use crate::meta;
 use crate::patch::{self, PatchKind};
 use crate::resources::pods::read::Members;
 use crate::resources::pods::{self, Deletion, PODS, admission};
-use crate::time::Instant;
 
 const NOW: i64 = 1_767_225_600;
 const UID: &str = "11111111-2222-3333-4444-555555555555";
 
-/// Members that differ from run to run, as the recordings leave them out.
+/// Members that differ between runs, which the recordings omit.
 const RUN: &[&str] = &[
     "uid",
     "resourceVersion",
@@ -47,7 +47,7 @@ fn clean(value: &Value) -> Value {
     }
 }
 
-/// What a request is answered with.
+/// The response to a request.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Pod(Value),
@@ -186,7 +186,7 @@ fn split(path: &str) -> Option<(&str, &str, &str)> {
     Some((namespace, parts.next().unwrap_or_default(), parts.next().unwrap_or_default()))
 }
 
-/// The answer to a case, or nothing for what is not about these functions.
+/// The response to a case; `None` if it does not concern these functions.
 fn answer(cluster: &mut Cluster, case: &Value) -> Option<Answer> {
     let method = case["method"].as_str().unwrap();
     let (path, query) =
@@ -303,7 +303,7 @@ fn replay(name: &str) -> (usize, Vec<String>) {
     (compared, differences)
 }
 
-/// Takes over what Kubernetes answered, so that the cases after this one begin where they began there.
+/// Adopts the response of Kubernetes, so that later cases start from the same state.
 fn follow(cluster: &mut Cluster, case: &Value) {
     let body = &case["expect"]["body"];
     if body["kind"] == "Pod" && case["method"] != "DELETE" {

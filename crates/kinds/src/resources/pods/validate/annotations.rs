@@ -1,7 +1,7 @@
-//! The annotations that mean something for pods.
+//! Validation of pod annotations.
 
-use portcullis_policy::field_error::FieldError;
-use portcullis_policy::objects::meta::MIRROR_ANNOTATION;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::well_known::MIRROR_ANNOTATION;
 use serde_json::Value;
 
 use crate::Map;
@@ -20,7 +20,7 @@ fn annotations(pod: &Map) -> Field<'_> {
     Field::root(pod, "metadata").child("annotations")
 }
 
-/// The annotations of a pod by themselves (MP-4).
+/// Validates the annotations of a pod on their own (MP-4, MP-9). All errors are collected (MP-12).
 pub(in crate::resources::pods) fn validate(pod: &Map, kept: &Kept, errors: &mut Errors) {
     let all = annotations(pod);
     let spec = Field::root(pod, "spec");
@@ -58,7 +58,7 @@ fn tolerations(all: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with the cost of deleting a pod: it is a 32-bit integer, without a plus sign or leading zeros.
+/// Validates the pod deletion cost: a 32-bit integer, without a plus sign or leading zeros.
 pub(super) fn deletion_cost(pod: &Map) -> Option<FieldError> {
     let cost = annotations(pod).key(DELETION_COST).set()?;
     let text = cost.text();
@@ -91,7 +91,8 @@ fn app_armor(spec: &Field<'_>, container: &str, profile: &Field<'_>, errors: &mu
     }
 }
 
-/// The changes of annotations in an update, of the pod or its status (MP-5 to MP-7), and the new ones by themselves.
+/// Validates changes of annotations in an update of the pod or its status (MP-5 to MP-7, MP-11), and the new
+/// annotations on their own.
 pub(in crate::resources::pods) fn validate_update(pod: &Map, old: &Map, kept: &Kept, errors: &mut Errors) {
     let new = annotations(pod);
     let old = annotations(old);
@@ -109,7 +110,7 @@ pub(in crate::resources::pods) fn validate_update(pod: &Map, old: &Map, kept: &K
     validate(pod, kept, errors);
 }
 
-/// Where an annotation and a field of a new pod say both, they say the same.
+/// An annotation and the corresponding field of a new pod must agree.
 pub(super) fn match_fields(pod: &Map, errors: &mut Errors) {
     let all = annotations(pod);
     let spec = Field::root(pod, "spec");
@@ -128,7 +129,7 @@ pub(super) fn match_fields(pod: &Map, errors: &mut Errors) {
     for container in containers() {
         let annotation = all.key(&format!("{APP_ARMOR_PREFIX}{}", container.child("name").text()));
         let own = container.child("securityContext").child("appArmorProfile");
-        // The pod's profile is meant where the container has none; the path is the container's even so.
+        // The pod's profile is used if the container has none, but the path is the container's.
         let path = own.path().to_owned();
         let field = own.set().unwrap_or_else(|| context.child("appArmorProfile")).named(path);
         same_profile(&annotation, &field, &["runtime/default"], errors);

@@ -1,14 +1,16 @@
-//! Containers of all three kinds.
+//! Validation of containers of all three kinds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::names;
 
 use crate::resources::pods::read::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, Kept, env, mounts, one_of, probes, resources, security};
 
-/// What ephemeral containers cannot have: lists and requirements that are not empty, and what is optional at all.
+/// Fields that ephemeral containers must not have: non-empty lists and requirements, and any optional field that is
+/// set.
 const NOT_EPHEMERAL: [(&str, bool); 9] = [
     ("ports", false),
     ("resources", false),
@@ -23,7 +25,7 @@ const NOT_EPHEMERAL: [(&str, bool); 9] = [
 const MAX_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 
-/// The pod around a container.
+/// The context of a container in its pod.
 #[derive(Debug)]
 pub(super) struct Around<'a> {
     spec: Field<'a>,
@@ -91,7 +93,8 @@ fn init(around: &Around<'_>, errors: &mut Errors) {
         if !name.text().is_empty() && !names.insert(name.text()) {
             errors.push(name.duplicate());
         }
-        // Init containers run one by one: each has the ports for itself. The index in the path is that of the only one.
+        // Init containers run one by one, so ports are checked for each alone. The index in the path is therefore
+        // always 0.
         let mut seen = BTreeSet::new();
         for (j, port) in container.child("ports").items().enumerate() {
             let port = port.named(format!("{}[0].ports[{j}]", containers.path()));
@@ -149,13 +152,13 @@ fn ephemeral(around: &Around<'_>, errors: &mut Errors) {
     }
 }
 
-/// What holds for containers of any kind.
+/// Rules for containers of any kind.
 fn common(around: &Around<'_>, container: &Field<'_>, errors: &mut Errors) {
     let name = container.child("name");
     if name.text().is_empty() {
         errors.push(name.required(""));
     } else {
-        errors.extend(name.faults(syntax::label));
+        errors.extend(name.faults(names::label_errors));
     }
     let image = container.child("image");
     if image.text().is_empty() {
@@ -198,7 +201,7 @@ fn ports(ports: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-/// No two ports of these containers are the same one of the host.
+/// Host ports of these containers must be unique.
 fn host_ports(containers: &Field<'_>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for container in containers.items() {
@@ -251,7 +254,7 @@ fn restart_policy(container: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-/// A sidecar restarts in any case.
+/// A sidecar always restarts.
 fn sidecar_rule(container: &Field<'_>, errors: &mut Errors) {
     let rules = container.child("restartPolicyRules");
     if !rules.is_empty() {
@@ -259,7 +262,7 @@ fn sidecar_rule(container: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-/// The restart rules of the sidecars in a spec, by themselves.
+/// The restart rules of the sidecars in a spec.
 pub(super) fn sidecar_rules(spec: &Field<'_>, _: &Kept, errors: &mut Errors) {
     for container in spec.child("initContainers").items() {
         if container.child("restartPolicy").text() == "Always" {
@@ -287,7 +290,7 @@ fn resize_policy(around: &Around<'_>, policies: &Field<'_>, errors: &mut Errors)
     }
 }
 
-/// A pod, other than a template of one, names its images exactly.
+/// The image names of a pod, unlike those of a template, must have no surrounding white space.
 pub(in crate::resources::pods) fn image_without_padding(container: &Field<'_>, errors: &mut Errors) {
     let image = container.child("image");
     if image.text().trim() != image.text() {

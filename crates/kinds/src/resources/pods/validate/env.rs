@@ -1,8 +1,10 @@
-//! Environment variables, and references to fields of the pod.
+//! Validation of environment variables, and of references to fields of the pod.
 
 use std::collections::BTreeMap;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::names;
+use portcullis_apimachinery::names::NameRule;
 
 use crate::resources::pods::amount;
 use crate::resources::pods::defaults::CONTAINER_LISTS;
@@ -10,7 +12,7 @@ use crate::resources::pods::read::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::Errors;
 
-/// The fields of a pod that a variable can have.
+/// The pod fields that an environment variable can refer to.
 const FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -22,7 +24,7 @@ const FIELDS: [&str; 9] = [
     "status.podIP",
     "status.podIPs",
 ];
-/// The fields of a pod that can be named at all.
+/// All pod fields that can be referred to.
 const KNOWN_FIELDS: [&str; 14] = [
     "metadata.annotations",
     "metadata.labels",
@@ -80,7 +82,7 @@ fn value_from(variable: &Field<'_>, source: &Field<'_>, errors: &mut Errors) {
     for kind in ["configMapKeyRef", "secretKeyRef"] {
         if let Some(selector) = source.child(kind).set() {
             sources += 1;
-            errors.extend(selector.child("name").faults(syntax::subdomain));
+            errors.extend(selector.child("name").faults(names::subdomain_errors));
             key(&selector, errors);
         }
     }
@@ -104,7 +106,7 @@ fn key(selector: &Field<'_>, errors: &mut Errors) {
     if key.text().is_empty() {
         errors.push(key.required(""));
     } else {
-        errors.extend(key.faults(syntax::config_key));
+        errors.extend(key.faults(names::config_map_key_errors));
     }
 }
 
@@ -122,7 +124,7 @@ fn file_key(file: &Field<'_>, errors: &mut Errors) {
     if volume.text().is_empty() {
         errors.push(volume.required(""));
     } else {
-        errors.extend(volume.faults(syntax::label));
+        errors.extend(volume.faults(names::label_errors));
     }
     let path = file.child("path");
     if path.text().is_empty() {
@@ -132,7 +134,7 @@ fn file_key(file: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-/// The volumes that variables are read from are there, and empty at the start.
+/// Volumes from which variables are read must exist and be `emptyDir` volumes.
 pub(super) fn files(spec: &Field<'_>, errors: &mut Errors) {
     let volumes: BTreeMap<&str, Field<'_>> =
         spec.child("volumes").items().map(|volume| (volume.child("name").text(), volume)).collect();
@@ -165,7 +167,7 @@ pub(super) fn sources(sources: &Field<'_>, errors: &mut Errors) {
             if name.text().is_empty() {
                 errors.push(name.required(""));
             } else {
-                errors.extend(name.faults(syntax::subdomain_prefix));
+                errors.extend(name.faults(|prefix| NameRule::Subdomain.prefix_errors(prefix)));
             }
         }
         // The path is that of the list.
@@ -177,7 +179,7 @@ pub(super) fn sources(sources: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-/// A reference to a field of the pod: one of these, or a label or annotation by its key.
+/// Validates a reference to a field of the pod: one of these, or a label or annotation by its key.
 pub(super) fn field_ref(reference: &Field<'_>, allowed: &[&str], errors: &mut Errors) {
     let version = reference.child("apiVersion");
     if version.text().is_empty() {
@@ -203,7 +205,8 @@ pub(super) fn field_ref(reference: &Field<'_>, allowed: &[&str], errors: &mut Er
                     subscript.to_owned()
                 };
                 // The path is that of the reference.
-                errors.extend(syntax::qualified_name(&key).into_iter().map(|fault| reference.invalid(fault)));
+                errors
+                    .extend(names::label_key_errors(&key).into_iter().map(|fault| reference.invalid(fault)));
             }
             _ => errors.push(path.invalid("field label does not support subscript")),
         },
@@ -220,7 +223,7 @@ pub(super) fn field_ref(reference: &Field<'_>, allowed: &[&str], errors: &mut Er
     }
 }
 
-/// A reference to what a container asks for or is limited to. In a volume it says of which container.
+/// Validates a reference to a container's requests or limits. In a volume it must name the container.
 pub(super) fn resource_ref(reference: &Field<'_>, is_in_volume: bool, errors: &mut Errors) {
     let container = reference.child("containerName");
     let resource = reference.child("resource");

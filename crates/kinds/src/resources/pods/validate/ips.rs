@@ -19,7 +19,7 @@ pub(in crate::resources::pods) fn address(
     }
 }
 
-/// Whether more than one address is one of each family at most.
+/// Returns whether there is at most one address of each family.
 pub(in crate::resources::pods) fn are_of_two_families(addresses: &[&str]) -> bool {
     let families: Vec<bool> =
         addresses.iter().filter_map(|text| text.parse::<IpAddr>().ok()).map(|ip| ip.is_ipv4()).collect();

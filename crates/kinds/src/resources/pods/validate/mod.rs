@@ -1,16 +1,17 @@
-//! Validation of pods: everything wrong with a new pod or a changed one, in the order in which Kubernetes reports it.
-//! Metadata is looked over elsewhere, apart from the annotations that mean something for pods.
+//! Validation of new and updated pods, with errors in the order of Kubernetes. Metadata is validated elsewhere, except
+//! for the pod annotations.
 
 use std::collections::BTreeSet;
 
-use portcullis_policy::field_error::{FieldError, NO_FIELD};
-use portcullis_policy::objects::meta::MIRROR_ANNOTATION;
+use portcullis_apimachinery::field_error::{FieldError, NO_FIELD};
+use portcullis_apimachinery::names;
 
 use crate::Map;
+use crate::resources::pods::mirror::is_mirror;
 use crate::resources::pods::read::{Field, Members};
-use crate::resources::pods::syntax;
 
 pub(super) mod annotations;
+mod common;
 pub(super) mod containers;
 mod env;
 pub(super) mod ips;
@@ -26,37 +27,15 @@ mod selectors;
 mod sources;
 mod volumes;
 
-/// What validation finds.
-pub(super) type Errors = Vec<FieldError>;
-
-/// The largest number of seconds and the largest user that fit.
-pub(super) const MAX_INT32: i64 = i32::MAX as i64;
-
-/// What the old pod of an update has already, and may therefore keep although it would be refused in a new pod.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Kept {
-    pub(super) deletion_cost: bool,
-    pub(super) affinity_selectors: bool,
-    pub(super) node_affinity_values: bool,
-    pub(super) spread_selectors: bool,
-    pub(super) spread_keys: bool,
-    pub(super) token_paths: bool,
-    pub(super) host_sysctls: bool,
-    pub(super) huge_pages: bool,
-    pub(super) label_change_policy: bool,
-    pub(super) comparing_tolerations: bool,
-    pub(super) devices_of_user_namespaces: bool,
-    pub(super) rules_of_sidecars: bool,
-    pub(super) addresses: BTreeSet<String>,
-}
+pub(super) use common::{Errors, Kept, MAX_INT32, one_of};
 
 impl Kept {
-    /// What an update of this pod may keep in its annotations.
+    /// The annotation values that an update of this pod may keep.
     pub(super) fn of_annotations(old: &Map) -> Self {
         Self { deletion_cost: annotations::deletion_cost(old).is_some(), ..Self::default() }
     }
 
-    /// What an update of this pod may keep.
+    /// The values that an update of this pod may keep.
     pub(super) fn of(old: &Map) -> Self {
         let spec = Field::root(old, "spec");
         let faulty = |check: fn(&Field<'_>, &Kept, &mut Errors)| {
@@ -88,7 +67,7 @@ impl Kept {
     }
 }
 
-/// Everything wrong with a new pod.
+/// Validates a new pod.
 pub(super) fn validate_create(pod: &Map) -> Errors {
     let mut errors = Vec::new();
     pod_and_spec(pod, &Kept::default(), &mut errors);
@@ -105,7 +84,7 @@ pub(super) fn validate_create(pod: &Map) -> Errors {
     errors
 }
 
-/// What is wrong with a pod by itself, new or changed.
+/// Validates a new or updated pod on its own.
 pub(super) fn pod_and_spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
     annotations::validate(pod, kept, errors);
     spec(pod, kept, errors);
@@ -129,10 +108,7 @@ fn spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
     let metadata = pod.object("metadata");
     let name = metadata.map_or("", |metadata| metadata.text("name"));
     let volumes = volumes::validate(&spec.child("volumes"), name, kept, errors);
-    let is_mirror = metadata
-        .and_then(|all| all.object("annotations"))
-        .is_some_and(|all| all.contains_key(MIRROR_ANNOTATION));
-    resource_claims(&spec.child("resourceClaims"), is_mirror, errors);
+    resource_claims(&spec.child("resourceClaims"), is_mirror(pod), errors);
     containers::validate(&containers::Around::new(&spec, &volumes, kept), errors);
     resources::of_pod(&spec, kept, errors);
     network::host_network_ports(&spec, errors);
@@ -143,16 +119,17 @@ fn spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
     scheduling::affinity(&spec.child("affinity"), kept, errors);
     network::dns_config(&spec, kept, errors);
     for gate in spec.child("readinessGates").items() {
-        errors.extend(gate.child("conditionType").faults(syntax::qualified_name));
+        errors.extend(gate.child("conditionType").faults(names::label_key_errors));
     }
     scheduling_gates(&spec.child("schedulingGates"), errors);
     scheduling::spread(&spec.child("topologySpreadConstraints"), kept, errors);
     os::host_processes(&spec, errors);
     network::host_users(&spec, errors);
     network::user_namespace_devices(&spec, kept, errors);
-    for (field, syntax) in
-        [("serviceAccountName", syntax::subdomain as fn(&str) -> _), ("nodeName", syntax::subdomain)]
-    {
+    for (field, syntax) in [
+        ("serviceAccountName", names::subdomain_errors as fn(&str) -> _),
+        ("nodeName", names::subdomain_errors),
+    ] {
         let field = spec.child(field);
         if !field.text().is_empty() {
             errors.extend(field.faults(syntax));
@@ -167,11 +144,11 @@ fn spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
     network::host_aliases(&spec.child("hostAliases"), kept, errors);
     let priority_class = spec.child("priorityClassName");
     if !priority_class.text().is_empty() {
-        errors.extend(priority_class.faults(syntax::subdomain));
+        errors.extend(priority_class.faults(names::subdomain_errors));
     }
     let runtime_class = spec.child("runtimeClassName");
     if runtime_class.is_set() {
-        errors.extend(runtime_class.faults(syntax::subdomain));
+        errors.extend(runtime_class.faults(names::subdomain_errors));
     }
     let preemption = spec.child("preemptionPolicy");
     if preemption.is_set() {
@@ -182,27 +159,18 @@ fn spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
     env::files(&spec, errors);
 }
 
-/// A text that is one of these. An empty one is missing, not unknown.
-pub(super) fn one_of(field: &Field<'_>, known: &[&str], errors: &mut Errors) {
-    match field.text() {
-        "" => errors.push(field.required("")),
-        text if known.contains(&text) => {}
-        _ => errors.push(field.not_supported(known)),
-    }
-}
-
 fn scheduling_gates(gates: &Field<'_>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for gate in gates.items() {
         let name = gate.child("name");
-        errors.extend(name.named(gate.path()).faults(syntax::qualified_name));
+        errors.extend(name.named(gate.path()).faults(names::label_key_errors));
         if !seen.insert(name.text()) {
             errors.push(name.named(gate.path()).duplicate());
         }
     }
 }
 
-/// MP-17: a mirror pod has none, and each is one error in place of all others about it.
+/// MP-17: a mirror pod must not have any; each is a single error that replaces all others about it.
 fn resource_claims(claims: &Field<'_>, is_mirror: bool, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for claim in claims.items() {
@@ -216,7 +184,7 @@ fn resource_claims(claims: &Field<'_>, is_mirror: bool, errors: &mut Errors) {
         } else if !seen.insert(name.text()) {
             errors.push(name.duplicate());
         } else {
-            errors.extend(name.faults(syntax::label));
+            errors.extend(name.faults(names::label_errors));
         }
         let sources = [claim.child("resourceClaimName"), claim.child("resourceClaimTemplateName")];
         if sources.iter().filter(|source| source.is_set()).count() != 1 {
@@ -224,7 +192,7 @@ fn resource_claims(claims: &Field<'_>, is_mirror: bool, errors: &mut Errors) {
                 .push(claim.invalid("must have one of `resourceClaimName` and `resourceClaimTemplateName`"));
         }
         for source in sources.iter().filter(|source| source.is_set()) {
-            errors.extend(source.faults(syntax::subdomain));
+            errors.extend(source.faults(names::subdomain_errors));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where containers mount volumes, as directories or as block devices.
+//! Validation of volume mounts and block devices of containers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ pub(super) fn mounts(container: &Field<'_>, volumes: &BTreeMap<&str, Field<'_>>,
     }
 }
 
-/// The paths of these errors are those of the list, where not said otherwise.
+/// These errors have the path of the list, unless set otherwise.
 fn sub_paths(mounts: &Field<'_>, mount: &Field<'_>, errors: &mut Errors) {
     let of_list = |name: &str| mount.child(name).named(format!("{}.{name}", mounts.path()));
     let sub_path = of_list("subPath");
@@ -57,7 +57,7 @@ fn sub_paths(mounts: &Field<'_>, mount: &Field<'_>, errors: &mut Errors) {
     errors.extend(expression.faults(syntax::descending_path));
 }
 
-/// The paths of these errors are those of the list.
+/// These errors have the path of the list.
 fn propagation(container: &Field<'_>, mounts: &Field<'_>, mount: &Field<'_>, errors: &mut Errors) {
     let of_list = |name: &str| mount.child(name).named(format!("{}.{name}", mounts.path()));
     let propagation = of_list("mountPropagation");

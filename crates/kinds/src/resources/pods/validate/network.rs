@@ -1,15 +1,17 @@
-//! Names, addresses and namespaces that a pod shares with its node.
+//! Validation of host names, DNS, addresses and host namespaces of pods.
+
+use portcullis_apimachinery::names;
 
 use crate::resources::pods::defaults::CONTAINER_LISTS;
 use crate::resources::pods::read::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, Kept, ips};
 
-/// What the resolver of libc can hold.
+/// The limit of the libc resolver.
 const MAX_NAME_SERVERS: usize = 3;
 const MAX_SEARCHES: usize = 32;
 const MAX_SEARCH_CHARACTERS: usize = 2048;
-/// What the kernel allows for the name of a host.
+/// The kernel's limit for host names.
 const MAX_HOSTNAME: usize = 64;
 
 pub(super) fn host_network_ports(spec: &Field<'_>, errors: &mut Errors) {
@@ -73,7 +75,7 @@ pub(super) fn host_users(spec: &Field<'_>, errors: &mut Errors) {
         return;
     }
     let detail = "when `pod.Spec.HostUsers` is false";
-    // Two of the paths have capital letters.
+    // Two of the paths are capitalized.
     for (field, name) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
         if spec.child(field).is_true() {
             errors.push(spec.child(name).forbidden(detail));
@@ -81,7 +83,7 @@ pub(super) fn host_users(spec: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-/// Block devices cannot be given to a pod with users of its own.
+/// A pod in a user namespace cannot use block devices.
 pub(super) fn user_namespace_devices(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     if kept.devices_of_user_namespaces || spec.child("hostUsers").flag() != Some(false) {
         return;
@@ -100,11 +102,11 @@ pub(super) fn hostnames(spec: &Field<'_>, errors: &mut Errors) {
     for field in ["hostname", "subdomain"] {
         let field = spec.child(field);
         if !field.text().is_empty() {
-            errors.extend(field.faults(syntax::label));
+            errors.extend(field.faults(names::label_errors));
         }
     }
     let Some(name) = spec.child("hostnameOverride").set() else { return };
-    errors.extend(name.faults(syntax::subdomain));
+    errors.extend(name.faults(names::subdomain_errors));
     if name.text().len() > MAX_HOSTNAME {
         errors.push(name.invalid("must be no more than 64 characters"));
     }
@@ -121,7 +123,7 @@ pub(super) fn host_aliases(aliases: &Field<'_>, kept: &Kept, errors: &mut Errors
         let ip = alias.child("ip");
         ips::address(&ip, ip.text(), &kept.addresses, errors);
         for hostname in alias.child("hostnames").items() {
-            errors.extend(hostname.faults(syntax::subdomain));
+            errors.extend(hostname.faults(names::subdomain_errors));
         }
     }
 }

@@ -1,10 +1,10 @@
-//! What depends on the operating system of a pod.
+//! Validation that depends on the operating system of a pod.
 
 use crate::resources::pods::defaults::CONTAINER_LISTS;
 use crate::resources::pods::read::Field;
 use crate::resources::pods::validate::Errors;
 
-/// Fields of a pod that Windows does not have.
+/// Pod fields that Windows does not support.
 const NOT_IN_WINDOWS_PODS: [&str; 4] = ["hostUsers", "hostPID", "hostIPC", "shareProcessNamespace"];
 const NOT_IN_WINDOWS_POD_CONTEXTS: [&str; 11] = [
     "appArmorProfile",
@@ -42,7 +42,7 @@ pub(super) fn validate(spec: &Field<'_>, errors: &mut Errors) {
         "" => errors.push(name.required("cannot be empty")),
         "linux" => linux(spec, errors),
         "windows" => windows(spec, errors),
-        // The path is that of the whole.
+        // The path is that of the parent.
         _ => errors.push(name.named(os.path()).not_supported(&["linux", "windows"])),
     }
 }
@@ -66,7 +66,7 @@ fn windows(spec: &Field<'_>, errors: &mut Errors) {
     let context = spec.child("securityContext");
     for name in NOT_IN_WINDOWS_PODS {
         let field = spec.child(name);
-        // The two that are not optional count when they are true.
+        // The two fields that are not optional count if they are true.
         let is_used = if name.starts_with("hostP") || name.starts_with("hostI") {
             field.is_true()
         } else {
@@ -92,7 +92,7 @@ fn windows(spec: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-/// Containers that are processes of a Windows host: all of a pod or none, and on the network of the host.
+/// Windows HostProcess containers: all containers of a pod or none, and with host networking.
 pub(super) fn host_processes(spec: &Field<'_>, errors: &mut Errors) {
     let of_pod = host_process(&spec.child("securityContext")).flag();
     let mut containers = 0;

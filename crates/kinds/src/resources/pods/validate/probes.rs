@@ -1,4 +1,4 @@
-//! Probes and lifecycle hooks.
+//! Validation of probes and lifecycle hooks.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::resources::pods::read::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::Errors;
 
-/// The probes and hooks of a container that keeps running. `grace` is the pod's time to end, in seconds.
+/// Validates the probes and hooks of a long-running container. `grace` is the pod's grace period, in seconds.
 pub(super) fn of_container(container: &Field<'_>, grace: Option<i64>, errors: &mut Errors) {
     let lifecycle = container.child("lifecycle");
     for hook in ["postStart", "preStop"] {
@@ -54,7 +54,7 @@ fn probe(probe: &Field<'_>, grace: Option<i64>, errors: &mut Errors) {
     }
 }
 
-/// Exactly one of these.
+/// Validates a handler, which must have exactly one of these kinds.
 fn handler(handler: &Field<'_>, kinds: &[&str], grace: Option<i64>, errors: &mut Errors) {
     let mut is_handled = false;
     for kind in kinds {

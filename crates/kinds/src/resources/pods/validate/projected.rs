@@ -1,14 +1,15 @@
-//! Volumes of files that Kubernetes writes: projections, keys to paths, and fields of the pod.
+//! Validation of projected, ConfigMap, Secret and downward API volumes.
 
 use std::collections::BTreeSet;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::names;
 
 use crate::resources::pods::read::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, Kept, env, selectors};
 
-/// The fields of a pod that a file can have.
+/// The pod fields that a file can contain.
 const FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
@@ -61,7 +62,7 @@ pub(super) fn validate(projected: &Field<'_>, kept: &Kept, errors: &mut Errors) 
     }
 }
 
-/// Two files at one path. The path of the error is that of the whole.
+/// Reports two files at one path. The error has the path of the volume source.
 fn conflict<'a>(
     projected: &Field<'_>,
     path: &Field<'a>,
@@ -78,7 +79,7 @@ fn service_account_token(projected: &Field<'_>, token: &Field<'_>, kept: &Kept, 
     if seconds.number().unwrap_or(0) > 1 << 32 {
         errors.push(seconds.invalid("may not specify a duration larger than 2^32 seconds"));
     }
-    // The path has no source in it.
+    // The field path omits the source.
     let path = token.child("path").named(format!("{}.path", projected.path()));
     if path.text().is_empty() {
         errors.push(path.required(""));
@@ -126,9 +127,9 @@ fn trust_bundle(bundle: &Field<'_>, errors: &mut Errors) {
     errors.extend(path.faults(syntax::unreserved_path));
 }
 
-/// The name of a trust bundle: after the signer, whose slashes are colons, if it has one.
-fn bundle_name(text: &str) -> syntax::Faults {
-    syntax::subdomain(text.rsplit_once(':').map_or(text, |(_, name)| name))
+/// The name of a trust bundle. It starts with the signer name, with colons for slashes, if it has one.
+fn bundle_name(text: &str) -> names::Faults {
+    names::subdomain_errors(text.rsplit_once(':').map_or(text, |(_, name)| name))
 }
 
 pub(super) fn key_to_path(item: &Field<'_>, errors: &mut Errors) {
@@ -181,14 +182,14 @@ fn tokens<'a>(spec: &Field<'a>) -> Vec<(Field<'a>, Field<'a>)> {
     tokens.filter(|(_, token)| token.is_set()).collect()
 }
 
-/// MP-18: who has no account projects no token.
+/// MP-18: a pod without a service account cannot project a token.
 pub(super) fn tokens_without_account(spec: &Field<'_>, errors: &mut Errors) {
     for (_, token) in tokens(spec) {
         errors.push(token.forbidden("must not be specified when serviceAccountName is not set"));
     }
 }
 
-/// The paths of the tokens of a spec, by themselves.
+/// The token paths of a spec.
 pub(super) fn token_paths(spec: &Field<'_>, _: &Kept, errors: &mut Errors) {
     for (_, token) in tokens(spec) {
         errors.extend(token.child("path").faults(syntax::unreserved_path));

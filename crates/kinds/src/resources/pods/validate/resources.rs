@@ -1,16 +1,16 @@
-//! What containers and pods ask for and are limited to.
+//! Validation of the resource requirements of containers and pods.
 
 use std::collections::BTreeSet;
 
-use portcullis_policy::quantity::Quantity;
+use portcullis_apimachinery::names;
+use portcullis_apimachinery::quantity::Quantity;
 
 use crate::resources::pods::amount::{self, Totals};
 use crate::resources::pods::defaults::CONTAINER_LISTS;
 use crate::resources::pods::read::Field;
-use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, Kept};
 
-/// Resources without a domain in their names that anything may ask for, besides huge pages.
+/// The standard resources, which have no domain in their names, besides huge pages.
 const STANDARD: [&str; 20] = [
     "cpu",
     "memory",
@@ -33,7 +33,7 @@ const STANDARD: [&str; 20] = [
     "services.nodeports",
     "services.loadbalancers",
 ];
-/// Those that are counted in whole numbers.
+/// The resources that are counted in whole numbers.
 const COUNTED: [&str; 9] = [
     "pods",
     "resourcequotas",
@@ -47,7 +47,7 @@ const COUNTED: [&str; 9] = [
 ];
 const HUGE_PAGES: &str = "hugepages-";
 
-/// The requirements of a container. `claims` are the names of the pod's resource claims.
+/// Validates the requirements of a container. `claims` are the names of the pod's resource claims.
 pub(super) fn of_container(
     requirements: &Field<'_>,
     claims: &BTreeSet<&str>,
@@ -58,9 +58,9 @@ pub(super) fn of_container(
     claim_names(&requirements.child("claims"), claims, errors);
 }
 
-/// What a pod costs besides its containers: limits without requests.
+/// Validates the overhead of a pod: limits without requests.
 pub(super) fn overhead(overhead: &Field<'_>, kept: &Kept, errors: &mut Errors) {
-    // The path is that of requirements of which this is the limits.
+    // The path is as if the overhead were the limits of resource requirements.
     let limits = overhead.named(format!("{}.limits", overhead.path()));
     let found = list(&limits, container_name, kept, errors);
     if found.huge_pages && !found.compute {
@@ -68,7 +68,7 @@ pub(super) fn overhead(overhead: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     }
 }
 
-/// The requirements of the pod as a whole, which its containers must fit into.
+/// Validates pod-level requirements, which must cover those of the containers.
 pub(super) fn of_pod(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     let requirements = spec.child("resources");
     if !requirements.is_set() {
@@ -161,7 +161,7 @@ fn list(list: &Field<'_>, naming: Naming, kept: &Kept, errors: &mut Errors) -> F
     found
 }
 
-/// Huge pages come whole.
+/// Huge pages must be whole.
 fn huge_pages(entry: &Field<'_>, name: &str, quantity: &Quantity, errors: &mut Errors) {
     let size = name
         .strip_prefix(HUGE_PAGES)
@@ -172,7 +172,7 @@ fn huge_pages(entry: &Field<'_>, name: &str, quantity: &Quantity, errors: &mut E
     }
 }
 
-/// The huge pages in a spec, by themselves.
+/// The huge pages in a spec.
 pub(super) fn all_huge_pages(spec: &Field<'_>, _: &Kept, errors: &mut Errors) {
     let containers = CONTAINER_LISTS.iter().flat_map(|list| spec.child(list).items());
     for holder in containers.chain(std::iter::once(spec.clone())) {
@@ -186,9 +186,9 @@ pub(super) fn all_huge_pages(spec: &Field<'_>, _: &Kept, errors: &mut Errors) {
     }
 }
 
-/// The name of any resource: one fault is enough to look no further. True when it has the form of one.
+/// Validates the name of any resource, up to the first fault. True if the syntax is valid.
 fn name(entry: &Field<'_>, name: &str, errors: &mut Errors) -> bool {
-    let faults = syntax::qualified_name(name);
+    let faults = names::label_key_errors(name);
     let is_named = faults.is_empty();
     errors.extend(faults.into_iter().map(|fault| entry.invalid(fault)));
     if is_named && !name.contains('/') && !STANDARD.contains(&name) && !is_huge_pages(name) {
@@ -198,7 +198,7 @@ fn name(entry: &Field<'_>, name: &str, errors: &mut Errors) -> bool {
     is_named
 }
 
-/// Huge pages, or a quota of them.
+/// Returns whether the resource is huge pages, or a quota of them.
 fn is_huge_pages(name: &str) -> bool {
     name.strip_prefix("requests.").unwrap_or(name).starts_with(HUGE_PAGES)
 }
@@ -221,7 +221,7 @@ fn pod_name(entry: &Field<'_>, resource: &str, errors: &mut Errors) {
     }
 }
 
-/// Whether a pod as a whole can have it.
+/// Returns whether the resource is supported at pod level.
 fn is_of_pods(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)
 }
@@ -237,18 +237,18 @@ fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Whether it is something that only a vendor knows: it has another domain than Kubernetes, and its quota a name.
+/// Returns whether this is an extended resource: its domain is not of Kubernetes, and its quota name is valid.
 fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
-        && syntax::qualified_name(&format!("requests.{name}")).is_empty()
+        && names::label_key_errors(&format!("requests.{name}")).is_empty()
 }
 
 fn is_overcommitted(name: &str) -> bool {
     is_native(name) && !name.starts_with(HUGE_PAGES)
 }
 
-/// What a container uses of its pod's claims: all of a claim, or one request of it, once.
+/// Validates the claims of a container: each claim, or each request of it, once.
 fn claim_names(claims: &Field<'_>, known: &BTreeSet<&str>, errors: &mut Errors) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     for claim in claims.items() {
@@ -263,7 +263,7 @@ fn claim_names(claims: &Field<'_>, known: &BTreeSet<&str>, errors: &mut Errors) 
         } else {
             let mut key = name.text().to_owned();
             if !request.text().is_empty() {
-                errors.extend(request.faults(syntax::label));
+                errors.extend(request.faults(names::label_errors));
                 key = format!("{key}/{}", request.text());
             }
             if seen.contains(&key) {

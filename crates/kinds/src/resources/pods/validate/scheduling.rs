@@ -1,9 +1,10 @@
-//! Where a pod may run: affinity, spreading, tolerations.
+//! Validation of scheduling: affinity, topology spread, tolerations.
 
 use std::collections::BTreeSet;
 
+use portcullis_apimachinery::names;
+
 use crate::resources::pods::read::Field;
-use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, Kept, selectors};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -73,10 +74,10 @@ fn label_requirement(requirement: &Field<'_>, keeps_values: bool, errors: &mut E
         "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
         _ => errors.push(operator.invalid("not a valid selector operator")),
     }
-    errors.extend(requirement.child("key").faults(syntax::qualified_name));
+    errors.extend(requirement.child("key").faults(names::label_key_errors));
     if !keeps_values {
         for value in values.items() {
-            errors.extend(value.faults(syntax::label_value));
+            errors.extend(value.faults(names::label_value_errors));
         }
     }
 }
@@ -97,22 +98,22 @@ fn field_requirement(requirement: &Field<'_>, errors: &mut Errors) {
         return;
     }
     for value in values.items() {
-        errors.extend(value.faults(syntax::subdomain));
+        errors.extend(value.faults(names::subdomain_errors));
     }
 }
 
 fn pod_affinity_term(term: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     term_selectors(term, kept.affinity_selectors, errors);
     for namespace in term.child("namespaces").items() {
-        // The path has no index, and not the field's own name.
-        errors.extend(namespace.named(format!("{}.namespace", term.path())).faults(syntax::label));
+        // The path has no index, and a different field name.
+        errors.extend(namespace.named(format!("{}.namespace", term.path())).faults(names::label_errors));
     }
     label_keys(term, errors);
     let topology = term.child("topologyKey");
     if topology.text().is_empty() {
         errors.push(topology.required("can not be empty"));
     }
-    errors.extend(topology.faults(syntax::qualified_name));
+    errors.extend(topology.faults(names::label_key_errors));
 }
 
 fn term_selectors(term: &Field<'_>, keeps_values: bool, errors: &mut Errors) {
@@ -120,8 +121,8 @@ fn term_selectors(term: &Field<'_>, keeps_values: bool, errors: &mut Errors) {
     selectors::selector(&term.child("namespaceSelector"), keeps_values, errors);
 }
 
-/// The keys of labels whose values are those of the pod itself. The expressions made from them are in the selector
-/// already: a key that the selector has besides comes twice.
+/// Validates `matchLabelKeys` and `mismatchLabelKeys`. The selector already contains the expressions made from them, so
+/// a key that the selector also has on its own occurs twice.
 fn label_keys(term: &Field<'_>, errors: &mut Errors) {
     let selector = term.child("labelSelector");
     let matched = term.child("matchLabelKeys");
@@ -135,7 +136,7 @@ fn label_keys(term: &Field<'_>, errors: &mut Errors) {
             continue;
         }
         for key in keys.items() {
-            errors.extend(key.faults(syntax::qualified_name));
+            errors.extend(key.faults(names::label_key_errors));
         }
     }
     let mut selected: BTreeSet<&str> = selector.child("matchLabels").entries().map(|(key, _)| key).collect();
@@ -207,7 +208,7 @@ pub(in crate::resources::pods) fn tolerations(tolerations: &Field<'_>, kept: &Ke
         let value = toleration.child("value");
         let effect = toleration.child("effect");
         if !key.text().is_empty() {
-            errors.extend(key.faults(syntax::qualified_name));
+            errors.extend(key.faults(names::label_key_errors));
         } else if operator.text() != "Exists" {
             errors.push(operator.invalid("must be Exists when `key` is empty, which means all keys"));
         }
@@ -216,7 +217,7 @@ pub(in crate::resources::pods) fn tolerations(tolerations: &Field<'_>, kept: &Ke
         }
         match operator.text() {
             "" | "Equal" => {
-                let fault = syntax::label_value(value.text()).join("; ");
+                let fault = names::label_value_errors(value.text()).join("; ");
                 if !fault.is_empty() {
                     errors.push(value.named(operator.path()).invalid(fault));
                 }
@@ -240,7 +241,7 @@ pub(in crate::resources::pods) fn tolerations(tolerations: &Field<'_>, kept: &Ke
     }
 }
 
-/// The selectors in the affinity of a spec, by themselves.
+/// The selectors in the affinity of a spec.
 pub(super) fn affinity_selectors(spec: &Field<'_>, _: &Kept, errors: &mut Errors) {
     for kind in ["podAffinity", "podAntiAffinity"] {
         let kind = spec.child("affinity").child(kind);
@@ -253,26 +254,26 @@ pub(super) fn affinity_selectors(spec: &Field<'_>, _: &Kept, errors: &mut Errors
     }
 }
 
-/// The values in the required node affinity of a spec, by themselves.
+/// The values in the required node affinity of a spec.
 pub(super) fn required_node_values(spec: &Field<'_>, _: &Kept, errors: &mut Errors) {
     let terms = spec.child("affinity").child("nodeAffinity").child(REQUIRED).child("nodeSelectorTerms");
     for term in terms.items() {
         for requirement in term.child("matchExpressions").items() {
             for value in requirement.child("values").items() {
-                errors.extend(value.faults(syntax::label_value));
+                errors.extend(value.faults(names::label_value_errors));
             }
         }
     }
 }
 
-/// The selectors of spreading in a spec, by themselves.
+/// The selectors in the topology spread constraints of a spec.
 pub(super) fn spread_selectors(spec: &Field<'_>, _: &Kept, errors: &mut Errors) {
     for constraint in spec.child("topologySpreadConstraints").items() {
         selectors::selector(&constraint.child("labelSelector"), false, errors);
     }
 }
 
-/// The label keys of spreading in a spec, by themselves.
+/// The label keys in the topology spread constraints of a spec.
 pub(super) fn spread_keys(spec: &Field<'_>, _: &Kept, errors: &mut Errors) {
     for constraint in spec.child("topologySpreadConstraints").items() {
         label_keys(&constraint, errors);

@@ -1,14 +1,15 @@
-//! Security contexts of pods and containers.
+//! Validation of security contexts of pods and containers.
 
 use std::collections::BTreeSet;
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::names;
 
 use crate::resources::pods::read::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, Kept, MAX_INT32, one_of};
 
-/// The longest path but one, that of Linux.
+/// The maximum path length of Linux, without the terminating NUL.
 const MAX_PROFILE: usize = 4095;
 const MAX_CREDENTIAL_SPEC: usize = 64 * 1024;
 const MAX_DOMAIN: usize = 256;
@@ -22,7 +23,7 @@ pub(super) fn of_pod(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     for group in context.child("supplementalGroups").items() {
         id(&group, errors);
     }
-    // The path is that of the context, where Kubernetes keeps the field internally.
+    // The path is that of the security context, where Kubernetes has the field in its internal type.
     let shares =
         spec.child("shareProcessNamespace").named(format!("{}.shareProcessNamespace", context.path()));
     if shares.is_true() && spec.child("hostPID").is_true() {
@@ -98,9 +99,9 @@ fn sysctls(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     }
 }
 
-/// A sysctl of a namespace that the pod shares with its node would be one of the node.
+/// Refuses a sysctl of a namespace that the pod shares with its node.
 fn host_sysctl(spec: &Field<'_>, name: &Field<'_>) -> Option<FieldError> {
-    // Of dots and slashes the first separates, and the others are part of a name.
+    // The first dot or slash determines the separator; the other character is part of a name.
     let text = name.text();
     let text = match text.find(['.', '/']) {
         Some(at) if text.get(at..).is_some_and(|rest| rest.starts_with('/')) => text.replace('/', "."),
@@ -115,7 +116,7 @@ fn host_sysctl(spec: &Field<'_>, name: &Field<'_>) -> Option<FieldError> {
         .then(|| name.invalid("may not be specified when 'hostIPC' is true"))
 }
 
-/// The sysctls of a spec that are its node's, by themselves.
+/// The sysctls of a spec that would affect the node.
 pub(super) fn host_sysctls(spec: &Field<'_>, _: &Kept, errors: &mut Errors) {
     for sysctl in spec.child("securityContext").child("sysctls").items() {
         errors.extend(host_sysctl(spec, &sysctl.child("name")));
@@ -171,7 +172,7 @@ pub(in crate::resources::pods) fn app_armor(profile: &Field<'_>, errors: &mut Er
 fn windows_options(options: &Field<'_>, errors: &mut Errors) {
     let name = options.child("gmsaCredentialSpecName");
     if name.is_set() {
-        errors.extend(name.faults(syntax::subdomain));
+        errors.extend(name.faults(names::subdomain_errors));
     }
     let credentials = options.child("gmsaCredentialSpec");
     if credentials.is_set() && credentials.text().is_empty() {
@@ -185,7 +186,7 @@ fn windows_options(options: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-/// A user of Windows, perhaps with a domain before a backslash.
+/// A Windows user name, optionally with a domain before a backslash.
 fn windows_user(text: &str) -> Vec<&'static str> {
     if text.is_empty() {
         return vec!["must not be empty"];

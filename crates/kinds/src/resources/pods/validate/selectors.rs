@@ -1,21 +1,22 @@
-//! Labels and selectors of labels.
+//! Validation of labels and label selectors.
+
+use portcullis_apimachinery::names;
 
 use crate::resources::pods::read::Field;
-use crate::resources::pods::syntax;
 use crate::resources::pods::validate::Errors;
 
-/// A map of labels. Errors name the map, not the label.
+/// Validates a map of labels. Errors have the path of the map, not of the label.
 pub(super) fn labels(labels: &Field<'_>, errors: &mut Errors) {
     for (key, value) in labels.entries() {
         let map = value.named(labels.path());
         errors.extend(
-            syntax::qualified_name(key).into_iter().map(|fault| map.invalid(format!("{key:?} {fault}"))),
+            names::label_key_errors(key).into_iter().map(|fault| map.invalid(format!("{key:?} {fault}"))),
         );
-        errors.extend(map.faults(syntax::label_value));
+        errors.extend(map.faults(names::label_value_errors));
     }
 }
 
-/// A selector of labels, which may be missing. Old ones may keep values that no label can have.
+/// Validates an optional label selector. Old selectors may keep invalid label values.
 pub(super) fn selector(selector: &Field<'_>, keeps_values: bool, errors: &mut Errors) {
     labels(&selector.child("matchLabels"), errors);
     for requirement in selector.child("matchExpressions").items() {
@@ -30,10 +31,10 @@ pub(super) fn selector(selector: &Field<'_>, keeps_values: bool, errors: &mut Er
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             _ => errors.push(requirement.child("operator").invalid("not a valid selector operator")),
         }
-        errors.extend(requirement.child("key").faults(syntax::qualified_name));
+        errors.extend(requirement.child("key").faults(names::label_key_errors));
         if !keeps_values {
             for value in values.items() {
-                errors.extend(value.faults(syntax::label_value));
+                errors.extend(value.faults(names::label_value_errors));
             }
         }
     }

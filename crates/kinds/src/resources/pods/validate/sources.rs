@@ -1,6 +1,7 @@
-//! The sources of volumes that say where something is.
+//! Validation of volume sources that refer to storage.
 
-use portcullis_policy::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::names;
 
 use crate::resources::pods::amount;
 use crate::resources::pods::read::Field;
@@ -128,7 +129,7 @@ fn iscsi(source: &Field<'_>, errors: &mut Errors) {
 /// `iqn.2001-04.com.example:x`, `eui.` and 16, or `naa.` and 32 letters and digits.
 fn is_initiator(text: &str) -> bool {
     let is_id = |rest: &str, length: usize| {
-        // Any character may stand for the dot.
+        // Any character is accepted for the dot.
         let mut characters = rest.chars();
         characters.next().is_some()
             && characters.as_str().len() == length
@@ -140,7 +141,7 @@ fn is_initiator(text: &str) -> bool {
     if let Some(rest) = text.strip_prefix("naa") {
         return is_id(rest, 32);
     }
-    // Only the end must match, so that anything may come before another `iqn.`.
+    // Only the end must match, so anything may precede another `iqn.`.
     text.starts_with("iqn")
         && text.match_indices("iqn.").any(|(at, _)| text.get(at + 4..).is_some_and(is_qualified))
 }
@@ -258,11 +259,11 @@ fn storage_os(source: &Field<'_>, errors: &mut Errors) {
     if name.text().is_empty() {
         errors.push(name.required(""));
     } else {
-        errors.extend(name.faults(syntax::label));
+        errors.extend(name.faults(names::label_errors));
     }
     let namespace = source.child("volumeNamespace");
     if !namespace.text().is_empty() {
-        errors.extend(namespace.faults(syntax::label));
+        errors.extend(namespace.faults(names::label_errors));
     }
     secret_ref(source, errors);
 }
@@ -275,19 +276,19 @@ fn csi(source: &Field<'_>, errors: &mut Errors) {
     if driver.text().len() > 63 {
         errors.push(FieldError::too_long(driver.path(), 63));
     }
-    let faults = syntax::subdomain(&driver.text().to_lowercase());
+    let faults = names::subdomain_errors(&driver.text().to_lowercase());
     errors.extend(faults.into_iter().map(|fault| driver.invalid(fault)));
     let Some(secret) = source.child("nodePublishSecretRef").set() else { return };
     let name = secret.child("name");
     if name.text().is_empty() {
         errors.push(name.required(""));
     } else {
-        // The path is that of the source's own name.
-        errors.extend(name.named(format!("{}.name", source.path())).faults(syntax::subdomain));
+        // The path is that of the source's name.
+        errors.extend(name.named(format!("{}.name", source.path())).faults(names::subdomain_errors));
     }
 }
 
-/// A claim that is made for the pod.
+/// Validates an ephemeral volume claim.
 fn ephemeral(source: &Field<'_>, errors: &mut Errors) {
     let template = source.child("volumeClaimTemplate");
     if !template.is_set() {
@@ -297,7 +298,7 @@ fn ephemeral(source: &Field<'_>, errors: &mut Errors) {
     let metadata = template.child("metadata");
     for (key, value) in metadata.child("annotations").entries() {
         let annotations = value.named(metadata.child("annotations").path());
-        let faults = syntax::qualified_name(&key.to_lowercase());
+        let faults = names::label_key_errors(&key.to_lowercase());
         errors.extend(faults.into_iter().map(|fault| annotations.invalid(fault)));
     }
     selectors::labels(&metadata.child("labels"), errors);
@@ -327,7 +328,7 @@ fn claim(spec: &Field<'_>, errors: &mut Errors) {
     {
         errors.push(modes.forbidden("may not use ReadWriteOncePod with other access modes"));
     }
-    // The path is that of all the resources.
+    // The path is that of all resources.
     let storage = spec.child("resources").child("requests").key("storage");
     let storage = storage.named(format!("{}.resources[storage]", spec.path()));
     let quantity = amount::quantity(storage.value());
@@ -339,7 +340,7 @@ fn claim(spec: &Field<'_>, errors: &mut Errors) {
     for class in ["storageClassName", "volumeAttributesClassName"] {
         let class = spec.child(class);
         if !class.text().is_empty() {
-            errors.extend(class.faults(syntax::subdomain));
+            errors.extend(class.faults(names::subdomain_errors));
         }
     }
     let mode = spec.child("volumeMode");
@@ -366,7 +367,7 @@ fn data_sources(spec: &Field<'_>, errors: &mut Errors) {
             );
         }
         if !group.text().is_empty() {
-            errors.extend(group.faults(syntax::subdomain));
+            errors.extend(group.faults(names::subdomain_errors));
         }
     }
     if source.is_set() && reference.is_set() {

@@ -1,14 +1,14 @@
-//! Volumes: their names, and that each has one source.
+//! Validation of volumes: their names, and that each has exactly one source.
 
 use std::collections::BTreeMap;
 
+use portcullis_apimachinery::names;
+
 use crate::resources::pods::amount;
 use crate::resources::pods::read::Field;
-use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, Kept, one_of, projected, sources};
 
-/// The sources in the order in which they are looked over, each with the name that is reported when another came
-/// before it.
+/// The sources in validation order, each with the name that is reported if there is already another source.
 const SOURCES: [(&str, &str); 30] = [
     ("emptyDir", "emptyDir"),
     ("hostPath", "hostPath"),
@@ -42,8 +42,8 @@ const SOURCES: [(&str, &str); 30] = [
     ("image", "image"),
 ];
 
-/// Looks over the volumes of a pod of this name, and lists those without an error by name: containers can only mount
-/// them.
+/// Validates the volumes of a pod with this name. Returns those without an error by name; containers can only mount
+/// these.
 pub(super) fn validate<'a>(
     volumes: &Field<'a>,
     pod_name: &str,
@@ -63,7 +63,7 @@ pub(super) fn validate<'a>(
         if name.text().is_empty() {
             own.push(name.required(""));
         } else {
-            own.extend(name.faults(syntax::label));
+            own.extend(name.faults(names::label_errors));
         }
         if valid.contains_key(name.text()) {
             own.push(name.duplicate());
@@ -102,11 +102,11 @@ fn source(volume: &Field<'_>, pod_name: &str, kept: &Kept, errors: &mut Errors) 
     }
 }
 
-/// The claim made for an ephemeral volume is called after the pod and the volume.
+/// The name of an ephemeral volume's claim consists of those of the pod and the volume.
 fn claim_name(volume: &Field<'_>, pod_name: &str, errors: &mut Errors) {
     let name = volume.child("name");
     if !pod_name.is_empty() && !name.text().is_empty() {
-        let faults = syntax::subdomain(&format!("{pod_name}-{}", name.text()));
+        let faults = names::subdomain_errors(&format!("{pod_name}-{}", name.text()));
         errors.extend(faults.into_iter().map(|fault| name.invalid(fault)));
     }
 }

@@ -1,22 +1,24 @@
-//! The document as it is written, and its way to a [`Config`].
+//! The configuration document, and its conversion to a [`Config`].
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use portcullis_apimachinery::duration;
+use portcullis_apimachinery::names::is_dns_subdomain;
 use serde::Deserialize;
 
 use super::{
-    Config, ConfigError, ConfigMapKey, DenyMode, ExtraNames, HOUR, MINUTE, MachineApi, PendingLimit, SECOND,
-    ServiceAccount, WindowOverride,
+    Config, ConfigError, ConfigMapKey, DenyMode, ExtraNames, HOUR, MINUTE, MachineApi, PendingLimit,
+    ReadYaml, SECOND, ServiceAccount, WindowOverride,
 };
-use crate::approval::machine::names::{CidrError, is_node_name};
+use crate::approval::machine::names::CidrError;
 use crate::approval::machine::object::MachineKind;
 use crate::objects::rbac::{LabelSelector, LabelSelectorRequirement};
-use crate::time::duration;
+use crate::objects::strict;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct Document {
+struct Document {
     node_client_cert: Option<NodeClientCert>,
     bootstrap_users: Option<Vec<String>>,
     #[serde(rename = "bootstrapCA")]
@@ -89,8 +91,35 @@ struct RequirementDocument {
     values: Vec<String>,
 }
 
+impl Config {
+    /// Parses a configuration. An empty document is refused, because it more likely means a lost file than an intended
+    /// default.
+    ///
+    /// # Errors
+    /// An unknown key, a value of another type, or one out of range.
+    pub fn parse(text: &str, yaml: ReadYaml) -> Result<Self, ConfigError> {
+        let value = yaml(text).map_err(ConfigError::Document)?;
+        if value.is_null() {
+            return Err(ConfigError::Document("the document is empty; write {} for the defaults".to_owned()));
+        }
+        if value.get("attestation").is_some() {
+            let detail = "attestation is not supported; remove the key".to_owned();
+            return Err(ConfigError::Value { key: "attestation", detail });
+        }
+        let document: Document =
+            strict::from_str(&value.to_string()).map_err(|error| ConfigError::Document(described(&error)))?;
+        document.into_config()
+    }
+}
+
+/// The error without its position, which refers to an intermediate text and not to the user's.
+fn described(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or(&text).to_owned()
+}
+
 impl Document {
-    pub(super) fn into_config(self) -> Result<Config, ConfigError> {
+    fn into_config(self) -> Result<Config, ConfigError> {
         let default = Config::default();
         Ok(Config {
             client_approval_disabled: self.node_client_cert.and_then(|cert| cert.disabled).unwrap_or(false),
@@ -156,7 +185,7 @@ fn not_empty(key: &'static str, text: Option<String>) -> Result<Option<String>, 
 fn service_account(user: String) -> Result<ServiceAccount, ConfigError> {
     let parts = user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
     match parts {
-        Some((namespace, name)) if is_node_name(namespace) && is_node_name(name) => {
+        Some((namespace, name)) if is_dns_subdomain(namespace) && is_dns_subdomain(name) => {
             Ok(ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() })
         }
         _ => Err(value(
@@ -203,7 +232,7 @@ fn machine_apis(texts: &[String]) -> Result<Vec<MachineApi>, ConfigError> {
 }
 
 fn span(key: &'static str, text: &str, least: i128, most: i128, limits: &str) -> Result<i128, ConfigError> {
-    match duration(text) {
+    match duration::parse(text) {
         Some(span) if (least..=most).contains(&span) => Ok(span),
         Some(_) => Err(value(key, format!("{text:?} is not between {limits}"))),
         None => Err(value(key, format!("{text:?} is not a duration such as 2h or 90s"))),
@@ -229,7 +258,7 @@ fn selector(key: &'static str, document: SelectorDocument) -> Result<LabelSelect
 }
 
 fn extra_names(document: ExtraDocument) -> Result<ExtraNames, ConfigError> {
-    let dns = |name: String| match is_node_name(&name) {
+    let dns = |name: String| match is_dns_subdomain(&name) {
         true => Ok(name),
         false => Err(value("extraSANs", format!("dnsNames: {name:?} is not a lower-case DNS name"))),
     };

@@ -1,0 +1,63 @@
+//! Percent-encoding in URLs: text to bytes, and nothing of what they mean.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+/// A `%` without two hexadecimal digits behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid URL escape at byte {0}")]
+pub struct EscapeError(pub usize);
+
+/// The bytes that a text stands for, as in a path.
+///
+/// # Errors
+/// An escape is malformed.
+pub fn decode(text: &str) -> Result<Cow<'_, [u8]>, EscapeError> {
+    let is_escape = |at: usize| {
+        let digits = text.as_bytes().get(at.saturating_add(1)..at.saturating_add(3));
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    match text.match_indices('%').find(|(at, _)| !is_escape(*at)) {
+        Some((at, _)) => Err(EscapeError(at)),
+        None => Ok(percent_decode_str(text).into()),
+    }
+}
+
+/// The bytes that a name or a value in a query stands for: `+` is a space.
+///
+/// # Errors
+/// An escape is malformed.
+pub fn decode_in_query(text: &str) -> Result<Cow<'_, [u8]>, EscapeError> {
+    if !text.contains('+') {
+        return decode(text);
+    }
+    decode(&text.replace('+', " ")).map(|bytes| Cow::Owned(bytes.into_owned()))
+}
+
+/// Bytes as text, without copying where none had to be decoded.
+///
+/// # Errors
+/// They are not UTF-8.
+pub fn utf8(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, str>, std::str::Utf8Error> {
+    match bytes {
+        Cow::Borrowed(bytes) => std::str::from_utf8(bytes).map(Cow::Borrowed),
+        Cow::Owned(bytes) => String::from_utf8(bytes).map(Cow::Owned).map_err(|error| error.utf8_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_decoded_and_malformed_ones_are_found() {
+        assert!(matches!(decode("a+b"), Ok(Cow::Borrowed(b"a+b"))));
+        assert_eq!(decode("%41%2f%fF%25zz").unwrap(), b"A/\xff%zz".as_slice());
+        for (text, at) in [("%", 0), ("a%4", 1), ("%41%4g", 3), ("%%41", 0), ("%é", 0), ("%+1", 0)] {
+            assert_eq!(decode(text), Err(EscapeError(at)), "{text}");
+            assert_eq!(decode_in_query(text), Err(EscapeError(at)), "{text}");
+        }
+        assert_eq!(decode_in_query("a+b%2B%2b").unwrap(), b"a b++".as_slice());
+    }
+}

@@ -1,0 +1,72 @@
+//! The kinds that a server has: a table of rows, which it is given when it starts.
+
+use std::collections::HashMap;
+
+use crate::resource::Resource;
+use crate::resources::{self, pods, rbac};
+
+/// The table of kinds, each in every version that is served. Rows live as long as the program.
+#[derive(Clone, Debug)]
+pub struct Kinds {
+    rows: Vec<&'static Resource>,
+    /// The rows by group, version and plural name.
+    by_path: HashMap<(&'static str, &'static str, &'static str), &'static Resource>,
+}
+
+impl Default for Kinds {
+    fn default() -> Self {
+        Self::built_in()
+    }
+}
+
+impl Kinds {
+    /// A table of these rows. Of two rows for the same path the first counts.
+    pub fn of(rows: impl IntoIterator<Item = &'static Resource>) -> Self {
+        let mut kinds = Self { rows: Vec::new(), by_path: HashMap::new() };
+        for row in rows {
+            kinds.by_path.entry((row.group, row.version, row.plural)).or_insert_with(|| {
+                kinds.rows.push(row);
+                row
+            });
+        }
+        kinds
+    }
+
+    /// The kinds of this crate, with the old versions of roles and bindings.
+    pub fn built_in() -> Self {
+        let old = rbac::old::V1BETA1.iter().chain(&rbac::old::V1ALPHA1);
+        Self::of(resources::ALL.iter().copied().chain([&pods::BINDINGS]).chain(old))
+    }
+
+    /// The same table with one row more.
+    #[must_use]
+    pub fn with(self, row: &'static Resource) -> Self {
+        Self::of(self.rows.into_iter().chain([row]))
+    }
+
+    /// Those of the rows for which this holds.
+    #[must_use]
+    pub fn only(&self, holds: impl Fn(&Resource) -> bool) -> Self {
+        Self::of(self.rows().filter(|row| holds(row)))
+    }
+
+    /// All rows.
+    pub fn rows(&self) -> impl Iterator<Item = &'static Resource> {
+        self.rows.iter().copied()
+    }
+
+    /// The kinds that are stored, each in its stored version alone.
+    pub fn stored(&self) -> impl Iterator<Item = &'static Resource> {
+        self.rows().filter(|row| row.action.is_none() && row.version_of.is_none())
+    }
+
+    /// The row that a path names.
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
+        self.by_path.get(&(group, version, plural)).copied()
+    }
+
+    /// The row of a document of this `apiVersion` and kind.
+    pub fn of_document(&self, api_version: &str, kind: &str) -> Option<&'static Resource> {
+        self.rows().find(|row| row.kind == kind && row.action.is_none() && row.api_version() == api_version)
+    }
+}

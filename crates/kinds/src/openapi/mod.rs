@@ -1,0 +1,76 @@
+//! The OpenAPI v3 documents, which kubectl uses to validate, explain and merge: one for each group and version,
+//! generated from the table of kinds and the schemas.
+//!
+//! They contain what clients need; descriptions and value constraints are omitted.
+
+mod paths;
+mod schemas;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::Map;
+use crate::kinds::Kinds;
+use crate::resource::Resource;
+
+use paths::root;
+
+/// The OpenAPI documents of a server.
+#[derive(Clone, Debug)]
+pub struct Documents {
+    /// The document of `/openapi/v3`.
+    index: String,
+    /// The documents, by their path after `/openapi/v3/`.
+    documents: BTreeMap<String, String>,
+}
+
+impl Documents {
+    /// Generates the documents for the kinds of a server.
+    pub fn of(kinds: &Kinds) -> Self {
+        let mut groups: BTreeMap<String, Vec<&Resource>> = BTreeMap::new();
+        for resource in kinds.rows().filter(|row| row.action.is_none()) {
+            groups.entry(root(resource)).or_default().push(resource);
+        }
+        let documents: BTreeMap<String, String> =
+            groups.into_iter().map(|(root, resources)| (root, document(&resources).to_string())).collect();
+        let entry = |(root, document): (&String, &String)| {
+            let url = format!("/openapi/v3/{root}?hash={:016X}", hash(document.as_bytes()));
+            (root.clone(), json!({"serverRelativeURL": url}))
+        };
+        let paths: Map = documents.iter().map(entry).collect();
+        Self { index: json!({"paths": paths}).to_string(), documents }
+    }
+
+    /// The document of `/openapi/v3`, in JSON, with the URLs of the others. The hash in a URL changes with the
+    /// document.
+    pub fn index(&self) -> &str {
+        &self.index
+    }
+
+    /// The document of a group and version, in JSON. `root` is the path after `/openapi/v3/`: `api/v1` or
+    /// `apis/rbac.authorization.k8s.io/v1`.
+    pub fn document(&self, root: &str) -> Option<&str> {
+        self.documents.get(root).map(String::as_str)
+    }
+}
+
+fn document(resources: &[&Resource]) -> Value {
+    let mut schemas = schemas::Schemas::default();
+    let mut paths = Map::new();
+    for resource in resources {
+        paths::add(resource, &mut schemas, &mut paths);
+    }
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "unversioned"},
+        "paths": paths,
+        "components": {"schemas": schemas.found},
+    })
+}
+
+/// A hash of a document (FNV-1a), not for security.
+fn hash(document: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    document.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}

@@ -1,0 +1,158 @@
+//! What a request adds to the functions of a row: the time, who asks, what else is stored. All of it is plain data that
+//! the server gathers beforehand; the hooks read no clock and no store.
+
+use std::collections::BTreeMap;
+
+use portcullis_apimachinery::field_error::FieldError;
+
+use crate::Map;
+
+/// What the hooks of a row may know of a request.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The time, in seconds since 1970.
+    pub now: i64,
+    /// The user who makes the request.
+    pub requester: Requester<'a>,
+    /// Every stored object of the kind, for [`Need::AllOfKind`]. Nobody else adds one before the write is stored.
+    pub stored: &'a [Map],
+    /// The namespace of the request, for [`Need::Namespace`]; nothing when there is none.
+    pub namespace: Option<&'a Map>,
+    /// Reads certificates.
+    pub certificates: &'a dyn Certificates,
+}
+
+/// The user who makes the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Requester<'a> {
+    /// The name of the user.
+    pub name: &'a str,
+    /// The unique id; empty when it is not known.
+    pub uid: &'a str,
+    /// The groups.
+    pub groups: &'a [String],
+    /// Further facts, by key.
+    pub extra: &'a BTreeMap<String, Vec<String>>,
+}
+
+/// Reads what is inside a CertificateSigningRequest. Another crate does that, so the server passes it in.
+pub trait Certificates: Sync {
+    /// What is wrong with a certificate request in PEM, if something is (CS-11).
+    fn request_fault(&self, pem: &[u8]) -> Option<String>;
+
+    /// What is wrong with certificates in PEM, if something is (CS-23).
+    fn certificates_fault(&self, pem: &[u8]) -> Option<String>;
+}
+
+/// What a hook needs to know of other objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing.
+    Nothing,
+    /// All objects of the same kind. No other such write is made until this one is stored.
+    AllOfKind,
+    /// The namespace that the object is in.
+    Namespace,
+}
+
+/// Validates a new object, or an updated one against the stored object.
+pub type ValidateRequest = fn(&Map, Option<&Map>, &Context<'_>) -> Vec<FieldError>;
+
+/// What the requests of clients add to a create or an update. In each function `old` is nothing for a create.
+#[derive(Clone, Copy, Debug)]
+pub struct OnRequest {
+    /// What the others need to know of other objects.
+    pub needs: fn(&Map) -> Need,
+    /// Fills in what depends on the request. Runs after the row's own preparation.
+    pub complete: fn(&mut Map, Option<&Map>, &Context<'_>) -> Result<(), Refusal>,
+    /// Everything wrong with the object, in place of the row's own validation.
+    pub validate: Option<ValidateRequest>,
+}
+
+impl OnRequest {
+    /// What most kinds add.
+    pub const NOTHING: Self = Self { needs: |_| Need::Nothing, complete: |_, _, _| Ok(()), validate: None };
+}
+
+/// Why an object is not given what it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The request is inconsistent or cannot be satisfied: 422 with only these causes.
+    Invalid(Vec<FieldError>),
+    /// The pool is exhausted: 500.
+    Internal(String),
+}
+
+/// The update strategy of one endpoint. The functions take first the new, then the old object.
+#[derive(Clone, Copy, Debug)]
+pub struct Update {
+    /// Keeps of the old object what cannot be changed here.
+    pub prepare: fn(&mut Map, &Map),
+    /// Everything wrong with the update, apart from the metadata.
+    pub validate: fn(&Map, &Map) -> Vec<FieldError>,
+    /// What the request of a client adds.
+    pub on_request: OnRequest,
+    /// Whether this is the status.
+    pub is_status: bool,
+    /// The field, in its part of the object, that objects cannot be created with and get here.
+    pub adds: Option<(&'static str, &'static str)>,
+}
+
+impl Update {
+    /// Everything may be changed, and nothing is wrong.
+    pub const NOTHING: Self = Self {
+        prepare: |_, _| {},
+        validate: |_, _| Vec::new(),
+        on_request: OnRequest::NOTHING,
+        is_status: false,
+        adds: None,
+    };
+}
+
+/// What a request to a subresource does.
+#[derive(Clone, Copy, Debug)]
+pub enum Behaviour {
+    /// Reads the object and changes its status.
+    Status,
+    /// Reads the object and changes it in another way.
+    Object(&'static Update),
+    /// Acts on a document that is not stored.
+    Action(Action),
+    /// Connects to the kubelet.
+    Connect,
+}
+
+/// What is done with a document that is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A Binding gives a pod its node (AP-120).
+    Bind,
+    /// An Eviction deletes a pod (AP-121).
+    Evict,
+    /// A TokenRequest is answered with a token of the service account (AN-90).
+    RequestToken,
+}
+
+/// What a request does.
+#[derive(Clone, Copy, Debug)]
+pub enum Endpoint {
+    /// Reads and writes objects, which are updated like this.
+    Object(Update),
+    /// Acts on a document that is not stored.
+    Action(Action),
+    /// Connects to the kubelet.
+    Connect,
+}
+
+/// What a delete does to an object of a kind, before finalizers are looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Deletion {
+    /// The object goes, unless finalizers hold it.
+    Proceeds,
+    /// It is being deleted already, and stays as it is.
+    Waits,
+    /// The object is changed to this, and stays until its deletion can complete.
+    Begins(Map),
+    /// It becomes this, and then goes, unless finalizers hold it.
+    Ends(Map),
+}

@@ -1,0 +1,40 @@
+//! What the checks of pods share: what they find, what an update may keep, and texts that are one of some.
+
+use std::collections::BTreeSet;
+
+use portcullis_apimachinery::field_error::FieldError;
+
+use crate::resources::pods::read::Field;
+
+/// Validation errors.
+pub(in crate::resources::pods) type Errors = Vec<FieldError>;
+
+/// The maximum number of seconds, and the maximum user ID.
+pub(in crate::resources::pods) const MAX_INT32: i64 = i32::MAX as i64;
+
+/// Values that the old pod of an update already has, which are tolerated although they would be refused in a new pod.
+#[derive(Clone, Debug, Default)]
+pub(in crate::resources::pods) struct Kept {
+    pub(in crate::resources::pods) deletion_cost: bool,
+    pub(in crate::resources::pods) affinity_selectors: bool,
+    pub(in crate::resources::pods) node_affinity_values: bool,
+    pub(in crate::resources::pods) spread_selectors: bool,
+    pub(in crate::resources::pods) spread_keys: bool,
+    pub(in crate::resources::pods) token_paths: bool,
+    pub(in crate::resources::pods) host_sysctls: bool,
+    pub(in crate::resources::pods) huge_pages: bool,
+    pub(in crate::resources::pods) label_change_policy: bool,
+    pub(in crate::resources::pods) comparing_tolerations: bool,
+    pub(in crate::resources::pods) devices_of_user_namespaces: bool,
+    pub(in crate::resources::pods) rules_of_sidecars: bool,
+    pub(in crate::resources::pods) addresses: BTreeSet<String>,
+}
+
+/// Validates a string that must be one of these. An empty one is reported as missing, not as unsupported.
+pub(in crate::resources::pods) fn one_of(field: &Field<'_>, known: &[&str], errors: &mut Errors) {
+    match field.text() {
+        "" => errors.push(field.required("")),
+        text if known.contains(&text) => {}
+        _ => errors.push(field.not_supported(known)),
+    }
+}

@@ -1,0 +1,312 @@
+//! The engine: the authorizer chain and the lookups of admission, built from one set of objects.
+//!
+//! An [`Engine`] is immutable. To use a new set of objects, build another engine and replace this one. A [`LiveEngine`]
+//! applies and deletes single objects, for a server that has its own store.
+
+mod live;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use portcullis_apimachinery::json::JsonError;
+
+use crate::abac::AbacPolicyFile;
+use crate::chain::{Chain, Explanation, Member, Mode, Outcome};
+use crate::features::FeatureGates;
+use crate::graph::{Graph, VertexError};
+use crate::node::NodeAuthorizer;
+use crate::objects::rbac::Role;
+use crate::objects::{Kind, Object};
+use crate::rbac::{RbacIndex, aggregation, default_policy};
+use crate::request::{Attributes, User};
+use crate::restriction::{AdmissionRequest, CertificateRequests, NodeRestriction, ObjectCache, Rejection};
+use crate::rules::RuleListing;
+
+pub use live::LiveEngine;
+
+/// The configuration of an engine.
+#[derive(Clone, Debug, Default)]
+pub struct EngineConfig {
+    /// The authorization modes, in order.
+    pub modes: Vec<Mode>,
+    /// The feature gates.
+    pub gates: FeatureGates,
+    /// The policy of mode ABAC.
+    pub abac: Option<Arc<AbacPolicyFile>>,
+    /// Whether requests of group `system:masters` are allowed before any authorizer is called (AC-63).
+    pub masters_first: bool,
+    /// Whether to add the default RBAC policy (RB-80). A given object of the same name takes precedence.
+    pub default_policy: bool,
+    /// The super-user, whom RBAC allows every request (RB-125); empty for none.
+    pub super_user: String,
+    /// Whether the engine serves admission, and so keeps the objects that admission looks up.
+    pub admission: bool,
+    /// Reads the certificate requests that nodes create (NR-99). Without a reader, admission refuses those that ask for
+    /// a certificate of a kubelet.
+    pub certificate_requests: Option<Arc<dyn CertificateRequests>>,
+    /// Whether mode Webhook may be among the modes, any number of times: for callers that ask the webhooks. For all
+    /// others they deny ([`Chain::decide`]).
+    pub webhooks: bool,
+}
+
+/// An error in the configuration of an engine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// Mode ABAC without a policy (AC-72).
+    #[error("authorization-mode ABAC's authorization policy file not passed")]
+    AbacWithoutPolicy,
+    /// No authorization mode (AC-72).
+    #[error("at least one authorization-mode must be passed")]
+    NoMode,
+    /// A policy without mode ABAC (AC-72).
+    #[error("cannot specify --authorization-policy-file without mode ABAC")]
+    PolicyWithoutAbac,
+    /// A repeated mode (AC-72).
+    #[error("authorization-mode {0:?} has mode specified more than once")]
+    RepeatedMode(Vec<String>),
+    /// Mode Webhook, which this engine does not support.
+    #[error(
+        "authorization-mode Webhook is not available here: the decision must not wait for a remote service"
+    )]
+    Webhook,
+}
+
+/// Why an engine cannot be built from these objects.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// The configuration contradicts itself.
+    #[error(transparent)]
+    Config(#[from] EngineError),
+    /// An object cannot be taken in.
+    #[error("objects[{index}]: {error}")]
+    Object {
+        /// Which of the objects, from 0.
+        index: usize,
+        /// What is wrong with it, and where.
+        error: JsonError,
+    },
+}
+
+impl EngineConfig {
+    /// Validates the modes (AC-72) and returns all errors.
+    pub fn errors(&self) -> Vec<EngineError> {
+        let mut errors = Vec::new();
+        if self.modes.is_empty() {
+            errors.push(EngineError::NoMode);
+        }
+        let has_abac = self.modes.contains(&Mode::Abac);
+        if has_abac && self.abac.is_none() {
+            errors.push(EngineError::AbacWithoutPolicy);
+        }
+        if !has_abac && self.abac.is_some() {
+            errors.push(EngineError::PolicyWithoutAbac);
+        }
+        if self.modes.contains(&Mode::Webhook) && !self.webhooks {
+            errors.push(EngineError::Webhook);
+        }
+        let repeated = self.modes.iter().enumerate().any(|(at, mode)| {
+            let may_repeat = self.webhooks && *mode == Mode::Webhook;
+            !may_repeat && self.modes.iter().skip(at + 1).any(|m| m == mode)
+        });
+        if repeated {
+            errors.push(EngineError::RepeatedMode(self.modes.iter().map(Mode::to_string).collect()));
+        }
+        errors
+    }
+}
+
+/// Builds an [`Engine`] from objects.
+#[derive(Debug)]
+pub struct Builder {
+    config: EngineConfig,
+    graph: Graph,
+    rbac: RbacIndex,
+    /// Kept until the end if there is a default policy, because some roles aggregate the rules of others.
+    cluster_roles: BTreeMap<String, Role>,
+    cache: ObjectCache,
+}
+
+impl Builder {
+    /// Creates a builder without objects.
+    ///
+    /// # Errors
+    /// The first of [`EngineConfig::errors`].
+    pub fn new(config: EngineConfig) -> Result<Self, EngineError> {
+        if let Some(error) = config.errors().into_iter().next() {
+            return Err(error);
+        }
+        let mut builder = Self {
+            rbac: RbacIndex::default().with_super_user(&config.super_user),
+            graph: Graph::new(),
+            cluster_roles: BTreeMap::new(),
+            cache: ObjectCache::default(),
+            config,
+        };
+        if builder.config.default_policy {
+            for object in default_policy::objects(builder.config.gates) {
+                builder.take_rbac(object);
+            }
+        }
+        Ok(builder)
+    }
+
+    /// Adds one object. Objects that neither the modes nor admission need are ignored.
+    ///
+    /// # Errors
+    /// The graph cannot hold the object's names (see [`VertexError`]).
+    pub fn take(&mut self, object: Object<'_>) -> Result<(), VertexError> {
+        if self.config.admission {
+            self.cache.apply(&object);
+        }
+        match object.kind() {
+            Kind::Role | Kind::RoleBinding | Kind::ClusterRole | Kind::ClusterRoleBinding => {
+                if self.config.modes.contains(&Mode::Rbac) {
+                    self.take_rbac(object);
+                }
+                Ok(())
+            }
+            _ if self.config.modes.contains(&Mode::Node) => self.graph.apply(&object),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes one object in, given as JSON with its `apiVersion` and `kind`. An object of a kind that plays no part in
+    /// decisions is passed over.
+    ///
+    /// # Errors
+    /// See [`Object::from_json`]; or the object's names cannot be kept.
+    pub fn take_json(&mut self, json: &str) -> Result<(), JsonError> {
+        let Some(object) = Object::from_json(json)? else { return Ok(()) };
+        self.take(object).map_err(|error| JsonError::at(json, 1, "metadata.name", error.to_string()))
+    }
+
+    fn take_rbac(&mut self, object: Object<'_>) {
+        match object {
+            Object::ClusterRole(role) if self.config.default_policy => {
+                self.cluster_roles.insert(role.metadata.name.clone(), role);
+            }
+            object => {
+                self.rbac.apply(object);
+            }
+        }
+    }
+
+    /// Builds the engine. The objects are considered complete, so the graph is ready.
+    pub fn finish(mut self) -> Engine {
+        // RB-79: without a default policy, roles are not aggregated.
+        let mut cluster_roles: Vec<Role> = self.cluster_roles.into_values().collect();
+        aggregation::aggregate(&mut cluster_roles);
+        for role in cluster_roles {
+            self.rbac.apply_cluster_role(role);
+        }
+        self.graph.mark_complete();
+        let graph = Arc::new(self.graph);
+        let config = &self.config;
+        let chain = chain(config, &graph, &Member::Rbac(Arc::new(self.rbac)));
+        let gates = config.gates;
+        Engine {
+            chain,
+            graph,
+            cache: self.cache,
+            gates,
+            certificate_requests: self.config.certificate_requests,
+        }
+    }
+}
+
+/// Builds the chain of the configured modes.
+fn chain(config: &EngineConfig, graph: &Arc<Graph>, rbac: &Member) -> Chain {
+    let members = config.modes.iter().filter_map(|mode| match mode {
+        Mode::Abac => config.abac.clone().map(Member::Abac),
+        Mode::AlwaysAllow => Some(Member::AlwaysAllow),
+        Mode::AlwaysDeny => Some(Member::AlwaysDeny),
+        Mode::Node => Some(Member::Node(Arc::new(NodeAuthorizer::new(Arc::clone(graph), config.gates)))),
+        Mode::Rbac => Some(rbac.clone()),
+        Mode::Webhook => Some(Member::Webhook),
+    });
+    let chain = Chain::new(members.collect());
+    if config.masters_first { chain.with_masters() } else { chain }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Engine {
+    chain: Chain,
+    graph: Arc<Graph>,
+    cache: ObjectCache,
+    gates: FeatureGates,
+    certificate_requests: Option<Arc<dyn CertificateRequests>>,
+}
+
+impl Engine {
+    /// An engine over these objects, each given as JSON (see [`Builder::take_json`]): all of them or none.
+    ///
+    /// # Errors
+    /// The modes contradict each other, or the first object that cannot be taken in.
+    pub fn from_json<'t>(
+        config: EngineConfig,
+        objects: impl IntoIterator<Item = &'t str>,
+    ) -> Result<Self, BuildError> {
+        let mut builder = Builder::new(config)?;
+        for (index, json) in objects.into_iter().enumerate() {
+            builder.take_json(json).map_err(|error| BuildError::Object { index, error })?;
+        }
+        Ok(builder.finish())
+    }
+
+    /// Decides one request. Allocates nothing.
+    pub fn authorize(&self, attributes: &Attributes<'_>) -> Outcome {
+        self.chain.decide(attributes)
+    }
+
+    /// Lists what a user may do in a namespace (AC-59).
+    pub fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
+        self.chain.rules_for(user, namespace)
+    }
+
+    /// Explains a decision, for those who may see all of it.
+    pub fn explain(&self, attributes: &Attributes<'_>) -> Explanation {
+        self.chain.explain(attributes)
+    }
+
+    /// The authorizers, in order.
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// The graph of mode Node; empty without that mode.
+    pub fn graph(&self) -> &Arc<Graph> {
+        &self.graph
+    }
+
+    /// The feature gates.
+    pub fn gates(&self) -> FeatureGates {
+        self.gates
+    }
+
+    /// NodeRestriction over the same objects.
+    pub fn node_restriction(&self) -> NodeRestriction<'_> {
+        restriction(&self.cache, self.gates, &self.certificate_requests)
+    }
+
+    /// Decides one write by NodeRestriction. The question of NR-73 goes to this engine's own chain.
+    ///
+    /// # Errors
+    /// The node may not write this (NR-6).
+    pub fn admit(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+        self.node_restriction().admit(request, &self.chain)
+    }
+}
+
+/// NodeRestriction over what a cache knows.
+fn restriction<'a>(
+    cache: &'a ObjectCache,
+    gates: FeatureGates,
+    reader: &'a Option<Arc<dyn CertificateRequests>>,
+) -> NodeRestriction<'a> {
+    let plugin = NodeRestriction::new(cache, gates);
+    match reader {
+        Some(reader) => plugin.with_certificate_requests(&**reader),
+        None => plugin,
+    }
+}

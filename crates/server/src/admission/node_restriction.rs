@@ -1,0 +1,47 @@
+//! NodeRestriction. The rules are in `portcullis_policy::restriction`; this module calls them.
+
+use http::StatusCode;
+use kinds::Map;
+use policy::identity::NodeIdentity;
+use policy::restriction::{AdmissionRequest, Rejection};
+
+use super::plugin::Plugin;
+use crate::authz::Authorization;
+use crate::http::status::{Details, Status};
+use crate::registry::admission::AdmissionAttributes;
+
+/// See the module.
+pub(super) static PLUGIN: Plugin = Plugin {
+    name: "NodeRestriction",
+    handles,
+    admit: |attributes, authorization| Box::pin(decide(attributes, authorization)),
+    ..Plugin::NONE
+};
+
+fn handles(attributes: &AdmissionAttributes<'_>) -> bool {
+    NodeIdentity::of(attributes.user).is_some()
+}
+
+async fn decide(attributes: &AdmissionAttributes<'_>, authorization: &Authorization) -> Result<(), Status> {
+    let text = |object: &Map| serde_json::to_string(object).map_err(Status::internal);
+    let object = attributes.object.as_deref().map(text).transpose()?;
+    let old_object = attributes.old.map(text).transpose()?;
+    let request = AdmissionRequest {
+        operation: attributes.operation,
+        group: attributes.resource.group,
+        resource: attributes.resource.plural,
+        subresource: attributes.subresource,
+        namespace: attributes.namespace,
+        name: attributes.name,
+        user: attributes.user,
+        object: object.as_deref(),
+        old_object: old_object.as_deref(),
+    };
+    authorization.admit_write(&request).await.map_err(refusal)
+}
+
+fn refusal(rejection: Rejection) -> Status {
+    let code = StatusCode::from_u16(rejection.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let details = rejection.details.map(|d| Details::of(&d.group, &d.kind, &d.name));
+    Status::other(code, rejection.reason, rejection.message, details)
+}

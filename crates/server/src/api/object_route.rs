@@ -1,0 +1,46 @@
+//! Where a request about objects leads.
+
+use http::Method;
+use policy::request_info::RequestInfo;
+
+use super::route::{Action, Route, Row};
+use crate::registry::target::Target;
+
+/// Returns the route of the request by the verb that was authorized (AP-2).
+pub(crate) fn route(target: &Target<'_>, info: &RequestInfo, method: &Method) -> Route {
+    let is_collection = target.name.is_empty();
+    if target.resource.action.is_some() {
+        return route_of_action(target, method);
+    }
+    let is_everywhere = target.resource.is_namespaced && target.namespace.is_empty();
+    let action = match (method.as_str(), info.verb()) {
+        ("GET", "watch") if target.subresource.is_none() => Action::Watch,
+        ("GET", "list") if is_collection => Action::List,
+        ("GET", "get") if !is_collection => Action::Get,
+        ("POST", "create") if is_collection != target.subresource.is_some() && !is_everywhere => {
+            Action::Create
+        }
+        ("PUT", "update") if !is_collection => Action::Update,
+        ("PATCH", "patch") if !is_collection => Action::Patch,
+        ("DELETE", "delete") if !is_collection => Action::Delete,
+        ("DELETE", "deletecollection") if is_collection && !is_everywhere => Action::DeleteCollection,
+        _ => return Route::MethodNotAllowed,
+    };
+    let verbs = target.subresource.map_or(target.resource.verbs, |subresource| subresource.verbs);
+    if !verbs.contains(&action.verb()) {
+        return Route::MethodNotAllowed;
+    }
+    Route::Object { row: Row(target.served), subresource: target.subresource.map_or("", |s| s.name), action }
+}
+
+/// AP-120: what is acted on and not stored can only be posted.
+fn route_of_action(target: &Target<'_>, method: &Method) -> Route {
+    match (target.namespace, target.name, method) {
+        ("", ..) => Route::NotFound,
+        (_, "", &Method::POST) => {
+            Route::Object { row: Row(target.resource), subresource: "", action: Action::Create }
+        }
+        (_, "", _) => Route::MethodNotAllowed,
+        _ => Route::NotFound,
+    }
+}

@@ -1,0 +1,87 @@
+//! From a request about objects to the handler of its verb or subresource.
+
+use http::request::Parts;
+use hyper::body::Incoming;
+use kinds::resource::{Action as Acting, Endpoint};
+use policy::request_info::RequestInfo;
+
+use super::request::Request;
+use super::{
+    binding, create, delete, delete_collection, eviction, get, list, patch, render, token_request,
+    unsupported, update, watch,
+};
+use crate::admission::Gate;
+use crate::api::app::App;
+use crate::api::route::Action;
+use crate::authz::Permit;
+use crate::http::negotiate;
+use crate::http::query::Query;
+use crate::http::status::{Answer, Status};
+use crate::registry::backend::Backend;
+use crate::registry::request_scope::RequestScope;
+use crate::registry::target::Target;
+
+/// Answers a request for objects: dispatches subresources with their own handlers, then handles all kinds alike.
+///
+/// # Errors
+/// An error response.
+pub(crate) async fn answer(
+    (app, backend): (&App, &Backend),
+    permit: Permit,
+    info: &RequestInfo,
+    target: Target<'_>,
+    action: Action,
+    head: &Parts,
+    body: &mut Incoming,
+) -> Result<Answer, Status> {
+    let query = Query::parse(head.uri.query().unwrap_or_default());
+    let endpoint = target.resource.endpoint(target.subresource);
+    let update = match endpoint {
+        Endpoint::Object(update) => update,
+        Endpoint::Action(_) | Endpoint::Connect => target.resource.update(),
+    };
+    let admission = Gate::new(app.admission(), app.authorization(), &permit, info);
+    let scope = RequestScope {
+        backend,
+        admission: &admission,
+        user: permit.user(),
+        target,
+        update,
+        kinds: app.kinds(),
+        allocating: &app.allocating,
+    };
+    let request = Request { app, head, query, scope };
+    if let Endpoint::Object(_) = endpoint {
+        return objects(&request, action, body).await;
+    }
+    // Subresources with documents of their own are negotiated separately.
+    negotiate::objects(&request.head.headers)?;
+    match endpoint {
+        Endpoint::Action(Acting::Bind) => binding::answer(&request, body).await,
+        Endpoint::Action(Acting::Evict) => eviction::answer(&request, body).await,
+        Endpoint::Action(Acting::RequestToken) => token_request::answer(&request, body).await,
+        Endpoint::Object(_) | Endpoint::Connect => unsupported::answer(&request.scope).await,
+    }
+}
+
+/// Answers a request for objects of a kind.
+///
+/// # Errors
+/// An error response.
+async fn objects(request: &Request<'_>, action: Action, body: &mut Incoming) -> Result<Answer, Status> {
+    let accepted = match action {
+        Action::Watch => negotiate::events(&request.head.headers)?,
+        _ => negotiate::objects(&request.head.headers)?,
+    };
+    let view = render::View::new(request, accepted)?;
+    match action {
+        Action::Create => create::answer(request, &view, body).await,
+        Action::Delete => delete::answer(request, &view, body).await,
+        Action::DeleteCollection => delete_collection::answer(request, &view, body).await,
+        Action::Get => get::answer(request, &view).await,
+        Action::List => list::answer(request, &view).await,
+        Action::Update => update::answer(request, &view, body).await,
+        Action::Watch => watch::answer(request, &view).await,
+        Action::Patch => patch::answer(request, &view, body).await,
+    }
+}

@@ -1,0 +1,241 @@
+//! Everything that is measured, under the names of kube-apiserver where it has one: requests here, and the parts of the
+//! server with metrics of their own.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::route::{Labels, Route};
+use crate::audit::AuditMetrics;
+use crate::authn::AuthenticationMetrics;
+use crate::authz::AuthorizationMetrics;
+use crate::authz::metrics::webhook::WebhookMetrics;
+use crate::metrics::{Durations, FeatureMetrics, Timing, process};
+use crate::registry::metrics::StoreMetrics;
+
+/// The buckets of `apiserver_request_duration_seconds`.
+const REQUEST_SECONDS: &[f64] = &[
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
+    20.0, 30.0, 45.0, 60.0,
+];
+/// All metrics.
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    durations: Durations<DurationLabels>,
+    /// For POST on each kind of review with response 201, resolved once.
+    reviews: [Hot; Route::REVIEWS.len()],
+    terminations: Family<RequestLabels, Counter>,
+    in_flight: Family<RequestKindLabels, Gauge>,
+    watches: Family<DurationLabels, Gauge>,
+    /// The number of open connections.
+    pub connections: Gauge,
+    /// The number of failed handshakes.
+    pub handshake_failures: Counter,
+    /// Of who asks.
+    pub authentication: AuthenticationMetrics,
+    /// Of decisions.
+    pub authorization: AuthorizationMetrics,
+    /// Of the audit log.
+    pub audit: AuditMetrics,
+    /// Of what is stored.
+    pub store: StoreMetrics,
+    /// The feature gate metrics.
+    pub features: FeatureMetrics,
+    /// The metrics of authorization webhooks and their configuration.
+    pub webhooks: WebhookMetrics,
+}
+
+struct Hot {
+    route: Route,
+    count: Counter,
+    time: Timing,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    verb: &'static str,
+    group: &'static str,
+    version: &'static str,
+    resource: &'static str,
+    subresource: &'static str,
+    scope: &'static str,
+    component: &'static str,
+    code: u16,
+    dry_run: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DurationLabels {
+    verb: &'static str,
+    group: &'static str,
+    version: &'static str,
+    resource: &'static str,
+    subresource: &'static str,
+    scope: &'static str,
+    component: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestKindLabels {
+    request_kind: &'static str,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::default();
+        let requests = Family::<RequestLabels, Counter>::default();
+        let durations = Durations::new_with_constructor(|| Timing::new(REQUEST_SECONDS));
+        let connections = Gauge::default();
+        let handshake_failures = Counter::default();
+        registry.register("apiserver_request", "Requests, by route and response", requests.clone());
+        registry.register(
+            "apiserver_request_duration_seconds",
+            "Time from the head of a request to its answer",
+            durations.clone(),
+        );
+        registry.register("portcullis_open_connections", "Connections that are open", connections.clone());
+        registry.register(
+            "portcullis_tls_handshake_failures",
+            "Connections that ended in the TLS handshake",
+            handshake_failures.clone(),
+        );
+        let terminations = Family::<RequestLabels, Counter>::default();
+        let in_flight = Family::<RequestKindLabels, Gauge>::default();
+        let watches = Family::<DurationLabels, Gauge>::default();
+        registry.register(
+            "apiserver_request_terminations",
+            "Requests refused or aborted to protect the server",
+            terminations.clone(),
+        );
+        registry.register(
+            "apiserver_current_inflight_requests",
+            "Requests in progress, without watches",
+            in_flight.clone(),
+        );
+        registry.register("apiserver_longrunning_requests", "Watches under way", watches.clone());
+        registry.register_collector(Box::new(process::Process));
+        let features = FeatureMetrics::default();
+        features.register(&mut registry);
+        let webhooks = WebhookMetrics::default();
+        webhooks.register(&mut registry);
+        let reviews = Route::REVIEWS.map(|route| Hot {
+            route,
+            count: requests.get_or_create_owned(&request_labels(route, &Method::POST, StatusCode::CREATED)),
+            time: durations.get_or_create_owned(&duration_labels(route, &Method::POST)),
+        });
+        Self {
+            authentication: AuthenticationMetrics::registered(&mut registry),
+            authorization: AuthorizationMetrics::registered(&mut registry),
+            audit: AuditMetrics::registered(&mut registry),
+            store: StoreMetrics::registered(&mut registry),
+            registry,
+            requests,
+            durations,
+            reviews,
+            terminations,
+            in_flight,
+            watches,
+            connections,
+            handshake_failures,
+            features,
+            webhooks,
+        }
+    }
+}
+
+impl Metrics {
+    /// Returns the registry, to add other metrics before serving.
+    pub fn registry_mut(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
+    /// Counts an answered request.
+    pub(crate) fn answered(&self, route: Route, method: &Method, code: StatusCode, elapsed: Duration) {
+        if code == StatusCode::CREATED
+            && let Some(hot) = self.reviews.iter().find(|hot| hot.route == route)
+        {
+            hot.count.inc();
+            hot.time.observe(elapsed);
+            return;
+        }
+        self.requests.get_or_create(&request_labels(route, method, code)).inc();
+        self.durations.get_or_create(&duration_labels(route, method)).observe(elapsed);
+    }
+
+    /// Counts a request that was refused or aborted to protect the server.
+    pub(crate) fn terminated(&self, route: Route, method: &Method, code: StatusCode) {
+        self.terminations.get_or_create(&request_labels(route, method, code)).inc();
+    }
+
+    /// Returns the gauges of concurrent read-only and mutating requests.
+    pub(crate) fn in_flight(&self) -> [Gauge; 2] {
+        ["readOnly", "mutating"]
+            .map(|request_kind| self.in_flight.get_or_create_owned(&RequestKindLabels { request_kind }))
+    }
+
+    /// Returns the gauge of open watches of this route.
+    pub(crate) fn watches(&self, route: Route, method: &Method) -> Gauge {
+        self.watches.get_or_create_owned(&duration_labels(route, method))
+    }
+
+    /// Renders all metrics as text.
+    ///
+    /// # Errors
+    /// A metric cannot be rendered.
+    pub fn render(&self) -> Result<String, fmt::Error> {
+        let mut out = String::new();
+        text::encode(&mut out, &self.registry)?;
+        Ok(out)
+    }
+}
+
+fn request_labels(route: Route, method: &Method, code: StatusCode) -> RequestLabels {
+    let Labels { group, version, resource, subresource, scope } = route.labels();
+    RequestLabels {
+        verb: verb(route, method),
+        group,
+        version,
+        resource,
+        subresource,
+        scope,
+        component: "apiserver",
+        code: code.as_u16(),
+        dry_run: "",
+    }
+}
+
+fn duration_labels(route: Route, method: &Method) -> DurationLabels {
+    let Labels { group, version, resource, subresource, scope } = route.labels();
+    DurationLabels {
+        verb: verb(route, method),
+        group,
+        version,
+        resource,
+        subresource,
+        scope,
+        component: "apiserver",
+    }
+}
+
+fn verb(route: Route, method: &Method) -> &'static str {
+    if let Route::Object { action, .. } = route {
+        return action.label();
+    }
+    match method.as_str() {
+        "DELETE" => "DELETE",
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "OPTIONS" => "OPTIONS",
+        "PATCH" => "PATCH",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        _ => "other",
+    }
+}

@@ -1,0 +1,67 @@
+//! Who asks, once it is known.
+//!
+//! A [`Caller`] is the proof that an authenticator has vouched for somebody: only authenticators can make one.
+
+use std::sync::Arc;
+
+use policy::User;
+use tokio::sync::watch;
+
+/// The user of requests without credentials (AN-110).
+pub const ANONYMOUS: &str = "system:anonymous";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// AN-3, AN-45, AN-88
+pub(super) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+/// The authenticated user, and the user to act as, if impersonation was authorized.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub(super) user: Arc<User>,
+    /// Who impersonates.
+    pub(super) original: Option<Arc<User>>,
+    /// The warning for the client about its credentials.
+    pub(super) warning: Option<&'static str>,
+    /// Notified when the credentials may have been revoked; none for credentials that every request checks again.
+    pub(super) revocation: Option<watch::Receiver<()>>,
+}
+
+impl Caller {
+    pub(super) fn of(user: Arc<User>) -> Self {
+        Self { user, original: None, warning: None, revocation: None }
+    }
+
+    /// Returns the effective user of the request.
+    pub fn user(&self) -> &Arc<User> {
+        &self.user
+    }
+
+    /// Returns the authenticated user, which differs from the effective one only with impersonation.
+    pub fn original(&self) -> &Arc<User> {
+        self.original.as_ref().unwrap_or(&self.user)
+    }
+
+    /// The warning for the client about its credentials.
+    pub(crate) fn warning(&self) -> Option<&'static str> {
+        self.warning
+    }
+
+    /// Resolves when the credentials may have been revoked. Responses in progress must then end (NB-20).
+    pub(crate) fn revocation(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let mut revocation = self.revocation.clone()?;
+        // A closed channel means that the server has stopped.
+        Some(async move { drop(revocation.changed().await) })
+    }
+}
+
+/// AN-12
+pub(super) fn join_authenticated(user: &mut User) {
+    if user.name != ANONYMOUS && !user.in_group(AUTHENTICATED) && !user.in_group(UNAUTHENTICATED) {
+        user.groups.push(AUTHENTICATED.to_owned());
+    }
+}
+
+/// Returns whether the request is anonymous (AN-22).
+pub fn is_anonymous(user: &User) -> bool {
+    user.name == ANONYMOUS || user.in_group(UNAUTHENTICATED)
+}

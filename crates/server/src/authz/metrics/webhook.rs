@@ -1,0 +1,185 @@
+//! The metrics of webhooks, their conditions and their configuration (AC-122, AC-123, WH-60, WH-61).
+//!
+//! Names in labels come from the configuration, never from callers.
+
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, SystemTime};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// The buckets of `apiserver_authorization_webhook_duration_seconds`.
+const CALL_SECONDS: [f64; 13] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0];
+/// AC-122
+const CONDITION_SECONDS: [f64; 7] = [0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25];
+
+type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    name: String,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConditionLabels {
+    r#type: &'static str,
+    name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DecisionLabels {
+    r#type: &'static str,
+    name: String,
+    decision: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReloadLabels {
+    status: &'static str,
+    apiserver_id_hash: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConfigLabels {
+    apiserver_id_hash: String,
+    hash: String,
+}
+
+/// See the module documentation. Clones share the metrics.
+#[derive(Clone, Debug)]
+pub struct WebhookMetrics {
+    calls: Family<CallLabels, Counter>,
+    durations: Durations<CallLabels>,
+    fail_open: Family<CallLabels, Counter>,
+    decisions: Family<DecisionLabels, Counter>,
+    condition_errors: Family<ConditionLabels, Counter>,
+    exclusions: Family<ConditionLabels, Counter>,
+    condition_seconds: Durations<ConditionLabels>,
+    reloads: Family<ReloadLabels, Counter>,
+    last_reload: Family<ReloadLabels, Gauge<f64, AtomicU64>>,
+    config: Family<ConfigLabels, Gauge>,
+}
+
+impl Default for WebhookMetrics {
+    fn default() -> Self {
+        Self {
+            calls: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(CALL_SECONDS)),
+            fail_open: Family::default(),
+            decisions: Family::default(),
+            condition_errors: Family::default(),
+            exclusions: Family::default(),
+            condition_seconds: Family::new_with_constructor(|| Histogram::new(CONDITION_SECONDS)),
+            reloads: Family::default(),
+            last_reload: Family::default(),
+            config: Family::default(),
+        }
+    }
+}
+
+impl WebhookMetrics {
+    /// Registers the metrics.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "apiserver_authorization_webhook_evaluations",
+            "Calls of authorization webhooks, by result",
+            self.calls.clone(),
+        );
+        registry.register(
+            "apiserver_authorization_webhook_duration_seconds",
+            "Time of calls of authorization webhooks, by result",
+            self.durations.clone(),
+        );
+        registry.register(
+            "apiserver_authorization_webhook_evaluations_fail_open",
+            "Failures of authorization webhooks with failure policy NoOpinion",
+            self.fail_open.clone(),
+        );
+        registry.register(
+            "apiserver_authorization_decisions",
+            "Decisions of configured authorizers where webhooks are among them",
+            self.decisions.clone(),
+        );
+        registry.register(
+            "apiserver_authorization_match_condition_evaluation_errors",
+            "Requests for which a match condition could not be evaluated",
+            self.condition_errors.clone(),
+        );
+        registry.register(
+            "apiserver_authorization_match_condition_exclusions",
+            "Webhook calls skipped because of match conditions",
+            self.exclusions.clone(),
+        );
+        registry.register(
+            "apiserver_authorization_match_condition_evaluation_seconds",
+            "Time to evaluate the match conditions of a webhook",
+            self.condition_seconds.clone(),
+        );
+        registry.register(
+            "apiserver_authorization_config_controller_automatic_reloads",
+            "Reloads of the authorization configuration, by status",
+            self.reloads.clone(),
+        );
+        registry.register(
+            "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds",
+            "When the authorization configuration was last reloaded, by status",
+            self.last_reload.clone(),
+        );
+        registry.register(
+            "apiserver_authorization_config_controller_last_config_info",
+            "The authorization configuration in force",
+            self.config.clone(),
+        );
+    }
+
+    /// WH-60, WH-62, WH-63
+    pub(crate) fn called(&self, name: &str, result: &'static str, elapsed: Duration) {
+        let labels = CallLabels { name: name.to_owned(), result };
+        self.durations.get_or_create(&labels).observe(elapsed.as_secs_f64());
+        self.calls.get_or_create(&labels).inc();
+    }
+
+    /// WH-61
+    pub(crate) fn failed_open(&self, name: &str, result: &'static str) {
+        self.fail_open.get_or_create(&CallLabels { name: name.to_owned(), result }).inc();
+    }
+
+    /// The counter of the decisions of one authorizer (AC-120).
+    pub(crate) fn decisions(&self, mode: &'static str, name: &str, decision: &'static str) -> Counter {
+        let labels = DecisionLabels { r#type: mode, name: name.to_owned(), decision };
+        self.decisions.get_or_create_owned(&labels)
+    }
+
+    /// AC-122
+    pub(crate) fn conditions(&self, name: &str, failed: bool, excluded: bool, elapsed: Duration) {
+        let labels = ConditionLabels { r#type: "Webhook", name: name.to_owned() };
+        if failed {
+            self.condition_errors.get_or_create(&labels).inc();
+        }
+        if excluded {
+            self.exclusions.get_or_create(&labels).inc();
+        }
+        self.condition_seconds.get_or_create(&labels).observe(elapsed.as_secs_f64());
+    }
+
+    /// AC-123: records that a configuration was loaded or refused.
+    pub(crate) fn reloaded(&self, server: &str, is_success: bool, now: SystemTime) {
+        let status = if is_success { "success" } else { "failure" };
+        let labels = ReloadLabels { status, apiserver_id_hash: server.to_owned() };
+        self.reloads.get_or_create(&labels).inc();
+        let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        self.last_reload.get_or_create(&labels).set(seconds);
+    }
+
+    /// AC-123: records the configuration in force.
+    pub(crate) fn in_force(&self, server: &str, hash: &str) {
+        self.config.clear();
+        let labels = ConfigLabels { apiserver_id_hash: server.to_owned(), hash: hash.to_owned() };
+        self.config.get_or_create(&labels).set(1);
+    }
+}

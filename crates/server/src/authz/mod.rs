@@ -1,0 +1,228 @@
+//! Authorization of requests. This is the only module that can make a [`Permit`], and no handler can be called without
+//! one.
+
+mod authorizers;
+pub mod configuration;
+mod impersonation;
+pub mod metrics;
+pub mod reload;
+pub mod webhook;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use policy::chain::{Chain, Member, Mode, Outcome};
+use policy::engine::LiveEngine;
+use policy::identity::NodeIdentity;
+use policy::rbac::escalation::{RbacWrite, Refusal};
+use policy::request_info::RequestInfo;
+use policy::restriction::{AdmissionRequest, Assessment, Rejection};
+use policy::rules::RuleListing;
+use policy::{Attributes, Authorizer, Decision, Reason, User};
+use portcullis_apimachinery::quote::{quoted, sanitized};
+
+use crate::audit::Trail;
+use crate::authn::Caller;
+use crate::http::status::{Answer, Details, Status, internal_error};
+
+use self::metrics::AuthorizationMetrics as Metrics;
+use self::metrics::webhook::WebhookMetrics;
+
+pub use self::metrics::AuthorizationMetrics;
+pub use authorizers::{Authorizers, AuthorizersError, Remote};
+
+/// Decides who may do what: the configured authorizers, and the engine whose objects admission looks up.
+pub struct Authorization {
+    engine: Arc<LiveEngine>,
+    authorizers: Arc<ArcSwap<Authorizers>>,
+}
+
+impl Authorization {
+    /// Authorization by the chain of this engine.
+    pub fn new(engine: Arc<LiveEngine>, metrics: &WebhookMetrics) -> Self {
+        let authorizers = Authorizers::local(engine.chain().clone(), metrics).shared();
+        Self { engine, authorizers }
+    }
+
+    /// The same authorization, where these are asked instead of the engine's own chain. The owner of the sequence can
+    /// replace it; a request uses the sequence that it started with (AC-117).
+    #[must_use]
+    pub fn with_authorizers(mut self, authorizers: Arc<ArcSwap<Authorizers>>) -> Self {
+        self.authorizers = authorizers;
+        self
+    }
+
+    /// What the authorizers say to a question that is not the request itself. Waits only for webhooks.
+    pub async fn ask(&self, attributes: &Attributes<'_>) -> Outcome {
+        Authorizers::authorize(&self.authorizers, attributes).await
+    }
+
+    /// The rules of a user in a namespace (AC-59). Webhooks list none.
+    pub fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
+        self.authorizers.load().chain().rules_for(user, namespace)
+    }
+
+    /// Checks a write by NodeRestriction.
+    ///
+    /// # Errors
+    /// The node must not make this write (NR-6).
+    pub(crate) async fn admit_write(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+        match self.engine.assess(request)? {
+            Assessment::IfAuthorized(question) if !self.ask(&question.attributes()).await.is_allow() => {
+                Err(question.refusal())
+            }
+            Assessment::Admitted | Assessment::IfAuthorized(_) => Ok(()),
+        }
+    }
+
+    /// Checks whether a role or a binding may be written (RB-50 to RB-64).
+    ///
+    /// # Errors
+    /// The refusal for the response.
+    pub(crate) async fn check_write(&self, write: &RbacWrite<'_>) -> Result<(), Refusal> {
+        let question = write.question(&self.engine.index())?;
+        match question {
+            Some(question) if !self.ask(&question).await.is_allow() => write.check_held(&self.engine.index()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks an additional permission that an authorized request turns out to need.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) async fn allow_also(
+        &self,
+        permit: &Permit,
+        info: &RequestInfo,
+        verb: &str,
+    ) -> Result<(), Status> {
+        let attributes = Attributes { verb, ..info.attributes(permit.user()) };
+        let outcome = self.ask(&attributes).await;
+        if outcome.is_allow() {
+            return Ok(());
+        }
+        Err(forbidden(&attributes, &outcome.reason(&attributes)))
+    }
+
+    /// Records a decision in the audit log and, if the Node authorizer refuses a node, in the log. It is logged even if
+    /// another mode allowed the request, to show what would be refused without that mode.
+    fn record(&self, attributes: &Attributes<'_>, outcome: &Outcome, metrics: &Metrics, trail: &Trail) {
+        let is_by_node = outcome.is_allow() && outcome.by == Some(Mode::Node);
+        let node = NodeIdentity::of(attributes.user).filter(|_| !is_by_node);
+        let denial = node.and_then(|node| Some((node, node_denial(self.engine.chain(), attributes)?)));
+        let Some((node, reason)) = denial else { return trail.decided(attributes, outcome, None) };
+        let reason = reason.render(attributes).to_string();
+        metrics.node_denials.inc();
+        let what = attributes.resource.unwrap_or_default();
+        tracing::info!(
+            audit_id = trail.id_text(),
+            verb = quoted(attributes.verb),
+            group = quoted(what.group),
+            resource = quoted(what.resource),
+            subresource = quoted(what.subresource),
+            namespace = quoted(what.namespace),
+            name = quoted(what.name),
+            path = quoted(attributes.path),
+            reason,
+            allowed = outcome.is_allow(),
+            "NODE DENY: {}",
+            quoted(node.name()),
+        );
+        trail.decided(attributes, outcome, Some(&reason));
+    }
+
+    /// Authorizes a request (AC-53).
+    ///
+    /// # Errors
+    /// The response to a caller who is not allowed.
+    pub(crate) async fn authorize(
+        &self,
+        caller: &Caller,
+        info: &RequestInfo,
+        target: &str,
+        metrics: &Metrics,
+        trail: &Trail,
+    ) -> Result<Permit, Box<Answer>> {
+        let started = Instant::now();
+        let user = caller.user();
+        let attributes = info.attributes(user);
+        let outcome = self.ask(&attributes).await;
+        metrics.authorized(&outcome, started.elapsed());
+        self.record(&attributes, &outcome, metrics, trail);
+        if outcome.is_allow() {
+            return Ok(Permit { user: Arc::clone(user) });
+        }
+        if let Some(error) = &outcome.error {
+            return Err(Box::new(internal_error(target, error)));
+        }
+        Err(Box::new(forbidden(&attributes, &outcome.reason(&attributes)).into_answer()))
+    }
+}
+
+/// Returns why the Node authorizer does not allow the request of a node, whatever other authorizers decide; none if it
+/// is not in the chain, the user is not a node, or it allows the request.
+fn node_denial(chain: &Chain, attributes: &Attributes<'_>) -> Option<Reason> {
+    NodeIdentity::of(attributes.user)?;
+    chain.members().iter().find_map(|member| match member {
+        Member::Node(node) => match node.authorize(attributes) {
+            Decision::Allow(_) => None,
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => Some(reason),
+        },
+        _ => None,
+    })
+}
+
+/// Proof that this caller is authorized for this request. Handlers take it by value.
+#[derive(Debug)]
+pub struct Permit {
+    user: Arc<User>,
+}
+
+impl Permit {
+    /// The user who makes the request.
+    pub fn user(&self) -> &User {
+        &self.user
+    }
+}
+
+/// Creates the 403 response (AC-56, AC-57). The part before the reason is sanitized, the reason is not.
+pub(crate) fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
+    let user = quoted(&attributes.user.name);
+    let verb = attributes.verb;
+    let mut details = Details::default();
+    let (prefix, what) = match &attributes.resource {
+        None => (String::new(), format!("User {user} cannot {verb} path {}", quoted(attributes.path))),
+        Some(r) => {
+            r.group.clone_into(&mut details.group);
+            r.resource.clone_into(&mut details.kind);
+            r.name.clone_into(&mut details.name);
+            let qualified = match r.group {
+                "" => r.resource.to_owned(),
+                group => format!("{}.{group}", r.resource),
+            };
+            let prefix = match r.name {
+                "" => format!("{qualified} is "),
+                name => format!("{qualified} {} is ", quoted(name)),
+            };
+            let full = match r.subresource {
+                "" => quoted(r.resource),
+                sub => quoted(&format!("{}/{sub}", r.resource)),
+            };
+            let scope = match r.namespace {
+                "" => "at the cluster scope".to_owned(),
+                namespace => format!("in the namespace {}", quoted(namespace)),
+            };
+            let what =
+                format!("User {user} cannot {verb} resource {full} in API group {} {scope}", quoted(r.group));
+            (prefix, what)
+        }
+    };
+    let mut message = format!("{prefix}forbidden: {}", sanitized(&what));
+    if !reason.is_empty() {
+        message.push_str(": ");
+        message.push_str(reason);
+    }
+    Status::forbidden(message, details)
+}

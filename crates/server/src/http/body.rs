@@ -1,0 +1,233 @@
+//! Response bodies: complete bytes, or a stream of chunks.
+
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+
+/// The body of a response.
+pub enum Body {
+    /// The complete body; none once it has been sent.
+    Whole(Bytes),
+    /// Chunks of known content that is too large to build at once.
+    Parts(Parts),
+    /// A stream of chunks.
+    Stream(Pieces),
+}
+
+/// A body that breaks off before its end. The connection is closed as well, so that the client notices the truncation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the body broke off")]
+pub struct Broken;
+
+/// The chunks of a body, each created when the client has received those before it.
+pub struct Parts(Box<dyn Iterator<Item = Bytes> + Send>);
+
+impl Parts {
+    /// Creates a body of chunks, none of which is empty.
+    pub(crate) fn new(pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Self {
+        Self(Box::new(pieces))
+    }
+}
+
+impl Iterator for Parts {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        self.0.next()
+    }
+}
+
+impl HttpBody for Parts {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        Poll::Ready(self.0.next().map(|piece| Ok(Frame::data(piece))))
+    }
+}
+
+type Pieces = Pin<Box<dyn HttpBody<Data = Bytes, Error = Broken> + Send>>;
+
+impl Body {
+    /// Attaches a guard that is dropped when the body was sent or abandoned. A complete body counts as sent.
+    pub(crate) fn with(self, guard: impl Send + Unpin + 'static) -> Self {
+        match self {
+            Self::Whole(bytes) => Self::Whole(bytes),
+            Self::Parts(pieces) => Self::Stream(Box::pin(Guarded { pieces, _guard: guard })),
+            Self::Stream(pieces) => Self::Stream(Box::pin(Guarded { pieces, _guard: guard })),
+        }
+    }
+
+    /// Forwards another server's body, and drops the guard at the end.
+    pub(crate) fn passed_on(body: Incoming, guard: impl Send + Unpin + 'static) -> Self {
+        let pieces = body.map_err(|error| {
+            tracing::debug!(%error, "a forwarded response broke off");
+            Broken
+        });
+        Self::Stream(Box::pin(Guarded { pieces, _guard: guard }))
+    }
+
+    /// Ends a streamed body when the future completes.
+    pub(crate) fn until(self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+        match self {
+            Self::Stream(pieces) => Self::Stream(Box::pin(Until { pieces, end: Some(Box::pin(end)) })),
+            other => other,
+        }
+    }
+
+    /// Creates a streamed body. Each chunk is computed from the state that the previous one left. Nothing is computed
+    /// ahead of a client that does not read.
+    pub(crate) fn unfold<S, F, Step>(state: S, mut next: F) -> Self
+    where
+        F: FnMut(S) -> Step + Send + Unpin + 'static,
+        Step: Future<Output = Option<(Bytes, S)>> + Send + 'static,
+    {
+        let step = Some(Box::pin(next(state)));
+        Self::Stream(Box::pin(Unfold { next, step }))
+    }
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self::Whole(Bytes::new())
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::Whole(bytes)
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match &mut *self {
+            Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(mem::take(bytes))))),
+            Self::Parts(parts) => Pin::new(parts).poll_frame(cx),
+            Self::Stream(stream) => stream.as_mut().poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Parts(parts) => parts.is_end_stream(),
+            Self::Stream(stream) => stream.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Parts(parts) => HttpBody::size_hint(parts),
+            Self::Stream(stream) => stream.size_hint(),
+        }
+    }
+}
+
+struct Unfold<F, Step> {
+    next: F,
+    /// The allocation is reused for every step.
+    step: Option<Pin<Box<Step>>>,
+}
+
+impl<S, F, Step> HttpBody for Unfold<F, Step>
+where
+    F: FnMut(S) -> Step + Unpin,
+    Step: Future<Output = Option<(Bytes, S)>>,
+{
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let this = &mut *self;
+        let Some(step) = &mut this.step else { return Poll::Ready(None) };
+        match ready!(step.as_mut().poll(cx)) {
+            Some((bytes, state)) => {
+                step.set((this.next)(state));
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            None => {
+                this.step = None;
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.step.is_none()
+    }
+}
+
+struct Until {
+    pieces: Pieces,
+    /// None once it has completed.
+    end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl HttpBody for Until {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        // Checked first: a chunk that is ready must not be sent any more.
+        if self.end.as_mut().is_none_or(|end| end.as_mut().poll(cx).is_ready()) {
+            self.end = None;
+            return Poll::Ready(None);
+        }
+        self.pieces.as_mut().poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.end.is_none() || self.pieces.is_end_stream()
+    }
+}
+
+struct Guarded<B, G> {
+    pieces: B,
+    _guard: G,
+}
+
+impl<B, G> HttpBody for Guarded<B, G>
+where
+    B: HttpBody<Data = Bytes, Error = Broken> + Unpin,
+    G: Unpin,
+{
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        Pin::new(&mut self.pieces).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pieces.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.pieces.size_hint()
+    }
+}

@@ -1,0 +1,55 @@
+//! Limits on the time and resources that clients can use.
+
+use std::time::Duration;
+
+/// Limits on the time and resources that clients can use.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The maximum number of connections of all clients. Further ones wait in the kernel's accept queue.
+    pub connections: usize,
+    /// The timeout of the TLS handshake.
+    pub handshake: Duration,
+    /// The timeout for receiving request headers, from when the server is ready for them.
+    pub header_read: Duration,
+    /// The timeout for receiving a request body.
+    pub body_read: Duration,
+    /// The timeout of a request, except for watches (`--request-timeout`).
+    pub request: Duration,
+    /// The maximum number of concurrent read-only requests of all clients; 0 for no limit (`--max-requests-inflight`).
+    pub read_only_in_flight: usize,
+    /// The maximum number of concurrent mutating requests (`--max-mutating-requests-inflight`).
+    pub mutating_in_flight: usize,
+    /// The idle timeout of a connection.
+    pub idle: Duration,
+    /// The time for requests in progress to finish during shutdown.
+    pub shutdown: Duration,
+    /// The interval between bookmarks of a watch that asked for them. As in kube-apiserver, which documents it as one
+    /// minute.
+    pub bookmarks: Duration,
+    /// The maximum size of a request body. In bytes; as in kube-apiserver.
+    pub body_bytes: usize,
+    /// The maximum size of request headers. In bytes.
+    pub head_bytes: usize,
+    /// The maximum number of concurrent streams of an HTTP/2 connection (`--http2-max-streams-per-connection`).
+    pub streams: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 20_000,
+            handshake: Duration::from_secs(10),
+            header_read: Duration::from_secs(32),
+            body_read: Duration::from_secs(60),
+            request: Duration::from_secs(60),
+            read_only_in_flight: 400,
+            mutating_in_flight: 200,
+            idle: Duration::from_secs(90),
+            shutdown: Duration::from_secs(10),
+            bookmarks: Duration::from_secs(60),
+            body_bytes: 3 * 1024 * 1024,
+            head_bytes: 128 * 1024,
+            streams: 1000,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! One connection: what is known of it, and what comes after the answer that is being given.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::activity::Activity;
+
+/// The state of one connection.
+pub struct Connection<P> {
+    /// What the handler keeps about the other end.
+    pub(crate) peer: P,
+    /// The remote address.
+    pub(crate) remote: Option<IpAddr>,
+    pub(crate) is_http2: bool,
+    pub(crate) activity: Activity,
+    /// The tunnel that follows the current response.
+    pub(super) tunnel: Mutex<Option<Tunnel>>,
+}
+
+impl<P> Connection<P> {
+    /// Starts a tunnel after the current response, which has status 101.
+    pub(crate) fn tunnel_to(&self, tunnel: Tunnel) {
+        *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
+    }
+
+    pub(super) fn take_tunnel(&self) -> Option<Tunnel> {
+        self.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The other end of an upgraded connection.
+pub(crate) struct Tunnel {
+    pub(crate) far: Box<dyn Duplex>,
+    /// Called at the end, with the number of bytes in both directions, if known.
+    pub(crate) over: Box<Over>,
+}
+
+/// The callback at the end of a tunnel.
+type Over = dyn FnOnce(Option<(u64, u64)>) + Send;
+
+/// A bidirectional byte stream.
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// A counted request, until this is dropped.
+pub(crate) struct Busy<P>(Arc<Connection<P>>);
+
+impl<P> Busy<P> {
+    pub(crate) fn begin(connection: &Arc<Connection<P>>) -> Self {
+        connection.activity.begin();
+        Self(Arc::clone(connection))
+    }
+}
+
+impl<P> Drop for Busy<P> {
+    fn drop(&mut self) {
+        self.0.activity.end();
+    }
+}

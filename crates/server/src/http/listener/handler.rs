@@ -1,0 +1,42 @@
+//! What stands behind a listener.
+
+use std::sync::Arc;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use pki::UnverifiedCertificate;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+
+use super::connection::Connection;
+use crate::http::body::Body;
+use crate::http::limits::Limits;
+
+/// What answers the requests that a [`Server`](super::Server) takes in.
+pub trait Handler: Send + Sync + 'static {
+    /// What it keeps about the other end of a connection.
+    type Peer: Send + Sync + 'static;
+
+    /// The other end of a new connection, which showed this certificate, or none. Nothing is known of it but that it
+    /// has the certificate's key.
+    fn peer(&self, certificate: Option<UnverifiedCertificate>) -> Self::Peer;
+
+    /// What one client may take up.
+    fn limits(&self) -> &Limits;
+
+    /// Connections that are open.
+    fn connections(&self) -> &Gauge;
+
+    /// Returns the counter of failed handshakes.
+    fn handshake_failures(&self) -> &Counter;
+
+    /// Answers one request.
+    fn answer(
+        self: Arc<Self>,
+        connection: Arc<Connection<Self::Peer>>,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Body>> + Send;
+
+    /// Ends responses that would otherwise continue indefinitely. All others may finish.
+    fn stop(&self) {}
+}

@@ -1,0 +1,16 @@
+//! The listening socket: connections, TLS, timeouts and graceful shutdown.
+//!
+//! It knows nothing of what is asked or by whom: a [`Handler`] answers, and keeps what it wants to know of each
+//! connection.
+
+mod activity;
+mod connection;
+mod handler;
+mod http1;
+mod server;
+mod wire;
+
+pub use self::connection::Connection;
+pub(crate) use self::connection::{Busy, Tunnel};
+pub use self::handler::Handler;
+pub use self::server::Server;

@@ -1,0 +1,15 @@
+//! HTTP: connections, and what requests and answers are made of.
+//!
+//! The lowest floor of the server. It knows nothing of objects, of who asks, or of what answers.
+
+pub(crate) mod body;
+pub(crate) mod encode;
+pub mod limits;
+pub mod listener;
+pub(crate) mod negotiate;
+pub(crate) mod pretty;
+pub(crate) mod query;
+pub(crate) mod request_body;
+pub mod serving_certificate;
+pub mod status;
+pub(crate) mod warning;

@@ -1,0 +1,67 @@
+//! Bodies of requests: read whole within limits, or drained.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::CONTENT_LENGTH;
+use http::request::Parts;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+use tokio::time::timeout;
+
+use super::limits::Limits;
+use super::status::Status;
+
+/// As in Go's server.
+const DRAIN_BYTES: usize = 256 * 1024;
+const DRAIN_TIME: Duration = Duration::from_secs(5);
+
+/// Reads a complete body.
+///
+/// # Errors
+/// 413 for a body that is too large, by its declared or its actual length; 408 if it does not arrive in time; 400 if it
+/// is truncated.
+pub(crate) async fn read(head: &Parts, body: &mut Incoming, limits: &Limits) -> Result<Bytes, Status> {
+    let too_large = || Status::too_large(limits.body_bytes);
+    let announced = head.headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|n| usize::try_from(n).map_or(true, |n| n > limits.body_bytes)) {
+        return Err(too_large());
+    }
+    let collecting = async {
+        let mut collected = BytesMut::new();
+        // Copied into one buffer: a body in many small frames would otherwise take many times its size.
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|e| Status::bad_request(format!("cannot read the body: {e}")))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if collected.len() + data.len() > limits.body_bytes {
+                return Err(too_large());
+            }
+            if collected.is_empty() && body.is_end_stream() {
+                return Ok(data);
+            }
+            collected.extend_from_slice(&data);
+        }
+        Ok(collected.freeze())
+    };
+    timeout(limits.body_read, collecting).await.unwrap_or_else(|_| Err(Status::timeout()))
+}
+
+/// Discards the unread request body, up to a limit, because many clients read no response before they have sent
+/// everything.
+pub(crate) async fn drain(body: &mut Incoming) {
+    if body.size_hint().lower() > DRAIN_BYTES as u64 {
+        return;
+    }
+    let discarding = async {
+        let mut left = DRAIN_BYTES;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(length) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
+    };
+    // If the body does not arrive or end, closing the connection cuts it off.
+    let _ = timeout(DRAIN_TIME, discarding).await;
+}

@@ -1,0 +1,347 @@
+//! The one place where a failure becomes a response: the `Status` object, and the few plain-text responses.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, Response, StatusCode};
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::{quoted, sanitized};
+use serde::Serialize;
+
+use super::body::Body;
+
+/// The response of a handler.
+pub type Answer = Response<Body>;
+
+/// The media type of JSON responses.
+pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// An error, serialized as `kind: Status`.
+#[derive(Clone, Debug)]
+pub struct Status(Box<Failure>);
+
+#[derive(Clone, Debug)]
+struct Failure {
+    code: StatusCode,
+    reason: &'static str,
+    message: String,
+    details: Option<Details>,
+}
+
+/// The details of an error.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Details {
+    /// The name of the object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The API group.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// The plural resource name, or the kind (AP-20).
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// The UID of the object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// The individual errors, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
+    /// The number of seconds to wait before a retry.
+    #[serde(rename = "retryAfterSeconds", skip_serializing_if = "is_zero")]
+    pub retry_after_seconds: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl Details {
+    /// Creates details that name an object of a resource or kind.
+    pub fn of(group: &str, kind: &str, name: &str) -> Self {
+        Self { group: group.to_owned(), kind: kind.to_owned(), name: name.to_owned(), ..Self::default() }
+    }
+}
+
+/// One error of an object.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cause {
+    /// The reason (AP-21).
+    pub reason: &'static str,
+    /// A description of the error.
+    pub message: String,
+    /// The field.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub field: String,
+}
+
+impl From<&FieldError> for Cause {
+    fn from(error: &FieldError) -> Self {
+        Self { reason: error.reason.as_str(), message: error.message(), field: error.field.clone() }
+    }
+}
+
+/// Returns Returns `configmaps` or `roles.rbac.authorization.k8s.io`.
+fn qualified(group: &str, resource: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
+impl Status {
+    fn new(
+        code: StatusCode,
+        reason: &'static str,
+        message: impl Into<String>,
+        details: Option<Details>,
+    ) -> Self {
+        Self(Box::new(Failure { code, reason, message: message.into(), details }))
+    }
+
+    /// The body or the parameters are invalid (AP-11).
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message, None)
+    }
+
+    /// The caller is not authenticated (AN-20).
+    pub fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized", None)
+    }
+
+    /// The caller is not allowed to do this (AC-56).
+    pub fn forbidden(message: String, details: Details) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message, Some(details))
+    }
+
+    /// The resource does not exist (AP-1).
+    pub fn not_found() -> Self {
+        let message = "the server could not find the requested resource";
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message, Some(Details::default()))
+    }
+
+    /// The resource does not support the method (AP-2).
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message, Some(Details::default()))
+    }
+
+    /// The client accepts no supported media type (AP-17).
+    pub fn not_acceptable(accepted: &str) -> Self {
+        let message = format!("only the following media types are accepted: {accepted}");
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message, Some(Details::default()))
+    }
+
+    /// The media type of the body is not supported (AP-10).
+    pub fn unsupported_media_type(accepted: &str) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {accepted}"
+        );
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message, None)
+    }
+
+    /// The body is too large.
+    pub fn too_large(limit: usize) -> Self {
+        let message = format!("Request entity is too large: limit is {limit}");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message, None)
+    }
+
+    /// The body did not arrive in time.
+    pub fn timeout() -> Self {
+        let message = "the body of the request did not arrive in time";
+        Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message, None)
+    }
+
+    /// The response was not ready in time.
+    pub fn late() -> Self {
+        let message = "request did not complete within the allotted timeout";
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message, Some(Details::default()))
+    }
+
+    /// The object is invalid.
+    pub fn invalid(message: String, details: Details) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message, Some(details))
+    }
+
+    /// The object does not exist (AP-20).
+    pub fn no_object(group: &str, resource: &str, name: &str) -> Self {
+        let message = format!("{} {} not found", qualified(group, resource), quoted(name));
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message, Some(Details::of(group, resource, name)))
+    }
+
+    /// The object already exists.
+    pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
+        let message = format!("{} {} already exists", qualified(group, resource), quoted(name));
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message, Some(Details::of(group, resource, name)))
+    }
+
+    /// The object does not match the precondition of the client.
+    pub fn conflict(group: &str, kind: &str, name: &str, why: &str) -> Self {
+        let what = qualified(group, kind);
+        let message = format!("Operation cannot be fulfilled on {what} {}: {why}", quoted(name));
+        Self::new(StatusCode::CONFLICT, "Conflict", message, Some(Details::of(group, kind, name)))
+    }
+
+    /// Admission refused the request (AP-20).
+    pub fn not_admitted(group: &str, resource: &str, name: &str, why: &str, causes: Vec<Cause>) -> Self {
+        let message = format!("{} {} is forbidden: {why}", qualified(group, resource), quoted(name));
+        let details = Details { causes, ..Details::of(group, resource, name) };
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message, Some(details))
+    }
+
+    /// The object or the options are invalid; every error is a cause (AP-20, AP-21).
+    pub fn invalid_object(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let faults: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let faults = policy::rules::aggregate(&faults).unwrap_or_default();
+        let message = format!("{} {} is invalid: {faults}", qualified(group, kind), quoted(name));
+        let causes = errors.iter().map(Cause::from).collect();
+        Self::invalid(message, Details { causes, ..Details::of(group, kind, name) })
+    }
+
+    /// The patch cannot be applied, or its result cannot be decoded (AP-60, AP-61).
+    pub fn invalid_patch(message: impl Into<String>, causes: Vec<Cause>) -> Self {
+        Self::invalid(message.into(), Details { causes, ..Details::default() })
+    }
+
+    /// The continue token or the revision is too old (AP-71, AP-81).
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message, None)
+    }
+
+    /// The requested revision has not been reached yet (AP-72).
+    pub fn future(asked: u64, newest: u64) -> Self {
+        let cause = Cause {
+            reason: "ResourceVersionTooLarge",
+            message: "Too large resource version".to_owned(),
+            field: String::new(),
+        };
+        let details = Details { causes: vec![cause], retry_after_seconds: 1, ..Details::default() };
+        let message = format!("Timeout: Too large resource version: {asked}, current: {newest}");
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message, Some(details))
+    }
+
+    /// An error without a reason in Kubernetes: 500.
+    pub fn unknown(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message, None)
+    }
+
+    /// An internal error.
+    pub fn internal(message: impl std::fmt::Display) -> Self {
+        let message = format!("Internal error occurred: {message}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message, None)
+    }
+
+    /// Creates an error without details.
+    pub fn other(
+        code: StatusCode,
+        reason: &'static str,
+        message: impl Into<String>,
+        details: Option<Details>,
+    ) -> Self {
+        Self::new(code, reason, message, details)
+    }
+
+    /// Returns the status code.
+    pub fn code(&self) -> StatusCode {
+        self.0.code
+    }
+
+    /// A description of the error.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Returns the `Status` object.
+    pub fn document(&self) -> serde_json::Value {
+        #[derive(Serialize)]
+        struct Document<'a> {
+            kind: &'static str,
+            #[serde(rename = "apiVersion")]
+            api_version: &'static str,
+            metadata: Empty,
+            status: &'static str,
+            #[serde(skip_serializing_if = "str::is_empty")]
+            message: &'a str,
+            #[serde(skip_serializing_if = "str::is_empty")]
+            reason: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            details: &'a Option<Details>,
+            code: u16,
+        }
+        #[derive(Serialize)]
+        struct Empty {}
+
+        let failure = &self.0;
+        let document = Document {
+            kind: "Status",
+            api_version: "v1",
+            metadata: Empty {},
+            status: "Failure",
+            message: &failure.message,
+            reason: failure.reason,
+            details: &failure.details,
+            code: failure.code.as_u16(),
+        };
+        serde_json::to_value(document).unwrap_or_default()
+    }
+
+    /// Creates the response in JSON.
+    pub fn into_answer(self) -> Answer {
+        let answer = json(self.0.code, &self.document());
+        self.mark(answer)
+    }
+
+    /// Adds the status code and headers of this error to a response with another document.
+    pub(crate) fn mark(&self, mut answer: Answer) -> Answer {
+        let failure = &self.0;
+        let headers = answer.headers_mut();
+        if failure.code == StatusCode::FORBIDDEN {
+            headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        }
+        if let Some(details) = &failure.details
+            && details.retry_after_seconds > 0
+        {
+            headers.insert(RETRY_AFTER, HeaderValue::from(details.retry_after_seconds));
+        }
+        answer
+    }
+}
+
+/// Creates a JSON response.
+pub fn json(code: StatusCode, document: &impl Serialize) -> Answer {
+    match serde_json::to_vec(document) {
+        Ok(bytes) => json_bytes(code, Bytes::from(bytes)),
+        Err(error) => {
+            text(StatusCode::INTERNAL_SERVER_ERROR, format!("cannot write the response: {error}\n"))
+        }
+    }
+}
+
+/// Creates a response with serialized JSON.
+pub fn json_bytes(code: StatusCode, bytes: Bytes) -> Answer {
+    let mut answer = Response::new(Body::from(bytes));
+    *answer.status_mut() = code;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, JSON);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    answer
+}
+
+/// Creates a plain-text response.
+pub fn text(code: StatusCode, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Body::from(body.into()));
+    *answer.status_mut() = code;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, TEXT);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+}
+
+/// The path does not exist, outside the API groups (AP-1).
+pub fn page_not_found() -> Answer {
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+/// An internal error (AC-53): the target as it was sent, and the error.
+pub fn internal_error(target: &str, error: &str) -> Answer {
+    let body = format!("Internal Server Error: {}: {}\n", sanitized(&quoted(target)), sanitized(error));
+    text(StatusCode::INTERNAL_SERVER_ERROR, body)
+}

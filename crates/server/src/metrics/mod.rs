@@ -1,0 +1,11 @@
+//! What metrics are made of. Each part of the server has its own, and registers them.
+//!
+//! Label values come from closed sets (routes, methods, codes), never from what a caller sends. Counting takes no lock
+//! on the hot paths.
+
+mod features;
+pub(crate) mod process;
+mod timing;
+
+pub use self::features::FeatureMetrics;
+pub(crate) use self::timing::{Durations, Timing};

@@ -1,0 +1,88 @@
+//! What is asked before a write. The registry says when; who answers is on a floor above.
+
+use std::pin::Pin;
+
+use kinds::Map;
+use kinds::resource::Resource;
+use policy::User;
+pub(crate) use policy::restriction::Operation;
+use portcullis_store::Store as _;
+
+use super::backend::Backend;
+use super::storage;
+use super::target::Target;
+use crate::http::status::{Cause, Status};
+
+/// An answer, once everything that it takes has been looked up.
+pub(crate) type Answered<'r> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'r>>;
+
+/// Asked before a write. Every refusal is the answer to the request.
+pub(crate) trait Admission: Sync {
+    /// Mutating admission, before the object is validated. May change the object.
+    fn admit<'r>(&'r self, attributes: &'r mut AdmissionAttributes<'_>) -> Answered<'r>;
+
+    /// Validating admission, after the object was validated (CS-49).
+    fn validate<'r>(&'r self, attributes: &'r AdmissionAttributes<'_>) -> Answered<'r>;
+
+    /// Whether the user may write this role or binding, in place of what is stored (RB-50 to RB-64).
+    fn check_escalation<'r>(
+        &'r self,
+        target: &'r Target<'_>,
+        new: &'r Map,
+        old: Option<&'r Map>,
+    ) -> Answered<'r>;
+
+    /// Whether the user may create the object of the request as well (AP-41).
+    fn allow_create(&self) -> Answered<'_>;
+}
+
+/// A write under review.
+pub(crate) struct AdmissionAttributes<'a> {
+    /// The other stored objects.
+    pub(crate) backend: &'a Backend,
+    pub(crate) operation: Operation,
+    pub(crate) user: &'a User,
+    pub(crate) resource: &'static Resource,
+    /// The subresource, or empty.
+    pub(crate) subresource: &'static str,
+    /// The namespace, or empty.
+    pub(crate) namespace: &'a str,
+    /// The name from the request; empty while it is still to be generated.
+    pub(crate) name: &'a str,
+    /// The new object of a create or an update. For subresources with documents of their own, that document.
+    pub(crate) object: Option<&'a mut Map>,
+    /// The stored object of an update or a delete.
+    pub(crate) old: Option<&'a Map>,
+}
+
+impl AdmissionAttributes<'_> {
+    /// Reads another object; none if it does not exist.
+    pub(crate) async fn stored(
+        &self,
+        resource: &'static Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Map>, Status> {
+        let key = storage::key(resource, namespace, name);
+        let found = self.backend.get(&key).await.map_err(|error| storage::failed(&error))?;
+        found.map(|entry| storage::decode(&entry.value)).transpose()
+    }
+
+    /// Reads all objects of a kind.
+    pub(crate) async fn all(&self, resource: &'static Resource) -> Result<Vec<Map>, Status> {
+        storage::all(self.backend, resource).await
+    }
+
+    /// Returns a 403 error for this request. If the request has no name, the name of the object or its name prefix is
+    /// used.
+    pub(crate) fn forbidden(&self, why: &str, causes: Vec<Cause>) -> Status {
+        let metadata = self.object.as_ref().and_then(|object| object.get("metadata"));
+        let text = |field: &str| metadata.and_then(|m| m.get(field)).and_then(|v| v.as_str());
+        let name = [Some(self.name), text("name"), text("generateName")]
+            .into_iter()
+            .flatten()
+            .find(|name| !name.is_empty())
+            .unwrap_or("Unknown");
+        Status::not_admitted(self.resource.group, self.resource.plural, name, why, causes)
+    }
+}

@@ -1,0 +1,177 @@
+//! Applies committed changes to the engine.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use kinds::Kinds;
+use kinds::resource::Resource;
+use policy::engine::LiveEngine;
+use policy::objects::{Kind, Object};
+use portcullis_store::{Entry, Event, List, Observer, Revision, Store as _, StoreError};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+
+use crate::metrics::Timing;
+use crate::registry::backend::Backend;
+use crate::registry::metrics::StoreMetrics;
+use crate::registry::storage;
+
+/// The minimum number of objects that justifies a thread.
+const WORTH_A_THREAD: usize = 512;
+
+/// The graph operations for objects of a kind: for an existing and for a deleted object.
+const OPERATIONS: [(Kind, [&str; 2]); 5] = [
+    (Kind::Pod, ["AddPod", "DeletePod"]),
+    (Kind::PersistentVolume, ["AddPV", "DeletePV"]),
+    (Kind::VolumeAttachment, ["AddVolumeAttachment", "DeleteVolumeAttachment"]),
+    (Kind::ResourceSlice, ["AddResourceSlice", "DeleteResourceSlice"]),
+    (Kind::PodCertificateRequest, ["AddPodCertificateRequest", "DeletePodCertificateRequest"]),
+];
+
+/// A kind that decisions depend on, and the key prefix of its objects.
+struct Followed {
+    prefix: String,
+    kind: Kind,
+    resource: &'static Resource,
+}
+
+/// Applies every change to the engine.
+pub(super) struct Follower {
+    engine: Arc<LiveEngine>,
+    followed: Vec<Followed>,
+    refused: Counter,
+    /// The number of objects under each prefix.
+    stored: Vec<(String, Gauge)>,
+    /// The durations of changes of a kind: applied and deleted.
+    times: Vec<(Kind, [Timing; 2])>,
+    revision: Gauge,
+}
+
+impl Follower {
+    pub(super) fn new(engine: Arc<LiveEngine>, kinds: &Kinds, metrics: &StoreMetrics) -> Self {
+        let followed = |resource: &'static Resource| {
+            let kind = Kind::of(&resource.api_version(), resource.kind)?;
+            Some(Followed { prefix: storage::prefix(resource, ""), kind, resource })
+        };
+        let stored = kinds.stored().map(|resource| {
+            let name = match resource.group {
+                "" => resource.plural.to_owned(),
+                group => format!("{}.{group}", resource.plural),
+            };
+            (storage::prefix(resource, ""), metrics.stored(name))
+        });
+        let times =
+            OPERATIONS.iter().map(|(kind, operations)| (*kind, operations.map(|name| metrics.graph(name))));
+        Self {
+            engine,
+            followed: kinds.stored().filter_map(followed).collect(),
+            refused: metrics.refused_objects.clone(),
+            stored: stored.collect(),
+            times: times.collect(),
+            revision: metrics.graph_revision.clone(),
+        }
+    }
+
+    /// Returns the key prefixes of the objects that decisions depend on.
+    pub(super) fn prefixes(&self) -> impl Iterator<Item = &str> {
+        self.followed.iter().map(|followed| followed.prefix.as_str())
+    }
+
+    /// Counts the stored objects. Later changes are counted as they arrive.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) async fn count(&self, backend: &Backend) -> Result<(), StoreError> {
+        for (prefix, stored) in &self.stored {
+            let list = List { prefix: prefix.as_str().into(), limit: 1, ..List::default() };
+            let found = backend.list(&list).await?;
+            let count = found.entries.len().saturating_add(found.remaining);
+            stored.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        self.follow(backend.revision());
+        Ok(())
+    }
+
+    fn follow(&self, revision: Revision) {
+        self.revision.set(i64::try_from(revision.0).unwrap_or(i64::MAX));
+    }
+
+    /// Returns the histogram for changes of this kind, if the graph uses the kind.
+    fn time(&self, kind: Kind) -> Option<&[Timing; 2]> {
+        self.times.iter().find(|(of, _)| *of == kind).map(|(_, times)| times)
+    }
+
+    /// Applies the existing objects, on all CPUs.
+    pub(super) fn load(&self, entries: &[Arc<Entry>]) {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let share = entries.len().div_ceil(threads).max(WORTH_A_THREAD);
+        let take = |entries: &[Arc<Entry>]| {
+            entries.iter().for_each(|entry| self.take(&entry.key, Some(entry)));
+        };
+        std::thread::scope(|scope| {
+            let mut shares = entries.chunks(share);
+            let own = shares.next().unwrap_or_default();
+            for other in shares {
+                let started = std::thread::Builder::new().spawn_scoped(scope, move || take(other));
+                if started.is_err() {
+                    take(other);
+                }
+            }
+            take(own);
+        });
+    }
+
+    /// Applies the current state of a key.
+    fn take(&self, key: &str, entry: Option<&Entry>) {
+        let Some(followed) = self.followed.iter().find(|followed| key.starts_with(&followed.prefix)) else {
+            return;
+        };
+        let began = Instant::now();
+        let times = self.time(followed.kind);
+        if let Some(entry) = entry {
+            match self.apply(followed.kind, entry) {
+                Ok(()) => {
+                    if let Some([taken_in, _]) = times {
+                        taken_in.observe(began.elapsed());
+                    }
+                    return;
+                }
+                Err(error) => {
+                    self.refused.inc();
+                    tracing::error!(
+                        key,
+                        error,
+                        "an object cannot be applied and is ignored in all decisions"
+                    );
+                }
+            }
+        }
+        // The predecessor of an object that cannot be applied must not remain in force.
+        let (namespace, name) = storage::place(followed.resource, key);
+        self.engine.delete(followed.kind, namespace, name);
+        if let Some([_, forgotten]) = times {
+            forgotten.observe(began.elapsed());
+        }
+    }
+
+    fn apply(&self, kind: Kind, entry: &Entry) -> Result<(), String> {
+        let text = std::str::from_utf8(&entry.value).map_err(|error| error.to_string())?;
+        let object = Object::parse(kind, text).map_err(|error| error.to_string())?;
+        // The aggregation controller determines by itself what to write.
+        self.engine.apply(object).map(drop).map_err(|error| error.to_string())
+    }
+}
+
+impl Observer for Follower {
+    fn committed(&self, events: &[Event]) {
+        for event in events {
+            self.take(event.key(), event.entry.as_deref());
+            let change = i64::from(event.entry.is_some()) - i64::from(event.previous.is_some());
+            let stored = self.stored.iter().find(|(prefix, _)| event.key().starts_with(prefix));
+            if let Some((_, stored)) = stored.filter(|_| change != 0) {
+                stored.inc_by(change);
+            }
+            self.follow(event.revision);
+        }
+    }
+}

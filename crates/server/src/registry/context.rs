@@ -1,0 +1,133 @@
+//! What the hooks of rows are told of a request: the time, who asks, and what they need of other objects. It is gathered
+//! here; what is done with it is in the rows.
+
+use kinds::Map;
+use kinds::resource::{Certificates, Context, Need, OnRequest, Refusal, Requester, Resource};
+use kinds::resources::core::namespaces::NAMESPACES;
+use pki::csr::Csr;
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_store::{Expect, Store as _, StoreError, Write};
+use tokio::sync::MutexGuard;
+
+use super::deletion::{Step, step};
+use super::meta::{self, now};
+use super::options::DeleteOptions;
+use super::request_scope::RequestScope;
+use super::storage::{self, Stored};
+use super::target::Target;
+use crate::http::status::Status;
+
+/// What a write needs of other objects, held until the write is stored.
+pub(crate) struct Surroundings<'a> {
+    need: Need,
+    /// No two objects get the same of what all objects of a kind share.
+    _allocating: Option<MutexGuard<'a, ()>>,
+}
+
+impl<'a> Surroundings<'a> {
+    /// What these hooks need for an object.
+    pub(crate) async fn of(scope: &RequestScope<'a>, hooks: &OnRequest, object: &Map) -> Self {
+        let need = (hooks.needs)(object);
+        let allocating = match need {
+            Need::AllOfKind => Some(scope.allocating.lock().await),
+            Need::Nothing | Need::Namespace => None,
+        };
+        Self { need, _allocating: allocating }
+    }
+
+    /// Fills in what depends on the request, and says what is wrong with the object, apart from its metadata. The row's
+    /// own validation is asked unless the hooks have another.
+    ///
+    /// # Errors
+    /// Something that the object needs is not available.
+    pub(crate) async fn complete(
+        &self,
+        scope: &RequestScope<'_>,
+        hooks: &OnRequest,
+        object: &mut Map,
+        old: Option<&Map>,
+        validate: impl FnOnce(&Map) -> Vec<FieldError>,
+    ) -> Result<Vec<FieldError>, Status> {
+        let resource = scope.target.resource;
+        let stored = match self.need {
+            Need::AllOfKind => storage::all(scope.backend, resource).await?,
+            Need::Nothing | Need::Namespace => Vec::new(),
+        };
+        let namespace = match self.need {
+            Need::Namespace => scope.stored(&storage::key(&NAMESPACES, "", scope.target.namespace)).await?,
+            Need::Nothing | Need::AllOfKind => None,
+        };
+        let namespace = namespace.map(|entry| storage::decode(&entry.value)).transpose()?;
+        let policy::User { name, uid, groups, extra } = scope.user;
+        let context = Context {
+            now: now(),
+            requester: Requester { name, uid, groups, extra },
+            stored: &stored,
+            namespace: namespace.as_ref(),
+            certificates: &Pki,
+        };
+        (hooks.complete)(object, old, &context).map_err(|refusal| refused(resource, object, refusal))?;
+        Ok(match hooks.validate {
+            Some(validate) => validate(object, old, &context),
+            None => validate(object),
+        })
+    }
+}
+
+fn refused(resource: &Resource, object: &Map, refusal: Refusal) -> Status {
+    match refusal {
+        Refusal::Invalid(errors) => {
+            Status::invalid_object(resource.group, resource.kind, meta::text(object, "name"), &errors)
+        }
+        Refusal::Internal(why) => Status::internal(why),
+    }
+}
+
+/// Reads certificates for the rows.
+struct Pki;
+
+impl Certificates for Pki {
+    fn request_fault(&self, pem: &[u8]) -> Option<String> {
+        Csr::from_pem(pem).err().map(|error| error.to_string())
+    }
+
+    fn certificates_fault(&self, pem: &[u8]) -> Option<String> {
+        pki::cert::check_certificates(pem).err().map(|error| error.to_string())
+    }
+}
+
+/// Removes what goes with an object that was removed. The object stays deleted if this fails.
+pub(crate) async fn removed(scope: &RequestScope<'_>) {
+    for resource in scope.target.resource.removed_with {
+        if let Err(status) = remove(scope, resource).await {
+            let Target { namespace, name, .. } = scope.target;
+            let (kind, error) = (resource.plural, status.message());
+            tracing::error!(
+                kind,
+                namespace,
+                name,
+                error,
+                "an object stays although what it belongs to is gone"
+            );
+        }
+    }
+}
+
+async fn remove(scope: &RequestScope<'_>, resource: &'static Resource) -> Result<(), Status> {
+    let key = storage::key(resource, scope.target.namespace, scope.target.name);
+    while let Some(entry) = scope.stored(&key).await? {
+        let stored = Stored::read(resource, entry)?;
+        let value = match step(resource, &stored.object, &DeleteOptions::default()) {
+            Step::Nothing => return Ok(()),
+            Step::Mark(marked) => Some(storage::encode(resource, &marked)?),
+            Step::MarkAndRemove(_) | Step::Remove => None,
+        };
+        let expect = Expect::Modified(stored.entry.modified);
+        match scope.backend.commit(vec![Write { key: key.clone(), expect, value }]).await {
+            Ok(_) => return Ok(()),
+            Err(StoreError::Conflict { .. }) => {}
+            Err(error) => return Err(storage::failed(&error)),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! What a delete does to an object: grace periods, finalizers, dependents (AP-50 to AP-57).
+
+use kinds::Map;
+use kinds::resource::{Deletion, Resource};
+
+use super::meta::{self, now};
+use super::options::DeleteOptions;
+
+/// The finalizer for orphaning dependents.
+const ORPHAN: &str = "orphan";
+/// The finalizer for deleting dependents first.
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// The effect of a delete on an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// The object is already being deleted, and this request does not shorten its grace period.
+    Nothing,
+    /// The object is changed to this, and stays until its deletion can complete.
+    Mark(Map),
+    /// The object is changed to this, and is removed at once.
+    MarkAndRemove(Map),
+    /// The object is removed at once.
+    Remove,
+}
+
+/// The effect of a delete on an object.
+pub(crate) fn step(resource: &Resource, object: &Map, options: &DeleteOptions) -> Step {
+    let (mut marked, ends) = match (resource.delete)(object, options.grace_period, now()) {
+        Deletion::Waits => return Step::Nothing,
+        Deletion::Proceeds => (object.clone(), None),
+        Deletion::Begins(marked) => (marked, Some(false)),
+        Deletion::Ends(marked) => (marked, Some(true)),
+    };
+    if let Some(finalizers) = finalizers(object, options) {
+        meta::set_finalizers(&mut marked, finalizers);
+    }
+    match (ends, meta::finalizers(&marked).is_empty()) {
+        (Some(true), true) => Step::MarkAndRemove(marked),
+        (Some(_), _) => Step::Mark(marked),
+        (None, true) => Step::Remove,
+        (None, false) => {
+            mark_deleted(&mut marked);
+            Step::Mark(marked)
+        }
+    }
+}
+
+/// AP-54: marks an object that has no grace period as deleted.
+fn mark_deleted(object: &mut Map) {
+    if !meta::is_terminating(object) {
+        meta::raise_generation(object);
+    }
+    let ends = meta::seconds(meta::text(object, "deletionTimestamp"));
+    if ends.is_none_or(|ends| ends > now()) {
+        meta::set(object, "deletionTimestamp", meta::time(now()));
+    }
+    meta::set(object, "deletionGracePeriodSeconds", 0);
+}
+
+/// AP-52: returns the finalizers that a delete sets; none if they do not change.
+fn finalizers(object: &Map, options: &DeleteOptions) -> Option<Vec<String>> {
+    let old = meta::finalizers(object);
+    let orphans = options.orphans().unwrap_or_else(|| old.contains(&ORPHAN));
+    let is_foreground = options.is_foreground().unwrap_or_else(|| old.contains(&FOREGROUND));
+    if old.contains(&ORPHAN) == orphans && old.contains(&FOREGROUND) == is_foreground {
+        return None;
+    }
+    let mut new: Vec<&str> = old.into_iter().filter(|f| !matches!(*f, ORPHAN | FOREGROUND)).collect();
+    new.extend(orphans.then_some(ORPHAN));
+    new.extend(is_foreground.then_some(FOREGROUND));
+    Some(new.into_iter().map(str::to_owned).collect())
+}

@@ -1,0 +1,30 @@
+//! The registry: objects in the store. How they are named and stored, read and selected, and changed.
+//!
+//! The only module that commits to the store. It knows HTTP only by the answers that refusals stand for.
+
+pub(crate) mod admission;
+pub mod backend;
+pub(crate) mod bind;
+pub mod bootstrap_authorities;
+pub mod cluster;
+pub(crate) mod context;
+pub(crate) mod create;
+pub(crate) mod decode;
+pub(crate) mod delete;
+pub(crate) mod delete_collection;
+pub(crate) mod deletion;
+pub(crate) mod evict;
+pub(crate) mod list;
+pub(crate) mod list_options;
+pub(crate) mod meta;
+pub mod metrics;
+pub(crate) mod options;
+pub(crate) mod patch;
+pub(crate) mod request_scope;
+pub mod runtime_config;
+pub(crate) mod selection;
+pub(crate) mod storage;
+pub mod system_namespaces;
+pub(crate) mod target;
+pub(crate) mod update;
+pub(crate) mod write;

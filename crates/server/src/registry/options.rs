@@ -1,0 +1,294 @@
+//! Request options: query parameters, and the DeleteOptions in the body of a delete (AP-14 to AP-16, AP-51, AP-52). The
+//! options of lists and watches are in [`super::list_options`].
+
+use kinds::Kinds;
+use portcullis_apimachinery::field_error::FieldError;
+use serde_json::{Map, Value};
+
+use crate::http::query::Query;
+use crate::http::status::Status;
+use portcullis_apimachinery::quote::quoted;
+
+const META_GROUP: &str = "meta.k8s.io";
+/// The longest `fieldManager`, in bytes (AP-16).
+const MAX_FIELD_MANAGER: usize = 128;
+
+/// How unknown and repeated fields are handled (AP-14).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    /// They are dropped silently.
+    Ignore,
+    /// They are errors.
+    Strict,
+    /// They are dropped, with a warning.
+    #[default]
+    Warn,
+}
+
+/// The kind of write that the options are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteKind {
+    /// POST.
+    Create,
+    /// PUT.
+    Update,
+    /// PATCH, other than apply.
+    Patch,
+    /// PATCH with apply.
+    Apply,
+}
+
+impl WriteKind {
+    fn options(self) -> &'static str {
+        match self {
+            Self::Create => "CreateOptions",
+            Self::Update => "UpdateOptions",
+            Self::Patch | Self::Apply => "PatchOptions",
+        }
+    }
+}
+
+/// The options of a create, an update or a patch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WriteOptions {
+    /// Whether this is a dry run, which stores nothing (AP-15).
+    pub(crate) is_dry_run: bool,
+    /// How unknown fields are handled.
+    pub(crate) validation: FieldValidation,
+}
+
+/// Parses the options of a write.
+///
+/// # Errors
+/// 422 with all errors in the options.
+pub(crate) fn write(query: &Query, kind: WriteKind) -> Result<WriteOptions, Status> {
+    let mut errors = Vec::new();
+    let manager = query.first("fieldManager").unwrap_or_default();
+    match (kind, query.first("force")) {
+        (WriteKind::Apply, _) if manager.is_empty() => {
+            errors.push(FieldError::required("fieldManager", "is required for apply patch"));
+        }
+        (WriteKind::Patch, Some(_)) => {
+            errors.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
+        }
+        _ => {}
+    }
+    if manager.len() > MAX_FIELD_MANAGER {
+        errors.push(FieldError::too_long("fieldManager", MAX_FIELD_MANAGER));
+    }
+    for c in manager.chars().filter(|c| c.is_control()) {
+        let detail = "should only contain printable characters";
+        errors.push(FieldError::invalid("fieldManager", quoted(&c.to_string()), detail));
+    }
+    let dry_run: Vec<&str> = query.values("dryRun").collect();
+    errors.extend(dry_run_error(&dry_run));
+    let validation = match query.first("fieldValidation").unwrap_or_default() {
+        "" | "Warn" => FieldValidation::Warn,
+        "Ignore" => FieldValidation::Ignore,
+        "Strict" => FieldValidation::Strict,
+        other => {
+            let known = ["", "Ignore", "Strict", "Warn"];
+            errors.push(FieldError::not_supported("fieldValidation", quoted(other), &known));
+            FieldValidation::Strict
+        }
+    };
+    refuse(kind.options(), &errors)?;
+    Ok(WriteOptions { is_dry_run: !dry_run.is_empty(), validation })
+}
+
+/// Returns the error for invalid options.
+pub(crate) fn refuse(options: &str, errors: &[FieldError]) -> Result<(), Status> {
+    match errors {
+        [] => Ok(()),
+        errors => Err(Status::invalid_object(META_GROUP, options, "", errors)),
+    }
+}
+
+/// AP-15: every value must be `All`.
+fn dry_run_error(values: &[impl AsRef<str>]) -> Option<FieldError> {
+    let is_other = values.iter().any(|value| value.as_ref() != "All");
+    let all: Vec<&str> = values.iter().map(AsRef::as_ref).collect();
+    is_other.then(|| FieldError::not_supported("dryRun", format!("{all:?}"), &["All"]))
+}
+
+/// The options of a delete.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeleteOptions {
+    /// Whether this is a dry run, which deletes nothing.
+    pub(crate) is_dry_run: bool,
+    /// The grace period in seconds; never negative (AP-55).
+    pub(crate) grace_period: Option<i64>,
+    /// Whether to orphan dependents; deprecated in favor of `propagation`.
+    pub(crate) orphan_dependents: Option<bool>,
+    /// How dependents are deleted.
+    pub(crate) propagation: Option<Propagation>,
+    /// The required UID (AP-53).
+    pub(crate) uid: Option<String>,
+    /// The required resourceVersion (AP-53).
+    pub(crate) resource_version: Option<String>,
+}
+
+/// How the dependents of a deleted object are handled (AP-52).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    /// They are deleted afterwards.
+    Background,
+    /// They are deleted first.
+    Foreground,
+    /// Delete options as decoded, before validation.
+    Orphan,
+}
+
+/// Delete options as they come, before anything is checked.
+#[derive(Default)]
+struct RawDeleteOptions {
+    dry_run: Vec<String>,
+    grace_period: Option<i64>,
+    orphan_dependents: Option<bool>,
+    propagation: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl DeleteOptions {
+    /// Parses delete options from the query (AP-51).
+    ///
+    /// # Errors
+    /// 400 for values that are not numbers, 422 for invalid options.
+    pub(crate) fn from_query(query: &Query) -> Result<Self, Status> {
+        let grace_period = query.first("gracePeriodSeconds").map(|text| {
+            text.parse::<i64>().map_err(|error| {
+                Status::bad_request(format!("gracePeriodSeconds: {}: {error}", quoted(text)))
+            })
+        });
+        RawDeleteOptions {
+            dry_run: query.values("dryRun").map(str::to_owned).collect(),
+            grace_period: grace_period.transpose()?,
+            orphan_dependents: query.first("orphanDependents").map(is_true),
+            propagation: query.first("propagationPolicy").map(str::to_owned),
+            ..RawDeleteOptions::default()
+        }
+        .checked()
+    }
+
+    /// Decodes delete options from a body (AP-51).
+    ///
+    /// # Errors
+    /// 400 for another kind or fields of the wrong type, 422 for invalid options.
+    pub(crate) fn from_body(body: &Map<String, Value>, kinds: &Kinds) -> Result<Self, Status> {
+        let wrong = |field: &str| {
+            Status::bad_request(format!(
+                "DeleteOptions cannot be handled: the field {field} is of the wrong type"
+            ))
+        };
+        let text = |fields: &Map<String, Value>, field: &str| match fields.get(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(wrong(field)),
+        };
+        if let Some(kind) = text(body, "kind")?.filter(|kind| !kind.is_empty() && kind != "DeleteOptions") {
+            return Err(Status::bad_request(format!("expected DeleteOptions, got {}", quoted(&kind))));
+        }
+        let version = text(body, "apiVersion")?.unwrap_or_default();
+        if !version.is_empty() && !is_registered(&version, kinds) {
+            return Err(Status::bad_request(format!(
+                "no kind DeleteOptions is registered for {}",
+                quoted(&version)
+            )));
+        }
+        let dry_run = match body.get("dryRun") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(values)) => values
+                .iter()
+                .map(|value| value.as_str().map(str::to_owned).ok_or_else(|| wrong("dryRun")))
+                .collect::<Result<_, _>>()?,
+            Some(_) => return Err(wrong("dryRun")),
+        };
+        let grace_period = match body.get("gracePeriodSeconds") {
+            None | Some(Value::Null) => None,
+            Some(value) => Some(value.as_i64().ok_or_else(|| wrong("gracePeriodSeconds"))?),
+        };
+        let orphan_dependents = match body.get("orphanDependents") {
+            None | Some(Value::Null) => None,
+            Some(value) => Some(value.as_bool().ok_or_else(|| wrong("orphanDependents"))?),
+        };
+        let none = Map::new();
+        let preconditions = match body.get("preconditions") {
+            None | Some(Value::Null) => &none,
+            Some(value) => value.as_object().ok_or_else(|| wrong("preconditions"))?,
+        };
+        RawDeleteOptions {
+            dry_run,
+            grace_period,
+            orphan_dependents,
+            propagation: text(body, "propagationPolicy")?,
+            uid: text(preconditions, "uid")?,
+            resource_version: text(preconditions, "resourceVersion")?,
+        }
+        .checked()
+    }
+
+    /// Returns whether dependents are orphaned; none if the options do not say.
+    pub(crate) fn orphans(&self) -> Option<bool> {
+        match (self.orphan_dependents, self.propagation) {
+            (Some(orphan), _) => Some(orphan),
+            (None, Some(propagation)) => Some(propagation == Propagation::Orphan),
+            (None, None) => None,
+        }
+    }
+
+    /// Returns whether dependents are deleted first; none if the options do not say.
+    pub(crate) fn is_foreground(&self) -> Option<bool> {
+        match (self.orphan_dependents, self.propagation) {
+            (Some(_), _) => Some(false),
+            (None, Some(propagation)) => Some(propagation == Propagation::Foreground),
+            (None, None) => None,
+        }
+    }
+}
+
+impl RawDeleteOptions {
+    fn checked(self) -> Result<DeleteOptions, Status> {
+        let mut errors = Vec::new();
+        if self.propagation.is_some() && self.orphan_dependents.is_some() {
+            let value = quoted(self.propagation.as_deref().unwrap_or_default());
+            let detail = "orphanDependents and deletionPropagation cannot be both set";
+            errors.push(FieldError::invalid("propagationPolicy", value, detail));
+        }
+        let propagation = match self.propagation.as_deref() {
+            None => None,
+            Some("Background") => Some(Propagation::Background),
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some("Orphan") => Some(Propagation::Orphan),
+            Some(other) => {
+                let known = ["Background", "Foreground", "Orphan"];
+                errors.push(FieldError::not_supported("propagationPolicy", quoted(other), &known));
+                None
+            }
+        };
+        errors.extend(dry_run_error(&self.dry_run));
+        refuse("DeleteOptions", &errors)?;
+        Ok(DeleteOptions {
+            is_dry_run: !self.dry_run.is_empty(),
+            // AP-55: a negative period counts as one second.
+            grace_period: self.grace_period.map(|seconds| if seconds < 0 { 1 } else { seconds }),
+            orphan_dependents: self.orphan_dependents,
+            propagation,
+            uid: self.uid,
+            resource_version: self.resource_version,
+        })
+    }
+}
+
+/// Returns whether DeleteOptions exist in this API version, as they do in every served group (AP-51).
+fn is_registered(api_version: &str, kinds: &Kinds) -> bool {
+    matches!(
+        api_version,
+        "v1" | "meta.k8s.io/v1" | "policy/v1" | "authorization.k8s.io/v1" | "authentication.k8s.io/v1"
+    ) || kinds.stored().any(|resource| resource.api_version() == api_version)
+}
+
+/// Parses a boolean parameter: all values but two are true.
+pub(crate) fn is_true(word: &str) -> bool {
+    word != "0" && !word.eq_ignore_ascii_case("false")
+}

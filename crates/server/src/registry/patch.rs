@@ -1,0 +1,97 @@
+//! Patches of stored objects (AP-60 to AP-64).
+
+use bytes::Bytes;
+use http::StatusCode;
+use kinds::Map;
+use kinds::decode::Problem;
+use kinds::patch::{self, PatchError, PatchKind};
+use serde_json::Value;
+
+use super::options::FieldValidation;
+use super::request_scope::RequestScope;
+use super::{decode, meta, update};
+use crate::http::status::{Cause, Status};
+
+/// Converts an applied configuration to a strategic merge patch. DIVERGES: field ownership is not tracked
+/// (`managedFields` stays empty), so there are no conflicts between managers, and a field that is no longer applied
+/// stays.
+pub(crate) fn applied(scope: &RequestScope<'_>, bytes: &[u8]) -> Result<Bytes, Status> {
+    let Value::Object(mut object) = decode::yaml_value(bytes)? else {
+        return Err(Status::bad_request("an applied configuration is an object"));
+    };
+    decode::claim(&mut object, "kind", scope.target.resource.kind)?;
+    decode::claim(&mut object, "apiVersion", &scope.target.resource.api_version())?;
+    if meta::of(&object).get("managedFields").is_some_and(|fields| !fields.is_null()) {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    update::check_name(scope, &object)?;
+    serde_json::to_vec(&object).map(Bytes::from).map_err(Status::internal)
+}
+
+/// A patch of a client.
+pub(crate) struct Patch<'a> {
+    /// Its form.
+    pub(crate) kind: PatchKind,
+    /// The patch.
+    pub(crate) bytes: &'a [u8],
+    /// How unknown fields are handled.
+    pub(crate) validation: FieldValidation,
+}
+
+impl Patch<'_> {
+    /// Applies the patch and decodes the result like a body (AP-60).
+    pub(crate) fn apply(&self, scope: &RequestScope<'_>, old: &Map) -> Result<Map, Status> {
+        // A patch applies to the object in the version of the path.
+        let served = scope.target.served;
+        let shape = served.schema;
+        let old = decode::shown(old.clone(), served);
+        let patched = patch::apply(self.kind, &old, self.bytes, shape).map_err(|error| refusal(&error))?;
+        let mut problems = match self.validation {
+            FieldValidation::Strict => patch::problems(self.kind, self.bytes),
+            _ => Vec::new(),
+        };
+        let decoded =
+            kinds::decode::value(patched.into(), shape).map_err(|error| invalid(&error.to_string()))?;
+        let mut object = decoded.object;
+        // A missing kind or version is filled in; a different one is an error.
+        decode::claim(&mut object, "kind", served.kind).map_err(|status| invalid(status.message()))?;
+        decode::claim(&mut object, "apiVersion", &served.api_version())
+            .map_err(|status| invalid(status.message()))?;
+        if self.validation == FieldValidation::Strict {
+            problems.extend(decoded.problems);
+            if !problems.is_empty() {
+                let problems: Vec<String> = problems.iter().map(Problem::to_string).collect();
+                return Err(invalid(&format!("strict decoding error: {}", problems.join(", "))));
+            }
+        }
+        let mut object = decode::current(object, served)?;
+        decode::default(scope.target.resource, &mut object);
+        meta::drop_repeated_owners(&mut object);
+        update::check_name(scope, &object)?;
+        Ok(object)
+    }
+}
+
+/// AP-60: the result is not an object of the kind.
+fn invalid(why: &str) -> Status {
+    let cause = Cause {
+        reason: "FieldValueInvalid",
+        message: format!("Invalid value: {why}"),
+        field: "patch".to_owned(),
+    };
+    Status::invalid_patch(format!(" \"\" is invalid: patch: Invalid value: {why}"), vec![cause])
+}
+
+/// AP-61 to AP-64
+fn refusal(error: &PatchError) -> Status {
+    let message = error.to_string();
+    match error {
+        PatchError::Malformed(_) => Status::bad_request(message),
+        PatchError::TooManyOperations(_) => {
+            Status::other(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message, None)
+        }
+        PatchError::Unprocessable(_) => Status::invalid_patch(message, Vec::new()),
+        PatchError::NotAnObject => invalid(&message),
+        PatchError::Internal(_) => Status::unknown(message),
+    }
+}

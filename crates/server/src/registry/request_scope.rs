@@ -1,0 +1,141 @@
+//! A request about objects that was allowed: what it is about, for whom, and what must be asked before a write.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinds::resource::Update;
+use kinds::{Kinds, Map};
+use policy::User;
+use portcullis_store::{Entry, List, Listing, Revision, Store as _};
+use tokio::sync::Mutex;
+
+use super::admission::{Admission, AdmissionAttributes, Operation};
+use super::backend::Backend;
+use super::storage;
+use super::target::Target;
+use crate::http::status::Status;
+
+/// The maximum time that a read waits for a revision that has not been reached yet (AP-72).
+const FRESHNESS: Duration = Duration::from_secs(3);
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestScope<'a> {
+    /// Where objects are kept.
+    pub(crate) backend: &'a Backend,
+    /// What is asked before a write.
+    pub(crate) admission: &'a dyn Admission,
+    /// The user who makes the request.
+    pub(crate) user: &'a User,
+    /// What it is about.
+    pub(crate) target: Target<'a>,
+    /// How the target is updated.
+    pub(crate) update: Update,
+    /// The kinds that are served.
+    pub(crate) kinds: &'a Kinds,
+    /// Held while an object gets what all objects of its kind share, until it is stored: no two services get the same
+    /// address.
+    pub(crate) allocating: &'a Mutex<()>,
+}
+
+impl RequestScope<'_> {
+    /// The same request about one object of a collection.
+    pub(crate) fn about<'b>(&'b self, namespace: &'b str, name: &'b str) -> RequestScope<'b> {
+        RequestScope { target: Target { namespace, name, ..self.target }, ..*self }
+    }
+
+    /// A write of this request, as admission sees it.
+    fn attributes<'r>(
+        &'r self,
+        operation: Operation,
+        name: &'r str,
+        object: Option<&'r mut Map>,
+        old: Option<&'r Map>,
+    ) -> AdmissionAttributes<'r> {
+        AdmissionAttributes {
+            backend: self.backend,
+            operation,
+            user: self.user,
+            resource: self.target.resource,
+            subresource: self.target.subresource.map_or("", |subresource| subresource.name),
+            namespace: self.target.namespace,
+            name,
+            object,
+            old,
+        }
+    }
+
+    /// The first round of admission, before validation: it may change the object.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) async fn admit(
+        &self,
+        operation: Operation,
+        name: &str,
+        object: Option<&mut Map>,
+        old: Option<&Map>,
+    ) -> Result<(), Status> {
+        self.admission.admit(&mut self.attributes(operation, name, object, old)).await
+    }
+
+    /// The second round of admission, after validation.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) async fn validate(
+        &self,
+        operation: Operation,
+        name: &str,
+        object: Option<&mut Map>,
+        old: Option<&Map>,
+    ) -> Result<(), Status> {
+        self.admission.validate(&self.attributes(operation, name, object, old)).await
+    }
+
+    /// Whether the user may hand on what this object grants. Kinds that grant no permissions pass.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) async fn check_escalation(&self, new: &Map, old: Option<&Map>) -> Result<(), Status> {
+        if !self.target.resource.grants_permissions {
+            return Ok(());
+        }
+        self.admission.check_escalation(&self.target, new, old).await
+    }
+
+    /// The object's key.
+    pub(crate) fn key(&self) -> Box<str> {
+        storage::key(self.target.resource, self.target.namespace, self.target.name)
+    }
+
+    /// 404 for the object (AP-20).
+    pub(crate) fn no_object(&self) -> Status {
+        let resource = self.target.resource;
+        Status::no_object(resource.group, resource.plural, self.target.name)
+    }
+
+    /// Waits until the store reaches a revision.
+    ///
+    /// # Errors
+    /// 504 if it does not in time (AP-72).
+    pub(crate) async fn wait_for(&self, revision: Option<Revision>) -> Result<(), Status> {
+        let Some(asked) = revision else { return Ok(()) };
+        let started = tokio::time::Instant::now();
+        while self.backend.revision() < asked {
+            if started.elapsed() >= FRESHNESS {
+                return Err(Status::future(asked.0, self.backend.revision().0));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn stored(&self, key: &str) -> Result<Option<Arc<Entry>>, Status> {
+        self.backend.get(key).await.map_err(|error| storage::failed(&error))
+    }
+
+    pub(crate) async fn listed(&self, list: &List) -> Result<Listing, Status> {
+        self.backend.list(list).await.map_err(|error| storage::failed(&error))
+    }
+}

@@ -1,0 +1,241 @@
+//! The stored form of objects: keys and bytes.
+//!
+//! The store holds the bytes that are served, so a GET copies them. They begin with the kind, the version and the
+//! resourceVersion, in this order. The prefix is the same for all objects of a kind, and the store inserts the revision
+//! of the commit at a known offset.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use kinds::resource::Resource;
+use kinds::{Kinds, Map};
+use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Value};
+use serde_json::Value as Json;
+
+use super::backend::Backend;
+use super::meta;
+use crate::http::status::Status;
+
+/// Returns the key prefix of a kind, in one namespace or in all.
+pub(crate) fn prefix(resource: &'static Resource, namespace: &str) -> String {
+    let resource = resource.storage();
+    let group = if resource.group.is_empty() { "core" } else { resource.group };
+    match namespace {
+        "" => format!("/{group}/{}/", resource.plural),
+        namespace => format!("/{group}/{}/{namespace}/", resource.plural),
+    }
+}
+
+/// Tells in which part of its collection an entry is: see [`Index`](kinds::resource::Index).
+pub(crate) fn parts(kinds: &Kinds) -> impl Fn(&Entry) -> Option<Box<str>> + use<> {
+    let indexed = kinds.stored().filter_map(|row| Some((prefix(row, ""), row.index?)));
+    let indexed: Vec<_> = indexed.collect();
+    move |entry| {
+        let (_, index) = indexed.iter().find(|(prefix, _)| entry.key.starts_with(prefix))?;
+        (index.read)(&entry.value)
+    }
+}
+
+/// Returns the key of an object.
+pub(crate) fn key(resource: &'static Resource, namespace: &str, name: &str) -> Box<str> {
+    let mut key = prefix(resource, namespace);
+    key.push_str(name);
+    key.into()
+}
+
+/// Returns the namespace and the name in a key of this kind.
+pub(crate) fn place<'k>(resource: &Resource, key: &'k str) -> (&'k str, &'k str) {
+    let mut parts = key.rsplitn(3, '/');
+    let name = parts.next().unwrap_or_default();
+    match parts.next() {
+        Some(namespace) if resource.is_namespaced => (namespace, name),
+        _ => ("", name),
+    }
+}
+
+/// Returns the start of the stored bytes of every object of this kind, up to its resourceVersion.
+pub(crate) fn head(resource: &Resource) -> String {
+    let (kind, version) = (resource.kind, resource.api_version());
+    format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{{"resourceVersion":""#)
+}
+
+/// Encodes an object for storage. Its kind, version and resourceVersion are ignored: see [`head`].
+///
+/// # Errors
+/// JSON cannot be written. This cannot happen for decoded objects.
+pub(crate) fn encode(resource: &'static Resource, object: &Map) -> Result<Value, Status> {
+    match resource.stored_as {
+        None => written(resource, object),
+        Some(form) => written(form.row, &(form.to)(object.clone())),
+    }
+}
+
+/// Encodes an object as it is served.
+///
+/// # Errors
+/// See [`encode`].
+pub(crate) fn unstored(resource: &Resource, object: &Map, revision: Revision) -> Result<Bytes, Status> {
+    Ok(at_revision(resource, &written(resource, object)?.bytes, revision))
+}
+
+/// Converts stored bytes for this kind; they differ only if the object is stored in another kind's form.
+///
+/// # Errors
+/// The bytes are not an object, or have no revision.
+pub(crate) fn served(resource: &'static Resource, bytes: &Bytes) -> Result<Bytes, Status> {
+    let Some(form) = resource.stored_as else { return Ok(bytes.clone()) };
+    let object = (form.from)(decode(bytes)?, resource);
+    unstored(resource, &object, meta::revision(&object)?)
+}
+
+fn written(resource: &Resource, object: &Map) -> Result<Value, Status> {
+    let mut bytes = BytesMut::with_capacity(512).writer();
+    let head = head(resource);
+    let mut write = |text: &str| bytes.get_mut().put_slice(text.as_bytes());
+    write(&head);
+    write("\"");
+    let metadata = object.get("metadata").and_then(Json::as_object);
+    for (name, value) in metadata.into_iter().flatten().filter(|(name, _)| *name != "resourceVersion") {
+        member(&mut bytes, name, value)?;
+    }
+    bytes.get_mut().put_slice(b"}");
+    for (name, value) in object {
+        if !matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+            member(&mut bytes, name, value)?;
+        }
+    }
+    bytes.get_mut().put_slice(b"}");
+    Ok(Value { bytes: bytes.into_inner().freeze(), revision_at: Some(head.len()) })
+}
+
+fn member(bytes: &mut bytes::buf::Writer<BytesMut>, name: &str, value: &Json) -> Result<(), Status> {
+    bytes.get_mut().put_slice(b",");
+    let written = serde_json::to_writer(&mut *bytes, name).and_then(|()| {
+        bytes.get_mut().put_slice(b":");
+        serde_json::to_writer(&mut *bytes, value)
+    });
+    written.map_err(Status::internal)
+}
+
+/// Decodes stored bytes.
+///
+/// # Errors
+/// The bytes are not an object.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Map, Status> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Status::internal(format_args!("a stored object cannot be read: {error}")))
+}
+
+/// Replaces the revision in the bytes, so that a removed object is shown as of its removal.
+pub(crate) fn at_revision(resource: &Resource, bytes: &Bytes, revision: Revision) -> Bytes {
+    let head = head(resource);
+    let Some((start, rest)) = bytes.split_at_checked(head.len()) else { return bytes.clone() };
+    let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+    let mut moved = BytesMut::from(start);
+    moved.extend_from_slice(revision.0.to_string().as_bytes());
+    moved.extend_from_slice(rest.get(digits..).unwrap_or_default());
+    moved.freeze()
+}
+
+/// Returns the last state of a removed object, as of its removal; none if there was no object.
+///
+/// # Errors
+/// See [`served`].
+pub(crate) fn removed(resource: &'static Resource, event: &Event) -> Result<Option<Bytes>, Status> {
+    let Some(entry) = &event.previous else { return Ok(None) };
+    Ok(Some(at_revision(resource, &served(resource, &entry.value)?, event.revision)))
+}
+
+/// A decoded object and its store entry.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    /// The store entry.
+    pub(crate) entry: Arc<Entry>,
+    /// The object's bytes as served.
+    pub(crate) bytes: Bytes,
+    /// The decoded object.
+    pub(crate) object: Map,
+}
+
+impl Stored {
+    /// Reads an entry.
+    ///
+    /// # Errors
+    /// The entry is not an object.
+    pub(crate) fn read(resource: &'static Resource, entry: Arc<Entry>) -> Result<Self, Status> {
+        let bytes = served(resource, &entry.value)?;
+        Ok(Self { object: decode(&bytes)?, bytes, entry })
+    }
+}
+
+/// All objects of a kind.
+///
+/// # Errors
+/// The store failed, or an entry is not an object.
+pub(crate) async fn all(backend: &Backend, resource: &'static Resource) -> Result<Vec<Map>, Status> {
+    let list = List { prefix: prefix(resource, "").into(), ..List::default() };
+    let listing = backend.list(&list).await.map_err(|error| failed(&error))?;
+    listing.entries.iter().map(|entry| decode(&entry.value)).collect()
+}
+
+/// Converts a store error to an error response.
+pub(crate) fn failed(error: &StoreError) -> Status {
+    match error {
+        StoreError::Conflict { .. } => Status::unknown(error.to_string()),
+        StoreError::Compacted { .. } => Status::expired(format!(
+            "The resourceVersion for the provided list is too old: {error}. You can process this request again without \
+             resourceVersion"
+        )),
+        StoreError::Future { asked, newest } => Status::future(asked.0, newest.0),
+        StoreError::Refused(_) => Status::internal(error),
+        StoreError::Broken(_) => {
+            tracing::error!(%error, "the store failed");
+            Status::internal("the store cannot be read or written")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    static NAMESPACED: Resource = Resource { kind: "Thing", plural: "things", ..Resource::USUAL };
+    static CLUSTERED: Resource =
+        Resource { group: "g.io", kind: "Base", plural: "bases", is_namespaced: false, ..Resource::USUAL };
+
+    #[test]
+    fn keys_name_group_kind_namespace_and_name() {
+        assert_eq!(&*key(&NAMESPACED, "default", "a"), "/core/things/default/a");
+        assert_eq!(&*key(&CLUSTERED, "", "a"), "/g.io/bases/a");
+        assert_eq!(prefix(&NAMESPACED, ""), "/core/things/");
+        assert_eq!(place(&NAMESPACED, "/core/things/default/a"), ("default", "a"));
+        assert_eq!(place(&CLUSTERED, "/g.io/bases/a"), ("", "a"));
+    }
+
+    #[test]
+    fn only_kinds_with_an_index_have_parts() {
+        let parts = parts(&Kinds::built_in());
+        let part = |key: &str| {
+            let value = r#"{"spec":{"nodeName":"n"}}"#.into();
+            parts(&Entry { key: key.into(), value, created: Revision(1), modified: Revision(1) })
+        };
+        assert_eq!(part("/core/pods/default/p").as_deref(), Some("n"));
+        assert_eq!(part("/resource.k8s.io/resourceslices/s").as_deref(), Some("n"));
+        assert_eq!(part("/core/configmaps/default/p"), None);
+    }
+
+    #[test]
+    fn stored_bytes_are_the_object_with_the_revision_of_the_commit() {
+        let object = json!({"kind": "x", "spec": {"a": [1]}, "metadata": {"name": "n", "resourceVersion": "7",
+            "annotations": {"resourceVersion": "no"}}});
+        let value = encode(&CLUSTERED, object.as_object().unwrap()).unwrap();
+        let (at, mut bytes) = (value.revision_at.unwrap(), value.bytes.to_vec());
+        bytes.splice(at..at, *b"31");
+        let expected = json!({"apiVersion": "g.io/v1", "kind": "Base", "spec": {"a": [1]}, "metadata": {"name": "n",
+            "resourceVersion": "31", "annotations": {"resourceVersion": "no"}}});
+        assert_eq!(Json::Object(decode(&bytes).unwrap()), expected);
+        let moved = at_revision(&CLUSTERED, &Bytes::from(bytes), Revision(1234));
+        assert_eq!(decode(&moved).unwrap()["metadata"]["resourceVersion"], "1234");
+    }
+}

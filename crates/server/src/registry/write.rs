@@ -1,0 +1,116 @@
+//! Writes that the server makes by itself. They skip admission and validation: the calling code is responsible for
+//! them.
+
+use std::sync::Arc;
+
+use kinds::Map;
+use kinds::resource::Resource;
+use portcullis_store::{Entry, Expect, List, Store as _, StoreError, Write};
+
+use super::backend::Backend;
+use super::deletion::{Step, step};
+use super::meta::{self, now};
+use super::options::DeleteOptions;
+use super::storage::{self, Stored};
+use crate::http::status::Status;
+
+/// Returns the write that creates an object, which must have a name.
+///
+/// # Errors
+/// The object is not of this kind, or the system has no random numbers.
+pub(crate) fn create(resource: &'static Resource, namespace: &str, object: Map) -> Result<Write, Status> {
+    let mut object = whole(resource, object)?;
+    if !namespace.is_empty() {
+        meta::set(&mut object, "namespace", namespace);
+    }
+    meta::identify(&mut object, now())?;
+    (resource.prepare_create)(&mut object);
+    let key = storage::key(resource, namespace, meta::text(&object, "name"));
+    Ok(Write { key, expect: Expect::Absent, value: Some(storage::encode(resource, &object)?) })
+}
+
+/// Returns the write that replaces the object that was read.
+///
+/// # Errors
+/// The object is not of this kind.
+pub(crate) fn replace(resource: &'static Resource, entry: &Entry, object: Map) -> Result<Write, Status> {
+    let object = whole(resource, object)?;
+    let value = Some(storage::encode(resource, &object)?);
+    Ok(Write { key: entry.key.clone(), expect: Expect::Modified(entry.modified), value })
+}
+
+/// Returns the write that deletes the object that was read.
+pub(crate) fn remove(entry: &Entry) -> Write {
+    Write { key: entry.key.clone(), expect: Expect::Modified(entry.modified), value: None }
+}
+
+/// Commits writes, all or none. Returns false after a conflict.
+///
+/// # Errors
+/// The store failed.
+pub(crate) async fn commit(backend: &Backend, writes: Vec<Write>) -> Result<bool, Status> {
+    if writes.is_empty() {
+        return Ok(true);
+    }
+    match backend.commit(writes).await {
+        Ok(_) => Ok(true),
+        Err(StoreError::Conflict { .. }) => Ok(false),
+        Err(error) => Err(storage::failed(&error)),
+    }
+}
+
+/// Deletes the object that was read, as a client would. Returns false if there was nothing to do, or after a conflict.
+///
+/// # Errors
+/// The store failed.
+pub(crate) async fn delete(
+    backend: &Backend,
+    resource: &'static Resource,
+    stored: &Stored,
+) -> Result<bool, Status> {
+    let write = match step(resource, &stored.object, &DeleteOptions::default()) {
+        Step::Nothing => return Ok(false),
+        Step::Mark(marked) if marked == stored.object => return Ok(false),
+        Step::Mark(marked) => replace(resource, &stored.entry, marked)?,
+        Step::MarkAndRemove(_) | Step::Remove => remove(&stored.entry),
+    };
+    commit(backend, vec![write]).await
+}
+
+/// Reads the object of a key.
+///
+/// # Errors
+/// The store failed, or the entry is not an object.
+pub(crate) async fn find(
+    backend: &Backend,
+    resource: &'static Resource,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Stored>, Status> {
+    let key = storage::key(resource, namespace, name);
+    let entry = backend.get(&key).await.map_err(|error| storage::failed(&error))?;
+    entry.map(|entry| Stored::read(resource, entry)).transpose()
+}
+
+/// Reads the stored objects of a kind, in one namespace or in all.
+///
+/// # Errors
+/// The store failed.
+pub(crate) async fn all(
+    backend: &Backend,
+    resource: &'static Resource,
+    namespace: &str,
+) -> Result<Vec<Arc<Entry>>, Status> {
+    let list = List { prefix: storage::prefix(resource, namespace).into(), ..List::default() };
+    Ok(backend.list(&list).await.map_err(|error| storage::failed(&error))?.entries)
+}
+
+/// Completes an object for storage.
+fn whole(resource: &'static Resource, mut object: Map) -> Result<Map, Status> {
+    object.insert("kind".to_owned(), resource.kind.into());
+    object.insert("apiVersion".to_owned(), resource.api_version().into());
+    let decoded = kinds::decode::value(object.into(), resource.schema).map_err(Status::internal)?;
+    let mut object = decoded.object;
+    (resource.default)(&mut object);
+    Ok(object)
+}

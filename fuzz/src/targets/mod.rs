@@ -1,0 +1,80 @@
+//! The parsers of external input and their invariants; a new parser is a new row.
+
+mod approver;
+mod audit;
+mod authorization;
+mod bootstrap;
+mod certificates;
+mod credentials;
+mod delegated;
+mod kinds;
+mod objects;
+mod patches;
+mod policies;
+mod requests;
+mod review_lines;
+mod reviews;
+mod tokens;
+
+/// A parser of external input.
+pub(crate) struct Target {
+    /// The name of the target and of its corpus.
+    pub(crate) name: &'static str,
+    /// The words of its format.
+    pub(crate) dictionary: &'static [&'static str],
+    /// Parses an input and returns whether it was accepted; panics if an invariant is violated.
+    pub(crate) run: fn(&[u8]) -> bool,
+}
+
+/// All targets.
+pub(crate) const TARGETS: &[Target] = &[
+    Target { name: "json", dictionary: objects::JSON, run: objects::json },
+    Target { name: "object-json", dictionary: kinds::OBJECT_JSON, run: kinds::object_json },
+    Target { name: "patch", dictionary: patches::PATCH, run: patches::patch },
+    Target { name: "object-protobuf", dictionary: kinds::OBJECT_PROTOBUF, run: kinds::object_protobuf },
+    Target { name: "state-json", dictionary: objects::STATE_JSON, run: objects::state_json },
+    Target { name: "state-yaml", dictionary: objects::STATE_YAML, run: objects::state_yaml },
+    Target { name: "rbac-legacy", dictionary: objects::RBAC_LEGACY, run: objects::rbac_legacy },
+    Target { name: "request-info", dictionary: requests::TARGET, run: requests::request_info },
+    Target { name: "kubelet-request", dictionary: requests::TARGET, run: requests::kubelet_request },
+    Target { name: "kubelet-route", dictionary: requests::TARGET, run: requests::kubelet_route },
+    Target { name: "field-selector", dictionary: requests::SELECTOR, run: requests::field_selector },
+    Target { name: "label-selector", dictionary: requests::SELECTOR, run: requests::label_selector },
+    Target { name: "abac", dictionary: policies::ABAC, run: policies::abac },
+    Target { name: "audit-policy", dictionary: audit::POLICY, run: audit::policy },
+    Target { name: "feature-gates", dictionary: policies::FLAGS, run: policies::feature_gates },
+    Target {
+        name: "authorization-configuration",
+        dictionary: authorization::CONFIGURATION,
+        run: authorization::configuration,
+    },
+    Target {
+        name: "webhook-kubeconfig",
+        dictionary: authorization::KUBECONFIG,
+        run: authorization::connection,
+    },
+    Target { name: "webhook-answer", dictionary: authorization::ANSWER, run: authorization::webhook_answer },
+    Target { name: "match-condition", dictionary: authorization::CONDITION, run: authorization::condition },
+    Target { name: "access-review", dictionary: reviews::ACCESS, run: reviews::access_review },
+    Target { name: "admission-review", dictionary: reviews::ADMISSION, run: reviews::admission_review },
+    Target { name: "review-lines", dictionary: review_lines::WORDS, run: review_lines::review_lines },
+    Target { name: "pem", dictionary: certificates::PEM, run: certificates::pem },
+    Target { name: "csr-pem", dictionary: certificates::PEM, run: certificates::csr_pem },
+    Target { name: "csr-der", dictionary: certificates::DER, run: certificates::csr_der },
+    Target { name: "certificate-pem", dictionary: certificates::PEM, run: certificates::certificate_pem },
+    Target { name: "certificate-der", dictionary: certificates::DER, run: certificates::certificate_der },
+    Target { name: "approver-config", dictionary: approver::CONFIG, run: approver::config },
+    Target { name: "machine", dictionary: approver::MACHINE, run: approver::machine },
+    Target { name: "certificate-pair", dictionary: certificates::PEM, run: credentials::certificate_pair },
+    Target { name: "exec-info", dictionary: credentials::EXEC, run: credentials::exec_info },
+    Target { name: "review-answer", dictionary: delegated::ANSWER, run: delegated::review_answer },
+    Target { name: "access-evidence", dictionary: delegated::LOG, run: delegated::evidence },
+    Target { name: "bootstrap-bundle", dictionary: bootstrap::BUNDLE, run: bootstrap::bundle },
+    Target { name: "token", dictionary: tokens::TOKEN, run: tokens::token },
+    Target { name: "token-key", dictionary: certificates::PEM, run: tokens::token_key },
+    Target {
+        name: "authentication-configuration",
+        dictionary: tokens::CONFIGURATION,
+        run: tokens::authentication_configuration,
+    },
+];
