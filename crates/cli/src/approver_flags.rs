@@ -6,9 +6,10 @@ use clap::{Args, ValueEnum};
 use portcullis_client::approver::{Approver, ApproverMetrics, ApproverOptions};
 use portcullis_client::connect::{Connection, Credential, Parts};
 use portcullis_policy::approval::machine::Config;
-use portcullis_server::bootstrap::Bootstrap;
+use portcullis_server::Metrics;
+use portcullis_server::api_server::{self as server, ApiServer};
 use portcullis_server::registry::cluster::approver_access;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use crate::approver_config::{follow, read_config};
 use crate::failure::Failure;
@@ -38,65 +39,69 @@ enum Who {
     None,
 }
 
-/// The approver, prepared before serving.
-#[derive(Debug)]
-pub(crate) enum Prepared {
-    Kubernetes,
-    /// The configuration of the machine approver, and its file.
-    Machine(Box<Config>, Option<PathBuf>),
-    None,
+/// The machine approver, before it runs. It is a client of the server that it runs in, so RBAC and admission apply to it
+/// as if it ran anywhere else.
+pub(crate) struct MachineApprover {
+    config: Config,
+    /// The file of the configuration.
+    file: Option<PathBuf>,
+    metrics: ApproverMetrics,
 }
 
 impl ApproverFlags {
-    /// Reads the configuration.
+    /// Returns which approver is chosen.
+    pub(crate) fn approver(&self) -> server::Approver {
+        match self.approver {
+            Who::Kubernetes => server::Approver::Kubernetes,
+            Who::Machine => server::Approver::Machine,
+            Who::None => server::Approver::Nobody,
+        }
+    }
+
+    /// Reads the configuration of the machine approver, if it is chosen, and registers its metrics.
     ///
     /// # Errors
     /// The flags are inconsistent, or the configuration is invalid.
-    pub(crate) fn prepare(&self, has_foreign_certificate: bool) -> Result<Prepared, Failure> {
-        if self.approver != Who::Machine && self.approver_config.is_some() {
-            return Err(Failure::input("--approver-config is for --approver machine"));
+    pub(crate) fn machine(
+        &self,
+        has_foreign_certificate: bool,
+        metrics: &mut Metrics,
+    ) -> Result<Option<MachineApprover>, Failure> {
+        if self.approver != Who::Machine {
+            return match self.approver_config {
+                Some(_) => Err(Failure::input("--approver-config is for --approver machine")),
+                None => Ok(None),
+            };
         }
-        if self.approver == Who::Machine && has_foreign_certificate {
+        if has_foreign_certificate {
             return Err(Failure::input(
                 "--approver machine reaches the server by its own certificate: leave --tls-cert-file out, or run \
                  portcullis approve beside",
             ));
         }
-        Ok(match (self.approver, &self.approver_config) {
-            (Who::Kubernetes, _) => Prepared::Kubernetes,
-            (Who::None, _) => Prepared::None,
-            (Who::Machine, None) => Prepared::Machine(Box::default(), None),
-            (Who::Machine, Some(path)) => {
-                let config = read_config(path).map_err(Failure::input)?;
-                Prepared::Machine(Box::new(config), Some(path.clone()))
-            }
-        })
+        let config = self.approver_config.as_deref().map(read_config).transpose().map_err(Failure::input)?;
+        let approver = MachineApprover {
+            config: config.unwrap_or_default(),
+            file: self.approver_config.clone(),
+            metrics: ApproverMetrics::default(),
+        };
+        approver.metrics.register(metrics.registry_mut());
+        Ok(Some(approver))
     }
 }
 
-/// The running machine approver. It is a client of the server that it runs in, so RBAC and admission apply to it as if
-/// it ran anywhere else.
-pub(crate) struct Working {
-    approver: JoinHandle<()>,
-    configuration: Option<JoinHandle<()>>,
-}
-
-impl Working {
-    /// Starts the approver for a server at this URL. A configuration file is reloaded when it changes.
+impl MachineApprover {
+    /// Starts the approver for a server, in these tasks. A configuration file is reloaded when it changes. Interrupted
+    /// work is repeated after the next start.
     ///
     /// # Errors
     /// The client certificate cannot be issued.
-    pub(crate) async fn start(
-        config: Config,
-        file: Option<PathBuf>,
-        server: String,
-        bootstrap: &Bootstrap,
-        metrics: ApproverMetrics,
-    ) -> Result<Self, Failure> {
+    pub(crate) async fn start(self, server: &ApiServer, tasks: &mut JoinSet<()>) -> Result<(), Failure> {
+        let bootstrap = server.bootstrap();
         let (certificate, key) =
             bootstrap.issue_client(approver_access::USER).map_err(Failure::unreachable)?;
         let parts = Parts {
-            server,
+            server: bootstrap.url(server.address().port()),
             certificate_authority: bootstrap.authority_pem().as_bytes().to_vec(),
             credential: Credential::Certificate {
                 certificate: certificate.into_bytes(),
@@ -104,25 +109,13 @@ impl Working {
             },
         };
         let connection = Connection::from_parts(parts).await.map_err(Failure::unreachable)?;
-        let approver = Approver::new(ApproverOptions { metrics, ..ApproverOptions::new(connection, config) });
+        let options = ApproverOptions::new(connection, self.config);
+        let approver = Approver::new(ApproverOptions { metrics: self.metrics, ..options });
         tracing::info!("the machine approver is running");
-        let configuration = file.map(|path| tokio::spawn(follow(path, approver.clone(), false)));
-        let approver = tokio::spawn(async move { approver.run(std::future::pending()).await });
-        Ok(Self { approver, configuration })
+        if let Some(path) = self.file {
+            tasks.spawn(follow(path, approver.clone(), false));
+        }
+        tasks.spawn(async move { approver.run(std::future::pending()).await });
+        Ok(())
     }
-
-    /// Stops the approver. Interrupted work is repeated after the next start.
-    pub(crate) fn stop(&self) {
-        self.approver.abort();
-        self.configuration.as_ref().inspect(|following| following.abort());
-    }
-}
-
-/// Creates the metrics of an approver, which must be registered before serving.
-pub(crate) fn metrics(prepared: &Prepared, server: &mut portcullis_server::Metrics) -> ApproverMetrics {
-    let metrics = ApproverMetrics::default();
-    if let Prepared::Machine(..) = prepared {
-        metrics.register(server.registry_mut());
-    }
-    metrics
 }

@@ -2,20 +2,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::{ArgAction, Args};
 use portcullis_pki::KeyPair;
 use portcullis_pki::jwt::{PublicKey, SigningKey};
 use portcullis_server::authn::anonymous::Anonymous;
-use portcullis_server::authn::bootstrap_token::BootstrapTokens;
 use portcullis_server::authn::reload::AuthorityFiles;
 use portcullis_server::authn::request_header::{Headers, RequestHeader};
-use portcullis_server::authn::service_account::{DEFAULT_ISSUER, Issuer, ServiceAccounts};
+use portcullis_server::authn::service_account::{DEFAULT_ISSUER, Issuer};
 use portcullis_server::authn::token_file::TokenFile;
-use portcullis_server::authn::{Authentication, configuration};
-use portcullis_server::bootstrap::Bootstrap;
-use portcullis_server::registry::backend::Backend;
+use portcullis_server::authn::{AuthenticationConfig, configuration};
 
 use crate::failure::Failure;
 
@@ -101,28 +97,13 @@ pub struct AuthenticationFlags {
     service_account_extend_token_expiration: bool,
 }
 
-/// The values of the flags, and the contents of their files.
-pub struct AuthenticationSettings {
-    anonymous: Anonymous,
-    authorities: AuthorityFiles,
-    /// Whether the client CA and the front proxy CA must differ.
-    must_differ: bool,
-    front_proxy: Option<RequestHeader>,
-    has_bootstrap_tokens: bool,
-    issuer: Issuer,
-    /// The key in the data directory if none.
-    signing: Option<SigningKey>,
-    keys: Vec<PublicKey>,
-    tokens: TokenFile,
-}
-
 impl AuthenticationFlags {
     /// Reads all files that the flags name. Nothing is written before that. With `allows_all` authorization allows
     /// everything, so anonymous requests are disabled (AN-111).
     ///
     /// # Errors
     /// The error of an invalid flag or file.
-    pub fn settings(&self, allows_all: bool) -> Result<AuthenticationSettings, Failure> {
+    pub fn config(&self, allows_all: bool) -> Result<AuthenticationConfig, Failure> {
         let mut authorities = AuthorityFiles::default();
         if let Some(path) = &self.client_ca_file {
             authorities = authorities.with_clients(path.clone()).map_err(|e| of("--client-ca-file", e))?;
@@ -136,14 +117,13 @@ impl AuthenticationFlags {
                 bundle.map(|bundle| self.front_proxy(bundle)).transpose()?
             }
         };
-        Ok(AuthenticationSettings {
+        Ok(AuthenticationConfig {
             anonymous: self.anonymous(allows_all)?,
             authorities,
-            must_differ: self.requestheader_allowed_names.is_empty(),
             front_proxy,
-            has_bootstrap_tokens: self.enable_bootstrap_token_auth,
+            bootstrap_tokens: self.enable_bootstrap_token_auth,
             issuer: self.issuer()?,
-            signing: self.signing_key()?,
+            signing_key: self.signing_key()?,
             keys: self.keys()?,
             tokens: self.token_auth_file.as_deref().map(tokens).transpose()?.unwrap_or_default(),
         })
@@ -251,52 +231,6 @@ impl AuthenticationFlags {
             );
         }
         Ok(keys)
-    }
-}
-
-impl AuthenticationSettings {
-    /// Creates the authentication over the objects of a store, the issuer of its service account tokens, and the files
-    /// to watch.
-    ///
-    /// DIVERGES: bootstrap tokens are enabled by default; kube-apiserver disables them by default, and kubeadm enables
-    /// them in every cluster. They have no effect without a secret of that type in kube-system.
-    ///
-    /// # Errors
-    /// The client CAs, or the key in the data directory, are invalid.
-    pub fn over(
-        self,
-        bootstrap: &Bootstrap,
-        backend: &Arc<Backend>,
-    ) -> Result<(Authentication, Arc<ServiceAccounts>, AuthorityFiles), Failure> {
-        let authorities = self.authorities.with_own(bootstrap.authority_pem());
-        // AN-36
-        if self.must_differ && authorities.share_one() {
-            return Err(Failure::input(
-                "--requestheader-client-ca-file holds an authority that vouches for clients as well: every client could \
-                 speak for everybody. Use an authority of its own, or --requestheader-allowed-names",
-            ));
-        }
-        let signing = match self.signing {
-            Some(signing) => signing,
-            None => {
-                let key = bootstrap.service_account_key().map_err(Failure::unreachable)?;
-                SigningKey::new(&key).map_err(|error| of("sa.key in --data-dir", error))?
-            }
-        };
-        let clients = authorities.clients().map_err(|error| of("--client-ca-file", error))?;
-        let accounts = ServiceAccounts::new(Arc::clone(backend), signing, self.keys, self.issuer);
-        let accounts = Arc::new(accounts);
-        let mut authentication = Authentication::new(clients, false)
-            .with_anonymous(self.anonymous)
-            .with_tokens(self.tokens)
-            .with_service_accounts(Arc::clone(&accounts));
-        if self.has_bootstrap_tokens {
-            authentication = authentication.with_bootstrap_tokens(BootstrapTokens::new(Arc::clone(backend)));
-        }
-        if let Some(front_proxy) = self.front_proxy {
-            authentication = authentication.with_request_header(front_proxy);
-        }
-        Ok((authentication, accounts, authorities))
     }
 }
 

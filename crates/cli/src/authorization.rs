@@ -2,19 +2,18 @@
 //! defaults are kube-apiserver's.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use portcullis_apimachinery::duration::parse_unsigned;
-use portcullis_policy::chain::{Member, Mode};
+use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_policy::review::ReviewVersion;
+use portcullis_server::authz::AuthorizationConfig;
 use portcullis_server::authz::configuration::connect;
 use portcullis_server::authz::metrics::webhook::WebhookMetrics;
-use portcullis_server::authz::reload::{Initial, Reloader};
+use portcullis_server::authz::reload::Initial;
 use portcullis_server::authz::webhook::{Ttl, WebhookConfig};
-use portcullis_server::authz::{Authorization, Authorizers, Remote};
 
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
@@ -45,16 +44,6 @@ pub struct AuthorizationFlags {
     authorization_webhook_cache_unauthorized_ttl: Option<String>,
 }
 
-/// The configured authorizers, before the engine exists.
-pub enum Prepared {
-    /// Only the engine's own chain.
-    Local,
-    /// Ordered modes with a webhook among them.
-    Flags(Vec<Mode>, Arc<dyn Remote>),
-    /// The authorizers in a configuration file.
-    File(Box<Initial>),
-}
-
 impl AuthorizationFlags {
     /// Validates the flags and connects the webhooks; returns the configuration of the engine and the other
     /// authorizers.
@@ -65,7 +54,7 @@ impl AuthorizationFlags {
         &self,
         engine: &EngineFlags,
         metrics: &WebhookMetrics,
-    ) -> Result<(EngineConfig, Prepared), Failure> {
+    ) -> Result<(EngineConfig, AuthorizationConfig), Failure> {
         match &self.authorization_config {
             Some(path) => {
                 self.refuse_others(engine)?;
@@ -77,7 +66,7 @@ impl AuthorizationFlags {
                 let policy = engine.authorization_policy_file.clone().filter(|_| modes.contains(&Mode::Abac));
                 let engine = EngineFlags { authorization_policy_file: policy, ..engine.clone() };
                 let config = engine.config_of(modes, true)?;
-                Ok((config, Prepared::File(Box::new(initial))))
+                Ok((config, AuthorizationConfig::File(Box::new(initial))))
             }
             None => self.by_flags(engine, metrics),
         }
@@ -113,7 +102,7 @@ impl AuthorizationFlags {
         &self,
         engine: &EngineFlags,
         metrics: &WebhookMetrics,
-    ) -> Result<(EngineConfig, Prepared), Failure> {
+    ) -> Result<(EngineConfig, AuthorizationConfig), Failure> {
         let mut faults = Vec::new();
         let file = self.authorization_webhook_config_file.as_ref();
         let has_webhook = engine.names(Mode::Webhook);
@@ -165,42 +154,11 @@ impl AuthorizationFlags {
         let (Some(config), true) = (config, faults.is_empty()) else {
             return Err(Failure::input(faults.join("; ")));
         };
-        let Some(file) = file else { return Ok((config, Prepared::Local)) };
+        let Some(file) = file else { return Ok((config, AuthorizationConfig::Engine)) };
         let webhook = WebhookConfig::of_flags(version.unwrap_or(ReviewVersion::V1beta1), ttl);
         let webhook = connect(&webhook, file, metrics)
             .map_err(|error| Failure::input(format_args!("--authorization-webhook-config-file {error}")))?;
         let modes = config.modes.clone();
-        Ok((config, Prepared::Flags(modes, webhook)))
-    }
-}
-
-impl Prepared {
-    /// Returns whether the authorizers are configured by a file.
-    pub fn is_file(&self) -> bool {
-        matches!(self, Self::File(_))
-    }
-
-    /// Activates the authorizers over those of the engine. If there is a configuration file, the caller must run the
-    /// reloader.
-    ///
-    /// # Errors
-    /// The engine lacks one of the authorizers.
-    pub fn begin(
-        self,
-        authorization: Authorization,
-        members: &[Member],
-        metrics: &WebhookMetrics,
-    ) -> Result<(Authorization, Option<Reloader>), Failure> {
-        match self {
-            Self::Local => Ok((authorization, None)),
-            Self::Flags(modes, webhook) => {
-                let authorizers = Authorizers::new(&modes, members, vec![webhook], metrics);
-                Ok((authorization.with_authorizers(authorizers.map_err(Failure::input)?.shared()), None))
-            }
-            Self::File(initial) => {
-                let reloader = initial.begin(members, metrics).map_err(Failure::input)?;
-                Ok((authorization.with_authorizers(reloader.authorizers()), Some(reloader)))
-            }
-        }
+        Ok((config, AuthorizationConfig::Webhooks(modes, vec![webhook])))
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::Args;
 use portcullis_policy::approval::Signer;
-use portcullis_server::bootstrap::Bootstrap;
 use portcullis_server::controller::selection::Selection;
 use portcullis_server::signing::{Pair, Signing};
 
@@ -68,7 +67,7 @@ pub struct ControllerFlags {
 
     /// The maximum lifetime of signed certificates; requests may ask for less
     #[arg(long, value_name = "TIME", default_value = "8760h", value_parser = duration)]
-    cluster_signing_duration: Duration,
+    pub cluster_signing_duration: Duration,
 }
 
 impl ControllerFlags {
@@ -81,70 +80,61 @@ impl ControllerFlags {
             .map_err(|error| Failure::input(format_args!("--controllers: {error}")))
     }
 
-    /// Returns the certificate authorities of the signers (CS-71).
+    /// Returns the certificate authorities of the signers (CS-71); none without flags that name any.
     ///
     /// # Errors
     /// Files are invalid, or the flags are inconsistent.
-    pub fn signing(&self, bootstrap: &Bootstrap) -> Result<Signing, Failure> {
+    pub fn signing(&self) -> Result<Option<Signing>, Failure> {
         let longest = self.cluster_signing_duration;
         if longest.is_zero() {
             return Err(Failure::input("--cluster-signing-duration must be at least 10m"));
         }
-        let all = pair("", self.cluster_signing_cert_file.as_ref(), self.cluster_signing_key_file.as_ref())?;
+        let all = pair("", &self.cluster_signing_cert_file, &self.cluster_signing_key_file)?;
         let single = [
             (
                 Signer::KubeletServing,
-                pair(
-                    "kubelet-serving-",
-                    self.cluster_signing_kubelet_serving_cert_file.as_ref(),
-                    self.cluster_signing_kubelet_serving_key_file.as_ref(),
-                )?,
+                "kubelet-serving-",
+                &self.cluster_signing_kubelet_serving_cert_file,
+                &self.cluster_signing_kubelet_serving_key_file,
             ),
             (
                 Signer::KubeApiserverClientKubelet,
-                pair(
-                    "kubelet-client-",
-                    self.cluster_signing_kubelet_client_cert_file.as_ref(),
-                    self.cluster_signing_kubelet_client_key_file.as_ref(),
-                )?,
+                "kubelet-client-",
+                &self.cluster_signing_kubelet_client_cert_file,
+                &self.cluster_signing_kubelet_client_key_file,
             ),
             (
                 Signer::KubeApiserverClient,
-                pair(
-                    "kube-apiserver-client-",
-                    self.cluster_signing_kube_apiserver_client_cert_file.as_ref(),
-                    self.cluster_signing_kube_apiserver_client_key_file.as_ref(),
-                )?,
+                "kube-apiserver-client-",
+                &self.cluster_signing_kube_apiserver_client_cert_file,
+                &self.cluster_signing_kube_apiserver_client_key_file,
             ),
             (
                 Signer::LegacyUnknown,
-                pair(
-                    "legacy-unknown-",
-                    self.cluster_signing_legacy_unknown_cert_file.as_ref(),
-                    self.cluster_signing_legacy_unknown_key_file.as_ref(),
-                )?,
+                "legacy-unknown-",
+                &self.cluster_signing_legacy_unknown_cert_file,
+                &self.cluster_signing_legacy_unknown_key_file,
             ),
         ];
-        let mut pairs: Vec<(Signer, Pair)> =
-            single.into_iter().filter_map(|(signer, pair)| Some((signer, pair?))).collect();
-        match (all, pairs.pop()) {
-            (Some(_), Some(_)) => Err(Failure::input(
-                "--cluster-signing-cert-file and the files of single signers are mutually exclusive",
-            )),
-            (Some(pair), None) => Signing::by_one_pair(pair, longest).map_err(Failure::input),
-            (None, Some(last)) => {
-                pairs.push(last);
-                Signing::by_pairs(pairs, longest).map_err(Failure::input)
-            }
-            (None, None) => {
-                let own = bootstrap.authority().map_err(Failure::unreachable)?;
-                Ok(Signing::by_one(own, longest))
-            }
+        let mut pairs = Vec::new();
+        for (signer, flag, certificate, key) in single {
+            pairs.extend(pair(flag, certificate, key)?.map(|pair| (signer, pair)));
         }
+        let signing = match (all, pairs.is_empty()) {
+            (Some(_), false) => {
+                return Err(Failure::input(
+                    "--cluster-signing-cert-file and the files of single signers are mutually exclusive",
+                ));
+            }
+            (Some(pair), true) => Signing::by_one_pair(pair, longest),
+            (None, false) => Signing::by_pairs(pairs, longest),
+            (None, true) => return Ok(None),
+        };
+        signing.map(Some).map_err(Failure::input)
     }
 }
 
-fn pair(of: &str, certificate: Option<&PathBuf>, key: Option<&PathBuf>) -> Result<Option<Pair>, Failure> {
+fn pair(of: &str, certificate: &Option<PathBuf>, key: &Option<PathBuf>) -> Result<Option<Pair>, Failure> {
     let missing = match (certificate, key) {
         (Some(certificate), Some(key)) => {
             return Ok(Some(Pair { certificate: certificate.clone(), key: key.clone() }));

@@ -4,7 +4,8 @@
 //! files import each other in a circle.
 //!
 //! ```text
-//!  controller   guard   config                   background controllers; the guard of a kubelet; options of `serve`
+//!  api_server                                    starts all of it, from one configuration
+//!  controller   guard                            background controllers; the guard of a kubelet
 //!  api                                           routes to handlers: thin, HTTP to operations and back
 //!  admission                                     what is asked of a write beyond authorization
 //!  authz (webhook, match_conditions)             may they: the only module that makes a Permit
@@ -28,13 +29,13 @@ extern crate portcullis_policy as policy;
 
 pub mod admission;
 pub mod api;
+pub mod api_server;
 pub mod audit;
 pub mod authn;
 pub mod authz;
 pub mod bootstrap;
 pub mod certificate_requests;
 pub mod clock;
-pub mod config;
 pub mod controller;
 pub mod guard;
 pub mod http;
@@ -47,6 +48,5 @@ pub mod state;
 
 pub use api::app::App;
 pub use api::server_metrics::Metrics;
-pub use config::ServeConfig;
-pub use http::listener::Server;
+pub use api_server::{ApiServer, Config, StartError};
 pub use kinds::Kinds;

@@ -44,7 +44,8 @@ const SERVER_FLOORS: &[&[&str]] = &[
     &["authz", "match_conditions"],
     &["admission"],
     &["api"],
-    &["config", "controller", "guard"],
+    &["controller", "guard"],
+    &["api_server"],
 ];
 
 /// A module: its path below the crate's root, such as `["authz", "webhook"]`.

@@ -1,37 +1,27 @@
 //! `portcullis serve`: a Kubernetes API server with its own store.
 
 use std::io::Write as _;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::Args;
-use portcullis_client::approver::ApproverMetrics;
 use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::admission::AdmissionPlugins;
-use portcullis_server::audit::Audit;
-use portcullis_server::authz::Authorization;
-use portcullis_server::bootstrap::Bootstrap;
-use portcullis_server::config::ServeConfig;
-use portcullis_server::controller::selection::Selection;
-use portcullis_server::controller::{ControllerSettings, Controllers};
-use portcullis_server::http::serving_certificate::{self, ServingCertificate};
-use portcullis_server::registry::bootstrap_authorities::BootstrapAuthorities;
-use portcullis_server::registry::cluster::seed::{SeedError, Seeded};
-use portcullis_server::registry::cluster::{Cluster, ClusterError, approver_access};
+use portcullis_server::api_server::STORE;
+use portcullis_server::registry::cluster::seed::Seeded;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
-use portcullis_server::signing::Signing;
-use portcullis_server::{App, Kinds, Metrics, Server};
-use portcullis_store::embedded::Options;
+use portcullis_server::{ApiServer, App, Config, Metrics, StartError};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 
-use crate::approver_flags::{self, ApproverFlags, Prepared as Approver, Working};
+use crate::approver_flags::{ApproverFlags, MachineApprover};
 use crate::audit_flags::AuditFlags;
-use crate::authentication_flags::{AuthenticationFlags, AuthenticationSettings};
-use crate::authorization::{AuthorizationFlags, Prepared};
+use crate::authentication_flags::AuthenticationFlags;
+use crate::authorization::AuthorizationFlags;
 use crate::bootstrap_flags::BootstrapFlags;
 use crate::controller_flags::ControllerFlags;
 use crate::engine_flags::EngineFlags;
@@ -40,8 +30,6 @@ use crate::limit_flags::LimitFlags;
 use crate::logging::{LoggingFormat, log};
 use crate::{backups, open_files};
 
-/// The file of the store, in the data directory.
-const STORE: &str = "objects.redb";
 /// The folder of the backups, in the data directory.
 const BACKUPS: &str = "backups";
 
@@ -128,143 +116,73 @@ pub struct ServeArgs {
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     log(args.logging_format, args.verbosity);
     open_files::raise_limit();
-    let config = ServeConfig {
-        data_dir: args.data_dir.clone(),
-        bind_address: args.bind_address,
-        secure_port: args.secure_port,
-        runtime_config: RuntimeConfig::parse(&args.runtime_config).map_err(Failure::input)?,
-        limits: args.limits.limits()?,
-    };
+    let mut metrics = Metrics::default();
+    let approver = args.approver.machine(args.limits.serving_certificate().is_some(), &mut metrics)?;
+    let config = config(args, metrics)?;
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
+    runtime.block_on(serve(args, config, approver))
+}
+
+/// Reads the flags and the files that they name.
+fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
     let admission = AdmissionPlugins::switched(
         args.enable_admission_plugins.iter().map(String::as_str),
         args.disable_admission_plugins.iter().map(String::as_str),
-    )
-    .map_err(Failure::input)?;
-    let selection = args.controllers.selection()?;
-    let approver = args.approver.prepare(args.limits.serving_certificate().is_some())?;
-    let mut metrics = Metrics::default();
-    let approver_metrics = approver_flags::metrics(&approver, &mut metrics);
+    );
     let (engine, authorization) = args.authorization.prepare(&args.engine, &metrics.webhooks)?;
     let engine = EngineConfig { default_policy: args.default_policy, masters_first: true, ..engine };
     metrics.features.tell(engine.gates.all());
     // A configuration file that allows everything says so explicitly (AN-111).
     let allows_all = engine.modes.contains(&Mode::AlwaysAllow) && !authorization.is_file();
-    let authentication = args.authentication.settings(allows_all)?;
-    let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, SystemTime::now())
-        .map_err(Failure::unreachable)?;
-    let signing = Arc::new(args.controllers.signing(&bootstrap)?);
-    let background = Background { approver, approver_metrics, selection, signing };
-    let runtime = tokio::runtime::Runtime::new()
-        .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
-    let certificate = serving_certificate(&args.limits, &config.data_dir, &bootstrap)?;
-    let audit = args.audit.open(&metrics.audit)?;
-    runtime.spawn(certificate.follow(bootstrap.tls.clone(), serving_certificate::INTERVAL));
-    let decisions = Decisions { admission, engine, authorization, metrics };
-    runtime.block_on(serve(args, &config, decisions, background, authentication, &bootstrap, audit))
-}
-
-/// The authorization, with its metrics.
-struct Decisions {
-    admission: AdmissionPlugins,
-    engine: EngineConfig,
-    authorization: Prepared,
-    metrics: Metrics,
-}
-
-/// Background work: the approver and the controllers.
-struct Background {
-    approver: Approver,
-    approver_metrics: ApproverMetrics,
-    selection: Selection,
-    signing: Arc<Signing>,
+    Ok(Config {
+        data_dir: args.data_dir.clone(),
+        state: args.engine.state.clone(),
+        bind_address: args.bind_address,
+        secure_port: args.secure_port,
+        serving_certificate: args.limits.serving_certificate(),
+        limits: args.limits.limits()?,
+        runtime_config: RuntimeConfig::parse(&args.runtime_config).map_err(Failure::input)?,
+        authentication: args.authentication.config(allows_all)?,
+        bootstrap_authorities: args.bootstrap.settings(),
+        engine,
+        authorization,
+        admission: admission.map_err(Failure::input)?,
+        controllers: args.controllers.selection()?,
+        approver: args.approver.approver(),
+        signing: args.controllers.signing()?,
+        signing_duration: args.controllers.cluster_signing_duration,
+        audit: args.audit.open(&metrics.audit)?,
+        metrics,
+        ..Config::default()
+    })
 }
 
 async fn serve(
     args: &ServeArgs,
-    config: &ServeConfig,
-    decisions: Decisions,
-    background: Background,
-    authentication: AuthenticationSettings,
-    bootstrap: &Bootstrap,
-    audit: Option<Audit>,
+    config: Config,
+    approver: Option<MachineApprover>,
 ) -> Result<ExitCode, Failure> {
-    let Decisions { admission, engine, authorization: prepared, metrics } = decisions;
-    let store = config.data_dir.join(STORE);
-    let bootstrappers = BootstrapAuthorities::new(args.bootstrap.settings());
-    let options = bootstrappers.follow(Options::file(&store));
-    let kinds = Kinds::built_in();
-    let opened = Cluster::open_seeded(options, &engine, &metrics.store, kinds, &args.engine.state).await;
-    let (cluster, seeded) = opened.map_err(|error| match error {
-        ClusterError::Seed(SeedError::File(error)) => Failure::input(error),
-        ClusterError::Engine(error) => Failure::input(error),
-        error => Failure::unreachable(error),
+    let server = ApiServer::new(config).await.map_err(|error| match error {
+        StartError::Invalid(error) => Failure::input(error),
+        StartError::Unavailable(error) => Failure::unreachable(error),
     })?;
-    tell(&seeded, &store);
-    bootstrappers.load(&cluster.backend).await.map_err(Failure::unreachable)?;
-    let (authentication, accounts, authorities) = authentication.over(bootstrap, &cluster.backend)?;
-    let authentication = authentication.with_bootstrap_authorities(bootstrappers);
-    let authorization = Authorization::new(Arc::clone(&cluster.engine), &metrics.webhooks);
-    let members = cluster.engine.chain().members();
-    let (authorization, reloader) = prepared.begin(authorization, members, &metrics.webhooks)?;
-    let reloading = reloader.map(|reloader| tokio::spawn(reloader.run()));
-    let app = App::new(authentication, authorization, config.runtime_config, config.limits);
-    let mut app = app.with_admission(admission);
-    if let Some(audit) = audit {
-        app = app.with_audit(audit);
-    }
-    let app = Arc::new(app.with_metrics(metrics).with_backend(Arc::clone(&cluster.backend)));
-    let backups = backups::write_when_told(Arc::clone(&cluster.backend), config.data_dir.join(BACKUPS));
-    let backups = tokio::spawn(backups);
-    let reloads = tokio::spawn(authorities.follow(Arc::clone(app.authentication())));
-    let selection = match &background.approver {
-        Approver::None => background.selection.without("certificatesigningrequest-approving-controller"),
-        Approver::Kubernetes | Approver::Machine(..) => background.selection,
-    };
-    if let Approver::Machine(..) = &background.approver {
-        let access = approver_access::ensure(&cluster.backend).await;
-        access.map_err(|status| Failure::unreachable(status.message()))?;
-    }
-    let settings = ControllerSettings {
-        approves_renewals_only: matches!(background.approver, Approver::Machine(..)),
-        authority: bootstrap.authority_pem().to_owned(),
-        accounts: Some(accounts),
-        authorization: Some(Arc::clone(app.authorization())),
-        signing: Some(background.signing),
-        selection,
-        bootstrap: args.bootstrap.settings(),
-        ..ControllerSettings::default()
-    };
-    let controllers = Controllers::start(&cluster.backend, settings).await;
-    let address = SocketAddr::new(config.bind_address, config.secure_port);
-    let server = Server::bind(address, bootstrap.tls.clone(), Arc::clone(&app)).await.map_err(|error| {
-        Failure::unreachable(format_args!(
-            "cannot listen on {address}: {error} (--bind-address, --secure-port)"
-        ))
-    })?;
-    let address = server
-        .local_addr()
-        .map_err(|error| Failure::unreachable(format_args!("cannot determine the local address: {error}")))?;
-    let kubeconfig = bootstrap.write_kubeconfig(address.port()).map_err(Failure::unreachable)?;
+    tell(server.seeded(), &args.data_dir.join(STORE));
+    let address = server.address();
     tracing::info!(%address, "listening");
-    let approver = match background.approver {
-        Approver::Machine(config, file) => {
-            let server = bootstrap.url(address.port());
-            Some(Working::start(*config, file, server, bootstrap, background.approver_metrics).await?)
-        }
-        Approver::Kubernetes | Approver::None => None,
-    };
+    let mut background = JoinSet::new();
+    background.spawn(backups::write_when_told(Arc::clone(server.backend()), args.data_dir.join(BACKUPS)));
+    if let Some(approver) = approver {
+        approver.start(&server, &mut background).await?;
+    }
     // Nobody may be reading standard output; that must not stop the server.
     let _ = writeln!(
         std::io::stdout().lock(),
         "Serving on https://{address}\nTry: kubectl --kubeconfig {} get namespaces",
-        kubeconfig.display()
+        server.kubeconfig().display()
     );
+    let app = Arc::clone(server.app());
     server.serve(told_to_stop(&app, args.limits.shutdown_delay_duration)).await;
-    approver.inspect(Working::stop);
-    backups.abort();
-    reloading.inspect(tokio::task::JoinHandle::abort);
-    reloads.abort();
-    controllers.stop().await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
@@ -293,21 +211,6 @@ fn tell(seeded: &Seeded, store: &Path) {
             }
         }
     }
-}
-
-/// Returns the serving certificate: a given one, or our own, which can be renewed as well.
-fn serving_certificate(
-    flags: &LimitFlags,
-    dir: &Path,
-    bootstrap: &Bootstrap,
-) -> Result<ServingCertificate, Failure> {
-    let own = || (dir.join("apiserver.crt"), dir.join("apiserver.key"));
-    let (certificate, key) = flags.serving_certificate().unwrap_or_else(own);
-    let mut serving = ServingCertificate::new(certificate, key);
-    serving
-        .take_up(&bootstrap.tls)
-        .map_err(|error| Failure::input(format_args!("{error} (--tls-cert-file, --tls-private-key-file)")))?;
-    Ok(serving)
 }
 
 /// Waits for a stop signal, and then for the shutdown delay; a second signal ends the delay.

@@ -36,7 +36,11 @@ impl MovedClock {
     pub async fn wait_for_sleep_until(&self, end: Duration) {
         let deadline = Instant::now() + PATIENCE;
         while !self.sleeps.lock().unwrap().contains(&end) {
-            assert!(Instant::now() < deadline, "nobody sleeps until {end:?}; sleeps end at {:?}", self.sleeps.lock());
+            assert!(
+                Instant::now() < deadline,
+                "nobody sleeps until {end:?}; sleeps end at {:?}",
+                self.sleeps.lock()
+            );
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }

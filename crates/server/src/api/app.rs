@@ -26,7 +26,7 @@ pub struct App {
     pub(super) allocating: Mutex<()>,
     pub(super) authentication: Arc<Authentication>,
     pub(super) authorization: Arc<Authorization>,
-    pub(super) backend: Option<Arc<Backend>>,
+    pub(super) backend: Arc<Backend>,
     pub(super) checks: Vec<Check>,
     pub(super) documents: Documents,
     pub(super) in_flight: InFlight,
@@ -35,86 +35,63 @@ pub struct App {
     pub(super) limits: Limits,
     pub(super) audit: Option<Audit>,
     pub(super) metrics: Metrics,
-    pub(super) runtime: RuntimeConfig,
     pub(super) stopping: watch::Sender<bool>,
 }
 
+/// What an [`App`] is made of.
+pub struct AppConfig {
+    /// The enabled admission plugins.
+    pub admission: AdmissionPlugins,
+    /// The audit log, if any.
+    pub audit: Option<Audit>,
+    /// Who asks.
+    pub authentication: Arc<Authentication>,
+    /// May they.
+    pub authorization: Arc<Authorization>,
+    /// The stored objects.
+    pub backend: Arc<Backend>,
+    /// Health checks beside those of every server.
+    pub checks: Vec<Check>,
+    /// The kinds that are served.
+    pub kinds: Kinds,
+    /// The resource limits.
+    pub limits: Limits,
+    /// The metrics.
+    pub metrics: Metrics,
+    /// The optional API versions that are enabled.
+    pub runtime: RuntimeConfig,
+}
+
 impl App {
-    /// Creates an application with this authentication and authorization.
-    pub fn new(
-        authentication: impl Into<Arc<Authentication>>,
-        authorization: impl Into<Arc<Authorization>>,
-        runtime: RuntimeConfig,
-        limits: Limits,
-    ) -> Self {
-        let metrics = Metrics::default();
+    /// Creates an application.
+    pub fn new(config: AppConfig) -> Self {
         let is_shutting_down = Arc::<AtomicBool>::default();
+        // The shutdown check is last, as in kube-apiserver.
+        let mut checks = vec![Check::ping()];
+        checks.extend(config.checks);
+        checks.push(Check::shutdown(Arc::clone(&is_shutting_down)));
+        let limits = (config.limits.read_only_in_flight, config.limits.mutating_in_flight);
         Self {
-            admission: AdmissionPlugins::default(),
+            admission: config.admission,
             allocating: Mutex::default(),
-            authentication: authentication.into(),
-            authorization: authorization.into(),
-            backend: None,
-            checks: vec![Check::ping(), Check::shutdown(Arc::clone(&is_shutting_down))],
-            documents: Documents::new(&Kinds::built_in(), runtime),
-            in_flight: in_flight(&limits, &metrics),
+            authentication: config.authentication,
+            authorization: config.authorization,
+            backend: config.backend,
+            checks,
+            documents: Documents::new(&config.kinds, config.runtime),
+            in_flight: InFlight::new(limits, config.metrics.in_flight()),
             is_shutting_down,
             impersonators: Remembered::default(),
-            limits,
-            audit: None,
-            metrics,
-            runtime,
+            limits: config.limits,
+            audit: config.audit,
+            metrics: config.metrics,
             stopping: watch::Sender::new(false),
         }
-    }
-
-    /// The same application with these kinds instead of the built-in ones.
-    #[must_use]
-    pub fn with_kinds(mut self, kinds: &Kinds) -> Self {
-        self.documents = Documents::new(kinds, self.runtime);
-        self
-    }
-
-    /// Sets the storage backend. Without one, only requests that need no storage are served.
-    #[must_use]
-    pub fn with_backend(mut self, backend: impl Into<Arc<Backend>>) -> Self {
-        self.backend = Some(backend.into());
-        self
-    }
-
-    /// Sets the metrics.
-    #[must_use]
-    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
-        self.in_flight = in_flight(&self.limits, &metrics);
-        self.metrics = metrics;
-        self
-    }
-
-    /// Sets the admission plugins.
-    #[must_use]
-    pub fn with_admission(mut self, plugins: AdmissionPlugins) -> Self {
-        self.admission = plugins;
-        self
     }
 
     /// The enabled admission plugins.
     pub fn admission(&self) -> AdmissionPlugins {
         self.admission
-    }
-
-    /// Enables the audit log.
-    #[must_use]
-    pub fn with_audit(mut self, audit: Audit) -> Self {
-        self.audit = Some(audit);
-        self
-    }
-
-    /// Adds a health check.
-    #[must_use]
-    pub fn with_check(mut self, check: Check) -> Self {
-        // The shutdown check is last, as in kube-apiserver.
-        self.checks.insert(self.checks.len().saturating_sub(1), check);
-        self
     }
 
     /// The user who makes the request.
@@ -137,9 +114,9 @@ impl App {
         self.documents.kinds()
     }
 
-    /// Returns the storage backend, if any.
-    pub fn backend(&self) -> Option<&Backend> {
-        self.backend.as_deref()
+    /// The stored objects.
+    pub fn backend(&self) -> &Arc<Backend> {
+        &self.backend
     }
 
     /// Makes `/readyz` fail, so that no new clients are sent here. All requests are still served.
@@ -167,8 +144,4 @@ impl App {
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
-}
-
-fn in_flight(limits: &Limits, metrics: &Metrics) -> InFlight {
-    InFlight::new((limits.read_only_in_flight, limits.mutating_in_flight), metrics.in_flight())
 }

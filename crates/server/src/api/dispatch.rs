@@ -28,24 +28,24 @@ pub(crate) async fn answer(
     body: &mut Incoming,
 ) -> Answer {
     let (route, path) = (asked.route, asked.info.path());
-    let answer = match (route, asked.target, app.backend()) {
-        (Route::Object { action, .. }, Some(target), Some(backend)) => {
-            rest::answer((app, backend), permit, asked.info, target, action, head, body).await
+    let answer = match (route, asked.target) {
+        (Route::Object { action, .. }, Some(target)) => {
+            rest::answer((app, app.backend()), permit, asked.info, target, action, head, body).await
         }
-        (Route::Health(probe), ..) => Ok(health::answer(permit, app, probe, path, head)),
-        (Route::Metrics, ..) => metrics::answer(permit, app, head),
-        (Route::PageNotFound, ..) => Ok(page_not_found()),
-        (Route::NotFound | Route::Object { .. }, ..) => Err(Status::not_found()),
-        (Route::MethodNotAllowed, ..) => Err(Status::method_not_allowed()),
-        (Route::Version, ..) => version::answer(permit, head),
-        (Route::Review { kind, version }, ..) => {
+        (Route::Health(probe), _) => Ok(health::answer(permit, app, probe, path, head)),
+        (Route::Metrics, _) => metrics::answer(permit, app, head),
+        (Route::PageNotFound, _) => Ok(page_not_found()),
+        (Route::NotFound | Route::Object { .. }, _) => Err(Status::not_found()),
+        (Route::MethodNotAllowed, _) => Err(Status::method_not_allowed()),
+        (Route::Version, _) => version::answer(permit, head),
+        (Route::Review { kind, version }, _) => {
             reviews::answer(permit, app, kind, version, path, head, body).await
         }
-        (Route::SelfReview, ..) => self_review::answer(permit, app, head, body).await,
-        (Route::TokenReview, ..) => token_review::answer(permit, app, head, body).await,
-        (Route::Root | Route::Discovery, ..) => discovery::answer(permit, app, path, head),
-        (Route::Issuer(document), ..) => issuer::answer(permit, app, document, head),
-        (Route::OpenApi, ..) => openapi::answer(permit, app, path, head),
+        (Route::SelfReview, _) => self_review::answer(permit, app, head, body).await,
+        (Route::TokenReview, _) => token_review::answer(permit, app, head, body).await,
+        (Route::Root | Route::Discovery, _) => discovery::answer(permit, app, path, head),
+        (Route::Issuer(document), _) => issuer::answer(permit, app, document, head),
+        (Route::OpenApi, _) => openapi::answer(permit, app, path, head),
     };
     answer.unwrap_or_else(Status::into_answer)
 }

@@ -17,8 +17,7 @@ use crate::http::status::{self, Answer, Status};
 /// The media type of a JSON Web Key Set.
 const KEYS: &str = "application/jwk-set+json";
 
-/// Answers with an issuer document. If the server issues no tokens, the key set is empty, so that verifiers accept
-/// none.
+/// Answers with an issuer document.
 ///
 /// # Errors
 /// The method is not GET, or the requested media type is not supported.
@@ -32,14 +31,13 @@ pub(crate) fn answer(
         return Err(Status::method_not_allowed());
     }
     let accounts = app.authentication().service_accounts();
-    let keys = accounts.map(|accounts| accounts.keys()).unwrap_or_default();
+    let keys = accounts.keys();
     match document {
         IssuerDocument::Configuration => {
             negotiate::document(&head.headers)?;
-            let settings = accounts.map(|accounts| accounts.issuer());
-            let issuer =
-                settings.and_then(|issuer| issuer.issuers.first()).map_or(DEFAULT_ISSUER, String::as_str);
-            let uri = settings.and_then(|issuer| issuer.jwks_uri.clone());
+            let settings = accounts.issuer();
+            let issuer = settings.issuers.first().map_or(DEFAULT_ISSUER, String::as_str);
+            let uri = settings.jwks_uri.clone();
             let algorithms: BTreeSet<&str> = keys.iter().map(PublicKey::algorithm).collect();
             let configuration = json!({
                 "issuer": issuer,

@@ -15,9 +15,7 @@ pub(crate) fn answer(_permit: Permit, app: &App, head: &Parts) -> Result<Answer,
     if head.method != Method::GET {
         return Err(Status::method_not_allowed());
     }
-    if let Some(backend) = app.backend() {
-        app.metrics().store.newest(backend.revision().0);
-    }
+    app.metrics().store.newest(app.backend().revision().0);
     let Ok(body) = app.metrics().render() else {
         return Ok(text(StatusCode::INTERNAL_SERVER_ERROR, "cannot write the metrics\n"));
     };

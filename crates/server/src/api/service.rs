@@ -176,7 +176,7 @@ async fn respond(
             return (Route::PageNotFound, Status::bad_request(error.to_string()).into_answer(), true);
         }
     };
-    let about = app.backend.as_ref().and_then(|_| Target::of(&info, app.kinds()));
+    let about = Target::of(&info, app.kinds());
     let route = match &about {
         Some(about) => object_route::route(about, &info, &head.method),
         None => Route::of(info.path(), &app.documents),

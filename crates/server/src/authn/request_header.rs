@@ -92,6 +92,11 @@ impl RequestHeader {
         })
     }
 
+    /// Returns whether front proxies may have any name.
+    pub(super) fn allows_any_name(&self) -> bool {
+        self.allowed_names.is_empty()
+    }
+
     /// Replaces the CAs.
     pub(super) fn replace_authorities(&self, authorities: CaBundle) {
         self.authorities.store(Arc::new(authorities));

@@ -5,32 +5,24 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::bootstrap_token::BootstrapTokens;
-use super::service_account::{DEFAULT_ISSUER, ServiceAccounts};
+use super::service_account::ServiceAccounts;
 use super::token_error::TokenError;
 use super::token_file::TokenFile;
 use super::vouched::{Vouched, shared};
 
 /// The authenticators of all kinds of tokens.
 pub(super) struct Tokens {
-    /// The default audiences of tokens and of requests.
-    pub(super) api_audiences: Vec<String>,
     pub(super) file: TokenFile,
-    pub(super) accounts: Option<Arc<ServiceAccounts>>,
+    pub(super) accounts: Arc<ServiceAccounts>,
     pub(super) bootstrap: Option<BootstrapTokens>,
 }
 
-impl Default for Tokens {
-    fn default() -> Self {
-        Self {
-            api_audiences: vec![DEFAULT_ISSUER.to_owned()],
-            file: TokenFile::default(),
-            accounts: None,
-            bootstrap: None,
-        }
-    }
-}
-
 impl Tokens {
+    /// The default audiences of tokens and of requests.
+    pub(super) fn api_audiences(&self) -> &[String] {
+        self.accounts.api_audiences()
+    }
+
     /// Returns the user of a token for one of these audiences.
     ///
     /// # Errors
@@ -42,18 +34,16 @@ impl Tokens {
         now: SystemTime,
     ) -> Result<Vouched, Vec<TokenError>> {
         // AN-21, AN-55: these authenticators know only the audiences of the API server.
-        let api = shared(&self.api_audiences, audiences);
+        let api = shared(self.api_audiences(), audiences);
         let is_for_api = !api.is_empty();
         if is_for_api && let Some(user) = self.file.user(token) {
             return Ok(Vouched::new(Arc::clone(user), api, None));
         }
         let mut errors = Vec::new();
-        if let Some(accounts) = &self.accounts {
-            match accounts.vouch(token, audiences, now).await {
-                Ok(Some(vouched)) => return Ok(vouched),
-                Ok(None) => {}
-                Err(error) => errors.push(error),
-            }
+        match self.accounts.vouch(token, audiences, now).await {
+            Ok(Some(vouched)) => return Ok(vouched),
+            Ok(None) => {}
+            Err(error) => errors.push(error),
         }
         if is_for_api && let Some(bootstrap) = &self.bootstrap {
             match bootstrap.user(token, now).await {

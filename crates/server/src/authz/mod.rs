@@ -2,6 +2,7 @@
 //! one.
 
 mod authorizers;
+mod config;
 pub mod configuration;
 mod impersonation;
 pub mod metrics;
@@ -27,32 +28,19 @@ use crate::authn::Caller;
 use crate::http::status::{Answer, Details, Status, internal_error};
 
 use self::metrics::AuthorizationMetrics as Metrics;
-use self::metrics::webhook::WebhookMetrics;
 
 pub use self::metrics::AuthorizationMetrics;
 pub use authorizers::{Authorizers, AuthorizersError, Remote};
+pub use config::AuthorizationConfig;
 
 /// Decides who may do what: the configured authorizers, and the engine whose objects admission looks up.
 pub struct Authorization {
     engine: Arc<LiveEngine>,
+    /// The owner of the sequence can replace it; a request uses the sequence that it started with (AC-117).
     authorizers: Arc<ArcSwap<Authorizers>>,
 }
 
 impl Authorization {
-    /// Authorization by the chain of this engine.
-    pub fn new(engine: Arc<LiveEngine>, metrics: &WebhookMetrics) -> Self {
-        let authorizers = Authorizers::local(engine.chain().clone(), metrics).shared();
-        Self { engine, authorizers }
-    }
-
-    /// The same authorization, where these are asked instead of the engine's own chain. The owner of the sequence can
-    /// replace it; a request uses the sequence that it started with (AC-117).
-    #[must_use]
-    pub fn with_authorizers(mut self, authorizers: Arc<ArcSwap<Authorizers>>) -> Self {
-        self.authorizers = authorizers;
-        self
-    }
-
     /// What the authorizers say to a question that is not the request itself. Waits only for webhooks.
     pub async fn ask(&self, attributes: &Attributes<'_>) -> Outcome {
         Authorizers::authorize(&self.authorizers, attributes).await

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use policy::chain::{Member, Mode};
 
-use super::authorizers::{Authorizers, Remote};
+use super::authorizers::{Authorizers, AuthorizersError, Remote};
 use super::configuration::{Configuration, Document};
 use super::metrics::webhook::WebhookMetrics;
 
@@ -67,10 +67,9 @@ impl Initial {
     ///
     /// # Errors
     /// The engine lacks one of the authorizers.
-    pub fn begin(self, members: &[Member], metrics: &WebhookMetrics) -> Result<Reloader, String> {
+    pub fn begin(self, members: &[Member], metrics: &WebhookMetrics) -> Result<Reloader, AuthorizersError> {
         let modes = self.configuration.modes;
-        let authorizers = Authorizers::new(&modes, members, self.webhooks, metrics);
-        let authorizers = authorizers.map_err(|error| error.to_string())?;
+        let authorizers = Authorizers::new(&modes, members, self.webhooks, metrics)?;
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let reloader = Reloader {
             path: self.path,

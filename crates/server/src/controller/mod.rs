@@ -41,19 +41,18 @@ pub struct Controllers {
 }
 
 /// What controllers need, and which of them are enabled.
-#[derive(Default)]
-pub struct ControllerSettings {
+pub struct ControllerConfig {
     /// The CA certificate of the server, in PEM.
     pub authority: String,
     /// Issues the tokens that are stored in secrets.
-    pub accounts: Option<Arc<ServiceAccounts>>,
+    pub accounts: Arc<ServiceAccounts>,
     /// Authorizes the automatic approval of certificates.
-    pub authorization: Option<Arc<Authorization>>,
+    pub authorization: Arc<Authorization>,
     /// Whether to approve only nodes that renew their own certificate, because another approver handles the others
     /// (NB-130).
     pub approves_renewals_only: bool,
     /// Signs certificates.
-    pub signing: Option<Arc<Signing>>,
+    pub signing: Arc<Signing>,
     /// The clock for certificate requests.
     pub clock: Clock,
     /// The bootstrap settings.
@@ -66,52 +65,36 @@ pub struct ControllerSettings {
 
 impl Controllers {
     /// Starts the enabled controllers, and returns when the objects of every namespace were reconciled once.
-    pub async fn start(backend: &Arc<Backend>, settings: ControllerSettings) -> Self {
-        let ControllerSettings {
-            authority,
-            accounts,
-            authorization,
-            signing,
-            clock,
-            bootstrap,
-            selection,
-            kinds,
-            ..
-        } = settings;
-        let approves_renewals_only = settings.approves_renewals_only;
+    pub async fn start(backend: &Arc<Backend>, config: ControllerConfig) -> Self {
+        let ControllerConfig { authority, signing, clock, bootstrap, .. } = config;
         let mut controllers = Self { tasks: JoinSet::new(), stopping: watch::Sender::new(false) };
         let backend = || Arc::clone(backend);
-        let mut spawn = Spawn { controllers: &mut controllers, backend: backend(), selection: &selection };
+        let mut spawn =
+            Spawn { controllers: &mut controllers, backend: backend(), selection: &config.selection };
         let first_looks = [
             spawn.one(service_accounts::ServiceAccounts::new(backend())),
             spawn.one(root_ca::RootCa::new(backend(), authority.clone())),
         ];
         spawn.one(aggregation::Aggregation::new(backend()));
-        spawn.one(namespaces::Namespaces::new(backend(), kinds));
+        spawn.one(namespaces::Namespaces::new(backend(), config.kinds));
         spawn.one(token_cleaner::TokenCleaner::new(backend()));
-        if let Some(issuer) = accounts {
-            spawn.one(account_tokens::AccountTokens::new(backend(), issuer, authority));
-        }
+        spawn.one(account_tokens::AccountTokens::new(backend(), config.accounts, authority));
         spawn.one(BootstrapBundles::new(backend(), &bootstrap));
         spawn.one(BootstrapAccount::new(backend(), bootstrap.account));
-        if let Some(authorization) = authorization {
-            spawn.one(certificates::Approving::new(
-                backend(),
-                authorization,
-                clock.clone(),
-                approves_renewals_only,
-            ));
-        }
-        if let Some(signing) = signing {
-            spawn.one(certificates::Signing::new(backend(), Arc::clone(&signing), clock.clone()));
-            let mut stopping = spawn.controllers.stopping.subscribe();
-            spawn.controllers.tasks.spawn(async move {
-                tokio::select! {
-                    () = signing.follow() => {}
-                    _ = stopping.wait_for(|stopping| *stopping) => {}
-                }
-            });
-        }
+        spawn.one(certificates::Approving::new(
+            backend(),
+            config.authorization,
+            clock.clone(),
+            config.approves_renewals_only,
+        ));
+        spawn.one(certificates::Signing::new(backend(), Arc::clone(&signing), clock.clone()));
+        let mut stopping = spawn.controllers.stopping.subscribe();
+        spawn.controllers.tasks.spawn(async move {
+            tokio::select! {
+                () = signing.follow() => {}
+                _ = stopping.wait_for(|stopping| *stopping) => {}
+            }
+        });
         spawn.one(certificates::Cleaning::new(backend(), clock));
         for first_look in first_looks.into_iter().flatten() {
             // A controller that failed has already logged its error.

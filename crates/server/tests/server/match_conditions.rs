@@ -1,6 +1,6 @@
 //! Match conditions against what Kubernetes 1.36 answered, and what bounds them (AC-100 to AC-110).
+
 #![cfg(feature = "cel")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
 use portcullis_policy::User;
 use portcullis_policy::review::{AccessReview, Review, ReviewKind, ReviewMetadata, ReviewVersion};

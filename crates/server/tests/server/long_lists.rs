@@ -1,9 +1,6 @@
 //! Lists that are streamed have the same content as their pages, in every format.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
-mod common;
-
-use common::{Setup, start_with};
+use crate::common::start;
 use portcullis_testkit::https::{Client, Identity};
 use serde_json::{Value, json};
 
@@ -11,7 +8,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[test]
 fn a_long_list_is_the_same_in_pieces_compressed_as_yaml_and_in_pages() {
-    let server = start_with(Setup { keeps_objects: true, ..Setup::default() });
+    let server = start();
     let mut client = Client::new(server.address, &Identity::admin(&server.dir));
     for number in 0..300 {
         let filling: String =
@@ -57,7 +54,7 @@ fn a_long_list_is_the_same_in_pieces_compressed_as_yaml_and_in_pages() {
 
 #[test]
 fn people_get_lines_and_programs_do_not() {
-    let server = start_with(Setup { keeps_objects: true, ..Setup::default() });
+    let server = start();
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "{\"b\": [1]}"}});
     Client::new(server.address, &Identity::admin(&server.dir)).must(201, "POST", MAPS, Some(&map));
     let get = |path: &str, client: &str, accept: &str| {

@@ -1,13 +1,10 @@
 //! Hostile clients: garbage on the socket, invalid bodies, slow requests.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
-
-mod common;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use common::{REVIEW, REVIEWS, Setup, start, start_with};
+use crate::common::{REVIEW, REVIEWS, Setup, start, start_with};
 use portcullis_server::http::limits::Limits;
 use portcullis_testkit::wait;
 use proptest::prelude::*;

@@ -1,12 +1,9 @@
 //! Decisions follow the newest write: the next request after an acknowledgement sees it, whatever else is written.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
-
-mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::scope;
 
-use common::{Setup, Started, start_with};
+use crate::common::{Setup, Started, start_with};
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::mutate::dice;
 use serde_json::{Value, json};

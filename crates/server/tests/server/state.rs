@@ -1,11 +1,4 @@
 //! Loading state files: what kubectl prints is taken, everything else is refused with its place.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::string_slice,
-    clippy::unwrap_used,
-    reason = "a test that cannot be set up must stop"
-)]
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;

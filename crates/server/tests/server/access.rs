@@ -1,19 +1,17 @@
 //! Authentication and authorization of requests, checked with curl and openssl (AN-20 to AN-24, AN-40, AC-53 to AC-58).
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
-
-mod common;
 
 use std::fs;
 use std::io::Write as _;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
-use common::{REVIEW, REVIEWS, Setup, start, start_with};
+use crate::common::{REVIEW, REVIEWS, Setup, start, start_with};
 use portcullis_kinds::Kinds;
 use portcullis_pki::ca::Usage;
 use portcullis_pki::{CaBundle, CertificateAuthority};
 use portcullis_server::api::documents::Documents;
 use portcullis_server::api::route::Route;
+use portcullis_server::authn::anonymous::Anonymous;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_testkit::tool;
 
@@ -48,7 +46,7 @@ fn every_route_refuses_strangers_and_users_without_rights_unless_it_is_public() 
 
 #[test]
 fn every_endpoint_of_every_kind_refuses_strangers_and_users_without_rights() {
-    let server = start_with(Setup { keeps_objects: true, ..Setup::default() });
+    let server = start();
     let nobody = server.user("nobody", &[]);
     let mut paths = Vec::new();
     for resource in portcullis_kinds::resources::ALL {
@@ -84,7 +82,7 @@ fn every_endpoint_of_every_kind_refuses_strangers_and_users_without_rights() {
 
 #[test]
 fn only_what_was_authorized_is_served() {
-    let server = start_with(Setup { keeps_objects: true, ..Setup::default() });
+    let server = start();
     let code = |method: &str, path: &str| server.request(method, path).by(&server.admin()).send().code;
     assert_eq!(code("GET", "/api/v1/namespaces/default"), 200);
     assert_eq!(code("GET", "/api/v1/namespaces/"), 200, "AP-4");
@@ -218,7 +216,7 @@ fn credentials_that_fail_are_401_and_never_anonymous_an_13_an_24() {
 
 #[test]
 fn without_anonymous_requests_a_stranger_is_401() {
-    let server = start_with(Setup { anonymous: false, ..Setup::default() });
+    let server = start_with(Setup { anonymous: Anonymous::Nowhere, ..Setup::default() });
     server.get("/livez").send().assert_status(401, "Unauthorized");
     assert_eq!(server.get("/livez").by(&server.admin()).send().code, 200);
 }
@@ -226,7 +224,7 @@ fn without_anonymous_requests_a_stranger_is_401() {
 #[test]
 fn strangers_get_one_request_for_each_http2_connection_an_22() {
     let server = start();
-    let two = |version: &str, identity: Option<&common::Identity>| {
+    let two = |version: &str, identity: Option<&crate::common::Identity>| {
         let url = format!("https://localhost:{}/livez", server.address.port());
         let mut curl = tool::command("curl");
         curl.args(["-sS", version, "-o", "/dev/null", "-w", "%{num_connects}", "--cacert"])
@@ -281,7 +279,7 @@ fn impersonation_without_a_user_is_refused_and_without_anything_is_none_an_121_a
 }
 
 /// Who the server takes a caller for.
-fn whoami(request: common::Curl) -> serde_json::Value {
+fn whoami(request: crate::common::Curl) -> serde_json::Value {
     let answer = request.send();
     assert_eq!(answer.code, 201, "{}", String::from_utf8_lossy(&answer.body));
     answer.json()["status"]["userInfo"].clone()
@@ -289,7 +287,7 @@ fn whoami(request: common::Curl) -> serde_json::Value {
 
 const SELF_REVIEW: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-fn with_rules(rules: &str) -> common::Started {
+fn with_rules(rules: &str) -> crate::common::Started {
     let role = |name: &str, rules: &str| {
         format!(
             r#"{{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{{"name":"{name}"}},"rules":{rules}}},
@@ -469,7 +467,7 @@ fn openssl_finds_the_certificate_good_and_the_handshake_proves_possession() {
     // A certificate with another one's key does not get through the handshake.
     let admin = server.admin();
     let jane = server.user("jane", &[]);
-    let mixed = common::Identity { certificate: admin.certificate.clone(), key: jane.key };
+    let mixed = crate::common::Identity { certificate: admin.certificate.clone(), key: jane.key };
     assert!(server.get("/livez").by(&mixed).try_send().is_err());
     assert!(fs::read_to_string(&admin.certificate).unwrap().contains("BEGIN CERTIFICATE"));
 }

@@ -1,14 +1,12 @@
 //! Watches over HTTPS while several clients write: every watch sees every change once and in order, however it began,
-//! whatever it selects, and however often its connection was cut.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
-mod common;
+//! whatever it selects, and however often its connection was cut.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread::{ScopedJoinHandle, scope};
 use std::time::Duration;
 
-use common::{Setup, Started, start_with};
+use crate::common::{Setup, Started, start_with};
 use portcullis_server::http::limits::Limits;
 use portcullis_store::{Revision, Store as _};
 use portcullis_testkit::https::{Client, Identity};
@@ -389,7 +387,7 @@ fn a_watch_from_a_revision_that_is_forgotten_gets_one_error_event_ap_81() {
     server.end();
     let newest = revision(&client.must(200, "GET", PODS, None));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(server.0.app.backend().unwrap().compact(Revision(newest))).unwrap();
+    runtime.block_on(server.0.app.backend().compact(Revision(newest))).unwrap();
     for query in [
         "",
         "&allowWatchBookmarks=true",

@@ -1,15 +1,13 @@
 //! Recorded exchanges of Kubernetes 1.36, replayed one after the other against a fresh server each.
 //!
-//! What differs from run to run is dropped before answers are compared: unique ids, revisions, times, texts for people.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
-mod common;
+//! What differs from run to run is dropped before answers are compared: unique ids, revisions, times, texts for people.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use common::{Answer, Setup, Started, start_with};
+use crate::common::{Answer, Setup, Started, start_with};
 use portcullis_testkit::recorded;
 use serde_json::{Value, json};
 

@@ -1,19 +1,17 @@
 //! A server with a store and all controllers: writes take effect at once, default objects exist, and controllers keep
-//! running.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
-mod common;
+//! running.
 
 use std::fs;
 use std::sync::Arc;
 
-use common::{Answer, Identity, Setup, Started, engine_config, scratch, start_with};
+use crate::common::{Answer, Identity, Setup, Started, engine_config, scratch, start_with};
 use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_policy::{Attributes, ResourceRequest, User};
-use portcullis_server::Metrics;
-use portcullis_server::controller::{ControllerSettings, Controllers};
+use portcullis_server::api_server::Storage;
 use portcullis_server::registry::cluster::Cluster;
+use portcullis_server::{ApiServer, Config, Metrics};
 use portcullis_store::embedded::Options;
 use portcullis_store::{Expect, List, Store as _, Value as Stored, Write};
 use portcullis_testkit::wait;
@@ -324,7 +322,7 @@ fn a_namespace_goes_when_the_last_finalizer_in_it_has() {
     let release = json!({"metadata": {"finalizers": null}});
     assert_eq!(server.ask("PATCH", &format!("{namespace}/configmaps/held"), Some(release)).code, 200);
     server.until(namespace, |answer| answer.code == 404);
-    let left = server.0.app.backend().unwrap();
+    let left = server.0.app.backend();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let all = runtime.block_on(left.list(&List { prefix: "/".into(), ..List::default() })).unwrap();
     assert!(!all.entries.iter().any(|entry| entry.key.contains("/going")), "nothing of it is left");
@@ -389,12 +387,16 @@ fn reviews_and_requests_go_by_what_was_written_last() {
 
 #[test]
 fn controllers_end_when_they_are_told_to() {
-    let direct = Direct::open(&engine_config(), None);
-    let backend = Arc::clone(&direct.cluster.backend);
-    direct.runtime.block_on(async {
-        let controllers = Controllers::start(&backend, ControllerSettings::default()).await;
-        controllers.stop().await;
+    let dir = scratch();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let backend = runtime.block_on(async {
+        let config =
+            Config { data_dir: dir.clone(), storage: Storage::Memory, secure_port: 0, ..Config::default() };
+        let server = ApiServer::new(config).await.unwrap();
+        let backend = Arc::clone(server.backend());
+        server.serve(std::future::ready(())).await;
+        backend
     });
-    // Nobody holds the store any more but the cluster and this test.
-    assert_eq!(Arc::strong_count(&backend), 2);
+    wait::until("nobody holds the store any more but this test", || Arc::strong_count(&backend) == 1);
+    std::fs::remove_dir_all(dir).unwrap();
 }

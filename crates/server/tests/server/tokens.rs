@@ -1,13 +1,10 @@
 //! Tokens and the objects that they are bound to: a deletion revokes them with the next request (AN-75 to AN-105).
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
-
-mod common;
 
 use std::time::{Duration, Instant};
 
+use crate::common::{Setup, Started, start_with};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::{Setup, Started, start_with};
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::tool;
 use portcullis_testkit::wait;

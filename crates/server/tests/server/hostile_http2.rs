@@ -1,12 +1,10 @@
 //! Invalid HTTP/2: every frame is written by hand. The connection ends or the frame is ignored, and other clients are
-//! served.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
-mod common;
+//! served.
 
 use std::time::Duration;
 
-use common::{Setup, Started, Tls, start, start_with};
+use crate::common::{Setup, Started, Tls, start, start_with};
 use portcullis_server::http::limits::Limits;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -1,10 +1,8 @@
 //! Published weaknesses around what a node may do, each tried against the running server. Named after their rows (NC-);
+
 //! those of the kubelet's own listeners are not the API server's.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
-mod common;
-
-use common::{Answer, Identity, Setup, Started, start_with};
+use crate::common::{Answer, Identity, Setup, Started, start_with};
 use portcullis_testkit::tool;
 use serde_json::{Value, json};
 

@@ -1,9 +1,6 @@
 //! Access reviews over HTTP (WH-70 to WH-94), asked by curl and compared with what Kubernetes answered.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
-mod common;
-
-use common::{Answer, REVIEW, REVIEWS, Setup, Started, start, start_with};
+use crate::common::{Answer, REVIEW, REVIEWS, Setup, Started, start, start_with};
 use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_testkit::recorded;
 use serde_json::{Value, json};
@@ -36,7 +33,7 @@ fn state_of(cases: &[Value]) -> String {
 }
 
 /// Who a case asks as: a client certificate for each user that the recording impersonates.
-fn caller(server: &Started, case: &Value) -> Option<common::Identity> {
+fn caller(server: &Started, case: &Value) -> Option<crate::common::Identity> {
     let Some(user) = case.get("imp") else { return Some(server.admin()) };
     if user.get("uid").is_some() || user.get("extra").is_some() {
         return None;

@@ -1,16 +1,14 @@
 //! Secrets stay secret: what nobody else may know is in no line of any log, no metric, no refusal and no line of the audit
-//! log, whatever is done with it.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
-mod common;
+//! log, whatever is done with it.
 
 use std::fs;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use crate::common::{Setup, Started, start_with};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::{Setup, Started, start_with};
 use portcullis_server::logging;
 use serde_json::json;
 use tracing_subscriber::EnvFilter;
@@ -47,25 +45,26 @@ fn use_them(server: &Started) -> Vec<String> {
     let jane = server.user("jane", &[]);
     let mut refusals = Vec::new();
     let mut codes = Vec::new();
-    let mut ask = |who: Option<&common::Identity>, method: &str, path: &str, words: &[&str], body: String| {
-        for version in ["--http1.1", "--http2"] {
-            let mut curl = server.request(method, path).word(version);
-            if let Some(who) = who {
-                curl = curl.by(who);
+    let mut ask =
+        |who: Option<&crate::common::Identity>, method: &str, path: &str, words: &[&str], body: String| {
+            for version in ["--http1.1", "--http2"] {
+                let mut curl = server.request(method, path).word(version);
+                if let Some(who) = who {
+                    curl = curl.by(who);
+                }
+                for header in words {
+                    curl = curl.header(header);
+                }
+                if !body.is_empty() {
+                    curl = curl.body(body.clone());
+                }
+                let answer = curl.send();
+                codes.push(answer.code);
+                if answer.code >= 400 {
+                    refusals.push(format!("{}\n{}", answer.head, String::from_utf8_lossy(&answer.body)));
+                }
             }
-            for header in words {
-                curl = curl.header(header);
-            }
-            if !body.is_empty() {
-                curl = curl.body(body.clone());
-            }
-            let answer = curl.send();
-            codes.push(answer.code);
-            if answer.code >= 400 {
-                refusals.push(format!("{}\n{}", answer.head, String::from_utf8_lossy(&answer.body)));
-            }
-        }
-    };
+        };
     let value = STANDARD.encode(VALUE);
     let json = "Content-Type: application/json";
     let secret = |name: &str| {

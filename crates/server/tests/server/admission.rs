@@ -1,13 +1,11 @@
 //! Admission and what comes with a write: what the recordings do not show, because it takes several requests at one
-//! time, or settings of the cluster.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
-mod common;
+//! time, or settings of the cluster.
 
 use std::collections::BTreeSet;
 use std::thread;
 
-use common::{Answer, Setup, Started, start_with};
+use crate::common::{Answer, Setup, Started, start_with};
 use serde_json::{Value, json};
 
 const DEFAULT: &str = "/api/v1/namespaces/default";

@@ -1,12 +1,9 @@
 //! Health, version, metrics and discovery (AP-100 to AP-104), against what Kubernetes answered.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Setup, Started, start, start_with};
+use crate::common::{Setup, Started, start, start_with};
 use portcullis_server::api::check::Check;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_testkit::recorded;
@@ -191,8 +188,8 @@ fn a_check_that_fails_is_named_to_all_and_explained_to_those_who_may_ask() {
 fn metrics_count_requests_and_decisions_without_labels_of_the_callers_choice() {
     let server = start();
     let admin = server.admin();
-    assert_eq!(server.post(common::REVIEWS, common::REVIEW).by(&admin).send().code, 201);
-    assert_eq!(server.post(common::REVIEWS, "{").by(&admin).send().code, 400);
+    assert_eq!(server.post(crate::common::REVIEWS, crate::common::REVIEW).by(&admin).send().code, 201);
+    assert_eq!(server.post(crate::common::REVIEWS, "{").by(&admin).send().code, 400);
     for path in ["/secret-path-1", "/apis/g/v1/secret-path-2"] {
         assert_eq!(server.get(path).send().code, 403);
     }

@@ -1,13 +1,10 @@
 //! Front proxies, authorities out of files, and requests without credentials (AN-30 to AN-40, AN-110 to AN-114).
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
-
-mod common;
 
 use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use common::{Setup, start, start_with};
+use crate::common::{Setup, start, start_with};
 use portcullis_pki::ca::Usage;
 use portcullis_pki::{CaBundle, CertificateAuthority};
 use portcullis_server::authn::anonymous::Anonymous;
@@ -40,14 +37,11 @@ fn headers() -> Headers {
 fn a_front_proxy_vouches_for_others_and_nobody_else_does_an_30_to_an_34() {
     let proxies = authority("proxies");
     let trusted = RequestHeader::new(bundle(&proxies), vec!["proxy".to_owned()], &headers()).unwrap();
-    let server = start_with(Setup {
-        authentication: Some(Box::new(move |authentication| authentication.with_request_header(trusted))),
-        ..Setup::default()
-    });
+    let server = start_with(Setup { front_proxy: Some(trusted), ..Setup::default() });
     let certificate = |authority: &CertificateAuthority, name: &str| {
         server.issued(authority, name, &["own"], Usage::Client, SystemTime::now())
     };
-    let ask = |by: Option<&common::Identity>, headers: &[&str]| {
+    let ask = |by: Option<&crate::common::Identity>, headers: &[&str]| {
         let mut request = server.post(SELF_REVIEWS, "{}");
         if let Some(by) = by {
             request = request.by(by);
@@ -103,10 +97,7 @@ fn headers_of_front_proxies_are_checked_at_the_start_an_36() {
 #[test]
 fn requests_without_credentials_are_served_where_the_conditions_say_an_114() {
     let paths = vec!["/livez".to_owned()];
-    let server = start_with(Setup {
-        authentication: Some(Box::new(|authentication| authentication.with_anonymous(Anonymous::At(paths)))),
-        ..Setup::default()
-    });
+    let server = start_with(Setup { anonymous: Anonymous::At(paths), ..Setup::default() });
     let code = |path: &str| server.get(path).send().code;
     assert_eq!(code("/livez"), 200);
     assert_eq!(code("/livez?verbose"), 200);
@@ -132,7 +123,7 @@ fn authorities_in_a_file_count_as_soon_as_it_changes_an_40() {
         server.issued(authority, "jane", &[], Usage::Client, SystemTime::now())
     };
     let (of_first, of_second) = (of(&first), of(&second));
-    let code = |by: &common::Identity| server.get("/api").by(by).send().code;
+    let code = |by: &crate::common::Identity| server.get("/api").by(by).send().code;
     assert_eq!((code(&of_first), code(&of_second), code(&server.admin())), (200, 401, 200));
     let wait_for = |expected: (u16, u16)| {
         wait::until(&format!("{expected:?}"), || (code(&of_first), code(&of_second)) == expected);

@@ -1,13 +1,10 @@
 //! The audit log, as programs read it: one `audit.k8s.io/v1` Event a line.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
-
-mod common;
 
 use std::fs;
 use std::path::PathBuf;
 
+use crate::common::{REVIEW, REVIEWS, Setup, Started, start_with};
 use base64::Engine as _;
-use common::{REVIEW, REVIEWS, Setup, Started, start_with};
 use portcullis_server::audit::sink::Rotation;
 use portcullis_server::audit::{Mode, SinkOptions};
 use portcullis_testkit::wait;

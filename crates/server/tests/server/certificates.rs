@@ -1,15 +1,12 @@
 //! Certificate requests and time: when they are deleted, how long certificates last, and authorities that change.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use crate::common::{Setup, Started, start_with};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::{Setup, Started, start_with};
 use portcullis_pki::{CertificateAuthority, KeyPair, cert, pem};
 use portcullis_server::clock::Clock;
 use portcullis_server::signing::{Pair, Signing, USUAL_LONGEST};

@@ -1,7 +1,4 @@
 //! Bootstrap credentials from their creation to their revocation (NB-10 to NB-37, NB-157).
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
-
-mod common;
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::scope;
 use std::time::{Duration, Instant, SystemTime};
 
-use common::{Setup, Started, start_with};
+use crate::common::{Setup, Started, start_with};
 use portcullis_pki::ca::Usage;
 use portcullis_pki::{CertificateAuthority, bootstrap, pem, sha256};
 use portcullis_testkit::https::{Client, Identity};
@@ -356,7 +353,7 @@ fn what_cannot_be_used_in_a_bundle_is_passed_over_and_drops_nothing_else_nb_16()
 
 #[test]
 fn trust_and_revocation_are_as_stored_after_a_restart_at_each_step_nb_21_nb_157() {
-    let folder = common::scratch();
+    let folder = crate::common::scratch();
     fs::create_dir_all(&folder).unwrap();
     let file = folder.join("objects");
     let credential = credential();
@@ -458,7 +455,7 @@ fn a_revoked_worker_credential_stays_revoked_when_signatures_repeat_themselves_n
 
 #[test]
 fn a_secret_that_was_deleted_while_nobody_served_is_there_after_the_next_start_nb_34_nb_157() {
-    let folder = common::scratch();
+    let folder = crate::common::scratch();
     fs::create_dir_all(&folder).unwrap();
     let file = folder.join("objects");
     let again = || start_with(Setup { is_cluster: true, store: Some(file.clone()), ..Setup::default() });

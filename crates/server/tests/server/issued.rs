@@ -2,18 +2,16 @@
 //! every certificate but its serial number and the identifiers of keys, which differ from run to run.
 //!
 //! The authorities come from openssl, which also checks every signature; the certificates are taken apart by the library
-//! that does not make them.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
-mod common;
+//! that does not make them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::common::{Setup, Started, start_with};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::{Setup, Started, start_with};
 use portcullis_server::signing::{Pair, Signing};
 use portcullis_store::{Expect, Store as _, Value as Stored, Write};
 use portcullis_testkit::https::{Client, Identity};
@@ -160,7 +158,7 @@ impl Server {
         let value = Some(Stored { bytes: bytes.into(), revision_at });
         let key = format!("/certificates.k8s.io/certificatesigningrequests/{}", case["id"].as_str().unwrap());
         let write = Write { key: key.into(), expect: Expect::Absent, value };
-        let backend = self.started.app.backend().unwrap();
+        let backend = self.started.app.backend();
         self.started.runtime.as_ref().unwrap().block_on(backend.commit(vec![write])).unwrap();
     }
 

@@ -1,12 +1,10 @@
 //! A kind that only this test knows is added to a server by a row alone. Everything follows from the row: paths,
-//! discovery, OpenAPI, storage, all verbs, tables, the status, and what hooks do with a request.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
-mod common;
+//! discovery, OpenAPI, storage, all verbs, tables, the status, and what hooks do with a request.
 
 use std::borrow::Cow;
 
-use common::{Answer, Setup, Started, start_with};
+use crate::common::{Answer, Setup, Started, start_with};
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_kinds::resource::{Need, OnRequest, Refusal, Resource, Selectable, Subresource};
 use portcullis_kinds::schema::meta::OBJECT_META;

@@ -1,14 +1,11 @@
 //! The server under too much load, at its shutdown, and when its files change.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
-
-mod common;
 
 use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
-use common::{REVIEW, REVIEWS, Setup, Started, Tls, scratch, start, start_with};
+use crate::common::{REVIEW, REVIEWS, Setup, Started, Tls, scratch, start, start_with};
 use portcullis_pki::ca::Usage;
 use portcullis_server::bootstrap::Bootstrap;
 use portcullis_server::http::limits::Limits;

@@ -1,13 +1,10 @@
 //! Clients that claim another identity, and too many clients.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
-
-mod common;
 
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use common::{Identity, Started, start};
+use crate::common::{Identity, Started, start};
 use portcullis_pki::CertificateAuthority;
 use portcullis_pki::ca::Usage;
 use portcullis_testkit::tool;

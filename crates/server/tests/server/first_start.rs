@@ -1,14 +1,11 @@
 //! The first and later starts, checked with the file system, openssl and kubectl.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
-
-mod common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use common::{Setup, scratch, start_with};
+use crate::common::{Setup, scratch, start_with};
 use portcullis_server::bootstrap::{Bootstrap, BootstrapError};
 use portcullis_testkit::tool::{self, Finished};
 use serde_json::json;
@@ -150,7 +147,7 @@ fn kubectl_works_with_the_administrators_kubeconfig() {
     assert_eq!(code, 0, "{error}");
     assert!(out.contains("Server Version: v1.36.0+portcullis."), "{out}");
     let review = server.dir.join("review.json");
-    fs::write(&review, common::REVIEW).unwrap();
+    fs::write(&review, crate::common::REVIEW).unwrap();
     let (code, out, error) = kubectl(&[
         "create",
         "-o",

@@ -1,27 +1,21 @@
 //! Objects over HTTP: what the recordings do not show, because it takes several requests at one time, or drops out of
-//! their comparison.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::expect_used, reason = "tests")]
 
-mod common;
+//! their comparison.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::common::{Answer, Setup, Started, start, start_with};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::{Answer, Setup, Started, start_with};
 use portcullis_testkit::tool;
 use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-
-fn start() -> Started {
-    start_with(Setup { keeps_objects: true, ..Setup::default() })
-}
 
 fn by_admin(server: &Started, method: &str, path: &str, body: &Value) -> Answer {
     let mut request = server.request(method, path).by(&server.admin());
@@ -290,7 +284,7 @@ fn who_may_only_update_does_not_create_by_it() {
         )
     };
     let put = |verbs: &str| {
-        let server = start_with(Setup { keeps_objects: true, state: Some(rules(verbs)), ..Setup::default() });
+        let server = start_with(Setup { state: Some(rules(verbs)), ..Setup::default() });
         let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
         let request = server.request("PUT", path).by(&server.user("ann", &[]));
         request.header("Content-Type: application/json").body(r#"{"metadata":{"name":"l"}}"#).send()
@@ -303,7 +297,7 @@ fn who_may_only_update_does_not_create_by_it() {
 #[test]
 fn a_node_is_bound_by_node_restriction() {
     let state = Some(r#"{"kind":"List","apiVersion":"v1","items":[]}"#.to_owned());
-    let server = start_with(Setup { keeps_objects: true, state, ..Setup::default() });
+    let server = start_with(Setup { state, ..Setup::default() });
     let node = server.user("system:node:n1", &["system:nodes"]);
     let create = |name: &str| {
         let body = json!({"metadata": {"name": name}}).to_string();
@@ -317,11 +311,11 @@ fn a_node_is_bound_by_node_restriction() {
 #[test]
 fn dry_runs_store_nothing_and_answer_like_the_real_thing_ap_15() {
     let server = start();
-    let before = server.app.backend().map(portcullis_store::Store::revision);
+    let before = portcullis_store::Store::revision(&**server.app.backend());
     let answer = by_admin(&server, "POST", &format!("{MAPS}?dryRun=All"), &map("a"));
     assert_eq!((answer.code, answer.json()["data"]["k"].clone()), (201, json!("v")));
     by_admin(&server, "PATCH", &format!("{MAPS}/a?dryRun=All"), &json!({})).assert_status(404, "NotFound");
-    assert_eq!(server.app.backend().map(portcullis_store::Store::revision), before);
+    assert_eq!(portcullis_store::Store::revision(&**server.app.backend()), before);
 }
 
 /// What a kubelet and a controller manager sent with a DELETE, byte for byte: no options, an immediate deletion of the pod

@@ -1,0 +1,354 @@
+//! The API server: everything between its configuration and the open port. `portcullis serve`, the tests, and programs
+//! that embed a server all start it with [`ApiServer::new`].
+//!
+//! It reads no flags and no signals, and prints nothing: its caller does.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use kinds::Kinds;
+use policy::chain::Mode;
+use policy::engine::EngineConfig;
+use portcullis_store::embedded::Options;
+use tokio::task::JoinSet;
+
+use crate::admission::AdmissionPlugins;
+use crate::api::app::{App, AppConfig};
+use crate::api::check::Check;
+use crate::api::server_metrics::Metrics;
+use crate::audit::Audit;
+use crate::authn::{AuthenticationConfig, AuthenticationError};
+use crate::authz::AuthorizationConfig;
+use crate::bootstrap::{Bootstrap, BootstrapError};
+use crate::clock::Clock;
+use crate::controller::selection::Selection;
+use crate::controller::{ControllerConfig, Controllers};
+use crate::http::limits::Limits;
+use crate::http::listener::Server;
+use crate::http::serving_certificate::{self, ServingCertificate};
+use crate::registry::backend::Backend;
+use crate::registry::bootstrap_authorities::{self, BootstrapAuthorities};
+use crate::registry::cluster::seed::{SeedError, Seeded};
+use crate::registry::cluster::{Cluster, ClusterError, approver_access};
+use crate::registry::runtime_config::RuntimeConfig;
+use crate::signing::{Signing, USUAL_LONGEST};
+
+/// The file of the store, in the data directory.
+pub const STORE: &str = "objects.redb";
+/// The controller that approves certificate requests as kube-controller-manager does.
+const APPROVING: &str = "certificatesigningrequest-approving-controller";
+
+/// The configuration of an API server. Names follow the flags of kube-apiserver. Files that the flags name have been
+/// read: nothing here is invalid by itself.
+pub struct Config {
+    /// The directory of keys and certificates, created if missing (`--data-dir`).
+    pub data_dir: PathBuf,
+    /// Where objects are stored.
+    pub storage: Storage,
+    /// The files that seed an empty store (`--state`).
+    pub state: Vec<PathBuf>,
+    /// The kinds that are served.
+    pub kinds: Kinds,
+    /// The address to listen on (`--bind-address`).
+    pub bind_address: IpAddr,
+    /// The port (`--secure-port`); 0 for any free one.
+    pub secure_port: u16,
+    /// The files of the serving certificate and its key (`--tls-cert-file`, `--tls-private-key-file`). If none, the
+    /// server issues its own.
+    pub serving_certificate: Option<(PathBuf, PathBuf)>,
+    /// The resource limits.
+    pub limits: Limits,
+    /// The optional API versions that are enabled (`--runtime-config`).
+    pub runtime_config: RuntimeConfig,
+    /// The metrics, in which the caller may have registered more.
+    pub metrics: Metrics,
+    /// Additional health checks.
+    pub checks: Vec<Check>,
+    /// Who asks.
+    pub authentication: AuthenticationConfig,
+    /// The objects that control-plane bootstrap credentials depend on.
+    pub bootstrap_authorities: bootstrap_authorities::Settings,
+    /// The engine that decides.
+    pub engine: EngineConfig,
+    /// The authorizers.
+    pub authorization: AuthorizationConfig,
+    /// The admission plugins.
+    pub admission: AdmissionPlugins,
+    /// The audit log, if any.
+    pub audit: Option<Audit>,
+    /// The enabled controllers (`--controllers`).
+    pub controllers: Selection,
+    /// The approver of certificate requests of kubelets (`--approver`).
+    pub approver: Approver,
+    /// The authorities that sign certificates. If none, the server's own.
+    pub signing: Option<Signing>,
+    /// The maximum lifetime of certificates that the server's own authority signs (`--cluster-signing-duration`).
+    pub signing_duration: Duration,
+    /// The clock of certificate requests.
+    pub clock: Clock,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from("./portcullis-data"),
+            storage: Storage::DataDir,
+            state: Vec::new(),
+            kinds: Kinds::built_in(),
+            bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            secure_port: 6443,
+            serving_certificate: None,
+            limits: Limits::default(),
+            runtime_config: RuntimeConfig::default(),
+            metrics: Metrics::default(),
+            checks: Vec::new(),
+            authentication: AuthenticationConfig::default(),
+            bootstrap_authorities: bootstrap_authorities::Settings::default(),
+            engine: EngineConfig {
+                modes: vec![Mode::Node, Mode::Rbac],
+                masters_first: true,
+                default_policy: true,
+                ..EngineConfig::default()
+            },
+            authorization: AuthorizationConfig::default(),
+            admission: AdmissionPlugins::default(),
+            audit: None,
+            controllers: Selection::default(),
+            approver: Approver::Kubernetes,
+            signing: None,
+            signing_duration: USUAL_LONGEST,
+            clock: Clock::default(),
+        }
+    }
+}
+
+/// Where objects are stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Storage {
+    /// In a file of the data directory.
+    #[default]
+    DataDir,
+    /// In this file.
+    File(PathBuf),
+    /// In memory: they are lost when the server stops.
+    Memory,
+}
+
+/// The approver of certificate requests of kubelets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Approver {
+    /// As in kube-controller-manager: users who may create certificatesigningrequests/nodeclient get a certificate with
+    /// any name.
+    #[default]
+    Kubernetes,
+    /// The machine approver, which is a client of the server and started by the caller. The server creates its roles,
+    /// and itself only approves nodes that renew their own certificate (NB-130).
+    Machine,
+    /// None: an administrator approves.
+    Nobody,
+}
+
+/// The server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration, or a file that it names, is invalid.
+    #[error("{0}")]
+    Invalid(String),
+    /// The address or the data directory is not available.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl StartError {
+    fn invalid(error: impl std::fmt::Display) -> Self {
+        Self::Invalid(error.to_string())
+    }
+
+    fn unavailable(error: impl std::fmt::Display) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+impl From<ClusterError> for StartError {
+    fn from(error: ClusterError) -> Self {
+        match error {
+            ClusterError::Seed(SeedError::File(_)) | ClusterError::Engine(_) => Self::invalid(error),
+            error => Self::unavailable(error),
+        }
+    }
+}
+
+impl From<AuthenticationError> for StartError {
+    fn from(error: AuthenticationError) -> Self {
+        match error {
+            AuthenticationError::DataDir(error) => Self::unavailable(error),
+            error => Self::invalid(error),
+        }
+    }
+}
+
+impl From<BootstrapError> for StartError {
+    fn from(error: BootstrapError) -> Self {
+        Self::unavailable(error)
+    }
+}
+
+/// A server that is ready: its port is bound and its controllers run. It answers requests once [`Self::serve`] runs.
+pub struct ApiServer {
+    address: SocketAddr,
+    app: Arc<App>,
+    bootstrap: Bootstrap,
+    controllers: Controllers,
+    kubeconfig: PathBuf,
+    listener: Server<App>,
+    /// What reloads files. It ends when this is dropped.
+    reloading: JoinSet<()>,
+    seeded: Seeded,
+}
+
+impl ApiServer {
+    /// Prepares the data directory, opens the store, starts the controllers and binds the port.
+    ///
+    /// # Errors
+    /// See [`StartError`]. What the first start has created stays, and the next start uses it.
+    pub async fn new(config: Config) -> Result<Self, StartError> {
+        let now = SystemTime::now();
+        let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, now)?;
+        let mut reloading = JoinSet::new();
+        let certificate = serving_certificate(config.serving_certificate, &config.data_dir, &bootstrap)?;
+        reloading.spawn(certificate.follow(bootstrap.tls.clone(), serving_certificate::INTERVAL));
+
+        let bootstrappers = BootstrapAuthorities::new(config.bootstrap_authorities.clone());
+        let options = match config.storage {
+            Storage::DataDir => Options::file(config.data_dir.join(STORE)),
+            Storage::File(path) => Options::file(path),
+            Storage::Memory => Options::memory(),
+        };
+        let options = bootstrappers.follow(options);
+        let (cluster, seeded) = Cluster::open_seeded(
+            options,
+            &config.engine,
+            &config.metrics.store,
+            config.kinds.clone(),
+            &config.state,
+        )
+        .await?;
+        let Cluster { backend, engine, .. } = cluster;
+        bootstrappers.load(&backend).await.map_err(StartError::unavailable)?;
+
+        let (authentication, authorities) =
+            config.authentication.open(&bootstrap, &backend, bootstrappers)?;
+        let authentication = Arc::new(authentication);
+        reloading.spawn(authorities.follow(Arc::clone(&authentication)));
+        let (authorization, reloader) =
+            config.authorization.open(engine, &config.metrics.webhooks).map_err(StartError::invalid)?;
+        let authorization = Arc::new(authorization);
+        if let Some(reloader) = reloader {
+            reloading.spawn(reloader.run());
+        }
+
+        let selection = match config.approver {
+            Approver::Kubernetes => config.controllers,
+            Approver::Machine | Approver::Nobody => config.controllers.without(APPROVING),
+        };
+        if config.approver == Approver::Machine {
+            let access = approver_access::ensure(&backend).await;
+            access.map_err(|status| StartError::unavailable(status.message()))?;
+        }
+        let signing = match config.signing {
+            Some(signing) => signing,
+            None => Signing::by_one(bootstrap.authority()?, config.signing_duration),
+        };
+        let controllers = ControllerConfig {
+            authority: bootstrap.authority_pem().to_owned(),
+            accounts: Arc::clone(authentication.service_accounts()),
+            authorization: Arc::clone(&authorization),
+            approves_renewals_only: config.approver == Approver::Machine,
+            signing: Arc::new(signing),
+            clock: config.clock,
+            bootstrap: config.bootstrap_authorities,
+            kinds: config.kinds.clone(),
+            selection,
+        };
+        let controllers = Controllers::start(&backend, controllers).await;
+
+        let app = Arc::new(App::new(AppConfig {
+            admission: config.admission,
+            audit: config.audit,
+            authentication,
+            authorization,
+            backend,
+            checks: config.checks,
+            kinds: config.kinds,
+            limits: config.limits,
+            metrics: config.metrics,
+            runtime: config.runtime_config,
+        }));
+        let address = SocketAddr::new(config.bind_address, config.secure_port);
+        let listener = Server::bind(address, bootstrap.tls.clone(), Arc::clone(&app));
+        let listener = listener.await.map_err(|error| {
+            StartError::Unavailable(format!(
+                "cannot listen on {address}: {error} (--bind-address, --secure-port)"
+            ))
+        })?;
+        let address = listener.local_addr().map_err(|error| {
+            StartError::Unavailable(format!("cannot determine the local address: {error}"))
+        })?;
+        let kubeconfig = bootstrap.write_kubeconfig(address.port())?;
+        Ok(Self { address, app, bootstrap, controllers, kubeconfig, listener, reloading, seeded })
+    }
+
+    /// The address that the server listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The parts that answer requests.
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// The data directory's authority and certificates.
+    pub fn bootstrap(&self) -> &Bootstrap {
+        &self.bootstrap
+    }
+
+    /// The kubeconfig of the administrator.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// What became of the files that seed an empty store.
+    pub fn seeded(&self) -> &Seeded {
+        &self.seeded
+    }
+
+    /// The stored objects.
+    pub fn backend(&self) -> &Arc<Backend> {
+        self.app.backend()
+    }
+
+    /// Serves until `stop` completes, then lets the requests in progress finish, and stops the controllers.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        self.listener.serve(stop).await;
+        self.controllers.stop().await;
+        drop(self.reloading);
+    }
+}
+
+/// The serving certificate: a given one, or the server's own, which can be renewed as well.
+fn serving_certificate(
+    given: Option<(PathBuf, PathBuf)>,
+    dir: &Path,
+    bootstrap: &Bootstrap,
+) -> Result<ServingCertificate, StartError> {
+    let own = || (dir.join("apiserver.crt"), dir.join("apiserver.key"));
+    let (certificate, key) = given.unwrap_or_else(own);
+    let mut serving = ServingCertificate::new(certificate, key);
+    serving
+        .take_up(&bootstrap.tls)
+        .map_err(|error| StartError::Invalid(format!("{error} (--tls-cert-file, --tls-private-key-file)")))?;
+    Ok(serving)
+}

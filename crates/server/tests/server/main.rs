@@ -1,0 +1,38 @@
+//! The server over the network, as clients meet it. One program with a module for each topic: it is linked once, and tests
+//! of all topics run side by side.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up must stop at once and say where"
+)]
+
+mod access;
+mod admission;
+mod audit;
+mod bootstrap_credentials;
+mod certificates;
+mod cluster;
+mod common;
+mod discovery;
+mod example_kind;
+mod first_start;
+mod freshness;
+mod hostile;
+mod hostile_clients;
+mod hostile_http2;
+mod issued;
+mod limits;
+mod long_lists;
+mod match_conditions;
+mod node_cves;
+mod objects;
+mod recorded_http;
+mod reviews;
+mod secrets;
+mod state;
+mod tokens;
+mod watches;
+mod ways_in;
