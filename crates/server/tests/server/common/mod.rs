@@ -206,7 +206,8 @@ pub(crate) fn start_with(setup: Setup) -> Started {
         fs::write(&path, text).unwrap();
         path
     });
-    let authorization = match setup.is_cluster || seed.is_some() {
+    let decides_by_objects = setup.is_cluster || seed.is_some();
+    let authorization = match decides_by_objects {
         true => AuthorizationConfig::Engine,
         false => AuthorizationConfig::Webhooks(vec![chain::Mode::Webhook], vec![Arc::new(FixedRules)]),
     };
@@ -233,7 +234,7 @@ pub(crate) fn start_with(setup: Setup) -> Started {
                 .map(|text| SigningKey::new(&KeyPair::from_pem(&text).unwrap()).unwrap()),
             ..AuthenticationConfig::default()
         },
-        engine: EngineConfig { default_policy: setup.is_cluster, ..engine_config() },
+        engine: EngineConfig { default_policy: decides_by_objects, ..engine_config() },
         authorization,
         audit,
         controllers,
