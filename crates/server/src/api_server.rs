@@ -196,6 +196,24 @@ impl From<BootstrapError> for StartError {
 }
 
 /// A server that is ready: its port is bound and its controllers run. It answers requests once [`Self::serve`] runs.
+///
+/// ```
+/// use portcullis_server::api_server::{ApiServer, Config, StartError, Storage};
+///
+/// # let data_dir = std::env::temp_dir().join(format!("portcullis-{}", std::process::id()));
+/// # let removed_at_end = data_dir.clone();
+/// # let stopped = std::future::ready(());
+/// let config = Config { data_dir, storage: Storage::Memory, secure_port: 0, ..Config::default() };
+/// let runtime = tokio::runtime::Runtime::new()?;
+/// runtime.block_on(async {
+///     let server = ApiServer::new(config).await?;
+///     println!("kubectl --kubeconfig {} get namespaces", server.kubeconfig().display());
+///     server.serve(stopped).await;
+///     Ok::<_, StartError>(())
+/// })?;
+/// # std::fs::remove_dir_all(removed_at_end)?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 pub struct ApiServer {
     address: SocketAddr,
     app: Arc<App>,
