@@ -316,12 +316,12 @@ impl Chain {
         for member in &self.members {
             let decision = member.decide(attributes);
             let text = match member {
-                Member::Abac(file) => file.explain(attributes).to_string(),
+                Member::Abac(file) => file.explain(attributes),
                 Member::AlwaysAllow => "allows everything".to_owned(),
                 Member::AlwaysDeny => "never allows anything".to_owned(),
-                Member::Node(node) => node.explain(attributes).to_string(),
-                Member::Rbac(rbac) => rbac.explain(attributes).to_string(),
-                Member::LiveRbac(rbac) => read(rbac).explain(attributes).to_string(),
+                Member::Node(node) => node.explain(attributes),
+                Member::Rbac(rbac) => rbac.explain(attributes),
+                Member::LiveRbac(rbac) => read(rbac).explain(attributes),
                 Member::Webhook => "a remote service, which cannot be asked here".to_owned(),
             };
             members.push((member.mode().name().to_owned(), text));

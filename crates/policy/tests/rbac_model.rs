@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use portcullis_policy::objects::rbac::{Binding, OwnedMetadata, PolicyRule, Role, RoleRef, Subject};
-use portcullis_policy::rbac::{Explanation, Factor, RbacIndex, covers, rule_allows};
+use portcullis_policy::rbac::{RbacIndex, covers, rule_allows};
+use portcullis_policy::rules::aggregate;
 use portcullis_policy::{Attributes, Authorizer, ResourceRequest, User};
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
@@ -106,6 +107,28 @@ impl Cluster {
         }
         Err(errors)
     }
+}
+
+/// A rule as explanations print it, such as `{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}`.
+fn rule_of(text: &str) -> PolicyRule {
+    let list = |name: &str| -> Vec<String> {
+        let Some((_, rest)) = text.split_once(&format!("{name}:[")) else { return Vec::new() };
+        let words = rest.split(']').next().unwrap_or_default();
+        words.split(' ').map(|word| word.trim_matches('"').to_owned()).collect()
+    };
+    PolicyRule {
+        verbs: list("Verbs"),
+        api_groups: list("APIGroups"),
+        resources: list("Resources"),
+        resource_names: list("ResourceNames"),
+        non_resource_urls: list("NonResourceURLs"),
+    }
+}
+
+/// A line such as `  rule 1: {...}`.
+fn numbered_rule(line: &str) -> Option<(usize, PolicyRule)> {
+    let (number, rule) = line.strip_prefix("  rule ")?.split_once(": ")?;
+    Some((number.parse().ok()?, rule_of(rule)))
 }
 
 /// RB-10 to RB-18, by making the texts that an entry must equal.
@@ -296,21 +319,30 @@ proptest! {
             let model = if is_nobody { Err(BTreeSet::new()) } else { cluster.decide(&attributes) };
             prop_assert_eq!(decided(&index, &attributes), model.clone(), "{:?}", attributes);
             prop_assert_eq!(decided(&rebuilt, &attributes), model.clone(), "{:?}", attributes);
-            match index.explain(&attributes) {
-                Explanation::Granted(granted) => {
-                    prop_assert!(model.is_ok() && rule_allows(&granted.rule, &attributes));
-                    prop_assert_eq!(granted.role.rules.get(granted.rule_index), Some(&granted.rule));
-                    prop_assert_eq!(granted.binding.first_subject(&user), Some(granted.subject));
+            let text = index.explain(&attributes);
+            let rules: Vec<(usize, PolicyRule)> = text.lines().filter_map(numbered_rule).collect();
+            if let Some(grant) = text.strip_prefix("allowed by ") {
+                let [(number, rule)] = rules.as_slice() else { panic!("{text}") };
+                prop_assert!(model.is_ok() && rule_allows(rule, &attributes), "{}", text);
+                let reason = index.authorize(&attributes).reason().render(&attributes).to_string();
+                prop_assert_eq!(reason.strip_prefix("RBAC: allowed by "), grant.lines().next());
+                let is_held = index.bindings().any(|binding| {
+                    let namespace = (!binding.is_cluster_wide()).then(|| binding.namespace());
+                    let role = index.resolve(&binding.role_ref(), namespace);
+                    role.is_some_and(|role| role.rules.get(*number) == Some(rule))
+                });
+                prop_assert!(is_held, "{}", text);
+            } else {
+                let unresolved: Vec<String> = model.unwrap_err().into_iter().collect();
+                let found = text.lines().find_map(|line| line.strip_prefix("not found: "));
+                prop_assert_eq!(found.map(str::to_owned), aggregate(&unresolved));
+                let needed = text.lines().find_map(|line| line.strip_prefix("needed: ")).map(rule_of).unwrap();
+                prop_assert!(rule_allows(&needed, &attributes), "{}", text);
+                let misses = text.lines().filter_map(|line| line.strip_prefix("near miss, other "));
+                for (miss, (_, rule)) in misses.zip(&rules) {
+                    let fits = rule_allows(rule, &attributes);
+                    prop_assert_eq!(fits, miss.starts_with("namespace: "), "{}", text);
                 }
-                Explanation::Refused(refused) => {
-                    prop_assert_eq!(&refused.unresolved, &model.unwrap_err().into_iter().collect::<Vec<_>>());
-                    prop_assert!(rule_allows(&refused.needed, &attributes), "{:?}", refused.needed);
-                    for miss in &refused.misses {
-                        let fits = rule_allows(&miss.held.rule, &attributes);
-                        prop_assert_eq!(fits, miss.failed == [Factor::Namespace], "{:?}", miss);
-                    }
-                }
-                Explanation::SuperUser => prop_assert!(false, "there is none"),
             }
         }
         for namespace in NAMESPACES {

@@ -11,7 +11,7 @@ use crate::decision::{Authorizer, Decision, Reason};
 use crate::request::{Attributes, ResourceRequest, User};
 use crate::rules::{NonResourceRule, ResourceRule, RuleListing};
 
-pub use explain::{Explanation, Miss, NearMiss};
+use explain::Miss;
 pub use file::{Compatibility, PolicyFileError, ReadYaml};
 
 /// The group that `*` stands for: all authenticated users (AB-25, AB-26).

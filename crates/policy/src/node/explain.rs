@@ -1,75 +1,59 @@
 //! Explains decisions of the Node authorizer, and what a refused request would need.
 
-use std::fmt;
-
 use super::{Branch, NodeAuthorizer};
-use crate::decision::Authorizer;
+use crate::decision::{Authorizer, Reason};
 use crate::features::FeatureGates;
-use crate::graph::{Path, VertexKind};
+use crate::graph::VertexKind;
 use crate::identity::NodeIdentity;
-use crate::request::Attributes;
-
-/// An explanation of one decision of the Node authorizer. Show it only to users who may see everything that it names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NodeExplanation {
-    /// Allowed by the path from the node to the object.
-    AllowedByPath(Path),
-    /// Allowed for every node, by the static rules or by a rule about the request alone.
-    AllowedToNodes,
-    /// The user is not a node.
-    NotANode,
-    /// Never allowed for a node, with the reason.
-    Refused(String),
-    /// Would be allowed if the node reached the object, which it does not.
-    Unreached {
-        /// The object.
-        object: String,
-        /// The first few nodes that reach it, sorted.
-        reached_by: Vec<String>,
-        /// The total number of nodes that reach it.
-        reached_by_count: usize,
-        /// The missing reference.
-        needed: &'static str,
-    },
-}
+use crate::request::{Attributes, ResourceRequest};
 
 /// The maximum number of nodes named in an explanation.
 const NAMED_NODES: usize = 5;
 
 impl NodeAuthorizer {
-    /// Explains a decision. Walks the graph, so never use it while serving a request.
-    pub fn explain(&self, attributes: &Attributes<'_>) -> NodeExplanation {
-        let Some(node) = NodeIdentity::of(attributes.user) else { return NodeExplanation::NotANode };
+    /// Explains a decision. Show it only to users who may see everything that it names. Walks the graph, so never use it
+    /// while serving a request.
+    pub fn explain(&self, attributes: &Attributes<'_>) -> String {
+        let Some(node) = NodeIdentity::of(attributes.user) else {
+            return "the user is not a node (name system:node:NAME and group system:nodes)".to_owned();
+        };
         let decision = self.authorize(attributes);
         let related = attributes.resource.and_then(|request| {
             let kind = kind_of(request.group, request.resource, self.gates)?;
             (!request.name.is_empty()).then_some((kind, request))
         });
         if decision.is_allow() {
-            return related
-                .and_then(|(kind, r)| self.graph.path(kind, r.namespace, r.name, node.name()))
-                .map_or(NodeExplanation::AllowedToNodes, NodeExplanation::AllowedByPath);
-        }
-        if let (crate::decision::Reason::NodeUnrelated, Some((kind, request))) = (decision.reason(), related)
-        {
-            let mut reached_by = self.graph.reached_by(kind, request.namespace, request.name);
-            let reached_by_count = reached_by.len();
-            reached_by.truncate(NAMED_NODES);
-            let namespace =
-                if request.namespace.is_empty() { String::new() } else { format!("{}/", request.namespace) };
-            return NodeExplanation::Unreached {
-                object: format!("{}/{namespace}{}", kind.resource(), request.name),
-                reached_by,
-                reached_by_count,
-                needed: needed(kind),
+            return match related.and_then(|(kind, r)| self.graph.path(kind, r.namespace, r.name, node.name()))
+            {
+                Some(path) => format!("allowed by the path {path}"),
+                None => "allowed to every node that asks for it this way".to_owned(),
             };
         }
-        let reason = decision.reason().render(attributes).to_string();
-        NodeExplanation::Refused(if reason.is_empty() {
-            "no rule of the Node authorizer covers this verb and resource".to_owned()
-        } else {
-            reason
-        })
+        if let (Reason::NodeUnrelated, Some((kind, request))) = (decision.reason(), related) {
+            return self.unreached(kind, request);
+        }
+        match decision.reason().render(attributes).to_string() {
+            reason if reason.is_empty() => {
+                "no rule of the Node authorizer covers this verb and resource".to_owned()
+            }
+            reason => reason,
+        }
+    }
+
+    /// Explains what a request would need whose object the node does not reach.
+    fn unreached(&self, kind: VertexKind, request: ResourceRequest<'_>) -> String {
+        let ResourceRequest { namespace, name, .. } = request;
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        let mut nodes = self.graph.reached_by(kind, namespace, name);
+        let more = nodes.len().saturating_sub(NAMED_NODES);
+        nodes.truncate(NAMED_NODES);
+        let reached = match (nodes.join(", "), more) {
+            (nodes, _) if nodes.is_empty() => "no node reaches it".to_owned(),
+            (nodes, 0) => format!("reached by {nodes}"),
+            (nodes, more) => format!("reached by {nodes} and {more} more"),
+        };
+        let (resource, needed) = (kind.resource(), needed(kind));
+        format!("the node does not reach {resource}/{namespace}{slash}{name}; needed: {needed}; {reached}")
     }
 }
 
@@ -101,31 +85,5 @@ fn needed(kind: VertexKind) -> &'static str {
         }
         VertexKind::ServiceAccount => "a pod on the node that runs as the service account",
         VertexKind::VolumeAttachment => "the volume attached to the node",
-    }
-}
-
-impl fmt::Display for NodeExplanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AllowedByPath(path) => write!(f, "allowed by the path {path}"),
-            Self::AllowedToNodes => f.write_str("allowed to every node that asks for it this way"),
-            Self::NotANode => {
-                f.write_str("the user is not a node (name system:node:NAME and group system:nodes)")
-            }
-            Self::Refused(reason) => f.write_str(reason),
-            Self::Unreached { object, reached_by, reached_by_count, needed } => {
-                write!(f, "the node does not reach {object}; needed: {needed}; ")?;
-                match reached_by_count {
-                    0 => f.write_str("no node reaches it"),
-                    count => {
-                        write!(f, "reached by {}", reached_by.join(", "))?;
-                        match count - reached_by.len() {
-                            0 => Ok(()),
-                            more => write!(f, " and {more} more"),
-                        }
-                    }
-                }
-            }
-        }
     }
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use portcullis_apimachinery::selector::FieldOperator;
 
-pub use self::explain::NodeExplanation;
 use crate::decision::{Authorizer, Decision, Reason};
 use crate::features::{Feature, FeatureGates};
 use crate::graph::{Graph, VertexKind};

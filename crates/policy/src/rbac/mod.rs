@@ -32,7 +32,6 @@ mod words;
 pub use bound::Bound;
 pub use cluster_roles::{AggregatedRules, Changes, ClusterRoles};
 pub use covers::covers;
-pub use explain::{Explanation, Factor, Granted, Miss, Refused};
 pub use index::RbacIndex;
 pub use matching::rule_allows;
 pub use reason::RbacReason;
