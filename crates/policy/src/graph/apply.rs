@@ -2,12 +2,8 @@
 
 use super::Graph;
 use super::vertex::{Key, VertexError, VertexKind};
-use super::writer::{Change, cluster_key};
-use crate::objects::certificates::PodCertificateRequest;
-use crate::objects::core::PersistentVolume;
+use super::writer::Change;
 use crate::objects::pod::Pod;
-use crate::objects::resource::ResourceSlice;
-use crate::objects::storage::VolumeAttachment;
 use crate::objects::{Kind, Object};
 
 fn vertex_of(kind: Kind) -> Option<VertexKind> {
@@ -29,11 +25,17 @@ impl Graph {
     /// grants nothing.
     pub fn apply(&self, object: &Object<'_>) -> Result<(), VertexError> {
         match object {
-            Object::PersistentVolume(volume) => self.apply_volume(volume),
+            Object::PersistentVolume(volume) => Change::of(self).apply_volume(volume),
             Object::Pod(pod) => self.apply_pod(pod),
-            Object::PodCertificateRequest(request) => self.apply_pod_certificate_request(request),
-            Object::ResourceSlice(slice) => self.apply_resource_slice(slice),
-            Object::VolumeAttachment(attachment) => self.apply_volume_attachment(attachment),
+            Object::PodCertificateRequest(request) => {
+                self.apply_direct(VertexKind::PodCertificateRequest, object, &request.spec.node_name)
+            }
+            Object::ResourceSlice(slice) => {
+                self.apply_direct(VertexKind::ResourceSlice, object, &slice.spec.node_name)
+            }
+            Object::VolumeAttachment(attachment) => {
+                self.apply_direct(VertexKind::VolumeAttachment, object, &attachment.spec.node_name)
+            }
             _ => Ok(()),
         }
     }
@@ -55,45 +57,11 @@ impl Graph {
         Change::of(self).apply_pod(pod)
     }
 
-    /// Applies a volume (NA-50, NA-63). A volume without a claim has no edges.
-    ///
-    /// # Errors
-    /// As [`Graph::apply`].
-    pub fn apply_volume(&self, volume: &PersistentVolume<'_>) -> Result<(), VertexError> {
-        Change::of(self).apply_volume(volume)
-    }
-
-    /// Applies a volume attachment (NA-52).
-    ///
-    /// # Errors
-    /// As [`Graph::apply`].
-    pub fn apply_volume_attachment(&self, attachment: &VolumeAttachment<'_>) -> Result<(), VertexError> {
-        let key = cluster_key(VertexKind::VolumeAttachment, &attachment.metadata.name);
-        Change::of(self).apply_direct(&key, &attachment.spec.node_name)
-    }
-
-    /// Applies a resource slice (NA-53). A slice that is not bound to a single node is reachable from none.
-    ///
-    /// # Errors
-    /// As [`Graph::apply`].
-    pub fn apply_resource_slice(&self, slice: &ResourceSlice<'_>) -> Result<(), VertexError> {
-        let key = cluster_key(VertexKind::ResourceSlice, &slice.metadata.name);
-        Change::of(self).apply_direct(&key, &slice.spec.node_name)
-    }
-
-    /// Applies a pod certificate request (NA-55).
-    ///
-    /// # Errors
-    /// As [`Graph::apply`].
-    pub fn apply_pod_certificate_request(
-        &self,
-        request: &PodCertificateRequest<'_>,
-    ) -> Result<(), VertexError> {
-        let key = Key {
-            kind: VertexKind::PodCertificateRequest,
-            namespace: &request.metadata.namespace,
-            name: &request.metadata.name,
-        };
-        Change::of(self).apply_direct(&key, &request.spec.node_name)
+    /// Applies an object that is bound to a node itself: a volume attachment (NA-52), a resource slice (NA-53), which is
+    /// reachable from no node unless it is bound to a single one, or a pod certificate request (NA-55).
+    fn apply_direct(&self, kind: VertexKind, object: &Object<'_>, node: &str) -> Result<(), VertexError> {
+        let (namespace, name) = object.key();
+        let namespace = if object.kind().is_namespaced() { namespace } else { "" };
+        Change::of(self).apply_direct(&Key { kind, namespace, name }, node)
     }
 }

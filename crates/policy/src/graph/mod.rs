@@ -37,29 +37,18 @@ mod slab;
 mod vertex;
 mod writer;
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use hashbrown::DefaultHashBuilder;
 
-pub use self::explain::{Path, Step};
 use self::nodes::Nodes;
 use self::shard::Shard;
 use self::slab::Writer;
 use self::vertex::Key;
 pub use self::vertex::{VertexError, VertexKind};
-use crate::objects::Kind;
 
 const SHARDS: usize = 64;
-
-/// The kinds of objects from which the graph is built (NA-38), in the order of their bits in [`Graph::awaited`].
-const SOURCES: [Kind; 5] = [
-    Kind::PersistentVolume,
-    Kind::Pod,
-    Kind::PodCertificateRequest,
-    Kind::ResourceSlice,
-    Kind::VolumeAttachment,
-];
 
 /// The reachability index. It is shared by any number of readers and one writer.
 #[derive(Debug)]
@@ -68,8 +57,9 @@ pub struct Graph {
     nodes: Nodes,
     shards: [RwLock<Shard>; SHARDS],
     writer: Mutex<Writer>,
-    /// Bits of the [`SOURCES`] that have not been listed yet. While any is set, no node reaches any object (NA-13).
-    awaited: AtomicU8,
+    /// Whether all kinds of objects from which the graph is built (NA-38) have been listed. Before, no node reaches any
+    /// object (NA-13).
+    is_complete: AtomicBool,
 }
 
 /// The size of the graph.
@@ -88,14 +78,14 @@ impl Default for Graph {
 }
 
 impl Graph {
-    /// Creates an empty graph, in which no source has been listed yet.
+    /// Creates an empty graph, which is not complete yet.
     pub fn new() -> Self {
         Self {
             hasher: DefaultHashBuilder::default(),
             nodes: Nodes::new(),
             shards: std::array::from_fn(|_| RwLock::new(Shard::default())),
             writer: Mutex::new(Writer::default()),
-            awaited: AtomicU8::new((1 << SOURCES.len()) - 1),
+            is_complete: AtomicBool::new(false),
         }
     }
 
@@ -104,7 +94,7 @@ impl Graph {
     ///
     /// Costs one hash probe for most denials and two otherwise; no allocation. One lock is held meanwhile (NA-71).
     pub fn related(&self, kind: VertexKind, namespace: &str, name: &str, node: &str) -> bool {
-        if self.awaited.load(Ordering::Acquire) != 0 {
+        if !self.is_complete.load(Ordering::Acquire) {
             return false;
         }
         let asker = self.nodes.asker(node);
@@ -115,26 +105,9 @@ impl Graph {
         shard.reaches(hash, &key, asker.tag(), || self.nodes.find(asker))
     }
 
-    /// Marks a kind as listed. Kinds that the graph does not use are ignored.
-    pub fn mark_listed(&self, kind: Kind) {
-        if let Some(bit) = SOURCES.iter().position(|k| *k == kind) {
-            self.awaited.fetch_and(!(1 << bit), Ordering::AcqRel);
-        }
-    }
-
-    /// Marks every source as listed: the graph is complete.
+    /// Marks the graph as complete: every kind of objects has been listed once.
     pub fn mark_complete(&self) {
-        self.awaited.store(0, Ordering::Release);
-    }
-
-    /// The kinds that have not been listed yet. While there are any, nothing is reachable.
-    pub fn awaited(&self) -> impl Iterator<Item = Kind> {
-        let awaited = self.awaited.load(Ordering::Acquire);
-        SOURCES
-            .into_iter()
-            .enumerate()
-            .filter(move |(bit, _)| awaited & (1 << bit) != 0)
-            .map(|(_, kind)| kind)
+        self.is_complete.store(true, Ordering::Release);
     }
 
     /// Returns the size of the graph, for metrics. Takes every lock in turn.

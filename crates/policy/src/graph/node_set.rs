@@ -8,6 +8,7 @@
 
 use hashbrown::HashMap;
 
+use super::slab::Slab;
 use super::vertex::{NodeId, Tag};
 
 /// Above this many nodes the counts move into a map; below half of it they move back.
@@ -34,12 +35,14 @@ pub(super) enum Counts {
     Many(HashMap<NodeId, u32>),
 }
 
-/// The counts of all sets of a shard that hold two or more nodes.
-#[derive(Debug, Default)]
-pub(super) struct Beside {
-    slots: Vec<Counts>,
-    free: Vec<u32>,
+impl Default for Counts {
+    fn default() -> Self {
+        Self::Few(Vec::new())
+    }
 }
+
+/// The counts of all sets of a shard that hold two or more nodes.
+pub(super) type Beside = Slab<Counts>;
 
 impl NodeSet {
     /// Creates an empty set, with the node that will probably be added first.
@@ -67,7 +70,7 @@ impl NodeSet {
     pub(super) fn contains(self, node: NodeId, beside: &Beside) -> bool {
         match self.count {
             0 => false,
-            BESIDE => beside.counts(self.node).is_some_and(|counts| counts.contains(node)),
+            BESIDE => beside.peek(self.node).is_some_and(|counts| counts.contains(node)),
             _ => self.node == node.0,
         }
     }
@@ -79,7 +82,7 @@ impl NodeSet {
                 *self = Self { node: node.0, count: 1 };
                 true
             }
-            BESIDE => beside.counts_mut(self.node).is_some_and(|counts| counts.add(node)),
+            BESIDE => beside.peek_mut(self.node).is_some_and(|counts| counts.add(node)),
             // Stay one below the marker, so that a count is never mistaken for it.
             _ if self.node == node.0 && self.count < BESIDE - 1 => {
                 self.count += 1;
@@ -88,9 +91,7 @@ impl NodeSet {
             _ => {
                 let mut counts = Counts::Few(vec![(NodeId(self.node), self.count)]);
                 let first = counts.add(node);
-                if let Some(place) = beside.keep(counts) {
-                    *self = Self { node: place, count: BESIDE };
-                }
+                *self = Self { node: beside.keep(counts), count: BESIDE };
                 first
             }
         }
@@ -102,15 +103,15 @@ impl NodeSet {
             0 => false,
             BESIDE => {
                 let place = self.node;
-                let Some(counts) = beside.counts_mut(place) else { return false };
+                let Some(counts) = beside.peek_mut(place) else { return false };
                 let last = counts.take(node);
                 match counts.only() {
                     Some(Only::One(node, count)) => {
-                        beside.drop_slot(place);
+                        beside.release(place);
                         *self = Self { node: node.0, count };
                     }
                     Some(Only::Nothing) => {
-                        beside.drop_slot(place);
+                        beside.release(place);
                         *self = Self::expecting(None);
                     }
                     None => {}
@@ -138,7 +139,7 @@ impl NodeSet {
     pub(super) fn nodes(self, beside: &Beside) -> Vec<NodeId> {
         match self.count {
             0 => Vec::new(),
-            BESIDE => beside.counts(self.node).map(Counts::nodes).unwrap_or_default(),
+            BESIDE => beside.peek(self.node).map(Counts::nodes).unwrap_or_default(),
             _ => vec![NodeId(self.node)],
         }
     }
@@ -146,7 +147,7 @@ impl NodeSet {
     /// Clears the set and frees its external counts.
     pub(super) fn clear(&mut self, beside: &mut Beside) {
         if self.count == BESIDE {
-            beside.drop_slot(self.node);
+            beside.release(self.node);
         }
         *self = Self::expecting(None);
     }
@@ -248,34 +249,6 @@ impl Counts {
     }
 }
 
-impl Beside {
-    fn counts(&self, place: u32) -> Option<&Counts> {
-        self.slots.get(place as usize)
-    }
-
-    fn counts_mut(&mut self, place: u32) -> Option<&mut Counts> {
-        self.slots.get_mut(place as usize)
-    }
-
-    /// Returns `None` if no index is left, which would take more sets than a shard has vertices.
-    fn keep(&mut self, counts: Counts) -> Option<u32> {
-        if let Some(place) = self.free.pop() {
-            *self.counts_mut(place)? = counts;
-            return Some(place);
-        }
-        let place = u32::try_from(self.slots.len()).ok()?;
-        self.slots.push(counts);
-        Some(place)
-    }
-
-    fn drop_slot(&mut self, place: u32) {
-        if let Some(slot) = self.slots.get_mut(place as usize) {
-            *slot = Counts::Few(Vec::new());
-            self.free.push(place);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -326,6 +299,7 @@ mod tests {
             assert!(!set.contains(NodeId(node), &beside));
         }
         assert_eq!(set.nodes(&beside), []);
-        assert_eq!(beside.free.len(), beside.slots.len());
+        // The only slot is free again.
+        assert_eq!(beside.keep(Counts::default()), 0);
     }
 }

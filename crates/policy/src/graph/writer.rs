@@ -21,11 +21,6 @@ const WARM: usize = 8;
 /// A flag in the links of a claim: the rest is not a volume but an index in `Writer::claims`.
 const SEVERAL: u32 = 1 << 31;
 
-/// The key of a vertex without a namespace.
-pub(super) fn cluster_key(kind: VertexKind, name: &str) -> Key<'_> {
-    Key { kind, namespace: "", name }
-}
-
 /// The result of a vertex lookup.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
@@ -206,9 +201,10 @@ impl<'g> Change<'g> {
         Ok(())
     }
 
-    /// See [`Graph::apply_volume`].
+    /// Applies a volume (NA-50, NA-63). A volume without a claim has no edges.
     pub(super) fn apply_volume(&mut self, volume: &PersistentVolume<'_>) -> Result<(), VertexError> {
-        let key = cluster_key(VertexKind::PersistentVolume, &volume.metadata.name);
+        let name: &str = &volume.metadata.name;
+        let key = Key { kind: VertexKind::PersistentVolume, namespace: "", name };
         let Some(claim) = &volume.spec.claim_ref else {
             self.delete(&key);
             return Ok(());
