@@ -71,9 +71,6 @@ impl<R> Selector<R> {
 /// A request that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestInfoError {
-    /// The method is not UTF-8. The response is 400 Bad Request.
-    #[error("invalid request method: it is not valid UTF-8")]
-    Method,
     /// The target cannot be decoded. The response is 400 Bad Request.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -89,16 +86,6 @@ impl RequestInfo {
     /// See [`RequestInfoError`].
     pub fn parse(method: &str, target: &str) -> Result<Self, RequestInfoError> {
         Self::of(method, Target::from_wire(target)?)
-    }
-
-    /// The same from bytes.
-    ///
-    /// # Errors
-    /// See [`RequestInfoError`].
-    pub fn parse_bytes(method: &[u8], target: &[u8]) -> Result<Self, RequestInfoError> {
-        let method = std::str::from_utf8(method).map_err(|_| RequestInfoError::Method)?;
-        let target = std::str::from_utf8(target).map_err(|_| TargetError::NotUtf8("the target"))?;
-        Self::parse(method, target)
     }
 
     /// Parses a method and a URL reference, the form of the recordings (AC-49).
@@ -328,16 +315,6 @@ impl RequestInfo {
     /// The label selector as sent, of list, watch and deletecollection (AC-38, AC-39).
     pub fn raw_label_selector(&self) -> &str {
         &self.label_selector.raw
-    }
-
-    /// The error of parsing the field selector (AC-46).
-    pub fn field_selector_error(&self) -> Option<&SelectorError> {
-        self.field_selector.error.as_ref()
-    }
-
-    /// The error of parsing the label selector (AC-46).
-    pub fn label_selector_error(&self) -> Option<&SelectorError> {
-        self.label_selector.error.as_ref()
     }
 }
 

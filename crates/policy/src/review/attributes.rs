@@ -142,16 +142,6 @@ impl ReviewAttributes<'_> {
         }
     }
 
-    /// The errors of the field selector, one for each part that is not in the attributes.
-    pub fn field_selector_errors(&self) -> &[SelectorError] {
-        &self.field_selector.errors
-    }
-
-    /// The errors of the label selector, one for each part that is not in the attributes.
-    pub fn label_selector_errors(&self) -> &[SelectorError] {
-        &self.label_selector.errors
-    }
-
     /// The `status.evaluationError`: the authorizer's error, then those of the selectors (WH-79).
     pub fn evaluation_error(&self, authorizer_error: Option<&str>) -> Option<String> {
         let complaints = [
