@@ -124,8 +124,8 @@ impl KubeletUsages {
     }
 
     /// CS-50: as sets. Without or with `key encipherment`.
-    fn are(self, usages: &[&str]) -> bool {
-        let mut found: BTreeSet<&str> = usages.iter().copied().collect();
+    pub(super) fn are<U: AsRef<str>>(self, usages: &[U]) -> bool {
+        let mut found: BTreeSet<&str> = usages.iter().map(AsRef::as_ref).collect();
         found.remove(KEY_ENCIPHERMENT);
         found == BTreeSet::from(self.required())
     }

@@ -175,7 +175,8 @@ fn strings<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Err
     list(d)
 }
 
-fn owned_map<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<(String, String)>, D::Error> {
+/// For `deserialize_with`: a map of strings, owned, in the order of the document.
+pub(crate) fn owned_map<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<(String, String)>, D::Error> {
     let map = StringMap::deserialize(d)?;
     Ok(map.0.into_iter().map(|(k, v)| (k.0.into_owned(), v.0.into_owned())).collect())
 }

@@ -60,7 +60,7 @@ prop_compose! {
         dns in one(&[&["worker-0"][..], &["worker-0", "worker-1"], &[], &["kubernetes.default"], &["*.a"]]),
         ip in one(&[&["10.0.0.10"][..], &["10.0.0.10", "fd00::1"], &[], &["127.0.0.1"], &["10.0.0.11"]]),
         email in one(&[&[][..], &["a@b"]]),
-        key in one(&[Key::P256, Key::Rsa { bits: 2048 }, Key::Rsa { bits: 1024 }, Key::Other]),
+        key in one(&[Key::P256, Key::Rsa { bits: 2048 }, Key::Rsa { bits: 1024 }]),
         oid in one(&["2.5.29.15", "2.5.29.19", "1.2.3"]),
         is_ca in one(&[false, true]),
         trailing in one(&[false, true]),
@@ -108,7 +108,6 @@ fn is_well_formed(request: &Request) -> bool {
     let content = request.content.as_ref().unwrap();
     let key = match content.key {
         Key::Rsa { bits } => bits > 2047,
-        Key::Other => false,
         _ => true,
     };
     let extensions = content.extensions.iter().all(|e| match &*e.oid {

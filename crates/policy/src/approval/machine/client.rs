@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use portcullis_apimachinery::names::is_dns_subdomain;
 use portcullis_apimachinery::time::Instant;
 
-use super::common::{
-    content, forbidden_extension, has_usages, newest, same_set, well_formed, within_identity, within_limit,
-};
 use super::intake::is_bootstrap_user;
 use super::own_machine::Match;
-use super::question::{Approval, Last, Question, Step};
+use super::question::{
+    Approval, Finding, Last, Question, Step, content, failed, forbidden_extension, newest, well_formed,
+    within_identity, within_limit,
+};
 use super::reason::Reason;
-use super::result::{Check, CheckResult, Failure};
+use super::result::{Check, CheckResult};
+use crate::approval::signer::KubeletUsages;
 use crate::identity::{NODE_USER_PREFIX, NODES_GROUP};
 
 const STEPS: &[Step] = &[
@@ -33,7 +34,7 @@ const STEPS: &[Step] = &[
     Step { rule: "NB-92", what: "the Machine is neither deleted nor failed", run: live },
     Step { rule: "NB-93", what: "asked for when the Machine was created", run: in_time },
     Step { rule: "NB-94", what: "no other key has the identity", run: ungranted },
-    Step { rule: "NB-95", what: "attestation", run: |_| CheckResult::NotRequired("not configured") },
+    Step { rule: "NB-95", what: "attestation", run: |_| Err(CheckResult::NotRequired("not configured")) },
 ];
 
 /// Evaluates the checks. If all pass, NB-96 approves.
@@ -44,20 +45,17 @@ pub(super) fn evaluate(question: &Question<'_>) -> (Vec<Check>, Last) {
 }
 
 /// NB-81.
-fn enabled(question: &Question<'_>) -> CheckResult {
+fn enabled(question: &Question<'_>) -> Finding {
     if question.config.client_approval_disabled {
         let detail = "nodeClientCert.disabled is true".to_owned();
-        return CheckResult::Failed(Failure::of(Reason::ClientApprovalDisabled, detail));
+        return failed(Reason::ClientApprovalDisabled, detail);
     }
-    CheckResult::Passed(String::new())
+    Ok(String::new())
 }
 
 /// NB-83.
-fn of_a_kubelet(question: &Question<'_>) -> CheckResult {
-    let content = match content(question) {
-        Ok(content) => content,
-        Err(result) => return result,
-    };
+fn of_a_kubelet(question: &Question<'_>) -> Finding {
+    let content = content(question)?;
     let wrong = if content.organizations != [NODES_GROUP] {
         format!("the organization is {:?}, not {NODES_GROUP} alone", content.organizations)
     } else if !(content.dns.is_empty() && content.email.is_empty()) {
@@ -66,128 +64,122 @@ fn of_a_kubelet(question: &Question<'_>) -> CheckResult {
         "it asks for IP addresses, URIs or other names".to_owned()
     } else if !content.common_name.starts_with(NODE_USER_PREFIX) {
         format!("the common name {:?} does not begin with {NODE_USER_PREFIX}", content.common_name)
-    } else if !has_usages(question.request, "client auth") {
+    } else if !KubeletUsages::Client.are(&question.request.usages) {
         format!("the usages are {:?}", question.request.usages)
     } else if let Some(extension) = forbidden_extension(content, None) {
         format!("it asks for {extension}")
     } else {
-        return CheckResult::Passed(String::new());
+        return Ok(String::new());
     };
-    CheckResult::Failed(Failure::of(Reason::NotKubeletClient, wrong))
+    failed(Reason::NotKubeletClient, wrong)
 }
 
 /// NB-84.
-fn not_a_renewal(question: &Question<'_>) -> CheckResult {
-    let content = match content(question) {
-        Ok(content) => content,
-        Err(result) => return result,
-    };
+fn not_a_renewal(question: &Question<'_>) -> Finding {
+    let content = content(question)?;
     if question.request.username == content.common_name {
         let detail = format!("{} asks for its own next certificate", content.common_name);
-        return CheckResult::Failed(Failure::of(Reason::ClientRenewal, detail));
+        return failed(Reason::ClientRenewal, detail);
     }
-    CheckResult::Passed(String::new())
+    Ok(String::new())
 }
 
 /// NB-85.
-fn by_the_bootstrap_user(question: &Question<'_>) -> CheckResult {
+fn by_the_bootstrap_user(question: &Question<'_>) -> Finding {
     let user = &question.request.username;
     if !is_bootstrap_user(user, question.config) {
         let detail = format!("{user:?} may not bootstrap nodes");
-        return CheckResult::Failed(Failure::of(Reason::WrongRequester, detail));
+        return failed(Reason::WrongRequester, detail);
     }
-    CheckResult::Passed(user.clone())
+    Ok(user.clone())
 }
 
 /// NB-86: the groups of the service account's token, or of the bootstrap certificate while its CA is published.
-fn with_its_groups(question: &Question<'_>) -> CheckResult {
+fn with_its_groups(question: &Question<'_>) -> Finding {
     let groups = &question.request.groups;
     let own = question.config.bootstrap_users.iter().find(|u| u.to_string() == question.request.username);
-    let Some(user) = own else { return CheckResult::NotEvaluated("it is not by the bootstrap user") };
+    let Some(user) = own else { return Err(CheckResult::NotEvaluated("it is not by the bootstrap user")) };
     let of_namespace = format!("system:serviceaccounts:{}", user.namespace);
-    let have = || groups.iter().map(String::as_str);
-    if same_set(have(), [&*of_namespace, "system:serviceaccounts", "system:authenticated"]) {
-        return CheckResult::Passed("with a token".to_owned());
+    let have: BTreeSet<&str> = groups.iter().map(String::as_str).collect();
+    if have == BTreeSet::from([&*of_namespace, "system:serviceaccounts", "system:authenticated"]) {
+        return Ok("with a token".to_owned());
     }
-    let is_by_certificate = same_set(have(), [&*of_namespace, "system:authenticated"]);
+    let is_by_certificate = have == BTreeSet::from([&*of_namespace, "system:authenticated"]);
     if is_by_certificate && question.cluster.has_bootstrap_ca {
-        return CheckResult::Passed("with the bootstrap certificate".to_owned());
+        return Ok("with the bootstrap certificate".to_owned());
     }
     let detail = if is_by_certificate {
         "the groups are those of the bootstrap certificate, whose authority is not published".to_owned()
     } else {
-        format!("the groups are {:?}", groups.iter().collect::<BTreeSet<_>>())
+        format!("the groups are {have:?}")
     };
-    CheckResult::Failed(Failure::of(Reason::WrongRequesterGroups, detail))
+    failed(Reason::WrongRequesterGroups, detail)
 }
 
 /// NB-87.
-fn named(question: &Question<'_>) -> CheckResult {
-    let content = match content(question) {
-        Ok(content) => content,
-        Err(result) => return result,
-    };
+fn named(question: &Question<'_>) -> Finding {
+    let content = content(question)?;
     match content.common_name.strip_prefix(NODE_USER_PREFIX) {
-        None => CheckResult::NotEvaluated("the common name is no node's"),
-        Some(name) if is_dns_subdomain(name) => CheckResult::Passed(name.to_owned()),
+        None => Err(CheckResult::NotEvaluated("the common name is no node's")),
+        Some(name) if is_dns_subdomain(name) => Ok(name.to_owned()),
         Some(name) => {
             let detail = format!("{name:?} is not a lower-case DNS subdomain of at most 253 bytes");
-            CheckResult::Failed(Failure::of(Reason::BadNodeName, detail))
+            failed(Reason::BadNodeName, detail)
         }
     }
 }
 
 /// NB-88.
-fn unregistered(question: &Question<'_>) -> CheckResult {
+fn unregistered(question: &Question<'_>) -> Finding {
     match question.cluster.node {
-        Ok(None) => CheckResult::Passed(String::new()),
+        Ok(None) => Ok(String::new()),
         Ok(Some(node)) => {
             let detail =
                 format!("there is a Node {:?}; its kubelet renews with its own certificate", node.name);
-            CheckResult::Failed(Failure::of(Reason::NodeAlreadyExists, detail))
+            failed(Reason::NodeAlreadyExists, detail)
         }
-        Err(why) => CheckResult::Failed(Failure::of(Reason::NodeLookupFailed, why.to_owned())),
+        Err(why) => failed(Reason::NodeLookupFailed, why.to_owned()),
     }
 }
 
 /// NB-89.
-fn has_machine(question: &Question<'_>) -> CheckResult {
+fn has_machine(question: &Question<'_>) -> Finding {
     match &question.machine {
-        Ok(machine) => CheckResult::Passed(machine.describe()),
-        Err(failure) if failure.reason == Reason::AmbiguousMachine => CheckResult::Passed(String::new()),
+        Ok(machine) => Ok(machine.describe()),
+        Err(failure) if failure.reason == Reason::AmbiguousMachine => Ok(String::new()),
         Err(failure) if failure.reason == Reason::NotEvaluated => {
-            CheckResult::NotEvaluated("the request names no node")
+            Err(CheckResult::NotEvaluated("the request names no node"))
         }
-        Err(failure) => CheckResult::Failed(failure.clone()),
+        Err(failure) => Err(failure.clone().into()),
     }
 }
 
 /// NB-90.
-fn unambiguous(question: &Question<'_>) -> CheckResult {
+fn unambiguous(question: &Question<'_>) -> Finding {
     match &question.machine {
-        Ok(_) => CheckResult::Passed(String::new()),
-        Err(failure) if failure.reason == Reason::AmbiguousMachine => CheckResult::Failed(failure.clone()),
-        Err(_) => NO_MACHINE,
+        Ok(_) => Ok(String::new()),
+        Err(failure) if failure.reason == Reason::AmbiguousMachine => Err(failure.clone().into()),
+        Err(_) => Err(NO_MACHINE),
     }
 }
 
 const NO_MACHINE: CheckResult = CheckResult::NotEvaluated("there is not one Machine to look at");
 
 /// NB-91.
-fn unlinked(question: &Question<'_>) -> CheckResult {
-    let Ok(matched) = &question.machine else { return NO_MACHINE };
+fn unlinked(question: &Question<'_>) -> Finding {
+    let Ok(matched) = &question.machine else { return Err(NO_MACHINE) };
     for machine in matched.machines() {
         if let Some(node) = &machine.node_ref {
             let detail = format!("Machine {machine} already is node {node:?}");
-            return CheckResult::Failed(Failure::of(Reason::MachineHasNode, detail));
+            return failed(Reason::MachineHasNode, detail);
         }
     }
-    CheckResult::Passed(String::new())
+    Ok(String::new())
 }
 
 /// NB-92.
-fn live(question: &Question<'_>) -> CheckResult {
-    let Ok(matched) = &question.machine else { return NO_MACHINE };
+fn live(question: &Question<'_>) -> Finding {
+    let Ok(matched) = &question.machine else { return Err(NO_MACHINE) };
     for machine in matched.machines() {
         let wrong = match (machine.is_deleting, machine.has_failed()) {
             (true, _) => "is being deleted",
@@ -195,31 +187,31 @@ fn live(question: &Question<'_>) -> CheckResult {
             (false, false) => continue,
         };
         let detail = format!("Machine {machine} {wrong}");
-        return CheckResult::Failed(Failure::of(Reason::MachineNotLive, detail));
+        return failed(Reason::MachineNotLive, detail);
     }
-    CheckResult::Passed(String::new())
+    Ok(String::new())
 }
 
 /// NB-93: strictly after the Machine's creation less the skew, and strictly before its creation and the window. Both
 /// times are the API server's.
-fn in_time(question: &Question<'_>) -> CheckResult {
-    let Ok(matched) = &question.machine else { return NO_MACHINE };
+fn in_time(question: &Question<'_>) -> Finding {
+    let Ok(matched) = &question.machine else { return Err(NO_MACHINE) };
     let config = question.config;
-    let failed = |detail| CheckResult::Failed(Failure::of(Reason::OutsideMachineWindow, detail));
+    let outside = |detail| failed(Reason::OutsideMachineWindow, detail);
     let Some(asked) = question.request.created else {
-        return failed("the request has no time of creation".to_owned());
+        return outside("the request has no time of creation".to_owned());
     };
     for machine in matched.machines() {
         let Some(created) = machine.created else {
-            return failed(format!("Machine {machine} has no time of creation"));
+            return outside(format!("Machine {machine} has no time of creation"));
         };
         let after = nanoseconds(asked) - nanoseconds(created);
         let detail = || format!("asked for at {asked}, Machine {machine} was created at {created}");
         if after <= -config.machine_clock_skew || after >= config.window_of(machine) {
-            return failed(detail());
+            return outside(detail());
         }
     }
-    CheckResult::Passed(String::new())
+    Ok(String::new())
 }
 
 fn nanoseconds(time: Instant) -> i128 {
@@ -227,22 +219,19 @@ fn nanoseconds(time: Instant) -> i128 {
 }
 
 /// NB-94.
-fn ungranted(question: &Question<'_>) -> CheckResult {
-    let Ok(matched) = &question.machine else { return NO_MACHINE };
-    let content = match content(question) {
-        Ok(content) => content,
-        Err(result) => return result,
-    };
+fn ungranted(question: &Question<'_>) -> Finding {
+    let Ok(matched) = &question.machine else { return Err(NO_MACHINE) };
+    let content = content(question)?;
     let cluster = question.cluster;
     let Some(created) = matched.machines().filter_map(|machine| machine.created).min() else {
-        return NO_MACHINE;
+        return Err(NO_MACHINE);
     };
     match cluster.grants.barring(&content.common_name, &content.key_hash, created, cluster.now) {
-        None => CheckResult::Passed(String::new()),
+        None => Ok(String::new()),
         Some(grant) => {
             let at = grant.at.map_or_else(|| "an unknown time".to_owned(), |at| at.to_string());
             let detail = format!("another key was approved for {} at {at}", grant.common_name);
-            CheckResult::Failed(Failure::of(Reason::IdentityAlreadyGranted, detail))
+            failed(Reason::IdentityAlreadyGranted, detail)
         }
     }
 }

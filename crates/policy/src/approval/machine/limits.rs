@@ -22,9 +22,6 @@ const FUTURE_SECONDS: i64 = 10;
 /// How many requests of one identity may be pending before only the newest is evaluated (NB-74).
 const PER_IDENTITY: usize = 5;
 
-/// An identity: common name, signer and user.
-type Identity<'a> = (&'a str, &'a str, &'a str);
-
 /// The pending requests, counted once for all decisions.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
@@ -35,6 +32,7 @@ pub struct Limits {
     identities: usize,
     /// The node names known from Machines or Nodes.
     known: HashSet<String>,
+    /// By common name, signer and user.
     waiting: HashMap<[String; 3], Waiting>,
 }
 
@@ -90,7 +88,7 @@ impl Limits {
                 continue;
             }
             let is_recent = is_recent(request, now);
-            let waiting = limits.waiting.entry(key(identity(request))).or_default();
+            let waiting = limits.waiting.entry(identity(request)).or_default();
             waiting.newest = waiting.newest.max(request.created);
             if !is_recent {
                 continue;
@@ -176,7 +174,7 @@ impl Limits {
     }
 
     fn waiting_like(&self, request: &Request) -> Waiting {
-        self.waiting.get(&key(identity(request))).copied().unwrap_or_default()
+        self.waiting.get(&identity(request)).copied().unwrap_or_default()
     }
 
     fn is_newest(&self, request: &Request) -> bool {
@@ -189,12 +187,8 @@ impl Limits {
     }
 }
 
-fn identity(request: &Request) -> Identity<'_> {
-    (request.common_name(), &request.signer_name, &request.username)
-}
-
-fn key((common_name, signer, user): Identity<'_>) -> [String; 3] {
-    [common_name.to_owned(), signer.to_owned(), user.to_owned()]
+fn identity(request: &Request) -> [String; 3] {
+    [request.common_name(), &request.signer_name, &request.username].map(str::to_owned)
 }
 
 /// NB-71: created strictly between an hour ago and ten seconds ahead.

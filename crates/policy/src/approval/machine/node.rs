@@ -1,11 +1,10 @@
 //! A Node as the approver sees it: its existence, and the address of its kubelet.
 
-use portcullis_apimachinery::json;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use super::object::{ObjectError, OwnedMeta};
+use super::object::{self, AddressView, ObjectError, View};
 use crate::objects::decode::{List, or_default};
-use crate::objects::strict;
 
 /// A Node. The kubelet itself writes its status, so the status only tells where to dial, and grants nothing (NB-118).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,8 +23,7 @@ impl Node {
     /// # Errors
     /// The text is not a JSON object, or a relevant field has a value of another type.
     pub fn from_json(text: &str) -> Result<Self, ObjectError> {
-        json::check(text).map_err(|error| ObjectError(error.to_string()))?;
-        let view: View = strict::from_str(text).map_err(|error| ObjectError(error.to_string()))?;
+        let view: View<IgnoredAny, Status> = object::decode(text)?;
         let internal = |address: AddressView| (address.kind == "InternalIP").then_some(address.address);
         let port = view.status.daemon_endpoints.kubelet_endpoint.port;
         Ok(Self {
@@ -37,29 +35,11 @@ impl Node {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct View {
-    #[serde(deserialize_with = "or_default")]
-    metadata: OwnedMeta,
-    #[serde(deserialize_with = "or_default")]
-    status: Status,
-}
-
-#[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Status {
     addresses: List<AddressView>,
     #[serde(deserialize_with = "or_default")]
     daemon_endpoints: DaemonEndpoints,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct AddressView {
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    kind: String,
-    #[serde(deserialize_with = "or_default")]
-    address: String,
 }
 
 #[derive(Default, Deserialize)]

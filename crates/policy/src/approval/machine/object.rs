@@ -8,7 +8,8 @@ use portcullis_apimachinery::json;
 use portcullis_apimachinery::time::Instant;
 use serde::Deserialize;
 
-use crate::objects::decode::{List, Present, StringMap, or_default};
+use crate::objects::decode::{List, Present, or_default};
+use crate::objects::rbac::owned_map;
 use crate::objects::strict;
 
 /// The maximum length of a provider ID in bytes (NB-123). Longer ones are ignored.
@@ -36,18 +37,16 @@ impl MachineKind {
 
     /// The API group.
     pub fn group(self) -> &'static str {
-        match self {
-            Self::OpenShiftV1Beta1 => "machine.openshift.io",
-            Self::ClusterV1Beta1 | Self::ClusterV1Beta2 => "cluster.x-k8s.io",
-        }
+        self.group_version().0
     }
 
     /// The version in its group.
     pub fn version(self) -> &'static str {
-        match self {
-            Self::OpenShiftV1Beta1 | Self::ClusterV1Beta1 => "v1beta1",
-            Self::ClusterV1Beta2 => "v1beta2",
-        }
+        self.group_version().1
+    }
+
+    fn group_version(self) -> (&'static str, &'static str) {
+        self.api_version().split_once('/').unwrap_or_default()
     }
 
     /// Group and version.
@@ -161,8 +160,7 @@ impl Machine {
     /// # Errors
     /// The text is not a JSON object, or a relevant field has a value of another type.
     pub fn from_json(kind: MachineKind, text: &str) -> Result<Self, ObjectError> {
-        let view: View = decode(text)?;
-        Ok(view.into_machine(kind))
+        Ok(decode::<View<Spec, Status>>(text)?.into_machine(kind))
     }
 
     /// The values of the addresses of these kinds.
@@ -188,7 +186,7 @@ impl MachinePool {
     /// # Errors
     /// The text is not a JSON object, or a relevant field has a value of another type.
     pub fn from_json(text: &str) -> Result<Self, ObjectError> {
-        let view: View = decode(text)?;
+        let view: View<Spec, Status> = decode(text)?;
         let node = |reference: NodeRef| (!reference.name.is_empty()).then_some(reference.name);
         Ok(Self {
             name: view.metadata.name,
@@ -217,7 +215,8 @@ pub fn read(text: &str) -> Result<Option<Member>, ObjectError> {
     })
 }
 
-fn decode<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, ObjectError> {
+/// Decodes an object of the cluster.
+pub(super) fn decode<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, ObjectError> {
     json::check(text).map_err(|error| ObjectError(error.to_string()))?;
     strict::from_str(text).map_err(|error| ObjectError(error.to_string()))
 }
@@ -232,7 +231,7 @@ pub(super) struct OwnedMeta {
     pub(super) namespace: String,
     #[serde(deserialize_with = "or_default")]
     pub(super) uid: String,
-    #[serde(deserialize_with = "labels")]
+    #[serde(deserialize_with = "owned_map")]
     pub(super) labels: Vec<(String, String)>,
     #[serde(deserialize_with = "or_default")]
     creation_timestamp: String,
@@ -246,20 +245,16 @@ impl OwnedMeta {
     }
 }
 
-fn labels<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, String)>, D::Error> {
-    let map = StringMap::deserialize(deserializer)?;
-    Ok(map.0.into_iter().map(|(key, value)| (key.0.into_owned(), value.0.into_owned())).collect())
-}
-
+/// An object of the cluster, with the fields of its spec and its status that are read.
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct View {
+#[serde(default, bound(deserialize = "S: Default + Deserialize<'de>, T: Default + Deserialize<'de>"))]
+pub(super) struct View<S, T> {
     #[serde(deserialize_with = "or_default")]
-    metadata: OwnedMeta,
+    pub(super) metadata: OwnedMeta,
     #[serde(deserialize_with = "or_default")]
-    spec: Spec,
+    pub(super) spec: S,
     #[serde(deserialize_with = "or_default")]
-    status: Status,
+    pub(super) status: T,
 }
 
 #[derive(Default, Deserialize)]
@@ -304,11 +299,11 @@ struct NodeRef {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct AddressView {
+pub(super) struct AddressView {
     #[serde(rename = "type", deserialize_with = "or_default")]
-    kind: String,
+    pub(super) kind: String,
     #[serde(deserialize_with = "or_default")]
-    address: String,
+    pub(super) address: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -343,37 +338,27 @@ struct Deprecated {
     v1beta1: Conditions,
 }
 
-impl View {
+impl View<Spec, Status> {
     fn into_machine(self, kind: MachineKind) -> Machine {
         let Self { metadata, spec, status } = self;
         let is_cluster_api = kind != MachineKind::OpenShiftV1Beta1;
         let provider_id = Some(spec.provider_id).filter(|id| !id.is_empty() && id.len() <= MAX_PROVIDER_ID);
-        let (is_bootstrapped, has_infrastructure) = match kind {
+        let own = match kind {
             MachineKind::OpenShiftV1Beta1 => (true, matches!(&*status.phase, "Provisioned" | "Running")),
-            MachineKind::ClusterV1Beta1 => (
-                status
-                    .condition(kind, "BootstrapReady", "BootstrapConfigReady")
-                    .unwrap_or(status.bootstrap_ready),
-                status
-                    .condition(kind, "InfrastructureReady", "InfrastructureReady")
-                    .unwrap_or(status.infrastructure_ready),
-            ),
-            MachineKind::ClusterV1Beta2 => (
-                status
-                    .condition(kind, "BootstrapReady", "BootstrapConfigReady")
-                    .unwrap_or(status.initialization.bootstrap_data_secret_created),
-                status
-                    .condition(kind, "InfrastructureReady", "InfrastructureReady")
-                    .unwrap_or(status.initialization.infrastructure_provisioned),
-            ),
+            MachineKind::ClusterV1Beta1 => (status.bootstrap_ready, status.infrastructure_ready),
+            MachineKind::ClusterV1Beta2 => {
+                let Initialization { bootstrap_data_secret_created, infrastructure_provisioned } =
+                    status.initialization;
+                (bootstrap_data_secret_created, infrastructure_provisioned)
+            }
         };
+        let condition = |old, new| status.condition(kind, old, new).filter(|_| is_cluster_api);
+        let is_bootstrapped = condition("BootstrapReady", "BootstrapConfigReady").unwrap_or(own.0);
+        let has_infrastructure = condition("InfrastructureReady", "InfrastructureReady").unwrap_or(own.1);
+        let is_true = |old, new| condition(old, new) == Some(true);
         let works = match kind {
             MachineKind::OpenShiftV1Beta1 => status.phase == "Running",
-            MachineKind::ClusterV1Beta1 | MachineKind::ClusterV1Beta2 => {
-                let node = status.condition(kind, "NodeHealthy", "NodeReady");
-                provider_id.is_some()
-                    && (node == Some(true) || status.condition(kind, "Ready", "Ready") == Some(true))
-            }
+            _ => provider_id.is_some() && (is_true("NodeHealthy", "NodeReady") || is_true("Ready", "Ready")),
         };
         // In v1beta2 a reference without a name means no reference; elsewhere it is a reference to a node that cannot
         // exist.

@@ -1,9 +1,10 @@
-//! The renewal path: the kubelet currently serves a certificate with the same names (NB-110 to NB-113).
+//! The renewal and egress paths: the kubelet currently serves a certificate with the same names (NB-110 to NB-113), or with
+//! the same but for egress addresses (NB-119).
 
 use std::net::{IpAddr, SocketAddr};
 
 use super::candidates::pools_of_cluster;
-use super::cluster::{Cluster, Current, Leaf};
+use super::cluster::{Cluster, Current, Leaf, Network};
 use super::config::Config;
 use super::names::folded;
 use super::object::IP;
@@ -59,11 +60,7 @@ pub fn dial_target(request: &Request, cluster: &Cluster<'_>, config: &Config) ->
 pub(super) fn authorize(question: &Question<'_>, content: &Pkcs10, name: &str) -> Result<String, Failure> {
     let failed = |detail: String| Failure::of(Reason::NoAuthorizationPath, detail);
     let leaf = current(question, content).map_err(failed)?;
-    let same = is_permutation(&leaf.dns, &content.dns)
-        && is_permutation(&leaf.email, &content.email)
-        && is_permutation(&leaf.uri, &content.uri)
-        && is_permutation(&all_folded(&leaf.ip), &all_folded(&content.ip));
-    if !same {
+    if !has_same_names(leaf, content) || !is_permutation(&all_folded(&leaf.ip), &all_folded(&content.ip)) {
         return Err(failed("the current certificate has other names".to_owned()));
     }
     if question.config.renewal_requires_machine && !has_live_machine(question, name) {
@@ -74,8 +71,44 @@ pub(super) fn authorize(question: &Question<'_>, content: &Pkcs10, name: &str) -
     Ok(format!("the certificate that is valid until {} has the same names", leaf.not_after))
 }
 
+/// NB-119: the egress addresses of pods, which move between nodes.
+pub(super) fn authorize_egress(question: &Question<'_>, content: &Pkcs10) -> Result<String, Failure> {
+    let failed = |detail: String| Failure::of(Reason::NoAuthorizationPath, detail);
+    // Without a current certificate the network type does not matter, and the request is not retried for it.
+    let leaf = current(question, content).map_err(failed)?;
+    let subnet = match question.cluster.network {
+        Network::Unknown(why) => {
+            let detail = format!("the type of the cluster's network could not be read: {why}");
+            return Err(Failure::of(Reason::NetworkTypeUnknown, detail));
+        }
+        Network::Other => return Err(failed("the cluster's network is not OpenShiftSDN".to_owned())),
+        Network::OpenShiftSdn(subnet) => subnet,
+    };
+    if !has_same_names(leaf, content) {
+        return Err(failed("the current certificate has other names than addresses".to_owned()));
+    }
+    let (held, egress) =
+        (all_folded(&leaf.ip), subnet.map(|s| all_folded(&s.egress_ips)).unwrap_or_default());
+    let in_range =
+        |ip| subnet.is_some_and(|subnet| subnet.egress_cidrs.iter().any(|range| range.contains(ip)));
+    let foreign = all_folded(&content.ip)
+        .into_iter()
+        .find(|ip| !held.contains(ip) && !egress.contains(ip) && !in_range(*ip));
+    match foreign {
+        Some(ip) => Err(failed(format!("{ip} is no egress address of the node"))),
+        None => Ok("the current certificate and the node's egress addresses have every name".to_owned()),
+    }
+}
+
+/// Returns whether a certificate has the requested names, addresses aside.
+fn has_same_names(leaf: &Leaf, content: &Pkcs10) -> bool {
+    is_permutation(&leaf.dns, &content.dns)
+        && is_permutation(&leaf.email, &content.email)
+        && is_permutation(&leaf.uri, &content.uri)
+}
+
 /// The certificate that the kubelet serves, if it is currently valid and belongs to the same node (NB-112).
-pub(super) fn current<'a>(question: &Question<'a>, content: &Pkcs10) -> Result<&'a Leaf, String> {
+fn current<'a>(question: &Question<'a>, content: &Pkcs10) -> Result<&'a Leaf, String> {
     let leaf = match question.cluster.current {
         Current::Verified(leaf) => leaf,
         Current::Unavailable(why) => return Err(format!("no current certificate: {why}")),
@@ -105,12 +138,12 @@ fn has_live_machine(question: &Question<'_>, name: &str) -> bool {
 }
 
 /// Normalizes addresses.
-pub(super) fn all_folded(addresses: &[IpAddr]) -> Vec<IpAddr> {
+fn all_folded(addresses: &[IpAddr]) -> Vec<IpAddr> {
     addresses.iter().copied().map(folded).collect()
 }
 
 /// Returns whether two lists have the same elements, each equally often, in any order.
-pub(super) fn is_permutation<T: Ord>(left: &[T], right: &[T]) -> bool {
+fn is_permutation<T: Ord>(left: &[T], right: &[T]) -> bool {
     let sorted = |items: &[T]| -> Vec<usize> {
         let mut order: Vec<usize> = (0..items.len()).collect();
         order.sort_by_key(|&i| items.get(i));

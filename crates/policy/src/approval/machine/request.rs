@@ -3,14 +3,12 @@
 use std::net::IpAddr;
 
 use base64::Engine as _;
-use portcullis_apimachinery::json;
 use portcullis_apimachinery::time::Instant;
 use serde::Deserialize;
 
-use super::object::{ObjectError, OwnedMeta};
+use super::object::{self, ObjectError, View};
 use crate::identity::NODE_USER_PREFIX;
 use crate::objects::decode::{List, or_default};
-use crate::objects::strict;
 
 /// The reason in this approver's `Approved` conditions. It is that of the earlier approver in clusters.
 pub const APPROVED_REASON: &str = "NodeCSRApprove";
@@ -105,19 +103,6 @@ pub enum Key {
     P521,
     /// Ed25519.
     Ed25519,
-    /// Any other.
-    Other,
-}
-
-impl Key {
-    /// Returns whether the approver accepts the key (NB-82).
-    pub fn is_sound(self) -> bool {
-        match self {
-            Self::Rsa { bits } => bits >= 2048,
-            Self::P256 | Self::P384 | Self::P521 | Self::Ed25519 => true,
-            Self::Other => false,
-        }
-    }
 }
 
 impl Request {
@@ -131,8 +116,7 @@ impl Request {
         text: &str,
         pkcs10: impl FnOnce(&[u8]) -> Result<Pkcs10, String>,
     ) -> Result<Self, ObjectError> {
-        json::check(text).map_err(|error| ObjectError(error.to_string()))?;
-        let view: View = strict::from_str(text).map_err(|error| ObjectError(error.to_string()))?;
+        let view: View<Spec, Status> = object::decode(text)?;
         let content = base64::engine::general_purpose::STANDARD
             .decode(&view.spec.request)
             .map_err(|_| "spec.request is not base64".to_owned())
@@ -172,17 +156,6 @@ impl Request {
     pub fn node_name(&self) -> Option<&str> {
         self.common_name().strip_prefix(NODE_USER_PREFIX).filter(|name| !name.is_empty())
     }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct View {
-    #[serde(deserialize_with = "or_default")]
-    metadata: OwnedMeta,
-    #[serde(deserialize_with = "or_default")]
-    spec: Spec,
-    #[serde(deserialize_with = "or_default")]
-    status: Status,
 }
 
 #[derive(Default, Deserialize)]

@@ -53,6 +53,12 @@ pub enum CheckResult {
     NotEvaluated(&'static str),
 }
 
+impl From<Failure> for CheckResult {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
 impl From<Result<String, Failure>> for CheckResult {
     fn from(result: Result<String, Failure>) -> Self {
         result.map_or_else(Self::Failed, Self::Passed)

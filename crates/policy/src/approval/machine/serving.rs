@@ -5,18 +5,18 @@ use std::net::IpAddr;
 
 use portcullis_apimachinery::names::is_dns_subdomain;
 
-use super::common::{
-    SUBJECT_ALT_NAME, content, forbidden_extension, has_usages, newest, well_formed, within_identity,
-    within_limit,
-};
 use super::names::{address, folded, is_reserved, same_host};
 use super::object::{AddressKind, IP, Machine};
 use super::own_machine;
-use super::question::{Approval, Last, Question, Step};
+use super::question::{
+    Approval, Finding, Last, Question, SUBJECT_ALT_NAME, Step, content, failed, forbidden_extension, newest,
+    well_formed, within_identity, within_limit,
+};
 use super::reason::{Outcome, Reason};
+use super::renewal;
 use super::request::Pkcs10;
-use super::result::{Check, CheckResult, Failure};
-use super::{egress, renewal};
+use super::result::{Check, Failure};
+use crate::approval::signer::KubeletUsages;
 use crate::identity::{NODE_USER_PREFIX, NODES_GROUP};
 
 const STEPS: &[Step] = &[
@@ -44,7 +44,7 @@ pub(super) fn evaluate(question: &Question<'_>) -> (Vec<Check>, Last) {
     };
     let renewed = renewal::authorize(question, content, name);
     let owned = by_machine(question, content, name);
-    let egress = egress::authorize(question, content);
+    let egress = renewal::authorize_egress(question, content);
     let mut ways = [
         ("NB-112", "the current certificate has the same names", Reason::ServingRenewed, renewed),
         ("NB-116", "the Machine has every name", Reason::ServingApproved, owned),
@@ -90,71 +90,58 @@ fn rule_of(reason: Reason) -> &'static str {
     }
 }
 
-fn failed(reason: Reason, detail: String) -> CheckResult {
-    CheckResult::Failed(Failure::of(reason, detail))
-}
-
 /// NB-102.
-fn by_a_node(question: &Question<'_>) -> CheckResult {
+fn by_a_node(question: &Question<'_>) -> Finding {
     let user = &question.request.username;
     match user.strip_prefix(NODE_USER_PREFIX) {
-        Some(name) if !name.is_empty() => CheckResult::Passed(name.to_owned()),
+        Some(name) if !name.is_empty() => Ok(name.to_owned()),
         _ => failed(Reason::NotANodeRequest, format!("{user:?} is no node")),
     }
 }
 
 /// NB-103.
-fn with_its_groups(question: &Question<'_>) -> CheckResult {
+fn with_its_groups(question: &Question<'_>) -> Finding {
     let groups = &question.request.groups;
     let missing =
         [NODES_GROUP, "system:authenticated"].into_iter().find(|g| !groups.iter().any(|have| have == g));
     match missing {
-        None => CheckResult::Passed(String::new()),
+        None => Ok(String::new()),
         Some(group) => failed(Reason::WrongRequesterGroups, format!("the user is not in {group}")),
     }
 }
 
 /// NB-104.
-fn with_usages(question: &Question<'_>) -> CheckResult {
-    if has_usages(question.request, "server auth") {
-        return CheckResult::Passed(String::new());
+fn with_usages(question: &Question<'_>) -> Finding {
+    if KubeletUsages::Serving.are(&question.request.usages) {
+        return Ok(String::new());
     }
     failed(Reason::WrongUsages, format!("the usages are {:?}", question.request.usages))
 }
 
 /// NB-105.
-fn in_its_own_name(question: &Question<'_>) -> CheckResult {
-    let content = match content(question) {
-        Ok(content) => content,
-        Err(result) => return result,
-    };
+fn in_its_own_name(question: &Question<'_>) -> Finding {
+    let content = content(question)?;
     let user = &question.request.username;
     if content.common_name == *user {
-        return CheckResult::Passed(String::new());
+        return Ok(String::new());
     }
     let detail = format!("{user:?} asks for a certificate of {:?}", content.common_name);
     failed(Reason::CommonNameMismatch, detail)
 }
 
 /// NB-106.
-fn of_the_nodes(question: &Question<'_>) -> CheckResult {
-    let content = match content(question) {
-        Ok(content) => content,
-        Err(result) => return result,
-    };
+fn of_the_nodes(question: &Question<'_>) -> Finding {
+    let content = content(question)?;
     if content.organizations == [NODES_GROUP] {
-        return CheckResult::Passed(String::new());
+        return Ok(String::new());
     }
     let detail = format!("the organization is {:?}, not {NODES_GROUP} alone", content.organizations);
     failed(Reason::WrongOrganization, detail)
 }
 
 /// NB-107.
-fn with_names(question: &Question<'_>) -> CheckResult {
-    let content = match content(question) {
-        Ok(content) => content,
-        Err(result) => return result,
-    };
+fn with_names(question: &Question<'_>) -> Finding {
+    let content = content(question)?;
     let own = || question.cluster.api_server_names.iter().map(String::as_str);
     let is_no_name = |name: &&String| !is_dns_subdomain(&super::names::host_key(name));
     let is_no_host = |ip: &&IpAddr| {
@@ -174,19 +161,16 @@ fn with_names(question: &Question<'_>) -> CheckResult {
     } else if let Some(ip) = content.ip.iter().find(is_no_host) {
         format!("{ip} is no address of a node")
     } else {
-        return CheckResult::Passed(String::new());
+        return Ok(String::new());
     };
     failed(Reason::ForbiddenSAN, wrong)
 }
 
 /// NB-108.
-fn with_extensions(question: &Question<'_>) -> CheckResult {
-    let content = match content(question) {
-        Ok(content) => content,
-        Err(result) => return result,
-    };
+fn with_extensions(question: &Question<'_>) -> Finding {
+    let content = content(question)?;
     match forbidden_extension(content, Some(SUBJECT_ALT_NAME)) {
-        None => CheckResult::Passed(String::new()),
+        None => Ok(String::new()),
         Some(extension) => failed(Reason::ForbiddenExtension, format!("it asks for {extension}")),
     }
 }

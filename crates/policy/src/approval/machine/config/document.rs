@@ -123,26 +123,20 @@ impl Document {
         let default = Config::default();
         Ok(Config {
             client_approval_disabled: self.node_client_cert.and_then(|cert| cert.disabled).unwrap_or(false),
-            bootstrap_users: match self.bootstrap_users {
-                None => default.bootstrap_users,
-                Some(users) => all(users, service_account)?,
-            },
+            bootstrap_users: given(self.bootstrap_users, default.bootstrap_users, |users| {
+                all(users, service_account)
+            })?,
             bootstrap_ca: config_map("bootstrapCA", self.bootstrap_ca, default.bootstrap_ca)?,
             kubelet_ca: config_map("kubeletCA", self.kubelet_ca, default.kubelet_ca)?,
-            machine_apis: match self.machine_apis {
-                None => default.machine_apis,
-                Some(apis) => machine_apis(&apis)?,
-            },
+            machine_apis: given(self.machine_apis, default.machine_apis, machine_apis)?,
             machine_namespace: not_empty("machineNamespace", self.machine_namespace)?,
             cluster_name: not_empty("clusterName", self.cluster_name)?,
-            machine_window: match self.machine_window {
-                None => default.machine_window,
-                Some(text) => window("machineWindow", &text)?,
-            },
-            machine_clock_skew: match self.machine_clock_skew {
-                None => default.machine_clock_skew,
-                Some(text) => span("machineClockSkew", &text, 0, 60 * SECOND, "0s and 60s")?,
-            },
+            machine_window: given(self.machine_window, default.machine_window, |text| {
+                window("machineWindow", &text)
+            })?,
+            machine_clock_skew: given(self.machine_clock_skew, default.machine_clock_skew, |text| {
+                span("machineClockSkew", &text, 0, 60 * SECOND, "0s and 60s")
+            })?,
             window_overrides: all(self.window_overrides.unwrap_or_default(), |entry| {
                 Ok(WindowOverride {
                     selector: selector("windowOverrides", entry.selector)?,
@@ -151,13 +145,10 @@ impl Document {
             })?,
             pending_limit: self.pending_limit.unwrap_or_default(),
             deny_mode: self.deny_mode.unwrap_or_default(),
-            max_concurrent: match self.max_concurrent {
-                None => default.max_concurrent,
-                Some(count @ 1..=100) => count,
-                Some(count) => {
-                    return Err(value("maxConcurrent", format!("{count} is not between 1 and 100")));
-                }
-            },
+            max_concurrent: given(self.max_concurrent, default.max_concurrent, |count| match count {
+                1..=100 => Ok(count),
+                _ => Err(value("maxConcurrent", format!("{count} is not between 1 and 100"))),
+            })?,
             renewal_requires_machine: self.renewal_requires_machine.unwrap_or(false),
             node_cidrs: all(self.node_cidrs.unwrap_or_default(), |text| {
                 text.parse().map_err(|error: CidrError| value("nodeCIDRs", error.to_string()))
@@ -165,6 +156,14 @@ impl Document {
             extra_names: all(self.extra_sans.unwrap_or_default(), extra_names)?,
         })
     }
+}
+
+fn given<T, U>(
+    given: Option<T>,
+    default: U,
+    read: impl Fn(T) -> Result<U, ConfigError>,
+) -> Result<U, ConfigError> {
+    given.map_or(Ok(default), read)
 }
 
 fn all<T, U>(items: Vec<T>, read: impl Fn(T) -> Result<U, ConfigError>) -> Result<Vec<U>, ConfigError> {
@@ -210,9 +209,9 @@ fn config_map(
     })
 }
 
-fn machine_apis(texts: &[String]) -> Result<Vec<MachineApi>, ConfigError> {
+fn machine_apis(texts: Vec<String>) -> Result<Vec<MachineApi>, ConfigError> {
     let mut apis: Vec<MachineApi> = Vec::new();
-    for text in texts {
+    for text in &texts {
         let (group, version) = match text.split_once('/') {
             Some((group, version)) => (group, Some(version)),
             None => (text.as_str(), None),
