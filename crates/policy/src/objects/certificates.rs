@@ -3,19 +3,10 @@
 use serde::Deserialize;
 
 use super::decode::{Text, or_default};
-use super::meta::Metadata;
+use super::meta::MetadataAndSpec;
 
 /// A request for a certificate for a pod.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct PodCertificateRequest<'a> {
-    /// The metadata.
-    #[serde(deserialize_with = "or_default")]
-    pub metadata: Metadata<'a>,
-    /// The spec.
-    #[serde(deserialize_with = "or_default")]
-    pub spec: PodCertificateRequestSpec<'a>,
-}
+pub type PodCertificateRequest<'a> = MetadataAndSpec<'a, PodCertificateRequestSpec<'a>>;
 
 /// The spec of a pod certificate request.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::decode::{Present, Text, or_default};
-use super::meta::{Metadata, MetadataOnly, NamespacedReference};
+use super::decode::{Present, Text};
+use super::meta::{MetadataAndSpec, MetadataOnly, NamespacedReference};
 
 /// A node: only its identity. NodeRestriction has its own view of the fields that it compares.
 pub type Node<'a> = MetadataOnly<'a>;
@@ -12,16 +12,7 @@ pub type Node<'a> = MetadataOnly<'a>;
 pub type ServiceAccount<'a> = MetadataOnly<'a>;
 
 /// A persistent volume claim.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct PersistentVolumeClaim<'a> {
-    /// The metadata.
-    #[serde(deserialize_with = "or_default")]
-    pub metadata: Metadata<'a>,
-    /// The spec of the claim.
-    #[serde(deserialize_with = "or_default")]
-    pub spec: PersistentVolumeClaimSpec<'a>,
-}
+pub type PersistentVolumeClaim<'a> = MetadataAndSpec<'a, PersistentVolumeClaimSpec<'a>>;
 
 /// The spec of a claim.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -32,16 +23,7 @@ pub struct PersistentVolumeClaimSpec<'a> {
 }
 
 /// A persistent volume.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct PersistentVolume<'a> {
-    /// The metadata.
-    #[serde(deserialize_with = "or_default")]
-    pub metadata: Metadata<'a>,
-    /// The spec.
-    #[serde(deserialize_with = "or_default")]
-    pub spec: PersistentVolumeSpec<'a>,
-}
+pub type PersistentVolume<'a> = MetadataAndSpec<'a, PersistentVolumeSpec<'a>>;
 
 /// The spec of a persistent volume: its claim, and the sources that matter here.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]

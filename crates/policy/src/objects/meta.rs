@@ -68,3 +68,15 @@ pub struct MetadataOnly<'a> {
     #[serde(deserialize_with = "or_default")]
     pub metadata: Metadata<'a>,
 }
+
+/// An object of which only the metadata and the spec are read.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, bound(deserialize = "'de: 'a, S: Default + Deserialize<'de>"))]
+pub struct MetadataAndSpec<'a, S> {
+    /// The metadata.
+    #[serde(deserialize_with = "or_default")]
+    pub metadata: Metadata<'a>,
+    /// The spec.
+    #[serde(deserialize_with = "or_default")]
+    pub spec: S,
+}

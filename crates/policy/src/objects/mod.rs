@@ -5,13 +5,11 @@
 
 pub mod authentication;
 pub mod certificates;
-pub mod coordination;
 pub mod core;
 pub mod decode;
 pub mod events;
 pub mod meta;
 pub mod pod;
-pub mod policy;
 pub mod rbac;
 pub mod resource;
 pub mod storage;
@@ -20,6 +18,7 @@ pub mod strict;
 use std::borrow::Cow;
 
 use portcullis_apimachinery::json::{self, JsonError};
+use rbac::RBAC_GROUP;
 
 /// An object of a kind that decisions use.
 #[derive(Clone, Debug)]
@@ -83,59 +82,39 @@ pub enum Kind {
     VolumeAttachment,
 }
 
+/// Each kind with its API group, its name as Kubernetes spells it, and whether it is namespaced.
+const KINDS: [(Kind, &str, &str, bool); 13] = [
+    (Kind::ClusterRole, RBAC_GROUP, "ClusterRole", false),
+    (Kind::ClusterRoleBinding, RBAC_GROUP, "ClusterRoleBinding", false),
+    (Kind::CsiDriver, "storage.k8s.io", "CSIDriver", false),
+    (Kind::Node, "", "Node", false),
+    (Kind::PersistentVolume, "", "PersistentVolume", false),
+    (Kind::PersistentVolumeClaim, "", "PersistentVolumeClaim", true),
+    (Kind::Pod, "", "Pod", true),
+    (Kind::PodCertificateRequest, "certificates.k8s.io", "PodCertificateRequest", true),
+    (Kind::ResourceSlice, "resource.k8s.io", "ResourceSlice", false),
+    (Kind::Role, RBAC_GROUP, "Role", true),
+    (Kind::RoleBinding, RBAC_GROUP, "RoleBinding", true),
+    (Kind::ServiceAccount, "", "ServiceAccount", true),
+    (Kind::VolumeAttachment, "storage.k8s.io", "VolumeAttachment", false),
+];
+
 impl Kind {
     /// Returns the kind for an `apiVersion` and `kind`; `None` if decisions do not use it. All versions of a group are
     /// accepted, because the relevant fields are the same in each.
     pub fn of(api_version: &str, kind: &str) -> Option<Self> {
         let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
-        Some(match (group, kind) {
-            ("", "Node") => Self::Node,
-            ("", "PersistentVolume") => Self::PersistentVolume,
-            ("", "PersistentVolumeClaim") => Self::PersistentVolumeClaim,
-            ("", "Pod") => Self::Pod,
-            ("", "ServiceAccount") => Self::ServiceAccount,
-            ("certificates.k8s.io", "PodCertificateRequest") => Self::PodCertificateRequest,
-            ("rbac.authorization.k8s.io", "ClusterRole") => Self::ClusterRole,
-            ("rbac.authorization.k8s.io", "ClusterRoleBinding") => Self::ClusterRoleBinding,
-            ("rbac.authorization.k8s.io", "Role") => Self::Role,
-            ("rbac.authorization.k8s.io", "RoleBinding") => Self::RoleBinding,
-            ("resource.k8s.io", "ResourceSlice") => Self::ResourceSlice,
-            ("storage.k8s.io", "CSIDriver") => Self::CsiDriver,
-            ("storage.k8s.io", "VolumeAttachment") => Self::VolumeAttachment,
-            _ => return None,
-        })
+        KINDS.iter().find(|row| row.1 == group && row.2 == kind).map(|row| row.0)
     }
 
     /// The kind's name as Kubernetes spells it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ClusterRole => "ClusterRole",
-            Self::ClusterRoleBinding => "ClusterRoleBinding",
-            Self::CsiDriver => "CSIDriver",
-            Self::Node => "Node",
-            Self::PersistentVolume => "PersistentVolume",
-            Self::PersistentVolumeClaim => "PersistentVolumeClaim",
-            Self::Pod => "Pod",
-            Self::PodCertificateRequest => "PodCertificateRequest",
-            Self::ResourceSlice => "ResourceSlice",
-            Self::Role => "Role",
-            Self::RoleBinding => "RoleBinding",
-            Self::ServiceAccount => "ServiceAccount",
-            Self::VolumeAttachment => "VolumeAttachment",
-        }
+        KINDS.iter().find(|row| row.0 == self).map_or("", |row| row.2)
     }
 
     /// Returns whether this kind is namespaced.
     pub fn is_namespaced(self) -> bool {
-        matches!(
-            self,
-            Self::PersistentVolumeClaim
-                | Self::Pod
-                | Self::PodCertificateRequest
-                | Self::Role
-                | Self::RoleBinding
-                | Self::ServiceAccount
-        )
+        KINDS.iter().any(|row| row.0 == self && row.3)
     }
 }
 

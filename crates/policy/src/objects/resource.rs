@@ -2,20 +2,11 @@
 
 use serde::Deserialize;
 
-use super::decode::{Text, or_default};
-use super::meta::Metadata;
+use super::decode::Text;
+use super::meta::MetadataAndSpec;
 
 /// A slice of the devices that a driver publishes.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct ResourceSlice<'a> {
-    /// The metadata.
-    #[serde(deserialize_with = "or_default")]
-    pub metadata: Metadata<'a>,
-    /// The location of the devices.
-    #[serde(deserialize_with = "or_default")]
-    pub spec: ResourceSliceSpec<'a>,
-}
+pub type ResourceSlice<'a> = MetadataAndSpec<'a, ResourceSliceSpec<'a>>;
 
 /// The location of published devices.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]

@@ -2,23 +2,11 @@
 
 use serde::Deserialize;
 
-use super::decode::{List, Text, or_default};
-use super::meta::{Metadata, MetadataOnly};
-
-/// The storage drivers of a node: only the object's identity.
-pub type CsiNode<'a> = MetadataOnly<'a>;
+use super::decode::{List, Text};
+use super::meta::MetadataAndSpec;
 
 /// A volume attached to a node.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct VolumeAttachment<'a> {
-    /// The metadata.
-    #[serde(deserialize_with = "or_default")]
-    pub metadata: Metadata<'a>,
-    /// The spec of the attachment.
-    #[serde(deserialize_with = "or_default")]
-    pub spec: VolumeAttachmentSpec<'a>,
-}
+pub type VolumeAttachment<'a> = MetadataAndSpec<'a, VolumeAttachmentSpec<'a>>;
 
 /// The spec of a volume attachment.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -29,16 +17,7 @@ pub struct VolumeAttachmentSpec<'a> {
 }
 
 /// A storage driver.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct CsiDriver<'a> {
-    /// The metadata.
-    #[serde(deserialize_with = "or_default")]
-    pub metadata: Metadata<'a>,
-    /// The spec.
-    #[serde(deserialize_with = "or_default")]
-    pub spec: CsiDriverSpec<'a>,
-}
+pub type CsiDriver<'a> = MetadataAndSpec<'a, CsiDriverSpec<'a>>;
 
 /// The spec of a CSI driver.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]

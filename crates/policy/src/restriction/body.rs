@@ -5,30 +5,20 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::rejection::Rejection;
-use super::request::AdmissionRequest;
+use super::request::{AdmissionRequest, Operation};
 use crate::objects::decode::Text;
+use crate::objects::meta::MetadataOnly;
 use crate::objects::strict;
 
-/// A kind of any version; the relevant fields are the same in each.
+/// The group and the name of a kind. Any version of it: the relevant fields are the same in each.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct GroupKind {
-    group: &'static str,
-    kind: &'static str,
-}
-
-impl GroupKind {
-    pub(super) const fn new(group: &'static str, kind: &'static str) -> Self {
-        Self { group, kind }
-    }
-}
+pub(super) struct GroupKind(pub(super) &'static str, pub(super) &'static str);
 
 impl fmt::Display for GroupKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind)?;
-        if !self.group.is_empty() {
-            write!(f, ".{}", self.group)?;
-        }
-        Ok(())
+        let Self(group, kind) = self;
+        let dot = if group.is_empty() { "" } else { "." };
+        write!(f, "{kind}{dot}{group}")
     }
 }
 
@@ -42,7 +32,7 @@ struct TypeMeta<'a> {
 impl TypeMeta<'_> {
     fn is(&self, expected: GroupKind) -> bool {
         let (group, version) = self.api_version.rsplit_once('/').unwrap_or(("", &self.api_version));
-        group == expected.group && !version.is_empty() && self.kind == expected.kind
+        group == expected.0 && !version.is_empty() && self.kind == expected.1
     }
 }
 
@@ -50,6 +40,14 @@ impl<'a> AdmissionRequest<'a> {
     /// The submitted object, which must be of the given kind.
     pub(super) fn body<T: Deserialize<'a>>(&self, expected: GroupKind) -> Result<T, Rejection> {
         decode(self.object, expected).map_err(|why| self.forbidden(format_args!("submitted object: {why}")))
+    }
+
+    /// Returns whether the object has this name, which a create may have in the body alone.
+    pub(super) fn is_named(&self, name: &str, expected: GroupKind) -> Result<bool, Rejection> {
+        match self.operation {
+            Operation::Create => Ok(self.body::<MetadataOnly<'_>>(expected)?.metadata.name == name),
+            Operation::Update | Operation::Delete | Operation::Connect => Ok(self.name == name),
+        }
     }
 
     /// The stored object, which must be of the given kind.

@@ -11,8 +11,7 @@ use crate::features::Feature;
 use crate::identity::NODE_USER_PREFIX;
 use crate::objects::certificates::CertificateSigningRequest;
 
-const CERTIFICATE_SIGNING_REQUEST: GroupKind =
-    GroupKind::new("certificates.k8s.io", "CertificateSigningRequest");
+const CERTIFICATE_SIGNING_REQUEST: GroupKind = GroupKind("certificates.k8s.io", "CertificateSigningRequest");
 
 /// The signers whose certificates identify a node (NR-98).
 const KUBELET_SIGNERS: [&str; 2] =
@@ -51,9 +50,9 @@ impl NodeRestriction<'_> {
                 |r| r.common_name(&pem),
             )
             .map_err(|e| request.forbidden(format_args!("spec.request cannot be read: {e}")))?;
-        if common_name.strip_prefix(NODE_USER_PREFIX) != Some(me) {
-            return Err(request.forbidden(format_args!("the common name must be {NODE_USER_PREFIX}{me}")));
-        }
-        Ok(())
+        request.require(
+            common_name.strip_prefix(NODE_USER_PREFIX) == Some(me),
+            format_args!("the common name must be {NODE_USER_PREFIX}{me}"),
+        )
     }
 }

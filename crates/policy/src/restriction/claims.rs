@@ -11,7 +11,7 @@ use crate::features::{Feature, FeatureGates};
 use crate::objects::decode::{List, Text, or_default};
 use crate::objects::meta::OwnerReference;
 
-const CLAIM: GroupKind = GroupKind::new("", "PersistentVolumeClaim");
+const CLAIM: GroupKind = GroupKind("", "PersistentVolumeClaim");
 
 /// NR-49, NR-50, NR-52.
 pub(super) fn admit(gates: FeatureGates, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
@@ -27,13 +27,11 @@ pub(super) fn admit(gates: FeatureGates, request: &AdmissionRequest<'_>) -> Resu
             claim.status.allocated_resource_statuses = Map::default();
         }
     }
-    if claim != stored {
-        return Err(request.forbidden(
-            "of a claim a node may change only status.capacity, status.conditions, status.allocatedResources and \
+    request.require(
+        claim == stored,
+        "of a claim a node may change only status.capacity, status.conditions, status.allocatedResources and \
              status.allocatedResourceStatuses",
-        ));
-    }
-    Ok(())
+    )
 }
 
 /// The fields of a claim that a node must not change (NR-50). The fields that it may always change are left out:

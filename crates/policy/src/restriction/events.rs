@@ -15,8 +15,8 @@ use super::rejection::Rejection;
 use super::request::{AdmissionRequest, Operation};
 use crate::objects::events::Event;
 
-const CORE_EVENT: GroupKind = GroupKind::new("", "Event");
-const EVENT: GroupKind = GroupKind::new("events.k8s.io", "Event");
+const CORE_EVENT: GroupKind = GroupKind("", "Event");
+const EVENT: GroupKind = GroupKind("events.k8s.io", "Event");
 
 pub(super) fn admit(me: &str, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
     let is_core = request.group.is_empty();

@@ -110,9 +110,7 @@ impl<'a> NodeRestriction<'a> {
             return Ok(Assessment::Admitted);
         }
         let me = node.name();
-        if me.is_empty() {
-            return Err(request.forbidden("the user name names no node"));
-        }
+        request.require(!me.is_empty(), "the user name names no node")?;
         match (request.group, request.resource) {
             ("", "nodes") => nodes::admit(me, request)?,
             ("", "persistentvolumeclaims") => claims::admit(self.gates, request)?,

@@ -11,7 +11,7 @@ use super::semantic::{Instant, Map};
 use crate::objects::decode::{List, Text, or_default};
 use crate::objects::meta::OwnerReference;
 
-const NODE: GroupKind = GroupKind::new("", "Node");
+const NODE: GroupKind = GroupKind("", "Node");
 
 /// The fields of a Node that are compared. Equality is semantic.
 #[derive(Default, Deserialize)]
@@ -64,9 +64,8 @@ struct Taint<'a> {
 
 /// All subresources are treated alike. A node may delete itself (NR-35, NR-36). No node writes another (NC-9).
 pub(super) fn admit(me: &str, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
-    if request.name != me {
-        return Err(request.forbidden(format_args!("node {me:?} may write only the Node that is itself")));
-    }
+    request
+        .require(request.name == me, format_args!("node {me:?} may write only the Node that is itself"))?;
     match request.operation {
         Operation::Create => create(request),
         Operation::Update => update(request),
@@ -77,9 +76,7 @@ pub(super) fn admit(me: &str, request: &AdmissionRequest<'_>) -> Result<(), Reje
 /// NR-37 to NR-39.
 fn create(request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
     let node: Node<'_> = request.body(NODE)?;
-    if node.spec.config_source.is_some() {
-        return Err(request.forbidden("a node may not register with spec.configSource"));
-    }
+    request.require(node.spec.config_source.is_none(), "a node may not register with spec.configSource")?;
     refuse_labels(request, &Map::default(), &node.metadata.labels)
 }
 
@@ -90,12 +87,11 @@ fn update(request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
     if node.spec.config_source.is_some() && node.spec.config_source != stored.spec.config_source {
         return Err(request.forbidden("a node may not set or change its spec.configSource"));
     }
-    if node.spec.taints != stored.spec.taints {
-        return Err(request.forbidden("a node may not change its spec.taints"));
-    }
-    if node.metadata.owner_references != stored.metadata.owner_references {
-        return Err(request.forbidden("a node may not change its metadata.ownerReferences"));
-    }
+    request.require(node.spec.taints == stored.spec.taints, "a node may not change its spec.taints")?;
+    request.require(
+        node.metadata.owner_references == stored.metadata.owner_references,
+        "a node may not change its metadata.ownerReferences",
+    )?;
     refuse_labels(request, &stored.metadata.labels, &node.metadata.labels)
 }
 

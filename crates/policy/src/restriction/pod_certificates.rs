@@ -6,7 +6,7 @@ use super::{AdmissionRequest, NodeRestriction, Operation, Rejection};
 use crate::features::Feature;
 use crate::objects::certificates::PodCertificateRequest;
 
-const POD_CERTIFICATE_REQUEST: GroupKind = GroupKind::new("certificates.k8s.io", "PodCertificateRequest");
+const POD_CERTIFICATE_REQUEST: GroupKind = GroupKind("certificates.k8s.io", "PodCertificateRequest");
 
 impl NodeRestriction<'_> {
     /// In the order of the rules. A mismatch that may be due to a stale cache is a 500, so that the kubelet retries
@@ -16,19 +16,20 @@ impl NodeRestriction<'_> {
         me: &str,
         request: &AdmissionRequest<'_>,
     ) -> Result<(), Rejection> {
-        if !self.gates.is_on(Feature::PodCertificateRequest) {
-            return Err(request.forbidden("the feature gate PodCertificateRequest is off"));
-        }
-        if request.operation != Operation::Create {
-            return Err(request.forbidden("a node may only create pod certificate requests"));
-        }
-        if !request.subresource.is_empty() {
-            return Err(request.forbidden("a node may not write subresources of pod certificate requests"));
-        }
+        request.require(
+            self.gates.is_on(Feature::PodCertificateRequest),
+            "the feature gate PodCertificateRequest is off",
+        )?;
+        request.require(
+            request.operation == Operation::Create,
+            "a node may only create pod certificate requests",
+        )?;
+        request.require(
+            request.subresource.is_empty(),
+            "a node may not write subresources of pod certificate requests",
+        )?;
         let spec = request.body::<PodCertificateRequest<'_>>(POD_CERTIFICATE_REQUEST)?.spec;
-        if spec.node_name != me {
-            return Err(request.forbidden(format_args!("spec.nodeName must be {me:?}")));
-        }
+        request.require(spec.node_name == me, format_args!("spec.nodeName must be {me:?}"))?;
         let node = self.lookup.node(me).ok_or_else(|| missing("node", me))?;
         if node != *spec.node_uid {
             return Err(stale("spec.nodeUID", "Node"));
@@ -40,15 +41,12 @@ impl NodeRestriction<'_> {
         if pod.uid != *spec.pod_uid {
             return Err(stale("spec.podUID", "pod"));
         }
-        if *pod.node_name != *spec.node_name {
-            return Err(request.forbidden(format_args!("the pod is not bound to node {me:?}")));
-        }
-        if pod.is_mirror {
-            return Err(request.forbidden("mirror pods get no certificates"));
-        }
-        if *pod.service_account != *spec.service_account_name {
-            return Err(request.forbidden("spec.serviceAccountName is not the pod's service account"));
-        }
+        request.require_bound(&pod.node_name, me)?;
+        request.require(!pod.is_mirror, "mirror pods get no certificates")?;
+        request.require(
+            *pod.service_account == *spec.service_account_name,
+            "spec.serviceAccountName is not the pod's service account",
+        )?;
         let account = self
             .lookup
             .service_account(request.namespace, &spec.service_account_name)

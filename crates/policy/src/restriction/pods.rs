@@ -6,12 +6,11 @@ use super::pod_references::api_reference;
 use super::semantic::Map;
 use super::{AdmissionRequest, NodeRestriction, Operation, Rejection};
 use crate::objects::decode::Text;
-use crate::objects::meta::OwnerReference;
+use crate::objects::meta::{MetadataOnly, OwnerReference};
 use crate::objects::pod::{Pod, PodStatus};
-use crate::objects::policy::Eviction;
 
-const POD: GroupKind = GroupKind::new("", "Pod");
-const EVICTION: GroupKind = GroupKind::new("policy", "Eviction");
+const POD: GroupKind = GroupKind("", "Pod");
+const EVICTION: GroupKind = GroupKind("policy", "Eviction");
 
 impl NodeRestriction<'_> {
     /// NR-11, NR-12, NR-27, NR-32.
@@ -33,17 +32,11 @@ impl NodeRestriction<'_> {
     /// NR-14 to NR-23, in this order (NC-1).
     fn create_pod(&self, me: &str, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
         let pod: Pod<'_> = request.body(POD)?;
-        if !pod.is_mirror() {
-            return Err(request.forbidden("a node may create only mirror pods"));
-        }
-        if pod.spec.node_name != me {
-            return Err(request.forbidden(format_args!("spec.nodeName must be {me:?}")));
-        }
+        request.require(pod.is_mirror(), "a node may create only mirror pods")?;
+        request.require(pod.spec.node_name == me, format_args!("spec.nodeName must be {me:?}"))?;
         let owner = require_owner(me, request, &pod)?;
         let uid = self.lookup.node(me).ok_or_else(|| Rejection::not_found("node", me))?;
-        if uid != *owner.uid {
-            return Err(request.forbidden("the uid of the owner reference is not that of the Node"));
-        }
+        request.require(uid == *owner.uid, "the uid of the owner reference is not that of the Node")?;
         match api_reference(&pod) {
             Some(reference) => {
                 Err(request.forbidden(format_args!("a mirror pod may not refer to objects: {reference}")))
@@ -54,11 +47,10 @@ impl NodeRestriction<'_> {
 
     /// NR-33, NR-34.
     fn evict(&self, me: &str, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
-        let eviction: Eviction<'_> = request.body(EVICTION)?;
+        let eviction: MetadataOnly<'_> = request.body(EVICTION)?;
         let name = if request.name.is_empty() { &*eviction.metadata.name } else { request.name };
-        if name.is_empty() {
-            return Err(request.forbidden("neither the path nor metadata.name of the eviction names a pod"));
-        }
+        request
+            .require(!name.is_empty(), "neither the path nor metadata.name of the eviction names a pod")?;
         self.require_own_pod(me, request, name)
     }
 
@@ -66,10 +58,7 @@ impl NodeRestriction<'_> {
     fn require_own_pod(&self, me: &str, request: &AdmissionRequest<'_>, name: &str) -> Result<(), Rejection> {
         let pod =
             self.lookup.pod(request.namespace, name).ok_or_else(|| Rejection::not_found("pod", name))?;
-        if *pod.node_name != *me {
-            return Err(request.forbidden(format_args!("the pod is not bound to node {me:?}")));
-        }
-        Ok(())
+        request.require_bound(&pod.node_name, me)
     }
 }
 
@@ -87,12 +76,12 @@ fn require_owner<'p, 'a>(
     if owner.api_version != "v1" || owner.kind != "Node" || owner.name != me {
         return Err(request.forbidden(format_args!("the owner of a mirror pod must be v1 Node {me:?}")));
     }
-    if owner.controller != Some(true) {
-        return Err(request.forbidden("the owner reference of a mirror pod must set controller"));
-    }
-    if owner.block_owner_deletion == Some(true) {
-        return Err(request.forbidden("the owner reference of a mirror pod must not set blockOwnerDeletion"));
-    }
+    request
+        .require(owner.controller == Some(true), "the owner reference of a mirror pod must set controller")?;
+    request.require(
+        owner.block_owner_deletion != Some(true),
+        "the owner reference of a mirror pod must not set blockOwnerDeletion",
+    )?;
     Ok(owner)
 }
 
@@ -100,19 +89,16 @@ fn require_owner<'p, 'a>(
 fn update_status(me: &str, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
     let pod: StatusView<'_> = request.body(POD)?;
     let stored: StatusView<'_> = request.stored(POD)?;
-    if stored.spec.node_name != me {
-        return Err(request.forbidden(format_args!("the pod is not bound to node {me:?}")));
-    }
-    if pod.metadata.labels != stored.metadata.labels {
-        return Err(request.forbidden("a node may not change a pod's labels"));
-    }
-    if pod.status.resource_claim_statuses != stored.status.resource_claim_statuses {
-        return Err(request.forbidden("a node may not change status.resourceClaimStatuses"));
-    }
-    if pod.status.extended_resource_claim_status != stored.status.extended_resource_claim_status {
-        return Err(request.forbidden("a node may not change status.extendedResourceClaimStatus"));
-    }
-    Ok(())
+    request.require_bound(&stored.spec.node_name, me)?;
+    request.require(pod.metadata.labels == stored.metadata.labels, "a node may not change a pod's labels")?;
+    request.require(
+        pod.status.resource_claim_statuses == stored.status.resource_claim_statuses,
+        "a node may not change status.resourceClaimStatuses",
+    )?;
+    request.require(
+        pod.status.extended_resource_claim_status == stored.status.extended_resource_claim_status,
+        "a node may not change status.extendedResourceClaimStatus",
+    )
 }
 
 /// The fields of a pod that a status update checks.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use super::request::AdmissionRequest;
 use crate::objects::meta::MetadataOnly;
 use crate::objects::strict;
@@ -20,19 +22,22 @@ pub struct Rejection {
     pub details: Option<RejectionDetails>,
 }
 
-/// The resource of a rejection.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The resource of a rejection. Empty fields are not serialized.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RejectionDetails {
+    /// The object's name; may be empty for 404.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
     /// The API group; empty for the core group.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// The resource (403), or the singular lower-case kind (404).
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The object's name; may be empty for 404.
-    pub name: String,
 }
 
 impl Rejection {
-    /// Creates a Creates a 404: a core object that the rule needs is not known.
+    /// Creates a 404: a core object that the rule needs is not known.
     pub(super) fn not_found(kind: &str, name: &str) -> Self {
         Self {
             code: 404,
@@ -67,6 +72,16 @@ impl AdmissionRequest<'_> {
                 name,
             }),
         }
+    }
+
+    /// Refuses the request with a 403 unless this holds.
+    pub(super) fn require(&self, holds: bool, why: impl fmt::Display) -> Result<(), Rejection> {
+        if holds { Ok(()) } else { Err(self.forbidden(why)) }
+    }
+
+    /// Refuses the request unless the pod is bound to the node.
+    pub(super) fn require_bound(&self, pod_node: &str, me: &str) -> Result<(), Rejection> {
+        self.require(pod_node == me, format_args!("the pod is not bound to node {me:?}"))
     }
 
     fn name_for_people(&self) -> String {

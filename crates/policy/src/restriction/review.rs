@@ -4,6 +4,7 @@ use portcullis_apimachinery::json::JsonError;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::rejection::RejectionDetails;
 use super::semantic::Map;
 use super::{AdmissionRequest, Operation, Rejection};
 use crate::objects::decode::{List, Text};
@@ -43,13 +44,10 @@ pub enum ReviewError {
 
 /// The envelope of a request.
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct Question<'a> {
-    #[serde(borrow)]
     kind: Text<'a>,
-    #[serde(borrow)]
     api_version: Text<'a>,
-    #[serde(borrow)]
     request: Option<&'a RawValue>,
 }
 
@@ -65,24 +63,16 @@ struct Answer<'a> {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct ReviewRequest<'a> {
-    #[serde(borrow)]
     uid: Text<'a>,
-    #[serde(borrow)]
     resource: Option<GroupResource<'a>>,
-    #[serde(borrow)]
     sub_resource: Text<'a>,
-    #[serde(borrow)]
     name: Text<'a>,
-    #[serde(borrow)]
     namespace: Text<'a>,
     operation: Option<Operation>,
-    #[serde(borrow)]
     user_info: Option<UserInfo<'a>>,
-    #[serde(borrow)]
     object: Option<&'a RawValue>,
-    #[serde(borrow)]
     old_object: Option<&'a RawValue>,
 }
 
@@ -138,27 +128,13 @@ pub struct ReviewStatus {
     pub reason: &'static str,
     /// The resource that was refused or missing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub details: Option<ReviewDetails>,
+    pub details: Option<RejectionDetails>,
     /// The HTTP status code.
     pub code: u16,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct EmptyObject {}
-
-/// The details of a status. Empty fields are omitted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ReviewDetails {
-    /// The object's name.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// The API group.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub group: String,
-    /// The resource or kind.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub kind: String,
-}
 
 impl From<Rejection> for ReviewStatus {
     fn from(rejection: Rejection) -> Self {
@@ -167,7 +143,7 @@ impl From<Rejection> for ReviewStatus {
             status: "Failure",
             message: rejection.message,
             reason: rejection.reason,
-            details: rejection.details.map(|d| ReviewDetails { name: d.name, group: d.group, kind: d.kind }),
+            details: rejection.details,
             code: rejection.code,
         }
     }

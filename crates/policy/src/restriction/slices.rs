@@ -5,7 +5,7 @@ use super::rejection::Rejection;
 use super::request::{AdmissionRequest, Operation};
 use crate::objects::resource::ResourceSlice;
 
-const RESOURCE_SLICE: GroupKind = GroupKind::new("resource.k8s.io", "ResourceSlice");
+const RESOURCE_SLICE: GroupKind = GroupKind("resource.k8s.io", "ResourceSlice");
 
 pub(super) fn admit(me: &str, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
     let slice: ResourceSlice<'_> = match request.operation {
@@ -14,8 +14,5 @@ pub(super) fn admit(me: &str, request: &AdmissionRequest<'_>) -> Result<(), Reje
         // The node of a slice is immutable, and authorization knows it (NR-95).
         Operation::Update | Operation::Connect => return Ok(()),
     };
-    if slice.spec.node_name != me {
-        return Err(request.forbidden(format_args!("spec.nodeName of the slice must be {me:?}")));
-    }
-    Ok(())
+    request.require(slice.spec.node_name == me, format_args!("spec.nodeName of the slice must be {me:?}"))
 }
