@@ -112,32 +112,8 @@ struct Inner {
     lengths: BTreeMap<usize, usize>,
 }
 
-/// The topics of a prefix as a whole, and of its parts.
-#[derive(Debug, Default)]
-struct Prefix {
-    whole: Option<Followed>,
-    parts: HashMap<Box<str>, Followed>,
-}
-
-impl Prefix {
-    fn followed(&self, scope: &Scope) -> Option<&Followed> {
-        match &scope.part {
-            Some(part) => self.parts.get(part),
-            None => self.whole.as_ref(),
-        }
-    }
-
-    fn followed_mut(&mut self, scope: &Scope) -> Option<&mut Followed> {
-        match &scope.part {
-            Some(part) => self.parts.get_mut(part),
-            None => self.whole.as_mut(),
-        }
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Followed> {
-        self.whole.iter().chain(self.parts.values())
-    }
-}
+/// The topics of a prefix as a whole (`None`), and of its parts.
+type Prefix = HashMap<Option<Box<str>>, Followed>;
 
 #[derive(Debug)]
 struct Followed {
@@ -152,8 +128,9 @@ impl Inner {
             let key = event.key();
             let prefixes = self.lengths.keys().filter_map(|length| key.get(..*length));
             prefixes.filter_map(|prefix| self.topics.get(prefix)).flat_map(move |prefix| {
-                let parts = parts.iter().flatten().filter_map(|part| prefix.parts.get(part));
-                prefix.whole.iter().chain(parts).map(|followed| &followed.topic)
+                let parts = parts.iter().filter(|part| part.is_some());
+                let scopes = std::iter::once(&None).chain(parts);
+                scopes.filter_map(|part| prefix.get(part)).map(|followed| &followed.topic)
             })
         })
     }
@@ -253,7 +230,7 @@ impl Feed {
                 return Err(StoreError::Compacted { asked: after, oldest: inner.floor });
             }
             // The ring of another watch of the scope may have all that this one needs.
-            let others = inner.topics.get(prefix).and_then(|prefix| prefix.followed(&scope));
+            let others = inner.topics.get(prefix).and_then(|prefix| prefix.get(&scope.part));
             let kept = others.is_some_and(|followed| followed.topic.ring().since <= seen);
             let start = inner.history.partition_point(|commit| commit.revision <= seen);
             let unseen = inner.history.len() - start;
@@ -284,18 +261,14 @@ impl Feed {
             *inner.lengths.entry(scope.prefix.len()).or_default() += 1;
         }
         let prefix = inner.topics.entry(scope.prefix.clone()).or_default();
-        if let Some(followed) = prefix.followed_mut(scope) {
+        if let Some(followed) = prefix.get_mut(&scope.part) {
             followed.watches += 1;
             return Arc::clone(&followed.topic);
         }
         let closed = self.closed.load(Ordering::Acquire);
         let ring = Ring { commits: VecDeque::new(), since: self.fed(), closed };
         let topic = Arc::new(Topic { scope: scope.clone(), ring: Mutex::new(ring), grown: Notify::new() });
-        let followed = Followed { topic: Arc::clone(&topic), watches: 1 };
-        match &scope.part {
-            Some(part) => drop(prefix.parts.insert(part.clone(), followed)),
-            None => prefix.whole = Some(followed),
-        }
+        prefix.insert(scope.part.clone(), Followed { topic: Arc::clone(&topic), watches: 1 });
         topic
     }
 
@@ -303,16 +276,13 @@ impl Feed {
     fn leave(&self, topic: &Topic) {
         let mut inner = self.inner();
         let Some(prefix) = inner.topics.get_mut(&topic.scope.prefix) else { return };
-        let Some(followed) = prefix.followed_mut(&topic.scope) else { return };
+        let Some(followed) = prefix.get_mut(&topic.scope.part) else { return };
         followed.watches -= 1;
         if followed.watches > 0 {
             return;
         }
-        match &topic.scope.part {
-            Some(part) => drop(prefix.parts.remove(part)),
-            None => prefix.whole = None,
-        }
-        if prefix.all().next().is_some() {
+        prefix.remove(&topic.scope.part);
+        if !prefix.is_empty() {
             return;
         }
         inner.topics.remove(&topic.scope.prefix);
@@ -329,7 +299,7 @@ impl Feed {
     pub(crate) fn close(&self) {
         let inner = self.inner();
         self.closed.store(true, Ordering::Release);
-        for followed in inner.topics.values().flat_map(Prefix::all) {
+        for followed in inner.topics.values().flat_map(HashMap::values) {
             followed.topic.ring().closed = true;
             followed.topic.wake();
         }

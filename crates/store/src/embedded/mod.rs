@@ -64,20 +64,13 @@ impl Options {
     /// [`StoreError::Broken`], with what is wrong with the file and what to do: another process uses it, it is damaged, it is
     /// not a store, or it cannot be read or created.
     pub fn open(self) -> Result<Embedded, StoreError> {
-        Embedded::open(self)
-    }
-}
-
-impl Embedded {
-    /// See [`Options::open`].
-    fn open(options: Options) -> Result<Self, StoreError> {
-        let (disk, entries, revision) = match &options.path {
+        let (disk, entries, revision) = match &self.path {
             None => (None, Vec::new(), FIRST),
             Some(path) => {
                 let (disk, entries, revision) = Disk::open(
                     path,
                     #[cfg(test)]
-                    options.faults.clone(),
+                    self.faults.clone(),
                 )?;
                 (Some(disk), entries, revision)
             }
@@ -93,17 +86,19 @@ impl Embedded {
             disk,
             memory: Arc::clone(&memory),
             feed: Arc::clone(&feed),
-            history: options.history,
-            observers: options.observers,
-            amender: options.amender,
-            part_of: options.part_of,
+            history: self.history,
+            observers: self.observers,
+            amender: self.amender,
+            part_of: self.part_of,
             grown,
         };
         let writer = spawn("store-writer", move || writer.run())?;
         let waker = spawn("store-waker", move || wake(&topics))?;
-        Ok(Self { memory, feed, jobs: Some(jobs), threads: vec![writer, waker] })
+        Ok(Embedded { memory, feed, jobs: Some(jobs), threads: vec![writer, waker] })
     }
+}
 
+impl Embedded {
     /// Sends a job to the writer, and waits for its answer.
     async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
