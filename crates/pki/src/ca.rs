@@ -122,11 +122,8 @@ impl CertificateAuthority {
     /// # Errors
     /// A missing certificate or key, or a key that does not belong to the certificate.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, CaError> {
-        let block = pem::blocks(certificate)
-            .into_iter()
-            .find(|b| b.label == "CERTIFICATE")
-            .ok_or(CaError::NoCertificate)?;
-        Self::of(CertificateDer::from(block.der), KeyPair::from_pem(key)?)
+        let certificate = pem::certificates(certificate).next().ok_or(CaError::NoCertificate)?;
+        Self::of(certificate, KeyPair::from_pem(key)?)
     }
 
     /// As [`Self::from_pem`], but refuses more than one certificate (CS-72).
@@ -134,10 +131,9 @@ impl CertificateAuthority {
     /// # Errors
     /// As [`Self::from_pem`], and for a second certificate.
     pub fn from_single_pem(certificate: &[u8], key: &[u8]) -> Result<Self, CaError> {
-        match pem::blocks(certificate).iter().filter(|block| block.label == "CERTIFICATE").count() {
-            0 => Err(CaError::NoCertificate),
-            1 => Self::from_pem(certificate, key),
-            _ => Err(CaError::TooMany),
+        match pem::certificates(certificate).nth(1) {
+            None => Self::from_pem(certificate, key),
+            Some(_) => Err(CaError::TooMany),
         }
     }
 

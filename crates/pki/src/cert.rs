@@ -9,6 +9,9 @@ use webpki::{
     EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeIdIter, KeyUsage, RequiredEkuNotFoundContext,
 };
 use x509_cert::der::asn1::{BitString, ObjectIdentifier};
+use x509_cert::der::oid::db::rfc5280::{
+    ID_CE_EXT_KEY_USAGE, ID_CE_SUBJECT_ALT_NAME, ID_CE_SUBJECT_KEY_IDENTIFIER,
+};
 use x509_cert::der::{Tag, TagNumber};
 use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::ExtendedKeyUsage;
@@ -19,10 +22,6 @@ use crate::hash::sha256;
 use crate::name::{Subject, SubjectError};
 use crate::pem;
 use crate::usage::{ANY as ANY_USAGE, CLIENT_AUTH};
-
-const EXTENDED_KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37");
-const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
-const SUBJECT_KEY_IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.14");
 
 /// A certificate that a client presented, with proof that it has the key, before verification. Only
 /// [`UnverifiedCertificate::verify`] gives an identity.
@@ -347,12 +346,12 @@ impl Facts {
             for extension in only(field.contents())?.decode::<Vec<Extension>>()? {
                 let value = only(extension.extn_value.as_bytes())?;
                 match extension.extn_id {
-                    EXTENDED_KEY_USAGE => {
+                    ID_CE_EXT_KEY_USAGE => {
                         let usages = value.decode::<ExtendedKeyUsage>()?;
                         is_for_clients = usages.0.iter().any(|u| *u == CLIENT_AUTH || *u == ANY_USAGE);
                     }
-                    SUBJECT_ALT_NAME => alternative_names = Some(value.raw.to_vec()),
-                    SUBJECT_KEY_IDENTIFIER => key_identifier = Some(value.contents().to_vec()),
+                    ID_CE_SUBJECT_ALT_NAME => alternative_names = Some(value.raw.to_vec()),
+                    ID_CE_SUBJECT_KEY_IDENTIFIER => key_identifier = Some(value.contents().to_vec()),
                     _ => {}
                 }
             }

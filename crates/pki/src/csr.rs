@@ -5,6 +5,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use x509_cert::der::asn1::{BitString, ObjectIdentifier};
+use x509_cert::der::oid::db::rfc5280::{ID_CE_BASIC_CONSTRAINTS, ID_CE_SUBJECT_ALT_NAME};
+use x509_cert::der::oid::db::rfc5912::ID_EXTENSION_REQ;
 use x509_cert::der::{Tag, TagNumber};
 use x509_cert::ext::pkix::BasicConstraints;
 
@@ -23,9 +25,6 @@ pub const MAX_PEM_BYTES: usize = 64 * 1024;
 pub const MAX_NAMES: usize = 1000;
 
 const LABEL: &str = "CERTIFICATE REQUEST";
-const EXTENSION_REQUEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.14");
-const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
-const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.19");
 
 /// A certificate request that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -107,7 +106,7 @@ impl RequestedExtension {
     /// Whether these are basic constraints of a certificate authority. Malformed ones count as such.
     pub fn asks_for_authority(&self) -> bool {
         let constraints = || only(&self.value)?.decode::<BasicConstraints>();
-        self.oid == BASIC_CONSTRAINTS.to_string() && constraints().map_or(true, |found| found.ca)
+        self.oid == ID_CE_BASIC_CONSTRAINTS.to_string() && constraints().map_or(true, |found| found.ca)
     }
 }
 
@@ -163,7 +162,9 @@ impl UncheckedCsr {
 
         let extensions = requested_extensions(attributes.contents())?;
         let mut names = Names::default();
-        for extension in extensions.iter().filter(|extension| extension.oid == SUBJECT_ALT_NAME.to_string()) {
+        for extension in
+            extensions.iter().filter(|extension| extension.oid == ID_CE_SUBJECT_ALT_NAME.to_string())
+        {
             names.read(&extension.value)?;
         }
         Ok(Self {
@@ -287,7 +288,7 @@ fn extension_request(attribute: &Element<'_>) -> Option<Vec<u8>> {
     let mut values = pair.required().ok()?.children(Tag::Set).ok()?;
     let first = values.required().ok()?.raw.to_vec();
     while values.optional().ok()?.is_some() {}
-    (oid == EXTENSION_REQUEST).then_some(first)
+    (oid == ID_EXTENSION_REQ).then_some(first)
 }
 
 impl Names {

@@ -5,25 +5,19 @@ use aws_lc_rs::hmac;
 
 /// The SHA-256 hash of some bytes.
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
-    let mut hash = [0; 32];
-    hash.iter_mut().zip(digest(&SHA256, bytes).as_ref()).for_each(|(to, from)| *to = *from);
-    hash
+    digest(&SHA256, bytes).as_ref().try_into().unwrap_or_default()
 }
 
 /// The SHA-512/256 hash of some bytes.
 pub fn sha512_256(bytes: &[u8]) -> [u8; 32] {
-    let mut hash = [0; 32];
-    hash.iter_mut().zip(digest(&SHA512_256, bytes).as_ref()).for_each(|(to, from)| *to = *from);
-    hash
+    digest(&SHA512_256, bytes).as_ref().try_into().unwrap_or_default()
 }
 
 /// The HMAC-SHA256 of the concatenated parts.
 pub fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
     parts.iter().for_each(|part| context.update(part));
-    let mut hash = [0; 32];
-    hash.iter_mut().zip(context.sign().as_ref()).for_each(|(to, from)| *to = *from);
-    hash
+    context.sign().as_ref().try_into().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -9,6 +9,10 @@ use aws_lc_rs::rand;
 use rustls_pki_types::CertificateDer;
 use x509_cert::der::Encode;
 use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::der::oid::db::rfc5280::{
+    ID_CE_AUTHORITY_KEY_IDENTIFIER, ID_CE_BASIC_CONSTRAINTS, ID_CE_EXT_KEY_USAGE, ID_CE_KEY_USAGE,
+    ID_CE_SUBJECT_ALT_NAME, ID_CE_SUBJECT_KEY_IDENTIFIER,
+};
 use x509_cert::time::Time;
 
 use crate::ca_error::CaError;
@@ -16,13 +20,6 @@ use crate::csr::Names;
 use crate::der::{self, SEQUENCE, element, element_of};
 use crate::key::{KeyError, KeyPair};
 use crate::usage::Usages;
-
-const SUBJECT_KEY_IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.14");
-const KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.15");
-const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
-const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.19");
-const AUTHORITY_KEY_IDENTIFIER: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.35");
-const EXTENDED_KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37");
 
 /// DER tags.
 const INTEGER: u8 = 0x02;
@@ -143,28 +140,28 @@ fn extension(oid: ObjectIdentifier, is_critical: bool, value: &[u8]) -> Vec<u8> 
 
 /// The key usage and extended key usage extensions, each if it is not empty.
 pub(crate) fn usages(usages: &Usages) -> impl Iterator<Item = Vec<u8>> {
-    let key = usages.key_bits().map(|bits| extension(KEY_USAGE, true, &element(BIT_STRING, &bits)));
+    let key = usages.key_bits().map(|bits| extension(ID_CE_KEY_USAGE, true, &element(BIT_STRING, &bits)));
     let purposes: Vec<Vec<u8>> = usages.extended().iter().map(|oid| der::oid(*oid)).collect();
     let extended = (!purposes.is_empty())
-        .then(|| extension(EXTENDED_KEY_USAGE, false, &element(SEQUENCE, &purposes.concat())));
+        .then(|| extension(ID_CE_EXT_KEY_USAGE, false, &element(SEQUENCE, &purposes.concat())));
     key.into_iter().chain(extended)
 }
 
 /// The basic constraints extension.
 pub(crate) fn basic_constraints(is_authority: bool) -> Vec<u8> {
     let inside: &[u8] = if is_authority { &TRUE } else { &[] };
-    extension(BASIC_CONSTRAINTS, true, &element(SEQUENCE, inside))
+    extension(ID_CE_BASIC_CONSTRAINTS, true, &element(SEQUENCE, inside))
 }
 
 /// The subject key identifier extension.
 pub(crate) fn subject_key_identifier(identifier: &[u8]) -> Vec<u8> {
-    extension(SUBJECT_KEY_IDENTIFIER, false, &element(OCTET_STRING, identifier))
+    extension(ID_CE_SUBJECT_KEY_IDENTIFIER, false, &element(OCTET_STRING, identifier))
 }
 
 /// The authority key identifier extension.
 pub(crate) fn authority_key_identifier(identifier: &[u8]) -> Vec<u8> {
     let inside = element(SEQUENCE, &element(context(0), identifier));
-    extension(AUTHORITY_KEY_IDENTIFIER, false, &inside)
+    extension(ID_CE_AUTHORITY_KEY_IDENTIFIER, false, &inside)
 }
 
 /// The subject alternative name extension, if there is a name. Critical if the subject is empty.
@@ -182,7 +179,7 @@ pub(crate) fn subject_alt_names(names: &Names, subject: &[u8]) -> Option<Vec<u8>
         .collect();
     let all = [texts(2, &names.dns), texts(1, &names.email), addresses, texts(6, &names.uri)].concat();
     let is_critical = subject == [SEQUENCE, 0];
-    (!all.is_empty()).then(|| extension(SUBJECT_ALT_NAME, is_critical, &element(SEQUENCE, &all)))
+    (!all.is_empty()).then(|| extension(ID_CE_SUBJECT_ALT_NAME, is_critical, &element(SEQUENCE, &all)))
 }
 
 #[cfg(test)]

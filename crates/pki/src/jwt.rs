@@ -12,7 +12,8 @@ use rustls_pki_types::PrivateKeyDer;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use x509_cert::Certificate;
-use x509_cert::der::asn1::{ObjectIdentifier, UintRef};
+use x509_cert::der::asn1::UintRef;
+use x509_cert::der::oid::db::rfc5912::{ID_EC_PUBLIC_KEY, RSA_ENCRYPTION, SECP_256_R_1, SECP_384_R_1};
 use x509_cert::der::{Decode, Encode, Tag};
 use x509_cert::spki::SubjectPublicKeyInfoRef;
 
@@ -21,10 +22,6 @@ use crate::hash::sha256;
 use crate::key::{KeyError, KeyPair};
 use crate::pem;
 
-const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
-const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
-const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
-const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
 /// RSA keys below this size are refused. Bytes.
 const MIN_RSA_BYTES: usize = 256;
 
@@ -117,7 +114,7 @@ impl PublicKey {
             x: None,
             y: None,
         };
-        if info.algorithm.oid == RSA {
+        if info.algorithm.oid == RSA_ENCRYPTION {
             let mut parts = only(bits).ok()?.children(Tag::Sequence).ok()?;
             let n = parts.required().ok()?.decode::<UintRef<'_>>().ok()?.as_bytes();
             let e = parts.required().ok()?.decode::<UintRef<'_>>().ok()?.as_bytes();
@@ -132,13 +129,13 @@ impl PublicKey {
                 key: DecodingKey::from_rsa_raw_components(n, e),
             });
         }
-        if info.algorithm.oid != EC {
+        if info.algorithm.oid != ID_EC_PUBLIC_KEY {
             return None;
         }
         let curve = info.algorithm.parameters_oid().ok()?;
         let (algorithm, alg, crv) = match curve {
-            P256 => (Algorithm::ES256, "ES256", "P-256"),
-            P384 => (Algorithm::ES384, "ES384", "P-384"),
+            SECP_256_R_1 => (Algorithm::ES256, "ES256", "P-256"),
+            SECP_384_R_1 => (Algorithm::ES384, "ES384", "P-384"),
             _ => return None,
         };
         // An uncompressed point: 4, x, y.

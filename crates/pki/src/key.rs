@@ -11,6 +11,10 @@ use aws_lc_rs::signature::{
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use x509_cert::der::asn1::{Any, ObjectIdentifier};
+use x509_cert::der::oid::db::rfc5912::{
+    ECDSA_WITH_SHA_256, ECDSA_WITH_SHA_384, ECDSA_WITH_SHA_512, SHA_256_WITH_RSA_ENCRYPTION,
+};
+use x509_cert::der::oid::db::rfc8410::ID_ED_25519;
 use x509_cert::spki::AlgorithmIdentifierOwned;
 
 use crate::pem;
@@ -45,20 +49,17 @@ pub struct KeyPair {
 }
 
 enum Inner {
-    Ecdsa(EcdsaKeyPair, &'static str),
+    Ecdsa(EcdsaKeyPair, ObjectIdentifier),
     Ed25519(Ed25519KeyPair),
     Rsa(RsaKeyPair),
 }
 
 /// The curves, each with the object identifier of its signatures.
-static CURVES: [(&EcdsaSigningAlgorithm, &str); 3] = [
-    (&ECDSA_P256_SHA256_ASN1_SIGNING, "1.2.840.10045.4.3.2"),
-    (&ECDSA_P384_SHA384_ASN1_SIGNING, "1.2.840.10045.4.3.3"),
-    (&ECDSA_P521_SHA512_ASN1_SIGNING, "1.2.840.10045.4.3.4"),
+static CURVES: [(&EcdsaSigningAlgorithm, ObjectIdentifier); 3] = [
+    (&ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_WITH_SHA_256),
+    (&ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_WITH_SHA_384),
+    (&ECDSA_P521_SHA512_ASN1_SIGNING, ECDSA_WITH_SHA_512),
 ];
-const ED25519: &str = "1.3.101.112";
-const SHA256_WITH_RSA: &str = "1.2.840.113549.1.1.11";
-
 impl KeyPair {
     /// Generates an ECDSA key on P-256.
     ///
@@ -157,18 +158,12 @@ impl KeyPair {
     }
 
     pub(crate) fn signature_algorithm(&self) -> AlgorithmIdentifierOwned {
-        match self.inner {
-            Inner::Ecdsa(_, oid) => {
-                AlgorithmIdentifierOwned { oid: ObjectIdentifier::new_unwrap(oid), parameters: None }
-            }
-            Inner::Ed25519(_) => {
-                AlgorithmIdentifierOwned { oid: ObjectIdentifier::new_unwrap(ED25519), parameters: None }
-            }
-            Inner::Rsa(_) => AlgorithmIdentifierOwned {
-                oid: ObjectIdentifier::new_unwrap(SHA256_WITH_RSA),
-                parameters: Some(Any::null()),
-            },
-        }
+        let (oid, parameters) = match self.inner {
+            Inner::Ecdsa(_, oid) => (oid, None),
+            Inner::Ed25519(_) => (ID_ED_25519, None),
+            Inner::Rsa(_) => (SHA_256_WITH_RSA_ENCRYPTION, Some(Any::null())),
+        };
+        AlgorithmIdentifierOwned { oid, parameters }
     }
 }
 

@@ -46,11 +46,7 @@ impl Pair {
     /// # Errors
     /// No certificate, no key, or a key that is not the first certificate's.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, PairError> {
-        let chain: Vec<CertificateDer<'static>> = pem::blocks(certificates)
-            .into_iter()
-            .filter(|block| block.label == "CERTIFICATE")
-            .map(|block| CertificateDer::from(block.der))
-            .collect();
+        let chain: Vec<_> = pem::certificates(certificates).collect();
         let leaf = Facts::read(chain.first().ok_or(PairError::NoCertificate)?)?;
         let key = KeyPair::from_pem(key)?;
         if leaf.public_key != key.public_der() {

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, PAD, STANDARD};
+use rustls_pki_types::CertificateDer;
 
 const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"-----END ";
@@ -56,6 +57,12 @@ pub fn blocks(text: &[u8]) -> Vec<Block> {
         ControlFlow::Continue(())
     });
     blocks
+}
+
+/// The certificates of a text. Blocks of other kinds are skipped.
+pub(crate) fn certificates(text: &[u8]) -> impl Iterator<Item = CertificateDer<'static>> {
+    let blocks = blocks(text).into_iter().filter(|block| block.label == "CERTIFICATE");
+    blocks.map(|block| CertificateDer::from(block.der))
 }
 
 /// The first block of a text.

@@ -8,9 +8,8 @@ use crate::issue;
 use crate::key::{KeyError, KeyPair};
 use crate::{name, pem};
 use x509_cert::der::Encode;
-use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::der::oid::db::rfc5912::ID_EXTENSION_REQ;
 
-const EXTENSION_REQUEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.14");
 const BIT_STRING: u8 = 0x03;
 /// The version, 0.
 const VERSION: [u8; 3] = [0x02, 0x01, 0x00];
@@ -51,7 +50,7 @@ impl Request {
         let names = Names { dns: self.dns_names.clone(), ip: self.ip_addresses.clone(), ..Names::default() };
         let Some(extension) = issue::subject_alt_names(&names, subject) else { return Vec::new() };
         let extensions = element(SEQUENCE, &extension);
-        element_of(SEQUENCE, &[&oid(EXTENSION_REQUEST), &element(SET, &extensions)])
+        element_of(SEQUENCE, &[&oid(ID_EXTENSION_REQ), &element(SET, &extensions)])
     }
 }
 

@@ -11,6 +11,13 @@ use aws_lc_rs::digest::{self, Digest};
 use aws_lc_rs::signature as aws;
 use aws_lc_rs::signature::{UnparsedPublicKey, VerificationAlgorithm};
 use x509_cert::der::asn1::{BitString, ObjectIdentifier, UintRef};
+use x509_cert::der::oid::db::rfc5912::{
+    ECDSA_WITH_SHA_256, ECDSA_WITH_SHA_384, ECDSA_WITH_SHA_512, ID_EC_PUBLIC_KEY, ID_MGF_1, ID_RSASSA_PSS,
+    ID_SHA_256, ID_SHA_384, ID_SHA_512, RSA_ENCRYPTION, SECP_224_R_1, SECP_256_R_1, SECP_384_R_1,
+    SECP_521_R_1, SHA_1_WITH_RSA_ENCRYPTION, SHA_256_WITH_RSA_ENCRYPTION, SHA_384_WITH_RSA_ENCRYPTION,
+    SHA_512_WITH_RSA_ENCRYPTION,
+};
+use x509_cert::der::oid::db::rfc8410::ID_ED_25519;
 use x509_cert::der::{Error, ErrorKind, Tag};
 
 use crate::der::{Element, only};
@@ -59,40 +66,25 @@ pub enum SignatureKind {
     RsaPss(Hash),
 }
 
-const ECDSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
-const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
-const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
-const RSA_PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
-const MGF1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.8");
-
-/// P-224, which cannot be verified here.
-const P224: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.33");
-
-static CURVES: [(ObjectIdentifier, KeyKind); 3] = [
-    (ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7"), KeyKind::P256),
-    (ObjectIdentifier::new_unwrap("1.3.132.0.34"), KeyKind::P384),
-    (ObjectIdentifier::new_unwrap("1.3.132.0.35"), KeyKind::P521),
-];
+static CURVES: [(ObjectIdentifier, KeyKind); 3] =
+    [(SECP_256_R_1, KeyKind::P256), (SECP_384_R_1, KeyKind::P384), (SECP_521_R_1, KeyKind::P521)];
 
 /// The signature algorithms whose identifier names the hash. Their parameters are ignored, as in Go.
 static SIGNATURES: [(ObjectIdentifier, SignatureKind); 9] = [
-    (ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.5"), SignatureKind::RsaPkcs1(Hash::Sha1)),
+    (SHA_1_WITH_RSA_ENCRYPTION, SignatureKind::RsaPkcs1(Hash::Sha1)),
     (ObjectIdentifier::new_unwrap("1.3.14.3.2.29"), SignatureKind::RsaPkcs1(Hash::Sha1)),
-    (ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.11"), SignatureKind::RsaPkcs1(Hash::Sha256)),
-    (ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.12"), SignatureKind::RsaPkcs1(Hash::Sha384)),
-    (ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.13"), SignatureKind::RsaPkcs1(Hash::Sha512)),
+    (SHA_256_WITH_RSA_ENCRYPTION, SignatureKind::RsaPkcs1(Hash::Sha256)),
+    (SHA_384_WITH_RSA_ENCRYPTION, SignatureKind::RsaPkcs1(Hash::Sha384)),
+    (SHA_512_WITH_RSA_ENCRYPTION, SignatureKind::RsaPkcs1(Hash::Sha512)),
     (ObjectIdentifier::new_unwrap("1.2.840.10045.4.1"), SignatureKind::Ecdsa(Hash::Sha1)),
-    (ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.2"), SignatureKind::Ecdsa(Hash::Sha256)),
-    (ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.3"), SignatureKind::Ecdsa(Hash::Sha384)),
-    (ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.4"), SignatureKind::Ecdsa(Hash::Sha512)),
+    (ECDSA_WITH_SHA_256, SignatureKind::Ecdsa(Hash::Sha256)),
+    (ECDSA_WITH_SHA_384, SignatureKind::Ecdsa(Hash::Sha384)),
+    (ECDSA_WITH_SHA_512, SignatureKind::Ecdsa(Hash::Sha512)),
 ];
 
 /// The hash functions of RSA-PSS, each with the length of its output in bytes.
-static HASHES: [(ObjectIdentifier, (Hash, u32)); 3] = [
-    (ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.1"), (Hash::Sha256, 32)),
-    (ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.2"), (Hash::Sha384, 48)),
-    (ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.3"), (Hash::Sha512, 64)),
-];
+static HASHES: [(ObjectIdentifier, (Hash, u32)); 3] =
+    [(ID_SHA_256, (Hash::Sha256, 32)), (ID_SHA_384, (Hash::Sha384, 48)), (ID_SHA_512, (Hash::Sha512, 64))];
 
 /// An AlgorithmIdentifier.
 struct Algorithm<'a> {
@@ -132,24 +124,25 @@ impl PublicKey {
         let malformed = || Error::from(ErrorKind::Failed);
         let bytes = bits.as_bytes().ok_or_else(malformed)?.to_vec();
         let kind = match algorithm.oid {
-            RSA => {
+            RSA_ENCRYPTION => {
                 let parameters = algorithm.parameters.ok_or_else(malformed)?;
                 parameters.tag().assert_eq(Tag::Null)?;
                 KeyKind::Rsa { bits: modulus_bits(&bytes)? }
             }
-            ECDSA => {
+            ID_EC_PUBLIC_KEY => {
                 let curve = algorithm.parameters.ok_or_else(malformed)?.decode::<ObjectIdentifier>()?;
                 // Points are written in full: the byte 4, and both coordinates.
                 if bytes.first() != Some(&4) {
                     return Err(malformed());
                 }
-                if curve == P224 {
+                // P-224, which cannot be verified here.
+                if curve == SECP_224_R_1 {
                     return Ok(None);
                 }
                 lookup(&CURVES, curve).ok_or_else(malformed)?
             }
-            ED25519 if algorithm.parameters.is_none() && bytes.len() == 32 => KeyKind::Ed25519,
-            ED25519 => return Err(malformed()),
+            ID_ED_25519 if algorithm.parameters.is_none() && bytes.len() == 32 => KeyKind::Ed25519,
+            ID_ED_25519 => return Err(malformed()),
             _ => return Ok(None),
         };
         Ok(Some(Self { kind, bytes }))
@@ -251,8 +244,8 @@ impl SignatureKind {
     pub(crate) fn read(element: &Element<'_>) -> Result<Option<Self>, Error> {
         let algorithm = Algorithm::read(element)?;
         Ok(match (algorithm.oid, algorithm.parameters) {
-            (ED25519, parameters) => parameters.is_none().then_some(Self::Ed25519),
-            (RSA_PSS, parameters) => {
+            (ID_ED_25519, parameters) => parameters.is_none().then_some(Self::Ed25519),
+            (ID_RSASSA_PSS, parameters) => {
                 parameters.and_then(|parameters| pss_hash(&parameters).ok()?).map(Self::RsaPss)
             }
             (oid, _) => lookup(&SIGNATURES, oid),
@@ -270,7 +263,7 @@ fn pss_hash(parameters: &Element<'_>) -> Result<Option<Hash>, Error> {
     if fields.optional()?.is_some_and(|trailer| trailer.contents() != [2, 1, 1]) {
         return Ok(None);
     }
-    let Some(mask_hash) = mask.parameters.filter(|_| mask.oid == MGF1) else { return Ok(None) };
+    let Some(mask_hash) = mask.parameters.filter(|_| mask.oid == ID_MGF_1) else { return Ok(None) };
     let mask_hash = Algorithm::read(&mask_hash)?;
     let is_null =
         |parameters: &Option<Element<'_>>| parameters.as_ref().is_some_and(|p| p.tag() == Tag::Null);

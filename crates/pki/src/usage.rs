@@ -2,17 +2,12 @@
 
 use x509_cert::der::asn1::ObjectIdentifier;
 
-/// The bits of a key usage extension, from the highest.
+/// The bits of a key usage extension that certificates of our own have.
 const DIGITAL_SIGNATURE: u16 = bit(0);
-const CONTENT_COMMITMENT: u16 = bit(1);
 const KEY_ENCIPHERMENT: u16 = bit(2);
-const DATA_ENCIPHERMENT: u16 = bit(3);
-const KEY_AGREEMENT: u16 = bit(4);
 const CERT_SIGN: u16 = bit(5);
-const CRL_SIGN: u16 = bit(6);
-const ENCIPHER_ONLY: u16 = bit(7);
-const DECIPHER_ONLY: u16 = bit(8);
 
+/// A bit of a key usage extension, counted from the highest.
 const fn bit(number: u32) -> u16 {
     0x8000 >> number
 }
@@ -30,14 +25,14 @@ pub(crate) const ANY: ObjectIdentifier = id("2.5.29.37.0");
 static KEY_USAGES: [(&str, u16); 10] = [
     ("signing", DIGITAL_SIGNATURE),
     ("digital signature", DIGITAL_SIGNATURE),
-    ("content commitment", CONTENT_COMMITMENT),
+    ("content commitment", bit(1)),
     ("key encipherment", KEY_ENCIPHERMENT),
-    ("key agreement", KEY_AGREEMENT),
-    ("data encipherment", DATA_ENCIPHERMENT),
+    ("key agreement", bit(4)),
+    ("data encipherment", bit(3)),
     ("cert sign", CERT_SIGN),
-    ("crl sign", CRL_SIGN),
-    ("encipher only", ENCIPHER_ONLY),
-    ("decipher only", DECIPHER_ONLY),
+    ("crl sign", bit(6)),
+    ("encipher only", bit(7)),
+    ("decipher only", bit(8)),
 ];
 
 /// In the order in which certificates list them (CS-69).

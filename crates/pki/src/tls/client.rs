@@ -10,9 +10,10 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-use super::{TlsError, certificates, certified};
+use super::{TlsError, certified};
 use crate::cert::is_current;
 use crate::key::KeyPair;
+use crate::pem;
 
 /// The bundles of trusted authorities on common systems.
 const SYSTEM_BUNDLES: [&str; 4] = [
@@ -33,7 +34,7 @@ pub fn system_bundles() -> &'static [&'static str] {
 /// No usable authority, or a key that does not belong to the certificate.
 pub fn client(roots_pem: &[u8], identity: Option<(&[u8], &KeyPair)>) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let trusted = certificates(roots_pem);
+    let trusted: Vec<_> = pem::certificates(roots_pem).collect();
     let mut roots = RootCertStore::empty();
     // A system's bundle may hold certificates that the library cannot read; only an empty result is an error.
     let (added, _) = roots.add_parsable_certificates(trusted.iter().cloned());
@@ -52,7 +53,10 @@ pub fn client(roots_pem: &[u8], identity: Option<(&[u8], &KeyPair)>) -> Result<C
         Some((chain_pem, key)) => {
             // Checks that the key belongs to the certificate.
             certified(&provider, chain_pem, key)?;
-            builder.with_client_auth_cert(certificates(chain_pem), key.private_der().clone_key())?
+            builder.with_client_auth_cert(
+                pem::certificates(chain_pem).collect(),
+                key.private_der().clone_key(),
+            )?
         }
     })
 }

@@ -102,13 +102,8 @@ impl fmt::Debug for ServerTls {
     }
 }
 
-fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
-    let blocks = pem::blocks(pem).into_iter().filter(|block| block.label == "CERTIFICATE");
-    blocks.map(|block| CertificateDer::from(block.der)).collect()
-}
-
 fn certified(provider: &CryptoProvider, chain_pem: &[u8], key: &KeyPair) -> Result<CertifiedKey, TlsError> {
-    let chain = certificates(chain_pem);
+    let chain: Vec<_> = pem::certificates(chain_pem).collect();
     if chain.is_empty() {
         return Err(TlsError::NoCertificate);
     }
