@@ -177,11 +177,11 @@ proptest! {
                     let (ours, theirs) = (ours.reason(&attributes), theirs.reason(&attributes));
                     prop_assert_eq!(reasons(&ours), reasons(&theirs), "{:?}", attributes);
                 }
-                prop_assert_eq!(live.explain(&attributes).allowed, ours.is_allow());
+                prop_assert_eq!(live.chain().explain(&attributes).allowed, ours.is_allow());
             }
             for namespace in ["", "a", "b"] {
                 let theirs = listed(built.chain().rules_for(&user, namespace));
-                prop_assert_eq!(listed(live.rules_for(&user, namespace)), theirs);
+                prop_assert_eq!(listed(live.chain().rules_for(&user, namespace)), theirs);
             }
         }
         // What a node may write depends on the objects by NR-21 and NR-61.
@@ -356,6 +356,6 @@ fn the_place_of_a_webhook_denies_until_somebody_asks_it() {
         config(&[Mode::Rbac, Mode::Webhook, Mode::Rbac], true).errors().as_slice(),
         [EngineError::RepeatedMode(_)]
     ));
-    let listing = before.rules_for(&user, "default");
+    let listing = before.chain().rules_for(&user, "default");
     assert!(listing.incomplete && listing.evaluation_error().is_some());
 }

@@ -7,7 +7,7 @@ use portcullis_apimachinery::json;
 use portcullis_policy::chain::{Chain, Mode};
 use portcullis_policy::engine::{Builder, Engine, EngineConfig};
 use portcullis_policy::features::FeatureGates;
-use portcullis_policy::restriction::lookup::{ClaimFacts, CsiDriverFacts, PodFacts, Uid, VolumeFacts};
+use portcullis_policy::restriction::lookup::{PodFacts, Uid, VolumeFacts};
 use portcullis_policy::restriction::review::AdmissionReview;
 use portcullis_policy::restriction::{Lookup, NodeRestriction};
 use portcullis_policy::review::{
@@ -155,13 +155,13 @@ impl Lookup for Nothing {
     fn service_account(&self, _: &str, _: &str) -> Option<Uid> {
         self.none()
     }
-    fn claim(&self, _: &str, _: &str) -> Option<ClaimFacts> {
+    fn claim(&self, _: &str, _: &str) -> Option<Arc<str>> {
         self.none()
     }
     fn volume(&self, _: &str) -> Option<VolumeFacts> {
         self.none()
     }
-    fn csi_driver(&self, _: &str) -> Option<Arc<CsiDriverFacts>> {
+    fn csi_driver(&self, _: &str) -> Option<Arc<[Box<str>]>> {
         self.none()
     }
 }

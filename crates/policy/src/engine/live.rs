@@ -8,14 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::{EngineConfig, EngineError, chain, restriction};
-use crate::chain::{Chain, Explanation, Member, Mode, Outcome};
+use crate::chain::{Chain, Member, Mode, Outcome};
 use crate::features::FeatureGates;
 use crate::graph::{Graph, VertexError};
 use crate::objects::{Kind, Object};
 use crate::rbac::{AggregatedRules, Changes, ClusterRoles, RbacIndex, default_policy};
-use crate::request::{Attributes, User};
+use crate::request::Attributes;
 use crate::restriction::{AdmissionRequest, Assessment, CertificateRequests, ObjectCache, Rejection};
-use crate::rules::RuleListing;
 
 /// See the module.
 #[derive(Debug)]
@@ -143,29 +142,9 @@ impl LiveEngine {
         &self.chain
     }
 
-    /// The graph of mode Node; empty without that mode.
-    pub fn graph(&self) -> &Arc<Graph> {
-        &self.graph
-    }
-
-    /// The feature gates.
-    pub fn gates(&self) -> FeatureGates {
-        self.gates
-    }
-
     /// Decides one request. Allocates nothing.
     pub fn authorize(&self, attributes: &Attributes<'_>) -> Outcome {
         self.chain.decide(attributes)
-    }
-
-    /// Lists the rules of a user in a namespace (AC-59).
-    pub fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
-        self.chain.rules_for(user, namespace)
-    }
-
-    /// Explains a decision. Show it only to users who may see everything that it names.
-    pub fn explain(&self, attributes: &Attributes<'_>) -> Explanation {
-        self.chain.explain(attributes)
     }
 
     /// Assesses one write by NodeRestriction, over the objects as they are now. A question that it leaves open (NR-73) is

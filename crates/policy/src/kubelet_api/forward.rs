@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use percent_encoding::percent_decode_str;
+use portcullis_apimachinery::percent;
 
 use super::route::{is_clean, is_plain, push_escaped};
 
@@ -26,24 +26,18 @@ pub fn forwardable(target: &str) -> Option<Cow<'_, str>> {
     }
     let mut forwarded = String::with_capacity(target.len());
     for segment in path.split('/').skip(1) {
-        let bytes: Vec<u8> = percent_decode_str(segment).collect();
-        if !is_unambiguous(segment, &bytes) {
+        let bytes = percent::decode(segment).ok()?;
+        if !is_unambiguous(&bytes) {
             return None;
         }
         forwarded.push('/');
-        bytes.into_iter().for_each(|byte| push_escaped(&mut forwarded, byte));
+        bytes.iter().for_each(|byte| push_escaped(&mut forwarded, *byte));
     }
     forwarded.push_str(query);
     Some(Cow::Owned(forwarded))
 }
 
-fn is_unambiguous(segment: &str, bytes: &[u8]) -> bool {
-    let is_malformed = segment.split('%').skip(1).any(|behind| {
-        let mut digits = behind.bytes();
-        !(0..2).all(|_| digits.next().is_some_and(|digit| digit.is_ascii_hexdigit()))
-    });
+fn is_unambiguous(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
-    !is_malformed
-        && !matches!(text, "." | "..")
-        && !text.contains(|c: char| c == '/' || c == '\\' || c.is_control())
+    !matches!(text, "." | "..") && !text.contains(|c: char| c == '/' || c == '\\' || c.is_control())
 }

@@ -88,8 +88,8 @@ impl NodeRestriction<'_> {
                     .ok_or_else(|| format!("persistentvolumeclaim \"{name}\" not found"))?;
                 let volume = self
                     .lookup
-                    .volume(&claim.volume_name)
-                    .ok_or_else(|| format!("persistentvolume \"{}\" not found", claim.volume_name))?;
+                    .volume(&claim)
+                    .ok_or_else(|| format!("persistentvolume \"{claim}\" not found"))?;
                 volume.driver.map_or(Ok(false), |driver| self.driver_uses_audience(&driver, audience))
             }
         }
@@ -97,10 +97,10 @@ impl NodeRestriction<'_> {
 
     /// NR-71.
     fn driver_uses_audience(&self, driver: &str, audience: &str) -> Result<bool, String> {
-        let facts = self
+        let audiences = self
             .lookup
             .csi_driver(driver)
             .ok_or_else(|| format!("csidriver.storage.k8s.io \"{driver}\" not found"))?;
-        Ok(facts.audiences.iter().any(|listed| **listed == *audience))
+        Ok(audiences.iter().any(|listed| **listed == *audience))
     }
 }

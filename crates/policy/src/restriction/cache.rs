@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::lookup::{ClaimFacts, CsiDriverFacts, Lookup, PodFacts, TokenSource, Uid, VolumeFacts};
+use super::lookup::{Lookup, PodFacts, TokenSource, Uid, VolumeFacts};
 use crate::objects::core::{PersistentVolume, PersistentVolumeSpec};
 use crate::objects::pod::{Pod, Volume};
 use crate::objects::{Kind, Object};
@@ -19,9 +19,9 @@ pub struct ObjectCache {
     nodes: HashMap<Box<str>, Uid>,
     pods: Namespaced<Arc<PodFacts>>,
     service_accounts: Namespaced<Uid>,
-    claims: Namespaced<ClaimFacts>,
+    claims: Namespaced<Arc<str>>,
     volumes: HashMap<Box<str>, VolumeFacts>,
-    csi_drivers: HashMap<Box<str>, Arc<CsiDriverFacts>>,
+    csi_drivers: HashMap<Box<str>, Arc<[Box<str>]>>,
 }
 
 impl ObjectCache {
@@ -31,7 +31,7 @@ impl ObjectCache {
         match object {
             Object::CsiDriver(driver) => {
                 let audiences = driver.spec.token_requests.iter().map(|t| (*t.audience).into()).collect();
-                self.csi_drivers.insert(name.into(), Arc::new(CsiDriverFacts { audiences }));
+                self.csi_drivers.insert(name.into(), audiences);
             }
             Object::Node(node) => {
                 self.nodes.insert(name.into(), Uid::from(&*node.metadata.uid));
@@ -41,8 +41,7 @@ impl ObjectCache {
                 self.volumes.insert(name.into(), VolumeFacts { driver });
             }
             Object::PersistentVolumeClaim(claim) => {
-                let volume_name = Arc::from(&*claim.spec.volume_name);
-                self.claims.insert(namespace, name, ClaimFacts { volume_name });
+                self.claims.insert(namespace, name, Arc::from(&*claim.spec.volume_name));
             }
             Object::Pod(pod) => {
                 let facts = PodFacts {
@@ -100,7 +99,7 @@ impl Lookup for ObjectCache {
         self.service_accounts.find(namespace, name)
     }
 
-    fn claim(&self, namespace: &str, name: &str) -> Option<ClaimFacts> {
+    fn claim(&self, namespace: &str, name: &str) -> Option<Arc<str>> {
         self.claims.find(namespace, name)
     }
 
@@ -108,7 +107,7 @@ impl Lookup for ObjectCache {
         self.volumes.get(name).cloned()
     }
 
-    fn csi_driver(&self, name: &str) -> Option<Arc<CsiDriverFacts>> {
+    fn csi_driver(&self, name: &str) -> Option<Arc<[Box<str>]>> {
         self.csi_drivers.get(name).cloned()
     }
 }

@@ -7,15 +7,12 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::body::GroupKind;
 use super::{AdmissionRequest, NodeRestriction, Operation, Rejection};
+use crate::approval::Signer;
 use crate::features::Feature;
 use crate::identity::NODE_USER_PREFIX;
 use crate::objects::certificates::CertificateSigningRequest;
 
 const CERTIFICATE_SIGNING_REQUEST: GroupKind = GroupKind("certificates.k8s.io", "CertificateSigningRequest");
-
-/// The signers whose certificates identify a node (NR-98).
-const KUBELET_SIGNERS: [&str; 2] =
-    ["kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"];
 
 /// Base64 as the API server reads it: padded, and unused bits of the last character may be set.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -37,7 +34,9 @@ impl NodeRestriction<'_> {
             return Ok(());
         }
         let spec = request.body::<CertificateSigningRequest<'_>>(CERTIFICATE_SIGNING_REQUEST)?.spec;
-        if !KUBELET_SIGNERS.contains(&&*spec.signer_name) {
+        // The signers whose certificates identify a node (NR-98).
+        let signer = Signer::named(&spec.signer_name);
+        if !matches!(signer, Some(Signer::KubeApiserverClientKubelet | Signer::KubeletServing)) {
             return Ok(());
         }
         let pem = BASE64

@@ -11,12 +11,12 @@ pub trait Lookup {
     fn node(&self, name: &str) -> Option<Uid>;
     /// The unique id of a service account.
     fn service_account(&self, namespace: &str, name: &str) -> Option<Uid>;
-    /// A persistent volume claim.
-    fn claim(&self, namespace: &str, name: &str) -> Option<ClaimFacts>;
+    /// The volume that a persistent volume claim is bound to, or empty.
+    fn claim(&self, namespace: &str, name: &str) -> Option<Arc<str>>;
     /// A persistent volume.
     fn volume(&self, name: &str) -> Option<VolumeFacts>;
-    /// A CSI driver.
-    fn csi_driver(&self, name: &str) -> Option<Arc<CsiDriverFacts>>;
+    /// The audiences of the tokens that a CSI driver gets (NR-71).
+    fn csi_driver(&self, name: &str) -> Option<Arc<[Box<str>]>>;
 }
 
 /// The facts about a pod that rules use.
@@ -45,25 +45,11 @@ pub enum TokenSource {
     Driver(Arc<str>),
 }
 
-/// The facts about a claim that rules use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimFacts {
-    /// The volume that the claim is bound to, or empty.
-    pub volume_name: Arc<str>,
-}
-
 /// The facts about a persistent volume that rules use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeFacts {
     /// The CSI driver that serves the volume (NR-69), if any does.
     pub driver: Option<Arc<str>>,
-}
-
-/// The facts about a CSI driver that rules use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CsiDriverFacts {
-    /// The audiences of the tokens that the driver gets (NR-71).
-    pub audiences: Box<[Box<str>]>,
 }
 
 /// The UID of an object. It compares byte for byte with text; the usual form takes 16 bytes instead of 36 on the heap.

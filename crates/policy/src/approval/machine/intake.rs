@@ -2,12 +2,13 @@
 
 use super::config::Config;
 use super::request::Request;
+use crate::approval::Signer;
 use crate::identity::NODES_GROUP;
 
 /// The signer of kubelets' client certificates.
-pub const KUBE_APISERVER_CLIENT_KUBELET: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+pub const KUBE_APISERVER_CLIENT_KUBELET: &str = Signer::KubeApiserverClientKubelet.name();
 /// The signer of kubelets' serving certificates.
-pub const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
+pub const KUBELET_SERVING: &str = Signer::KubeletServing.name();
 
 /// The set of checks, which depends on the signer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,9 +22,9 @@ pub enum SignerPath {
 impl SignerPath {
     /// Returns the path of a signer; `None` for signers that the approver does not handle (NB-50).
     pub fn of(signer_name: &str) -> Option<Self> {
-        match signer_name {
-            KUBE_APISERVER_CLIENT_KUBELET => Some(Self::Client),
-            KUBELET_SERVING => Some(Self::Serving),
+        match Signer::named(signer_name)? {
+            Signer::KubeApiserverClientKubelet => Some(Self::Client),
+            Signer::KubeletServing => Some(Self::Serving),
             _ => None,
         }
     }
