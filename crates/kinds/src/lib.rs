@@ -8,6 +8,7 @@
 mod complete;
 pub mod decode;
 pub mod discovery;
+mod fields;
 mod json;
 mod kinds;
 pub mod meta;

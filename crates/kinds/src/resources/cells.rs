@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::fields::{metadata, text};
 use crate::Map;
+use crate::fields::Members;
 use crate::table::{self, Column};
 
 /// The first column of most tables.
@@ -29,10 +29,10 @@ pub(super) const fn wide_column(name: &'static str, description: &'static str) -
 
 /// The name of the object.
 pub(super) fn name(object: &Map) -> Value {
-    Value::from(text(metadata(object), "name"))
+    Value::from(object.metadata().text("name"))
 }
 
 /// The age of the object at a time in seconds since 1970.
 pub(super) fn age(object: &Map, now: i64) -> Value {
-    Value::from(table::age(metadata(object).get("creationTimestamp").and_then(Value::as_str), now))
+    Value::from(table::age(object.metadata().get("creationTimestamp").and_then(Value::as_str), now))
 }

@@ -8,13 +8,10 @@ use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
 use super::cells::{AGE, NAME, age, name, text_column};
-use super::fields::{
-    begin_generation, default_text, default_value, empty_to_null, is_present, list, metadata, object,
-    objects, objects_mut, raise_generation, text, texts,
-};
 use super::formats::{dns_label, dns_subdomain, domain_name, immutable, label_value, one_of, qualified_name};
 use super::scheduling::validate_labels;
 use crate::Map;
+use crate::fields::{Members, begin_generation, raise_generation};
 use crate::resource::{MetadataChecks, Resource};
 use crate::schema::discovery::ENDPOINT_SLICE;
 use crate::table::{Column, Row};
@@ -35,7 +32,7 @@ pub static ENDPOINT_SLICES: Resource = Resource {
     prepare_update,
     validate_update: |slice, old| {
         let mut errors = validate(slice, Some(old));
-        errors.extend(immutable("addressType", text(slice, "addressType"), text(old, "addressType")));
+        errors.extend(immutable("addressType", slice.text("addressType"), old.text("addressType")));
         errors
     },
     columns: COLUMNS,
@@ -58,40 +55,39 @@ const MAX_HINTS: usize = 8;
 
 /// AP-136, and the table of section 12.
 fn default(slice: &mut Map) {
-    for port in objects_mut(slice, "ports") {
-        default_value(port, "name", "");
-        default_text(port, "protocol", "TCP");
+    for port in slice.objects_mut("ports") {
+        port.default_value("name", "");
+        port.default_text("protocol", "TCP");
     }
-    empty_to_null(slice, "endpoints");
-    empty_to_null(slice, "ports");
+    slice.empty_to_null("endpoints");
+    slice.empty_to_null("ports");
 }
 
 /// The topology of old API versions can no longer be set.
 fn drop_topology(slice: &mut Map) {
-    objects_mut(slice, "endpoints").for_each(|endpoint| drop(endpoint.remove("deprecatedTopology")));
+    slice.objects_mut("endpoints").for_each(|endpoint| drop(endpoint.remove("deprecatedTopology")));
 }
 
 /// The generation counts changes of the slice and of its labels.
 fn prepare_update(slice: &mut Map, old: &Map) {
     drop_topology(slice);
     let is_content = |(name, _): &(&String, &Value)| name.as_str() != "metadata";
-    let labels = |slice| object(metadata(slice), "labels");
-    let has_changed =
-        !slice.iter().filter(is_content).eq(old.iter().filter(is_content)) || labels(slice) != labels(old);
+    let has_changed = !slice.iter().filter(is_content).eq(old.iter().filter(is_content))
+        || slice.metadata().object("labels") != old.metadata().object("labels");
     raise_generation(slice, old, has_changed);
 }
 
 /// Unchanged endpoints are not validated again, because they may predate stricter rules.
 fn validate(slice: &Map, old: Option<&Map>) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    match text(slice, "addressType") {
+    match slice.text("addressType") {
         "" => errors.push(FieldError::required("addressType", "")),
         value => errors.extend(one_of("addressType", value, &["FQDN", "IPv4", "IPv6"])),
     }
-    if old.is_none_or(|old| list(old, "endpoints") != list(slice, "endpoints")) {
+    if old.is_none_or(|old| old.list("endpoints") != slice.list("endpoints")) {
         errors.extend(validate_endpoints(slice));
     }
-    match list(slice, "ports").len() {
+    match slice.list("ports").len() {
         0..=MAX_PORTS => errors.extend(validate_ports(slice)),
         count => errors.push(FieldError::too_many("ports", count, MAX_PORTS)),
     }
@@ -99,12 +95,12 @@ fn validate(slice: &Map, old: Option<&Map>) -> Vec<FieldError> {
 }
 
 fn validate_endpoints(slice: &Map) -> Vec<FieldError> {
-    let count = list(slice, "endpoints").len();
+    let count = slice.list("endpoints").len();
     if count > MAX_ENDPOINTS {
         return vec![FieldError::too_many("endpoints", count, MAX_ENDPOINTS)];
     }
-    let address_type = text(slice, "addressType");
-    let endpoints = objects(slice, "endpoints").enumerate();
+    let address_type = slice.text("addressType");
+    let endpoints = slice.objects("endpoints").enumerate();
     endpoints
         .flat_map(|(i, endpoint)| validate_endpoint(&format!("endpoints[{i}]"), endpoint, address_type))
         .collect()
@@ -113,12 +109,12 @@ fn validate_endpoints(slice: &Map) -> Vec<FieldError> {
 fn validate_endpoint(field: &str, endpoint: &Map, address_type: &str) -> Vec<FieldError> {
     let addresses = format!("{field}.addresses");
     let mut errors = Vec::new();
-    match list(endpoint, "addresses").len() {
+    match endpoint.list("addresses").len() {
         0 => errors.push(FieldError::required(&addresses, "must contain at least 1 address")),
         1..=MAX_ADDRESSES => {}
         count => errors.push(FieldError::too_many(&addresses, count, MAX_ADDRESSES)),
     }
-    for (i, address) in texts(endpoint, "addresses").enumerate() {
+    for (i, address) in endpoint.texts("addresses").enumerate() {
         let at_address = format!("{addresses}[{i}]");
         match address_type {
             "IPv4" | "IPv6" => errors.extend(validate_ip(&addresses, &at_address, address, address_type)),
@@ -126,15 +122,15 @@ fn validate_endpoint(field: &str, endpoint: &Map, address_type: &str) -> Vec<Fie
             _ => {}
         }
     }
-    if is_present(endpoint, "nodeName") {
-        errors.extend(dns_subdomain(&format!("{field}.nodeName"), text(endpoint, "nodeName")));
+    if endpoint.has("nodeName") {
+        errors.extend(dns_subdomain(&format!("{field}.nodeName"), endpoint.text("nodeName")));
     }
-    let topology = object(endpoint, "deprecatedTopology");
+    let topology = endpoint.object("deprecatedTopology");
     errors.extend(validate_labels(&format!("{field}.deprecatedTopology"), topology));
-    if is_present(endpoint, "hostname") {
-        errors.extend(dns_label(&format!("{field}.hostname"), text(endpoint, "hostname")));
+    if endpoint.has("hostname") {
+        errors.extend(dns_label(&format!("{field}.hostname"), endpoint.text("hostname")));
     }
-    let hints = object(endpoint, "hints");
+    let hints = endpoint.object("hints");
     errors.extend(validate_hints(&format!("{field}.hints.forZones"), hints, "forZones", label_value));
     errors.extend(validate_hints(&format!("{field}.hints.forNodes"), hints, "forNodes", dns_subdomain));
     errors
@@ -188,14 +184,14 @@ fn validate_hints(
     kind: &str,
     check: fn(&str, &str) -> Vec<FieldError>,
 ) -> Vec<FieldError> {
-    let count = list(hints, kind).len();
+    let count = hints.list(kind).len();
     if count > MAX_HINTS {
         return vec![FieldError::too_many(field, count, MAX_HINTS)];
     }
     let mut errors = Vec::new();
     let mut names = BTreeSet::new();
-    for (i, hint) in objects(hints, kind).enumerate() {
-        let (field, hinted) = (format!("{field}[{i}].name"), text(hint, "name"));
+    for (i, hint) in hints.objects(kind).enumerate() {
+        let (field, hinted) = (format!("{field}[{i}].name"), hint.text("name"));
         if !names.insert(hinted) {
             errors.push(FieldError::duplicate(&field, quoted(hinted)));
         }
@@ -207,18 +203,18 @@ fn validate_hints(
 fn validate_ports(slice: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut names = BTreeSet::new();
-    for (i, port) in objects(slice, "ports").enumerate() {
+    for (i, port) in slice.objects("ports").enumerate() {
         let field = format!("ports[{i}]");
-        let (at_name, port_name) = (format!("{field}.name"), text(port, "name"));
+        let (at_name, port_name) = (format!("{field}.name"), port.text("name"));
         if !port_name.is_empty() {
             errors.extend(dns_label(&at_name, port_name));
         }
         if !names.insert(port_name) {
             errors.push(FieldError::duplicate(at_name, quoted(port_name)));
         }
-        errors.extend(one_of(&format!("{field}.protocol"), text(port, "protocol"), &["SCTP", "TCP", "UDP"]));
-        if is_present(port, "appProtocol") {
-            errors.extend(qualified_name(&format!("{field}.appProtocol"), text(port, "appProtocol")));
+        errors.extend(one_of(&format!("{field}.protocol"), port.text("protocol"), &["SCTP", "TCP", "UDP"]));
+        if port.has("appProtocol") {
+            errors.extend(qualified_name(&format!("{field}.appProtocol"), port.text("appProtocol")));
         }
     }
     errors
@@ -226,16 +222,16 @@ fn validate_ports(slice: &Map) -> Vec<FieldError> {
 
 /// AP-92.
 fn row(slice: &Map, now: i64) -> Row {
-    let ports = objects(slice, "ports").map(|port| match port.get("port").and_then(Value::as_i64) {
+    let ports = slice.objects("ports").map(|port| match port.get("port").and_then(Value::as_i64) {
         Some(number) => number.to_string(),
-        None if is_present(port, "name") => text(port, "name").to_owned(),
+        None if port.has("name") => port.text("name").to_owned(),
         None => "*".to_owned(),
     });
     let addresses =
-        objects(slice, "endpoints").flat_map(|endpoint| texts(endpoint, "addresses")).map(str::to_owned);
+        slice.objects("endpoints").flat_map(|endpoint| endpoint.texts("addresses")).map(str::to_owned);
     let cells = vec![
         name(slice),
-        Value::from(text(slice, "addressType")),
+        Value::from(slice.text("addressType")),
         Value::from(first_three(ports)),
         Value::from(first_three(addresses)),
         age(slice, now),

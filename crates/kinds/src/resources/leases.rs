@@ -4,8 +4,8 @@ use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
 use super::cells::{AGE, NAME, age, name, text_column};
-use super::fields::{object, object_mut, text};
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::{MetadataChecks, Resource};
 use crate::schema::coordination::LEASE;
 use crate::table::Row;
@@ -25,7 +25,7 @@ pub static LEASES: Resource = Resource {
     validate_update: |lease, _| validate(lease),
     columns: &[NAME, text_column("Holder", "Who holds the lease."), AGE],
     row: |lease, now| Row {
-        cells: vec![name(lease), Value::from(text(object(lease, "spec"), "holderIdentity")), age(lease, now)],
+        cells: vec![name(lease), Value::from(lease.object("spec").text("holderIdentity")), age(lease, now)],
         completed: None,
     },
     ..Resource::USUAL
@@ -33,7 +33,7 @@ pub static LEASES: Resource = Resource {
 
 /// AP-137: drops the fields of coordinated leader election, which is disabled.
 fn drop_disabled(lease: &mut Map) {
-    if let Some(spec) = object_mut(lease, "spec") {
+    if let Some(spec) = lease.object_or_new("spec") {
         spec.remove("strategy");
         spec.remove("preferredHolder");
     }
@@ -41,7 +41,7 @@ fn drop_disabled(lease: &mut Map) {
 
 /// AP-130. Decoding has already validated the times.
 fn validate(lease: &Map) -> Vec<FieldError> {
-    let spec = object(lease, "spec");
+    let spec = lease.object("spec");
     let below = |name: &str, limit: i64, detail: &str| {
         let value = spec.get(name).and_then(Value::as_i64).filter(|&value| value < limit)?;
         Some(FieldError::invalid(format!("spec.{name}"), value.to_string(), detail))

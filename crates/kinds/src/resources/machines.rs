@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::cells::{AGE, NAME, age, name, text_column};
-use super::fields::{begin_generation, keep, keep_metadata, object, raise_generation, text};
+use crate::fields::{Members, begin_generation, keep_metadata, raise_generation};
 use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::schema::machine::{CLUSTER_MACHINE, OPENSHIFT_MACHINE};
 use crate::table::Row;
@@ -29,12 +29,12 @@ const USUAL: Resource = Resource {
         begin_generation(machine);
     },
     prepare_update: |machine, old| {
-        keep(machine, old, "status");
-        let has_changed = object(machine, "spec") != object(old, "spec");
+        machine.copy("status", old);
+        let has_changed = machine.object("spec") != old.object("spec");
         raise_generation(machine, old, has_changed);
     },
     prepare_status: |machine, old| {
-        keep(machine, old, "spec");
+        machine.copy("spec", old);
         keep_metadata(machine, old);
     },
     columns: &[
@@ -44,11 +44,11 @@ const USUAL: Resource = Resource {
         AGE,
     ],
     row: |machine, now| {
-        let status = object(machine, "status");
+        let status = machine.object("status");
         let cells = vec![
             name(machine),
-            Value::from(text(status, "phase")),
-            Value::from(text(object(status, "nodeRef"), "name")),
+            Value::from(status.text("phase")),
+            Value::from(status.object("nodeRef").text("name")),
             age(machine, now),
         ];
         Row { cells, completed: None }

@@ -5,7 +5,7 @@ pub mod certificates;
 pub mod core;
 pub mod dra;
 pub mod endpoint_slices;
-mod fields;
+
 mod formats;
 pub mod leases;
 pub mod machines;

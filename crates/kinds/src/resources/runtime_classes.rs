@@ -6,10 +6,10 @@ use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
 use super::cells::{AGE, NAME, age, name, text_column};
-use super::fields::{is_present, object, text};
 use super::formats::{dns_label, immutable, qualified_name};
 use super::scheduling::{validate_labels, validate_tolerations};
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::{MetadataChecks, Resource};
 use crate::schema::node::RUNTIME_CLASS;
 use crate::table::Row;
@@ -26,26 +26,26 @@ pub static RUNTIME_CLASSES: Resource = Resource {
     updates_unconditionally: false,
     validate_create: validate,
     validate_update: |class, old| {
-        immutable("handler", text(class, "handler"), text(old, "handler")).into_iter().collect()
+        immutable("handler", class.text("handler"), old.text("handler")).into_iter().collect()
     },
     columns: &[NAME, text_column("Handler", "What the container runtime calls it."), AGE],
     row: |class, now| Row {
-        cells: vec![name(class), Value::from(text(class, "handler")), age(class, now)],
+        cells: vec![name(class), Value::from(class.text("handler")), age(class, now)],
         completed: None,
     },
     ..Resource::USUAL
 };
 
 fn validate(class: &Map) -> Vec<FieldError> {
-    let mut errors = match text(class, "handler") {
+    let mut errors = match class.text("handler") {
         "" => vec![FieldError::required("handler", "")],
         handler => dns_label("handler", handler),
     };
-    if is_present(class, "overhead") {
-        errors.extend(validate_overhead(object(object(class, "overhead"), "podFixed")));
+    if class.has("overhead") {
+        errors.extend(validate_overhead(class.object("overhead").object("podFixed")));
     }
-    let scheduling = object(class, "scheduling");
-    errors.extend(validate_labels("scheduling.nodeSelector", object(scheduling, "nodeSelector")));
+    let scheduling = class.object("scheduling");
+    errors.extend(validate_labels("scheduling.nodeSelector", scheduling.object("nodeSelector")));
     errors.extend(validate_tolerations("scheduling.tolerations", scheduling));
     errors
 }

@@ -3,9 +3,9 @@
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::quote::quoted;
 
-use super::fields::{is_present, list, object, objects, text, texts};
 use super::formats::{dns_subdomain, label_value, one_of, qualified_name};
 use crate::Map;
+use crate::fields::Members;
 
 /// Validates labels, or the labels of a selector.
 pub(super) fn validate_labels(field: &str, labels: &Map) -> Vec<FieldError> {
@@ -15,10 +15,10 @@ pub(super) fn validate_labels(field: &str, labels: &Map) -> Vec<FieldError> {
 
 /// Validates a label selector. Invalid label values can be tolerated.
 pub(super) fn validate_label_selector(field: &str, selector: &Map, checks_values: bool) -> Vec<FieldError> {
-    let mut errors = validate_labels(&format!("{field}.matchLabels"), object(selector, "matchLabels"));
-    for (i, requirement) in objects(selector, "matchExpressions").enumerate() {
+    let mut errors = validate_labels(&format!("{field}.matchLabels"), selector.object("matchLabels"));
+    for (i, requirement) in selector.objects("matchExpressions").enumerate() {
         let field = format!("{field}.matchExpressions[{i}]");
-        match text(requirement, "operator") {
+        match requirement.text("operator") {
             "In" | "NotIn" => errors.extend(needs_values(&field, requirement)),
             "Exists" | "DoesNotExist" => errors.extend(has_no_values(&field, requirement)),
             operator => errors.push(not_an_operator(&field, operator)),
@@ -31,15 +31,15 @@ pub(super) fn validate_label_selector(field: &str, selector: &Map, checks_values
 /// Validates a node selector.
 pub(super) fn validate_node_selector(field: &str, selector: &Map) -> Vec<FieldError> {
     let field = format!("{field}.nodeSelectorTerms");
-    if list(selector, "nodeSelectorTerms").is_empty() {
+    if selector.list("nodeSelectorTerms").is_empty() {
         return vec![FieldError::required(field, "must have at least one node selector term")];
     }
     let mut errors = Vec::new();
-    for (i, term) in objects(selector, "nodeSelectorTerms").enumerate() {
-        for (j, requirement) in objects(term, "matchExpressions").enumerate() {
+    for (i, term) in selector.objects("nodeSelectorTerms").enumerate() {
+        for (j, requirement) in term.objects("matchExpressions").enumerate() {
             errors.extend(validate_node_labels(&format!("{field}[{i}].matchExpressions[{j}]"), requirement));
         }
-        for (j, requirement) in objects(term, "matchFields").enumerate() {
+        for (j, requirement) in term.objects("matchFields").enumerate() {
             errors.extend(validate_node_field(&format!("{field}[{i}].matchFields[{j}]"), requirement));
         }
     }
@@ -48,7 +48,7 @@ pub(super) fn validate_node_selector(field: &str, selector: &Map) -> Vec<FieldEr
 
 fn validate_node_labels(field: &str, requirement: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    match text(requirement, "operator") {
+    match requirement.text("operator") {
         "In" | "NotIn" => errors.extend(needs_values(field, requirement)),
         "Exists" | "DoesNotExist" => errors.extend(has_no_values(field, requirement)),
         "Gt" | "Lt" => errors.extend(needs_one_value(field, requirement)),
@@ -60,11 +60,11 @@ fn validate_node_labels(field: &str, requirement: &Map) -> Vec<FieldError> {
 
 fn validate_node_field(field: &str, requirement: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    match text(requirement, "operator") {
+    match requirement.text("operator") {
         "In" | "NotIn" => errors.extend(needs_one_value(field, requirement)),
         operator => errors.push(not_an_operator(field, operator)),
     }
-    match text(requirement, "key") {
+    match requirement.text("key") {
         "metadata.name" => errors.extend(values(field, requirement, dns_subdomain)),
         key => {
             let detail = "not a valid field selector key";
@@ -75,7 +75,7 @@ fn validate_node_field(field: &str, requirement: &Map) -> Vec<FieldError> {
 }
 
 fn validate_key_and_values(field: &str, requirement: &Map, checks_values: bool) -> Vec<FieldError> {
-    let mut errors = qualified_name(&format!("{field}.key"), text(requirement, "key"));
+    let mut errors = qualified_name(&format!("{field}.key"), requirement.text("key"));
     if checks_values {
         errors.extend(values(field, requirement, label_value));
     }
@@ -83,24 +83,23 @@ fn validate_key_and_values(field: &str, requirement: &Map, checks_values: bool) 
 }
 
 fn values(field: &str, requirement: &Map, check: fn(&str, &str) -> Vec<FieldError>) -> Vec<FieldError> {
-    let values = texts(requirement, "values").enumerate();
+    let values = requirement.texts("values").enumerate();
     values.flat_map(|(i, value)| check(&format!("{field}.values[{i}]"), value)).collect()
 }
 
 fn needs_values(field: &str, requirement: &Map) -> Option<FieldError> {
     let detail = "must be specified when `operator` is 'In' or 'NotIn'";
-    list(requirement, "values").is_empty().then(|| FieldError::required(format!("{field}.values"), detail))
+    requirement.list("values").is_empty().then(|| FieldError::required(format!("{field}.values"), detail))
 }
 
 fn has_no_values(field: &str, requirement: &Map) -> Option<FieldError> {
     let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-    (!list(requirement, "values").is_empty())
-        .then(|| FieldError::forbidden(format!("{field}.values"), detail))
+    (!requirement.list("values").is_empty()).then(|| FieldError::forbidden(format!("{field}.values"), detail))
 }
 
 fn needs_one_value(field: &str, requirement: &Map) -> Option<FieldError> {
     let detail = "must be one value with this `operator`";
-    (list(requirement, "values").len() != 1).then(|| FieldError::required(format!("{field}.values"), detail))
+    (requirement.list("values").len() != 1).then(|| FieldError::required(format!("{field}.values"), detail))
 }
 
 fn not_an_operator(field: &str, operator: &str) -> FieldError {
@@ -109,15 +108,16 @@ fn not_an_operator(field: &str, operator: &str) -> FieldError {
 
 /// Validates tolerations of node taints.
 pub(super) fn validate_tolerations(field: &str, owner: &Map) -> Vec<FieldError> {
-    objects(owner, "tolerations")
+    owner
+        .objects("tolerations")
         .enumerate()
         .flat_map(|(i, toleration)| validate_toleration(&format!("{field}[{i}]"), toleration))
         .collect()
 }
 
 fn validate_toleration(field: &str, toleration: &Map) -> Vec<FieldError> {
-    let (key, operator) = (text(toleration, "key"), text(toleration, "operator"));
-    let (value, effect) = (text(toleration, "value"), text(toleration, "effect"));
+    let (key, operator) = (toleration.text("key"), toleration.text("operator"));
+    let (value, effect) = (toleration.text("value"), toleration.text("effect"));
     let at_operator = format!("{field}.operator");
     let mut errors = Vec::new();
     if !key.is_empty() {
@@ -128,7 +128,7 @@ fn validate_toleration(field: &str, toleration: &Map) -> Vec<FieldError> {
             "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
         errors.push(FieldError::invalid(&at_operator, quoted(operator), detail));
     }
-    if is_present(toleration, "tolerationSeconds") && effect != "NoExecute" {
+    if toleration.has("tolerationSeconds") && effect != "NoExecute" {
         let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
         errors.push(FieldError::invalid(format!("{field}.effect"), quoted(effect), detail));
     }

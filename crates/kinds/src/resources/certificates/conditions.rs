@@ -7,7 +7,7 @@ use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
 use crate::Map;
-use crate::resources::fields::{object, object_mut, objects, objects_mut, text};
+use crate::fields::Members;
 use crate::resources::formats::one_of;
 
 /// The condition of an approved request.
@@ -31,16 +31,16 @@ pub(super) enum Path {
 }
 
 fn conditions(request: &Map) -> impl DoubleEndedIterator<Item = &Map> {
-    objects(object(request, "status"), "conditions")
+    request.object("status").objects("conditions")
 }
 
 fn of_type<'a>(request: &'a Map, kind: &str) -> Vec<&'a Map> {
-    conditions(request).filter(|condition| text(condition, "type") == kind).collect()
+    conditions(request).filter(|condition| condition.text("type") == kind).collect()
 }
 
 /// Returns whether there is a condition of this type.
 pub(super) fn has(request: &Map, kind: &str) -> bool {
-    conditions(request).any(|condition| text(condition, "type") == kind)
+    conditions(request).any(|condition| condition.text("type") == kind)
 }
 
 /// CS-20: an update of `status` keeps the decisions, unless it has a different number of them (which is an error).
@@ -50,8 +50,8 @@ pub(super) fn restore_decision(request: &mut Map, old: &Map) {
         if kept.len() != of_type(request, kind).len() {
             continue;
         }
-        let Some(status) = object_mut(request, "status") else { return };
-        let replaced = objects_mut(status, "conditions").filter(|condition| text(condition, "type") == kind);
+        let Some(status) = request.object_or_new("status") else { return };
+        let replaced = status.objects_mut("conditions").filter(|condition| condition.text("type") == kind);
         replaced.zip(kept).for_each(|(condition, kept)| condition.clone_from(kept));
     }
 }
@@ -59,16 +59,16 @@ pub(super) fn restore_decision(request: &mut Map, old: &Map) {
 /// CS-33: sets the times that an update omits, after `prepare_status` or [`prepare_approval`](super::prepare_approval).
 /// `now` is an RFC 3339 time, such as `2026-01-02T03:04:05Z`.
 pub fn stamp(request: &mut Map, old: &Map, now: &str) {
-    let Some(status) = object_mut(request, "status") else { return };
-    for condition in objects_mut(status, "conditions") {
-        if text(condition, "lastUpdateTime").is_empty() {
+    let Some(status) = request.object_or_new("status") else { return };
+    for condition in status.objects_mut("conditions") {
+        if condition.text("lastUpdateTime").is_empty() {
             condition.insert("lastUpdateTime".to_owned(), Value::from(now));
         }
-        if text(condition, "lastTransitionTime").is_empty() {
-            let (kind, state) = (text(condition, "type"), text(condition, "status"));
+        if condition.text("lastTransitionTime").is_empty() {
+            let (kind, state) = (condition.text("type"), condition.text("status"));
             let before = conditions(old)
-                .filter(|old| text(old, "type") == kind && text(old, "status") == state)
-                .map(|old| text(old, "lastTransitionTime"))
+                .filter(|old| old.text("type") == kind && old.text("status") == state)
+                .map(|old| old.text("lastTransitionTime"))
                 .find(|time| !time.is_empty());
             let time = Value::from(before.unwrap_or(now));
             condition.insert("lastTransitionTime".to_owned(), time);
@@ -85,7 +85,7 @@ pub(super) fn validate(request: &Map, old: Option<&Map>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
     for (i, condition) in conditions(request).enumerate() {
-        let (kind, status) = (text(condition, "type"), text(condition, "status"));
+        let (kind, status) = (condition.text("type"), condition.text("status"));
         let (at_type, at_status) = (format!("{FIELD}[{i}].type"), format!("{FIELD}[{i}].status"));
         if kind.is_empty() && !excuses_empty {
             errors.push(FieldError::required(&at_type, ""));
@@ -116,7 +116,7 @@ pub(super) fn validate(request: &Map, old: Option<&Map>) -> Vec<FieldError> {
 
 fn has_duplicates(request: &Map) -> bool {
     let mut seen = BTreeSet::new();
-    conditions(request).any(|condition| !seen.insert(text(condition, "type")))
+    conditions(request).any(|condition| !seen.insert(condition.text("type")))
 }
 
 /// CS-20, CS-21.

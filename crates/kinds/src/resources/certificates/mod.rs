@@ -13,9 +13,9 @@ use portcullis_apimachinery::quote::quoted;
 use serde_json::{Value, json};
 
 use super::cells::{AGE, NAME, age, name, text_column};
-use super::fields::{keep, object, object_mut, text, texts};
 use crate::Map;
 use crate::decode::bytes;
+use crate::fields::Members;
 use crate::resource::{Context, OnRequest, Refusal, Requester, Resource, Selectable, Subresource, Update};
 use crate::schema::certificates::CERTIFICATE_SIGNING_REQUEST;
 use crate::table::{Column, NONE, Row};
@@ -48,7 +48,7 @@ pub static CERTIFICATE_SIGNING_REQUESTS: Resource = Resource {
     names: NameRule::PathSegment,
     selectable: &[Selectable {
         name: "spec.signerName",
-        value: |request| Cow::Borrowed(text(object(request, "spec"), "signerName")),
+        value: |request| Cow::Borrowed(request.object("spec").text("signerName")),
     }],
     selects_namespace: false,
     prepare_create,
@@ -64,8 +64,8 @@ pub static CERTIFICATE_SIGNING_REQUESTS: Resource = Resource {
         ..OnRequest::NOTHING
     },
     prepare_update: |request, old| {
-        keep(request, old, "spec");
-        keep(request, old, "status");
+        request.copy("spec", old);
+        request.copy("status", old);
     },
     validate_update: |request, old| validate_update(request, old, Path::Main),
     prepare_status,
@@ -126,7 +126,7 @@ const USAGES: [&str; 23] = [
 
 /// CS-1: drops the requester and the status sent by the client.
 fn prepare_create(request: &mut Map) {
-    if let Some(spec) = object_mut(request, "spec") {
+    if let Some(spec) = request.object_or_new("spec") {
         ["username", "uid", "groups", "extra"].into_iter().for_each(|name| drop(spec.remove(name)));
     }
     request.insert("status".to_owned(), json!({}));
@@ -134,7 +134,7 @@ fn prepare_create(request: &mut Map) {
 
 /// CS-1: sets the requester of a new request, after `prepare_create`.
 pub fn set_requester(request: &mut Map, requester: Requester<'_>) {
-    let Some(spec) = object_mut(request, "spec") else { return };
+    let Some(spec) = request.object_or_new("spec") else { return };
     let mut set = |name: &str, is_empty: bool, value: Value| {
         if !is_empty {
             spec.insert(name.to_owned(), value);
@@ -173,14 +173,14 @@ fn certificate_fault(request: &Map, context: &Context<'_>) -> Option<String> {
 
 /// Restores the fields that an update of `approval` cannot change. The arguments are the new and the old object.
 pub fn prepare_approval(request: &mut Map, old: &Map) {
-    keep(request, old, "spec");
-    if let Some(status) = object_mut(request, "status") {
-        keep(status, object(old, "status"), "certificate");
+    request.copy("spec", old);
+    if let Some(status) = request.object_or_new("status") {
+        status.copy("certificate", old.object("status"));
     }
 }
 
 fn prepare_status(request: &mut Map, old: &Map) {
-    keep(request, old, "spec");
+    request.copy("spec", old);
     conditions::restore_decision(request, old);
 }
 
@@ -218,17 +218,17 @@ fn validate_update(request: &Map, old: &Map, path: Path) -> Vec<FieldError> {
 /// CS-10 to CS-14, CS-19, CS-24. Errors that the old object also has are tolerated. What is inside the request is the
 /// signer's business (CS-15, CS-16).
 fn validate(request: &Map, old: Option<&Map>, request_error: Option<&str>) -> Vec<FieldError> {
-    let spec = object(request, "spec");
-    let old_spec = old.map(|old| object(old, "spec"));
+    let spec = request.object("spec");
+    let old_spec = old.map(|old| old.object("spec"));
     let mut errors = Vec::new();
     if let Some(error) = request_error {
-        errors.push(FieldError::invalid("spec.request", quoted(text(spec, "request")), error));
+        errors.push(FieldError::invalid("spec.request", quoted(spec.text("request")), error));
     }
     errors.extend(validate_usages(spec, old_spec));
-    let signer = text(spec, "signerName");
+    let signer = spec.text("signerName");
     if signer != LEGACY_SIGNER {
         errors.extend(signer_name::validate("spec.signerName", signer));
-    } else if old_spec.is_none_or(|old| text(old, "signerName") != LEGACY_SIGNER) {
+    } else if old_spec.is_none_or(|old| old.text("signerName") != LEGACY_SIGNER) {
         let detail = "the legacy signerName is not allowed via this API version";
         errors.push(FieldError::invalid("spec.signerName", quoted(signer), detail));
     }
@@ -243,13 +243,13 @@ fn validate(request: &Map, old: Option<&Map>, request_error: Option<&str>) -> Ve
 
 /// CS-12: the unknown ones first, then the duplicates.
 fn validate_usages(spec: &Map, old_spec: Option<&Map>) -> Vec<FieldError> {
-    let usages = || texts(spec, "usages");
+    let usages = || spec.texts("usages");
     let mut errors = Vec::new();
     if usages().len() == 0 {
         errors.push(FieldError::required("spec.usages", ""));
     }
     let is_known = |usage: &str| USAGES.contains(&usage);
-    if old_spec.is_none_or(|old| texts(old, "usages").all(is_known)) {
+    if old_spec.is_none_or(|old| old.texts("usages").all(is_known)) {
         let unknown = usages().enumerate().filter(|(_, usage)| !is_known(usage));
         errors
             .extend(unknown.map(|(i, usage)| FieldError::not_supported(at_usage(i), quoted(usage), &USAGES)));
@@ -267,7 +267,7 @@ fn at_usage(i: usize) -> String {
 
 fn duplicate_usages(spec: &Map) -> impl Iterator<Item = (usize, &str)> {
     let mut seen = BTreeSet::new();
-    texts(spec, "usages").enumerate().filter(move |(_, usage)| !seen.insert(*usage))
+    spec.texts("usages").enumerate().filter(move |(_, usage)| !seen.insert(*usage))
 }
 
 /// CS-22, CS-26.
@@ -282,18 +282,18 @@ fn validate_certificate_change(request: &Map, old: &Map, may_set: bool) -> Optio
 }
 
 fn certificate(request: &Map) -> &str {
-    text(object(request, "status"), "certificate")
+    request.object("status").text("certificate")
 }
 
 fn row(request: &Map, now: i64) -> Row {
-    let spec = object(request, "spec");
+    let spec = request.object("spec");
     let or_none = |text: &str| Value::from(if text.is_empty() { NONE } else { text });
     let expiration = spec.get("expirationSeconds").and_then(Value::as_i64);
     let cells = vec![
         name(request),
         age(request, now),
-        or_none(text(spec, "signerName")),
-        Value::from(text(spec, "username")),
+        or_none(spec.text("signerName")),
+        Value::from(spec.text("username")),
         Value::from(expiration.map_or_else(|| NONE.to_owned(), duration::human)),
         Value::from(condition(request)),
     ];

@@ -4,9 +4,9 @@ use portcullis_apimachinery::field_error::{FieldError, NO_FIELD};
 use serde_json::Value;
 
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::Resource;
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
-use crate::resources::fields::{is_set, object};
 use crate::resources::formats::data_key;
 use crate::schema;
 use crate::table::{Column, Row};
@@ -30,7 +30,7 @@ pub(super) const MAX_SIZE: usize = 1024 * 1024;
 /// AP-132.
 fn validate(config_map: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let (data, binary) = (object(config_map, "data"), object(config_map, "binaryData"));
+    let (data, binary) = (config_map.object("data"), config_map.object("binaryData"));
     for key in data.keys() {
         errors.extend(data_key(&format!("data[{key}]"), key));
         if binary.contains_key(key) {
@@ -69,11 +69,11 @@ fn validate_update(config_map: &Map, old: &Map) -> Vec<FieldError> {
 
 /// Returns errors for changes of an immutable ConfigMap or Secret (AP-132).
 pub(super) fn immutable_errors(object: &Map, old: &Map, fields: &[&str]) -> Vec<FieldError> {
-    if !is_set(old, "immutable") {
+    if !old.is_true("immutable") {
         return Vec::new();
     }
     let has_changed = |field: &&str| match *field {
-        "immutable" => !is_set(object, field),
+        "immutable" => !object.is_true(field),
         field => object.get(field) != old.get(field),
     };
     std::iter::once(&"immutable")
@@ -86,6 +86,6 @@ pub(super) fn immutable_errors(object: &Map, old: &Map, fields: &[&str]) -> Vec<
 const COLUMNS: &[Column] = &[NAME, text_column("Data", "How many keys there are, texts and bytes."), AGE];
 
 fn row(config_map: &Map, now: i64) -> Row {
-    let count = object(config_map, "data").len() + object(config_map, "binaryData").len();
+    let count = config_map.object("data").len() + config_map.object("binaryData").len();
     Row { cells: vec![name(config_map), Value::from(count), age(config_map, now)], completed: None }
 }

@@ -6,9 +6,9 @@ use serde_json::Value;
 use super::addresses;
 use super::ports::{number_errors, protocol_errors};
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::Resource;
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
-use crate::resources::fields::{default_text, list, number, objects, objects_mut, text};
 use crate::resources::formats::{dns_label, dns_subdomain, qualified_name};
 use crate::schema;
 use crate::table::{NONE, Row};
@@ -35,25 +35,25 @@ pub static ENDPOINTS: Resource = Resource {
 const SHOWN: usize = 3;
 
 fn default(endpoints: &mut Map) {
-    for subset in objects_mut(endpoints, "subsets") {
-        objects_mut(subset, "ports").for_each(|port| default_text(port, "protocol", "TCP"));
+    for subset in endpoints.objects_mut("subsets") {
+        subset.objects_mut("ports").for_each(|port| port.default_text("protocol", "TCP"));
     }
 }
 
 fn validate(endpoints: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    for (i, subset) in objects(endpoints, "subsets").enumerate() {
+    for (i, subset) in endpoints.objects("subsets").enumerate() {
         let field = format!("subsets[{i}]");
-        if list(subset, "addresses").is_empty() && list(subset, "notReadyAddresses").is_empty() {
+        if subset.list("addresses").is_empty() && subset.list("notReadyAddresses").is_empty() {
             errors.push(FieldError::required(&field, "must specify `addresses` or `notReadyAddresses`"));
         }
         for member in ["addresses", "notReadyAddresses"] {
-            for (j, address) in objects(subset, member).enumerate() {
+            for (j, address) in subset.objects(member).enumerate() {
                 errors.extend(address_errors(&format!("{field}.{member}[{j}]"), address));
             }
         }
-        let needs_name = list(subset, "ports").len() > 1;
-        for (j, port) in objects(subset, "ports").enumerate() {
+        let needs_name = subset.list("ports").len() > 1;
+        for (j, port) in subset.objects("ports").enumerate() {
             errors.extend(port_errors(&format!("{field}.ports[{j}]"), port, needs_name));
         }
     }
@@ -61,9 +61,9 @@ fn validate(endpoints: &Map) -> Vec<FieldError> {
 }
 
 fn address_errors(field: &str, address: &Map) -> Vec<FieldError> {
-    let (ip_field, ip) = (format!("{field}.ip"), text(address, "ip"));
+    let (ip_field, ip) = (format!("{field}.ip"), address.text("ip"));
     let mut errors: Vec<FieldError> = addresses::errors(&ip_field, ip).into_iter().collect();
-    let hostname = text(address, "hostname");
+    let hostname = address.text("hostname");
     if !hostname.is_empty() {
         errors.extend(dns_label(&format!("{field}.hostname"), hostname));
     }
@@ -77,13 +77,13 @@ fn address_errors(field: &str, address: &Map) -> Vec<FieldError> {
 
 fn port_errors(field: &str, port: &Map, needs_name: bool) -> Vec<FieldError> {
     let name_field = format!("{field}.name");
-    let mut errors = match text(port, "name") {
+    let mut errors = match port.text("name") {
         "" if needs_name => vec![FieldError::required(name_field, "")],
         "" => Vec::new(),
         name => dns_label(&name_field, name),
     };
-    errors.extend(number_errors(&format!("{field}.port"), number(port, "port")));
-    errors.extend(protocol_errors(&format!("{field}.protocol"), text(port, "protocol")));
+    errors.extend(number_errors(&format!("{field}.port"), port.number("port")));
+    errors.extend(protocol_errors(&format!("{field}.protocol"), port.text("protocol")));
     if let Some(Value::String(protocol)) = port.get("appProtocol") {
         errors.extend(qualified_name(&format!("{field}.appProtocol"), protocol));
     }
@@ -92,18 +92,18 @@ fn port_errors(field: &str, port: &Map, needs_name: bool) -> Vec<FieldError> {
 
 /// The first few ready endpoints, and the number of others.
 fn summary(endpoints: &Map) -> String {
-    let subsets = objects(endpoints, "subsets");
+    let subsets = endpoints.objects("subsets");
     if subsets.len() == 0 {
         return NONE.to_owned();
     }
     let mut all = Vec::new();
     for subset in subsets {
-        let ips = objects(subset, "addresses").map(|address| text(address, "ip"));
-        if list(subset, "ports").is_empty() {
+        let ips = subset.objects("addresses").map(|address| address.text("ip"));
+        if subset.list("ports").is_empty() {
             all.extend(ips.clone().map(str::to_owned));
         }
-        for port in objects(subset, "ports") {
-            let port = number(port, "port");
+        for port in subset.objects("ports") {
+            let port = port.number("port");
             all.extend(ips.clone().map(|ip| match ip.contains(':') {
                 true => format!("[{ip}]:{port}"),
                 false => format!("{ip}:{port}"),

@@ -8,9 +8,10 @@ use portcullis_apimachinery::names::NameRule;
 use serde_json::Value;
 
 use crate::Map;
+use crate::fields::Members;
+use crate::meta::name;
 use crate::resource::{Conversion, MetadataChecks, Resource, Selectable};
 use crate::resources::cells::{text_column, wide_column};
-use crate::resources::fields::{metadata, name, number, object, text};
 use crate::resources::formats::{dns_subdomain, qualified_name};
 use crate::schema;
 use crate::table::{self, Column, Row};
@@ -36,13 +37,13 @@ pub static CORE_EVENTS: Resource = Resource {
             value: |event| involved(event, "resourceVersion"),
         },
         Selectable { name: "involvedObject.uid", value: |event| involved(event, "uid") },
-        Selectable { name: "reason", value: |event| Cow::Borrowed(text(event, "reason")) },
+        Selectable { name: "reason", value: |event| Cow::Borrowed(event.text("reason")) },
         Selectable {
             name: "reportingComponent",
-            value: |event| Cow::Borrowed(text(event, "reportingComponent")),
+            value: |event| Cow::Borrowed(event.text("reportingComponent")),
         },
         Selectable { name: "source", value: |event| Cow::Borrowed(component(event)) },
-        Selectable { name: "type", value: |event| Cow::Borrowed(text(event, "type")) },
+        Selectable { name: "type", value: |event| Cow::Borrowed(event.text("type")) },
     ],
     validate_create: |event| legacy_errors(event, "reportingComponent"),
     validate_update: |event, _| legacy_errors(event, "reportingComponent"),
@@ -59,7 +60,7 @@ pub static EVENTS: Resource = Resource {
     names: NameRule::Subdomain,
     metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
     selectable: &[
-        Selectable { name: "reason", value: |event| Cow::Borrowed(text(event, "reason")) },
+        Selectable { name: "reason", value: |event| Cow::Borrowed(event.text("reason")) },
         Selectable { name: "regarding.apiVersion", value: |event| regarding(event, "apiVersion") },
         Selectable { name: "regarding.fieldPath", value: |event| regarding(event, "fieldPath") },
         Selectable { name: "regarding.kind", value: |event| regarding(event, "kind") },
@@ -69,9 +70,9 @@ pub static EVENTS: Resource = Resource {
         Selectable { name: "regarding.uid", value: |event| regarding(event, "uid") },
         Selectable {
             name: "reportingController",
-            value: |event| Cow::Borrowed(text(event, "reportingController")),
+            value: |event| Cow::Borrowed(event.text("reportingController")),
         },
-        Selectable { name: "type", value: |event| Cow::Borrowed(text(event, "type")) },
+        Selectable { name: "type", value: |event| Cow::Borrowed(event.text("type")) },
     ],
     validate_create: |event| creation_errors(&to_core(event.clone())),
     validate_update: |event, old| update_errors(&to_core(event.clone()), &to_core(old.clone())),
@@ -102,7 +103,7 @@ pub fn to_core(mut event: Map) -> Map {
         event.entry(member).or_insert_with(|| Value::from(""));
     }
     if let Some(series) = event.get_mut("series").and_then(Value::as_object_mut)
-        && number(series, "count") == 0
+        && series.number("count") == 0
     {
         series.remove("count");
     }
@@ -113,7 +114,7 @@ pub fn to_core(mut event: Map) -> Map {
 pub fn from_core(mut event: Map) -> Map {
     rename(&mut event, |(core, new)| (core, new), "events.k8s.io/v1");
     for member in ["reportingController", "reportingInstance"] {
-        if text(&event, member).is_empty() {
+        if event.text(member).is_empty() {
             event.remove(member);
         }
     }
@@ -137,17 +138,17 @@ fn rename<'a>(event: &mut Map, order: fn((&'a str, &'a str)) -> (&'a str, &'a st
 }
 
 fn involved<'a>(event: &'a Map, member: &str) -> Cow<'a, str> {
-    Cow::Borrowed(text(object(event, "involvedObject"), member))
+    Cow::Borrowed(event.object("involvedObject").text(member))
 }
 
 fn regarding<'a>(event: &'a Map, member: &str) -> Cow<'a, str> {
-    Cow::Borrowed(text(object(event, "regarding"), member))
+    Cow::Borrowed(event.object("regarding").text(member))
 }
 
 /// The reporter: the component of the source, or the reporting component.
 fn component(event: &Map) -> &str {
-    match text(object(event, "source"), "component") {
-        "" => text(event, "reportingComponent"),
+    match event.object("source").text("component") {
+        "" => event.text("reportingComponent"),
         component => component,
     }
 }
@@ -159,7 +160,7 @@ fn is_unset(event: &Map, member: &str) -> bool {
 
 /// AP-134: rules for all events. The field of the reporting component differs between the groups.
 fn legacy_errors(event: &Map, component_field: &str) -> Vec<FieldError> {
-    let namespace = text(metadata(event), "namespace");
+    let namespace = event.metadata().text("namespace");
     let mut errors = match is_unset(event, "eventTime") {
         true => old_style_errors(event, namespace),
         false => new_style_errors(event, namespace, component_field),
@@ -169,13 +170,13 @@ fn legacy_errors(event: &Map, component_field: &str) -> Vec<FieldError> {
 }
 
 fn namespace_error(event: &Map) -> FieldError {
-    let namespace = text(object(event, "involvedObject"), "namespace");
+    let namespace = event.object("involvedObject").text("namespace");
     FieldError::invalid("involvedObject.namespace", namespace, "does not match event.namespace")
 }
 
 /// An event must be in the namespace of its object; events of cluster-scoped objects are in `default`.
 fn old_style_errors(event: &Map, namespace: &str) -> Vec<FieldError> {
-    let matches = match text(object(event, "involvedObject"), "namespace") {
+    let matches = match event.object("involvedObject").text("namespace") {
         "" => matches!(namespace, "" | "default"),
         involved => involved == namespace,
     };
@@ -184,17 +185,17 @@ fn old_style_errors(event: &Map, namespace: &str) -> Vec<FieldError> {
 
 fn new_style_errors(event: &Map, namespace: &str, component_field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let involved = text(object(event, "involvedObject"), "namespace");
+    let involved = event.object("involvedObject").text("namespace");
     if involved.is_empty() && !matches!(namespace, "default" | "kube-system") {
         errors.push(namespace_error(event));
     }
-    let component = text(event, "reportingComponent");
+    let component = event.text("reportingComponent");
     if component.is_empty() {
         errors.push(FieldError::required(component_field, ""));
     }
     errors.extend(qualified_name(component_field, component));
     for member in ["reportingInstance", "action", "reason"] {
-        match text(event, member) {
+        match event.text(member) {
             "" => errors.push(FieldError::required(member, "")),
             value if value.len() > MAX_WORD => {
                 errors.push(FieldError::invalid(member, "", "can have at most 128 characters"));
@@ -202,7 +203,7 @@ fn new_style_errors(event: &Map, namespace: &str, component_field: &str) -> Vec<
             _ => {}
         }
     }
-    if text(event, "message").len() > MAX_MESSAGE {
+    if event.text("message").len() > MAX_MESSAGE {
         errors.push(FieldError::invalid("message", "", "can have at most 1024 characters"));
     }
     errors
@@ -215,16 +216,16 @@ fn creation_errors(event: &Map) -> Vec<FieldError> {
     if is_unset(event, "eventTime") {
         errors.push(FieldError::required("eventTime", ""));
     }
-    let kind = text(event, "type");
+    let kind = event.text("type");
     if !matches!(kind, "Normal" | "Warning") {
         errors.push(FieldError::invalid("type", "", format!("has invalid value: {kind}")));
     }
-    let source = object(event, "source");
+    let source = event.object("source");
     let must_be_unset = [
         ("firstTimestamp", is_unset(event, "firstTimestamp")),
         ("lastTimestamp", is_unset(event, "lastTimestamp")),
-        ("count", number(event, "count") == 0),
-        ("source", text(source, "component").is_empty() && text(source, "host").is_empty()),
+        ("count", event.number("count") == 0),
+        ("source", source.text("component").is_empty() && source.text("host").is_empty()),
     ];
     let set = must_be_unset.into_iter().filter(|(_, is_unset)| !is_unset);
     errors.extend(set.map(|(field, _)| FieldError::invalid(field, "", "needs to be unset")));
@@ -234,7 +235,7 @@ fn creation_errors(event: &Map) -> Vec<FieldError> {
 fn series_errors(event: &Map) -> Vec<FieldError> {
     let Some(Value::Object(series)) = event.get("series") else { return Vec::new() };
     let mut errors = Vec::new();
-    if number(series, "count") < 2 {
+    if series.number("count") < 2 {
         errors.push(FieldError::invalid("series.count", "", "should be at least 2"));
     }
     if is_unset(series, "lastObservedTime") {
@@ -305,18 +306,18 @@ fn row(event: &Map, now: i64) -> Row {
         false => ago(event, "lastTimestamp"),
     };
     let (last, count) = match event.get("series") {
-        Some(Value::Object(series)) => (ago(series, "lastObservedTime"), number(series, "count")),
+        Some(Value::Object(series)) => (ago(series, "lastObservedTime"), series.number("count")),
         // An event that happened once has no count in the new form.
-        _ => (last, number(event, "count").max(1)),
+        _ => (last, event.number("count").max(1)),
     };
-    let involved = object(event, "involvedObject");
-    let kind = text(involved, "kind").to_lowercase();
-    let target = match text(involved, "name") {
+    let involved = event.object("involvedObject");
+    let kind = involved.text("kind").to_lowercase();
+    let target = match involved.text("name") {
         "" => kind,
         name => format!("{kind}/{name}"),
     };
-    let instance = match text(object(event, "source"), "host") {
-        "" => text(event, "reportingInstance"),
+    let instance = match event.object("source").text("host") {
+        "" => event.text("reportingInstance"),
         host => host,
     };
     let source = match instance {
@@ -325,12 +326,12 @@ fn row(event: &Map, now: i64) -> Row {
     };
     let cells = vec![
         Value::from(last),
-        Value::from(text(event, "type")),
-        Value::from(text(event, "reason")),
+        Value::from(event.text("type")),
+        Value::from(event.text("reason")),
         Value::from(target),
-        Value::from(text(involved, "fieldPath")),
+        Value::from(involved.text("fieldPath")),
         Value::from(source),
-        Value::from(text(event, "message").trim()),
+        Value::from(event.text("message").trim()),
         Value::from(first),
         Value::from(count),
         Value::from(name(event)),

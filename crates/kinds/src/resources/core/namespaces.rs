@@ -7,10 +7,11 @@ use portcullis_apimachinery::names::NameRule;
 use serde_json::Value;
 
 use crate::Map;
+use crate::fields::Members;
+use crate::meta::{is_terminating, name};
 use crate::resource::{Deletion, Resource, Selectable, Subresource, Update};
 use crate::resources::cells::{AGE, NAME, age, name as name_cell, text_column};
 use crate::resources::core::names::finalizer_errors;
-use crate::resources::fields::{default_text, is_terminating, keep, name, object, object_mut, text, texts};
 use crate::schema;
 use crate::table::{Column, Row};
 use portcullis_apimachinery::time::Instant;
@@ -49,7 +50,7 @@ pub static NAMESPACES: Resource = Resource {
     validate_create: validate,
     prepare_update,
     validate_update: |namespace, _| validate(namespace),
-    prepare_status: |namespace, old| keep(namespace, old, "spec"),
+    prepare_status: |namespace, old| namespace.copy("spec", old),
     validate_status: |namespace, _| validate_phase(namespace),
     delete: |namespace, _, now| delete(namespace, now),
     is_held,
@@ -81,10 +82,10 @@ fn delete(namespace: &Map, now: i64) -> Deletion {
         return if is_held(namespace) { Deletion::Waits } else { Deletion::Proceeds };
     }
     let mut marked = namespace.clone();
-    if let Some(metadata) = object_mut(&mut marked, "metadata") {
+    if let Some(metadata) = marked.object_or_new("metadata") {
         metadata.insert("deletionTimestamp".to_owned(), Value::from(Instant::of_seconds(now).to_string()));
     }
-    if let Some(status) = object_mut(&mut marked, "status") {
+    if let Some(status) = marked.object_or_new("status") {
         status.insert("phase".to_owned(), Value::from(TERMINATING));
     }
     Deletion::Begins(marked)
@@ -92,31 +93,33 @@ fn delete(namespace: &Map, now: i64) -> Deletion {
 
 /// AP-44: the spec of a namespace has finalizers, too.
 fn is_held(namespace: &Map) -> bool {
-    texts(object(namespace, "spec"), "finalizers").len() > 0
+    namespace.object("spec").texts("finalizers").len() > 0
 }
 
 /// AP-58: an update of `finalize` keeps the status. The arguments are the new and the old object.
 pub fn prepare_finalize(namespace: &mut Map, old: &Map) {
-    keep(namespace, old, "status");
+    namespace.copy("status", old);
     name_label(namespace);
 }
 
 /// Validates an update of `finalize`, without the metadata.
 pub fn validate_finalize(namespace: &Map) -> Vec<FieldError> {
-    texts(object(namespace, "spec"), "finalizers")
+    namespace
+        .object("spec")
+        .texts("finalizers")
         .enumerate()
         .flat_map(|(i, finalizer)| finalizer_errors(&format!("spec.finalizers[{i}]"), finalizer))
         .collect()
 }
 
 fn phase(namespace: &Map) -> &str {
-    text(object(namespace, "status"), "phase")
+    namespace.object("status").text("phase")
 }
 
 fn default(namespace: &mut Map) {
     name_label(namespace);
-    if let Some(status) = object_mut(namespace, "status") {
-        default_text(status, "phase", ACTIVE);
+    if let Some(status) = namespace.object_or_new("status") {
+        status.default_text("phase", ACTIVE);
     }
 }
 
@@ -126,7 +129,7 @@ fn name_label(namespace: &mut Map) {
     if name.is_empty() {
         return;
     }
-    let labels = object_mut(namespace, "metadata").and_then(|metadata| object_mut(metadata, "labels"));
+    let labels = namespace.object_or_new("metadata").and_then(|metadata| metadata.object_or_new("labels"));
     if let Some(labels) = labels {
         labels.insert(NAME_LABEL.to_owned(), Value::from(name));
     }
@@ -136,8 +139,8 @@ fn name_label(namespace: &mut Map) {
 fn prepare_create(namespace: &mut Map) {
     name_label(namespace);
     namespace.insert("status".to_owned(), serde_json::json!({ "phase": ACTIVE }));
-    let Some(spec) = object_mut(namespace, "spec") else { return };
-    if texts(spec, "finalizers").any(|finalizer| finalizer == FINALIZER) {
+    let Some(spec) = namespace.object_or_new("spec") else { return };
+    if spec.texts("finalizers").any(|finalizer| finalizer == FINALIZER) {
         return;
     }
     let finalizers = spec.entry("finalizers").or_insert_with(|| Value::Array(Vec::new()));
@@ -148,13 +151,15 @@ fn prepare_create(namespace: &mut Map) {
 
 /// AP-58: `spec.finalizers` can only be changed through `finalize`; AP-42.
 fn prepare_update(namespace: &mut Map, old: &Map) {
-    keep(namespace, old, "spec");
-    keep(namespace, old, "status");
+    namespace.copy("spec", old);
+    namespace.copy("status", old);
     name_label(namespace);
 }
 
 fn validate(namespace: &Map) -> Vec<FieldError> {
-    texts(object(namespace, "spec"), "finalizers")
+    namespace
+        .object("spec")
+        .texts("finalizers")
         .flat_map(|finalizer| finalizer_errors("spec.finalizers", finalizer))
         .collect()
 }

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::addresses::{is_ipv6_range, range_errors};
 use super::quantities::{amount_errors, round_amounts};
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::{Resource, Selectable, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::core::names::TextRule;
-use crate::resources::fields::{is_set, keep, list, metadata, object, object_mut, objects, text, texts};
 use crate::resources::formats::{data_key, dns_label, dns_subdomain, label_value, qualified_name};
 use crate::schema;
 use crate::table::{Column, NONE, Row, UNKNOWN};
@@ -53,15 +53,15 @@ pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 /// AP-76: an unset field reads as `false`.
 fn unschedulable(node: &Map) -> Cow<'_, str> {
-    Cow::Borrowed(if is_set(object(node, "spec"), "unschedulable") { "true" } else { "false" })
+    Cow::Borrowed(if node.object("spec").is_true("unschedulable") { "true" } else { "false" })
 }
 
 /// AP-113 (table), AP-131: `podCIDR` is the first of `podCIDRs` and takes precedence; allocatable resources default to
 /// the capacity.
 fn default(node: &mut Map) {
-    if let Some(spec) = object_mut(node, "spec") {
-        let first = texts(spec, "podCIDRs").next().unwrap_or_default().to_owned();
-        match text(spec, "podCIDR") {
+    if let Some(spec) = node.object_or_new("spec") {
+        let first = spec.texts("podCIDRs").next().unwrap_or_default().to_owned();
+        match spec.text("podCIDR") {
             "" if first.is_empty() => {
                 spec.remove("podCIDR");
             }
@@ -75,7 +75,7 @@ fn default(node: &mut Map) {
             _ => {}
         }
     }
-    if let Some(status) = object_mut(node, "status") {
+    if let Some(status) = node.object_or_new("status") {
         round_amounts(status, "capacity");
         round_amounts(status, "allocatable");
         if !status.contains_key("allocatable")
@@ -89,10 +89,10 @@ fn default(node: &mut Map) {
 /// AP-30: a node keeps the status that it is created with. AP-113 (table): it starts with the not-ready taint. Kubelet
 /// configuration from ConfigMaps was removed from Kubernetes, so new nodes cannot use it.
 fn prepare_create(node: &mut Map) {
-    let Some(spec) = object_mut(node, "spec") else { return };
+    let Some(spec) = node.object_or_new("spec") else { return };
     spec.remove("configSource");
-    let is_there = |taint: &Map| text(taint, "key") == NOT_READY && text(taint, "effect") == "NoSchedule";
-    if objects(spec, "taints").any(is_there) {
+    let is_there = |taint: &Map| taint.text("key") == NOT_READY && taint.text("effect") == "NoSchedule";
+    if spec.objects("taints").any(is_there) {
         return;
     }
     let taints = spec.entry("taints").or_insert_with(|| Value::Array(Vec::new()));
@@ -102,36 +102,36 @@ fn prepare_create(node: &mut Map) {
 }
 
 fn prepare_update(node: &mut Map, old: &Map) {
-    keep(node, old, "status");
-    if object(old, "spec").contains_key("configSource") {
+    node.copy("status", old);
+    if old.object("spec").contains_key("configSource") {
         return;
     }
-    if let Some(spec) = object_mut(node, "spec") {
+    if let Some(spec) = node.object_or_new("spec") {
         spec.remove("configSource");
     }
 }
 
 fn prepare_status(node: &mut Map, old: &Map) {
-    keep(node, old, "spec");
-    if object(old, "status").contains_key("config") {
+    node.copy("spec", old);
+    if old.object("status").contains_key("config") {
         return;
     }
-    if let Some(status) = object_mut(node, "status") {
+    if let Some(status) = node.object_or_new("status") {
         status.remove("config");
     }
 }
 
 /// AP-131.
 fn validate(node: &Map) -> Vec<FieldError> {
-    let spec = object(node, "spec");
+    let spec = node.object("spec");
     let mut errors = taint_errors(spec);
     errors.extend(status_amount_errors(node));
     errors.extend(
-        texts(spec, "podCIDRs")
+        spec.texts("podCIDRs")
             .enumerate()
             .filter_map(|(i, range)| range_errors(&format!("spec.podCIDRs[{i}]"), range)),
     );
-    if texts(spec, "podCIDRs").len() > 1 {
+    if spec.texts("podCIDRs").len() > 1 {
         errors.extend(dual_stack_errors(spec));
     }
     errors
@@ -140,18 +140,18 @@ fn validate(node: &Map) -> Vec<FieldError> {
 /// At most one range of each family, without duplicates.
 fn dual_stack_errors(spec: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let families: Option<Vec<bool>> = texts(spec, "podCIDRs").map(is_ipv6_range).collect();
+    let families: Option<Vec<bool>> = spec.texts("podCIDRs").map(is_ipv6_range).collect();
     if families.is_none() {
         let detail = "invalid PodCIDRs. failed to check with dual stack";
         errors.push(FieldError::internal("spec.podCIDRs", detail));
     }
     if !matches!(families.as_deref(), Some([first, second]) if first != second) {
-        let ranges = Value::Array(list(spec, "podCIDRs").to_vec()).to_string();
+        let ranges = Value::Array(spec.list("podCIDRs").to_vec()).to_string();
         let detail = "may specify no more than one CIDR for each IP family";
         errors.push(FieldError::invalid("spec.podCIDRs", ranges, detail));
     }
     let mut seen = BTreeSet::new();
-    for (i, range) in texts(spec, "podCIDRs").enumerate() {
+    for (i, range) in spec.texts("podCIDRs").enumerate() {
         if !seen.insert(range) {
             errors.push(FieldError::duplicate(format!("spec.podCIDRs[{i}]"), range));
         }
@@ -163,9 +163,9 @@ fn dual_stack_errors(spec: &Map) -> Vec<FieldError> {
 fn taint_errors(spec: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
-    for (i, taint) in objects(spec, "taints").enumerate() {
+    for (i, taint) in spec.objects("taints").enumerate() {
         let field = format!("metadata.taints[{i}]");
-        let (key, value, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
+        let (key, value, effect) = (taint.text("key"), taint.text("value"), taint.text("effect"));
         errors.extend(qualified_name(&format!("{field}.key"), key));
         // All errors of a value are reported as one.
         errors.extend(label_value(&format!("{field}.value"), value).into_iter().next());
@@ -187,11 +187,11 @@ fn taint_errors(spec: &Map) -> Vec<FieldError> {
 
 /// AP-131: amounts must not be negative.
 fn status_amount_errors(node: &Map) -> Vec<FieldError> {
-    let status = object(node, "status");
+    let status = node.object("status");
     ["capacity", "allocatable"]
         .into_iter()
         .flat_map(|list| {
-            object(status, list).iter().flat_map(move |(resource, amount)| {
+            status.object(list).iter().flat_map(move |(resource, amount)| {
                 amount_errors(&format!("status.{list}.{resource}"), resource, amount)
             })
         })
@@ -200,33 +200,33 @@ fn status_amount_errors(node: &Map) -> Vec<FieldError> {
 
 /// AP-131: checks that only mutable fields change. Errors of taints and amounts are reported a second time.
 fn validate_change(node: &Map, old: &Map) -> Vec<FieldError> {
-    let (spec, old_spec) = (object(node, "spec"), object(old, "spec"));
+    let (spec, old_spec) = (node.object("spec"), old.object("spec"));
     let mut errors = status_amount_errors(node);
     errors.extend(address_errors(node));
-    let was: Vec<&str> = texts(old_spec, "podCIDRs").collect();
-    let changes = match texts(spec, "podCIDRs").len() {
+    let was: Vec<&str> = old_spec.texts("podCIDRs").collect();
+    let changes = match spec.texts("podCIDRs").len() {
         _ if was.is_empty() => 0,
         count if count != was.len() => 1,
-        _ => texts(spec, "podCIDRs").zip(&was).filter(|(is, was)| is != *was).count(),
+        _ => spec.texts("podCIDRs").zip(&was).filter(|(is, was)| is != *was).count(),
     };
     let detail = "node updates may not change podCIDR except from \"\" to valid";
     errors.extend((0..changes).map(|_| FieldError::forbidden("spec.podCIDRs", detail)));
-    let provider = text(old_spec, "providerID");
-    if !provider.is_empty() && provider != text(spec, "providerID") {
+    let provider = old_spec.text("providerID");
+    if !provider.is_empty() && provider != spec.text("providerID") {
         let detail = "node updates may not change providerID except from \"\" to valid";
         errors.push(FieldError::forbidden("spec.providerID", detail));
     }
     if let Some(Value::Object(source)) = spec.get("configSource") {
         errors.extend(config_source_errors("spec.configSource", source, false));
     }
-    let config = object(object(node, "status"), "config");
+    let config = node.object("status").object("config");
     for slot in ["assigned", "active", "lastKnownGood"] {
         if let Some(Value::Object(source)) = config.get(slot) {
             errors.extend(config_source_errors(&format!("status.config.{slot}"), source, true));
         }
     }
     errors.extend(taint_errors(spec));
-    if text(spec, "externalID") != text(old_spec, "externalID") {
+    if spec.text("externalID") != old_spec.text("externalID") {
         errors.push(FieldError::forbidden("spec.externalID", "may not be updated"));
     }
     errors
@@ -236,8 +236,8 @@ fn validate_change(node: &Map, old: &Map) -> Vec<FieldError> {
 fn address_errors(node: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
-    for (i, address) in objects(object(node, "status"), "addresses").enumerate() {
-        let (kind, value) = (text(address, "type"), text(address, "address"));
+    for (i, address) in node.object("status").objects("addresses").enumerate() {
+        let (kind, value) = (address.text("type"), address.text("address"));
         if !seen.insert((kind, value)) {
             errors.push(FieldError::duplicate(format!("status.addresses[{i}]"), format!("{kind} {value}")));
         }
@@ -254,7 +254,7 @@ fn config_source_errors(field: &str, source: &Map, is_resolved: bool) -> Vec<Fie
     let field = format!("{field}.configMap");
     let mut errors = Vec::new();
     for member in ["uid", "resourceVersion"] {
-        match (text(config_map, member).is_empty(), is_resolved) {
+        match (config_map.text(member).is_empty(), is_resolved) {
             (true, true) => {
                 errors.push(FieldError::required(format!("{field}.{member}"), "must be set in status"));
             }
@@ -268,7 +268,7 @@ fn config_source_errors(field: &str, source: &Map, is_resolved: bool) -> Vec<Fie
         [("namespace", dns_label), ("name", dns_subdomain), ("kubeletConfigKey", data_key)];
     for (member, rule) in rules {
         let field = format!("{field}.{member}");
-        match text(config_map, member) {
+        match config_map.text(member) {
             "" => errors.push(FieldError::required(field, "must be set")),
             value => errors.extend(rule(&field, value)),
         }
@@ -291,20 +291,20 @@ const COLUMNS: &[Column] = &[
 
 /// AP-92.
 fn row(node: &Map, now: i64) -> Row {
-    let status = object(node, "status");
-    let info = object(status, "nodeInfo");
+    let status = node.object("status");
+    let info = status.object("nodeInfo");
     let known =
-        |member: &str| Value::from(Some(text(info, member)).filter(|it| !it.is_empty()).unwrap_or(UNKNOWN));
+        |member: &str| Value::from(Some(info.text(member)).filter(|it| !it.is_empty()).unwrap_or(UNKNOWN));
     let address = |kind: &str| {
-        let found = objects(status, "addresses").find(|address| text(address, "type") == kind);
-        Value::from(found.map_or(NONE, |address| text(address, "address")))
+        let found = status.objects("addresses").find(|address| address.text("type") == kind);
+        Value::from(found.map_or(NONE, |address| address.text("address")))
     };
     let cells = vec![
         name(node),
         Value::from(readiness(node)),
         Value::from(roles(node)),
         age(node, now),
-        Value::from(text(info, "kubeletVersion")),
+        Value::from(info.text("kubeletVersion")),
         address("InternalIP"),
         address("ExternalIP"),
         known("osImage"),
@@ -316,15 +316,17 @@ fn row(node: &Map, now: i64) -> Row {
 
 /// AP-92: `Ready`, `NotReady` or, without the condition, `Unknown`; and whether the node is schedulable.
 fn readiness(node: &Map) -> String {
-    let conditions: BTreeMap<&str, &str> = objects(object(node, "status"), "conditions")
-        .map(|condition| (text(condition, "type"), text(condition, "status")))
+    let conditions: BTreeMap<&str, &str> = node
+        .object("status")
+        .objects("conditions")
+        .map(|condition| (condition.text("type"), condition.text("status")))
         .collect();
     let ready = match conditions.get("Ready") {
         Some(&"True") => "Ready",
         Some(_) => "NotReady",
         None => "Unknown",
     };
-    match is_set(object(node, "spec"), "unschedulable") {
+    match node.object("spec").is_true("unschedulable") {
         true => format!("{ready},SchedulingDisabled"),
         false => ready.to_owned(),
     }
@@ -332,7 +334,7 @@ fn readiness(node: &Map) -> String {
 
 /// AP-92: the roles from the labels.
 fn roles(node: &Map) -> String {
-    let labels = object(metadata(node), "labels");
+    let labels = node.metadata().object("labels");
     let roles: BTreeSet<&str> = labels
         .iter()
         .filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {

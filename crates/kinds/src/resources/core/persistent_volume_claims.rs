@@ -14,11 +14,9 @@ use super::storage::{
     volume_mode_errors,
 };
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
-use crate::resources::fields::{
-    default_text, default_value, is_present, keep, list, metadata, object, object_mut, text,
-};
 use crate::resources::formats::{dns_label, dns_subdomain, qualified_name};
 use crate::resources::scheduling::validate_label_selector;
 use crate::schema;
@@ -38,7 +36,7 @@ pub static PERSISTENT_VOLUME_CLAIMS: Resource = Resource {
     validate_create: validate,
     prepare_update,
     validate_update,
-    prepare_status: |claim, old| keep(claim, old, "spec"),
+    prepare_status: |claim, old| claim.copy("spec", old),
     validate_status: |claim, _| validate_status(claim),
     columns: COLUMNS,
     row,
@@ -56,10 +54,10 @@ const DEFAULT_CLASS: [&str; 2] =
 /// AP-113 (table): returns the default StorageClass, the newest of those marked as default.
 pub fn default_class<'a>(classes: impl Iterator<Item = &'a Map>) -> Option<&'a str> {
     let is_default = |class: &&Map| {
-        let annotations = object(metadata(class), "annotations");
-        DEFAULT_CLASS.iter().any(|annotation| text(annotations, annotation) == "true")
+        let annotations = class.metadata().object("annotations");
+        DEFAULT_CLASS.iter().any(|annotation| annotations.text(annotation) == "true")
     };
-    let of = |class: &'a Map, member: &str| text(metadata(class), member);
+    let of = |class: &'a Map, member: &str| class.metadata().text(member);
     classes
         .filter(is_default)
         .min_by_key(|class| (Reverse(of(class, "creationTimestamp")), of(class, "name")))
@@ -69,13 +67,13 @@ pub fn default_class<'a>(classes: impl Iterator<Item = &'a Map>) -> Option<&'a s
 /// AP-113 (table): returns whether a new claim gets the default class, because it names no class, not even the empty
 /// one.
 pub fn takes_default_class(claim: &Map) -> bool {
-    !object(metadata(claim), "annotations").contains_key(CLASS_ANNOTATION)
-        && !is_present(object(claim, "spec"), "storageClassName")
+    !claim.metadata().object("annotations").contains_key(CLASS_ANNOTATION)
+        && !claim.object("spec").has("storageClassName")
 }
 
 /// Sets the storage class of a new claim.
 pub fn set_class(claim: &mut Map, class: &str) {
-    if let Some(spec) = object_mut(claim, "spec") {
+    if let Some(spec) = claim.object_or_new("spec") {
         spec.insert("storageClassName".to_owned(), Value::from(class));
     }
 }
@@ -86,7 +84,7 @@ pub fn growth_refusal(claim: &Map, old: &Map, expands: impl FnOnce(&str) -> bool
     if requested(claim) <= requested(old) {
         return None;
     }
-    if text(object(old, "status"), "phase") != BOUND {
+    if old.object("status").text("phase") != BOUND {
         return Some("Only bound persistent volume claims can be expanded");
     }
     let (is, was) = (class(claim), class(old));
@@ -98,19 +96,19 @@ pub fn growth_refusal(claim: &Map, old: &Map, expands: impl FnOnce(&str) -> bool
 }
 
 fn requested(claim: &Map) -> Quantity {
-    quantity(object(object(object(claim, "spec"), "resources"), "requests"), "storage").unwrap_or_default()
+    quantity(claim.object("spec").object("resources").object("requests"), "storage").unwrap_or_default()
 }
 
 /// AP-113 (table).
 fn default(claim: &mut Map) {
-    if let Some(status) = object_mut(claim, "status") {
-        default_text(status, "phase", PENDING);
+    if let Some(status) = claim.object_or_new("status") {
+        status.default_text("phase", PENDING);
         round_amounts(status, "capacity");
         round_amounts(status, "allocatedResources");
     }
-    let Some(spec) = object_mut(claim, "spec") else { return };
-    default_value(spec, "volumeMode", "Filesystem");
-    if let Some(resources) = object_mut(spec, "resources") {
+    let Some(spec) = claim.object_or_new("spec") else { return };
+    spec.default_value("volumeMode", "Filesystem");
+    if let Some(resources) = spec.object_or_new("resources") {
         round_amounts(resources, "limits");
         round_amounts(resources, "requests");
     }
@@ -120,15 +118,15 @@ fn default(claim: &mut Map) {
 fn prepare_create(claim: &mut Map) {
     claim.insert("status".to_owned(), json!({ "phase": PENDING }));
     protect(claim, FINALIZER);
-    if let Some(spec) = object_mut(claim, "spec") {
+    if let Some(spec) = claim.object_or_new("spec") {
         prepare_data_source(spec, None);
     }
 }
 
 fn prepare_update(claim: &mut Map, old: &Map) {
-    keep(claim, old, "status");
-    if let Some(spec) = object_mut(claim, "spec") {
-        prepare_data_source(spec, Some(object(old, "spec")));
+    claim.copy("status", old);
+    if let Some(spec) = claim.object_or_new("spec") {
+        prepare_data_source(spec, Some(old.object("spec")));
     }
 }
 
@@ -136,22 +134,22 @@ fn prepare_update(claim: &mut Map, old: &Map) {
 /// silently; the new one does not support other namespaces.
 fn prepare_data_source(spec: &mut Map, old: Option<&Map>) {
     let (source, reference) = ("dataSource", "dataSourceRef");
-    let was_set = |member: &str| old.is_some_and(|old| is_present(old, member));
-    let reaches_out = !text(object(spec, reference), "namespace").is_empty();
+    let was_set = |member: &str| old.is_some_and(|old| old.has(member));
+    let reaches_out = !spec.object(reference).text("namespace").is_empty();
     if reaches_out && !was_set(reference) {
         spec.remove(reference);
     }
-    let is_kept = was_set(source) || was_set(reference) || is_present(spec, reference);
-    if !is_kept && !is_claim_or_snapshot(object(spec, source)) {
+    let is_kept = was_set(source) || was_set(reference) || spec.has(reference);
+    if !is_kept && !is_claim_or_snapshot(spec.object(source)) {
         spec.remove(source);
     }
-    match (is_present(spec, source), is_present(spec, reference)) {
+    match (spec.has(source), spec.has(reference)) {
         (true, false) => {
-            let copy = Value::Object(object(spec, source).clone());
+            let copy = Value::Object(spec.object(source).clone());
             spec.insert(reference.to_owned(), copy);
         }
-        (false, true) if text(object(spec, reference), "namespace").is_empty() => {
-            let mut copy = object(spec, reference).clone();
+        (false, true) if spec.object(reference).text("namespace").is_empty() => {
+            let mut copy = spec.object(reference).clone();
             copy.remove("namespace");
             spec.insert(source.to_owned(), Value::Object(copy));
         }
@@ -161,19 +159,19 @@ fn prepare_data_source(spec: &mut Map, old: Option<&Map>) {
 
 fn is_claim_or_snapshot(source: &Map) -> bool {
     matches!(
-        (text(source, "kind"), text(source, "apiGroup")),
+        (source.text("kind"), source.text("apiGroup")),
         ("PersistentVolumeClaim", "") | ("VolumeSnapshot", "snapshot.storage.k8s.io")
     )
 }
 
 fn validate(claim: &Map) -> Vec<FieldError> {
-    spec_errors(object(claim, "spec"), None)
+    spec_errors(claim.object("spec"), None)
 }
 
 fn spec_errors(spec: &Map, old: Option<&Map>) -> Vec<FieldError> {
     let mut errors = mode_errors(spec);
-    if is_present(spec, "selector") {
-        errors.extend(validate_label_selector("spec.selector", object(spec, "selector"), true));
+    if spec.has("selector") {
+        errors.extend(validate_label_selector("spec.selector", spec.object("selector"), true));
     }
     errors.extend(size_errors(spec));
     errors.extend(class_name_errors(spec, "storageClassName"));
@@ -185,7 +183,7 @@ fn spec_errors(spec: &Map, old: Option<&Map>) -> Vec<FieldError> {
 
 fn size_errors(spec: &Map) -> Vec<FieldError> {
     let field = "spec.resources[storage]";
-    let requests = object(object(spec, "resources"), "requests");
+    let requests = spec.object("resources").object("requests");
     let Some(size) = quantity(requests, "storage") else { return vec![FieldError::required(field, "")] };
     match positive_error(field, &size) {
         Some(error) => vec![error],
@@ -194,21 +192,21 @@ fn size_errors(spec: &Map) -> Vec<FieldError> {
 }
 
 fn data_source_errors(spec: &Map, old: Option<&Map>) -> Vec<FieldError> {
-    let has_group = |member: &str| old.is_some_and(|old| is_present(object(old, member), "apiGroup"));
+    let has_group = |member: &str| old.is_some_and(|old| old.object(member).has("apiGroup"));
     let is_group_free = has_group("dataSource") || has_group("dataSourceRef");
     let mut errors = Vec::new();
     for member in ["dataSource", "dataSourceRef"] {
-        if is_present(spec, member) {
-            errors.extend(source_errors(&format!("spec.{member}"), object(spec, member), is_group_free));
+        if spec.has(member) {
+            errors.extend(source_errors(&format!("spec.{member}"), spec.object(member), is_group_free));
         }
     }
-    let (source, reference) = (object(spec, "dataSource"), object(spec, "dataSourceRef"));
-    if !is_present(spec, "dataSource") || !is_present(spec, "dataSourceRef") {
+    let (source, reference) = (spec.object("dataSource"), spec.object("dataSourceRef"));
+    if !spec.has("dataSource") || !spec.has("dataSourceRef") {
         return errors;
     }
     let is_same =
         ["apiGroup", "kind", "name"].into_iter().all(|member| source.get(member) == reference.get(member));
-    if !text(reference, "namespace").is_empty() {
+    if !reference.text("namespace").is_empty() {
         let detail = "may not be specified when dataSourceRef.namespace is specified";
         errors.push(FieldError::invalid("spec", "spec.dataSource", detail));
     } else if !is_same {
@@ -220,12 +218,11 @@ fn data_source_errors(spec: &Map, old: Option<&Map>) -> Vec<FieldError> {
 fn source_errors(field: &str, source: &Map, is_group_free: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for member in ["name", "kind"] {
-        if text(source, member).is_empty() {
+        if source.text(member).is_empty() {
             errors.push(FieldError::required(format!("{field}.{member}"), ""));
         }
     }
-    let (group, kind, namespace) =
-        (text(source, "apiGroup"), text(source, "kind"), text(source, "namespace"));
+    let (group, kind, namespace) = (source.text("apiGroup"), source.text("kind"), source.text("namespace"));
     if group.is_empty() && kind != "PersistentVolumeClaim" {
         let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
         errors.push(FieldError::invalid(field, kind, detail));
@@ -241,23 +238,25 @@ fn source_errors(field: &str, source: &Map, is_group_free: bool) -> Vec<FieldErr
 
 /// AP-133. Errors of the spec are reported twice, because the claim is validated on its own and as an update.
 fn validate_update(claim: &Map, old: &Map) -> Vec<FieldError> {
-    let (spec, old_spec) = (object(claim, "spec"), object(old, "spec"));
+    let (spec, old_spec) = (claim.object("spec"), old.object("spec"));
     let mut errors = spec_errors(spec, Some(old_spec));
     errors.extend(spec_errors(spec, Some(old_spec)));
     let (mut is, mut was) = (spec.clone(), old_spec.clone());
     // The volume name may be set once.
-    if text(old_spec, "volumeName").is_empty() {
-        keep(&mut was, spec, "volumeName");
+    if old_spec.text("volumeName").is_empty() {
+        was.copy("volumeName", spec);
     }
     let annotation = |claim: &Map| {
-        object(metadata(claim), "annotations")
+        claim
+            .metadata()
+            .object("annotations")
             .get(CLASS_ANNOTATION)
             .and_then(Value::as_str)
             .map(str::to_owned)
     };
     let (class, old_class) = (annotation(claim), annotation(old));
-    let named = Some(text(spec, "storageClassName")).filter(|_| is_present(spec, "storageClassName"));
-    let gets_class = !is_present(old_spec, "storageClassName") && named.is_some();
+    let named = Some(spec.text("storageClassName")).filter(|_| spec.has("storageClassName"));
+    let gets_class = !old_spec.has("storageClassName") && named.is_some();
     let moves_class = gets_class
         && old_class.is_some()
         && old_class.as_deref() == named
@@ -268,9 +267,9 @@ fn validate_update(claim: &Map, old: &Map) -> Vec<FieldError> {
     }
     // The class may be set later, to the class of the annotation if there is one.
     if moves_class || gets_class && (old_class.is_none() || old_class.as_deref() == named) {
-        keep(&mut is, old_spec, "storageClassName");
+        is.copy("storageClassName", old_spec);
     }
-    if text(object(claim, "status"), "phase") == BOUND {
+    if claim.object("status").text("phase") == BOUND {
         unify_bound(&mut is, old_spec);
     }
     unify_amounts(&mut is, &was);
@@ -279,17 +278,17 @@ fn validate_update(claim: &Map, old: &Map) -> Vec<FieldError> {
             bound claims";
         errors.push(FieldError::forbidden("spec", detail));
     }
-    let (size, capacity) = (requested(claim), object(object(old, "status"), "capacity"));
+    let (size, capacity) = (requested(claim), old.object("status").object("capacity"));
     if size < requested(old) && size <= quantity(capacity, "storage").unwrap_or_default() {
         let detail = "field can not be less than status.capacity";
         errors.push(FieldError::forbidden("spec.resources.requests.storage", detail));
     }
     if spec.get("volumeMode") != old_spec.get("volumeMode") {
-        errors.push(FieldError::invalid("volumeMode", text(spec, "volumeMode"), "field is immutable"));
+        errors.push(FieldError::invalid("volumeMode", spec.text("volumeMode"), "field is immutable"));
     }
     let attributes = "volumeAttributesClassName";
-    if is_present(old_spec, attributes)
-        && text(spec, attributes).is_empty()
+    if old_spec.has(attributes)
+        && spec.text(attributes).is_empty()
         && spec.get(attributes) != old_spec.get(attributes)
     {
         let detail = "update from non-nil value to nil or an empty string is forbidden";
@@ -302,11 +301,11 @@ fn validate_update(claim: &Map, old: &Map) -> Vec<FieldError> {
 fn unify_amounts(is: &mut Map, was: &Map) {
     let Some(resources) = is.get_mut("resources").and_then(Value::as_object_mut) else { return };
     for member in ["limits", "requests"] {
-        let was = object(object(was, "resources"), member);
+        let was = was.object("resources").object(member);
         let Some(amounts) = resources.get_mut(member).and_then(Value::as_object_mut) else { continue };
         for resource in was.keys() {
             if quantity(amounts, resource) == quantity(was, resource) {
-                keep(amounts, was, resource);
+                amounts.copy(resource, was);
             }
         }
     }
@@ -314,16 +313,16 @@ fn unify_amounts(is: &mut Map, was: &Map) {
 
 /// A bound claim may request another size and another volume attributes class.
 fn unify_bound(is: &mut Map, old: &Map) {
-    if is_present(is, "volumeAttributesClassName") {
-        keep(is, old, "volumeAttributesClassName");
+    if is.has("volumeAttributesClassName") {
+        is.copy("volumeAttributesClassName", old);
     }
-    let old_requests = object(object(old, "resources"), "requests");
+    let old_requests = old.object("resources").object("requests");
     let requests = is
         .get_mut("resources")
         .and_then(|resources| resources.get_mut("requests"))
         .and_then(Value::as_object_mut);
     if let Some(requests) = requests {
-        keep(requests, old_requests, "storage");
+        requests.copy("storage", old_requests);
     }
 }
 
@@ -335,25 +334,25 @@ fn validate_status(claim: &Map) -> Vec<FieldError> {
         "NodeResizeInfeasible",
         "NodeResizePending",
     ];
-    let status = object(claim, "status");
+    let status = claim.object("status");
     let mut errors = Vec::new();
-    if list(object(claim, "spec"), "accessModes").is_empty() {
+    if claim.object("spec").list("accessModes").is_empty() {
         // Kubernetes reports this path.
         errors.push(FieldError::required("Spec.accessModes", ""));
     }
-    let capacity = object(status, "capacity");
+    let capacity = status.object("capacity");
     for resource in capacity.keys() {
         let amount = quantity(capacity, resource).unwrap_or_default();
         errors.extend(negative_error(&format!("status.capacity[{resource}]"), &amount));
     }
     let field = "status.allocatedResourceStatus";
-    for (resource, state) in object(status, "allocatedResourceStatuses") {
+    for (resource, state) in status.object("allocatedResourceStatuses") {
         errors.extend(resource_errors(field, resource));
         if !state.as_str().is_some_and(|state| RESIZING.contains(&state)) {
             errors.push(FieldError::not_supported(field, resource.as_str(), RESIZING));
         }
     }
-    let allocated = object(status, "allocatedResources");
+    let allocated = status.object("allocatedResources");
     for (resource, amount) in allocated {
         let faults = resource_errors("status.allocatedResources", resource);
         if faults.is_empty() {
@@ -391,12 +390,12 @@ const COLUMNS: &[Column] = &[
 
 /// AP-92: once a claim has a volume, its capacity and access modes come from the status.
 fn row(claim: &Map, now: i64) -> Row {
-    let (spec, status) = (object(claim, "spec"), object(claim, "status"));
-    let volume = text(spec, "volumeName");
+    let (spec, status) = (claim.object("spec"), claim.object("status"));
+    let volume = spec.text("volumeName");
     let (capacity, modes) = match volume {
         "" => (Value::from(""), Value::from("")),
         _ => {
-            let capacity = quantity(object(status, "capacity"), "storage").unwrap_or_default();
+            let capacity = quantity(status.object("capacity"), "storage").unwrap_or_default();
             (Value::from(capacity.to_string()), modes_cell(status))
         }
     };

@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::config_maps::{MAX_SIZE, decoded_size, immutable_errors};
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::{Resource, Selectable};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
-use crate::resources::fields::{default_text, metadata, object, object_mut, text};
 use crate::resources::formats::data_key;
 use crate::schema;
 use crate::table::{Column, Row};
@@ -21,7 +21,7 @@ pub static SECRETS: Resource = Resource {
     kind: "Secret",
     plural: "secrets",
     schema: &schema::core::small::SECRET,
-    selectable: &[Selectable { name: "type", value: |secret| Cow::Borrowed(text(secret, "type")) }],
+    selectable: &[Selectable { name: "type", value: |secret| Cow::Borrowed(secret.text("type")) }],
     default,
     validate_create: validate,
     validate_update,
@@ -37,12 +37,12 @@ pub const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
 
 /// Sets the default type Opaque, and merges `stringData` over `data`.
 fn default(secret: &mut Map) {
-    default_text(secret, "type", "Opaque");
+    secret.default_text("type", "Opaque");
     let Some(Value::Object(texts)) = secret.remove("stringData") else { return };
     if texts.is_empty() {
         return;
     }
-    let Some(data) = object_mut(secret, "data") else { return };
+    let Some(data) = secret.object_or_new("data") else { return };
     for (key, value) in texts {
         data.insert(key, Value::from(STANDARD.encode(value.as_str().unwrap_or_default())));
     }
@@ -50,7 +50,7 @@ fn default(secret: &mut Map) {
 
 /// AP-132.
 fn validate(secret: &Map) -> Vec<FieldError> {
-    let data = object(secret, "data");
+    let data = secret.object("data");
     let mut errors: Vec<FieldError> =
         data.keys().flat_map(|key| data_key(&format!("data[{key}]"), key)).collect();
     if decoded_size(data) > MAX_SIZE {
@@ -66,8 +66,8 @@ fn type_errors(secret: &Map, data: &Map) -> Vec<FieldError> {
     let missing = |keys: &[&str]| -> Vec<FieldError> {
         keys.iter().filter(|key| !data.contains_key(**key)).map(|key| required(key)).collect()
     };
-    match text(secret, "type") {
-        ACCOUNT_TOKEN if text(object(metadata(secret), "annotations"), ACCOUNT_ANNOTATION).is_empty() => {
+    match secret.text("type") {
+        ACCOUNT_TOKEN if secret.metadata().object("annotations").text(ACCOUNT_ANNOTATION).is_empty() => {
             vec![FieldError::required(format!("metadata.annotations[{ACCOUNT_ANNOTATION}]"), "")]
         }
         "kubernetes.io/dockercfg" => docker_errors(data, ".dockercfg"),
@@ -77,7 +77,7 @@ fn type_errors(secret: &Map, data: &Map) -> Vec<FieldError> {
             errors if errors.len() == 2 => errors,
             _ => Vec::new(),
         },
-        "kubernetes.io/ssh-auth" if text(data, "ssh-privatekey").is_empty() => {
+        "kubernetes.io/ssh-auth" if data.text("ssh-privatekey").is_empty() => {
             vec![required("ssh-privatekey")]
         }
         "kubernetes.io/tls" => missing(&["tls.crt", "tls.key"]),
@@ -91,7 +91,7 @@ fn docker_errors(data: &Map, key: &str) -> Vec<FieldError> {
     if !data.contains_key(key) {
         return vec![FieldError::required(field, "")];
     }
-    let bytes = STANDARD.decode(text(data, key)).unwrap_or_default();
+    let bytes = STANDARD.decode(data.text(key)).unwrap_or_default();
     match serde_json::from_slice::<Option<Map>>(&bytes) {
         Ok(_) => Vec::new(),
         Err(_) => vec![FieldError::invalid(field, "<secret contents redacted>", "must be a JSON object")],
@@ -101,8 +101,8 @@ fn docker_errors(data: &Map, key: &str) -> Vec<FieldError> {
 /// AP-132: the type is immutable; an immutable secret keeps its data and stays immutable.
 fn validate_update(secret: &Map, old: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    if text(secret, "type") != text(old, "type") {
-        errors.push(FieldError::invalid("type", text(secret, "type"), "field is immutable"));
+    if secret.text("type") != old.text("type") {
+        errors.push(FieldError::invalid("type", secret.text("type"), "field is immutable"));
     }
     errors.extend(immutable_errors(secret, old, &["data"]));
     errors.extend(validate(secret));
@@ -117,6 +117,6 @@ const COLUMNS: &[Column] = &[
 ];
 
 fn row(secret: &Map, now: i64) -> Row {
-    let (kind, count) = (Value::from(text(secret, "type")), Value::from(object(secret, "data").len()));
+    let (kind, count) = (Value::from(secret.text("type")), Value::from(secret.object("data").len()));
     Row { cells: vec![name(secret), kind, count, age(secret, now)], completed: None }
 }

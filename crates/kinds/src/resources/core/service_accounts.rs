@@ -1,9 +1,9 @@
 //! Service accounts, the identities of pods.
 
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::{Action, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name};
-use crate::resources::fields::objects_mut;
 use crate::schema;
 use crate::table::Row;
 
@@ -28,7 +28,7 @@ pub static SERVICE_ACCOUNTS: Resource = Resource {
 
 /// Keeps only the names of secret references.
 fn keep_names(account: &mut Map) {
-    for secret in objects_mut(account, "secrets") {
+    for secret in account.objects_mut("secrets") {
         secret.retain(|member, _| member == "name");
     }
 }

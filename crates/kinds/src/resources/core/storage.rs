@@ -4,7 +4,7 @@ use portcullis_apimachinery::field_error::FieldError;
 use serde_json::{Value, json};
 
 use crate::Map;
-use crate::resources::fields::{is_present, metadata, object, object_mut, text, texts};
+use crate::fields::Members;
 use crate::resources::formats::dns_subdomain;
 
 /// The access modes with their abbreviations, in the order of tables.
@@ -26,14 +26,14 @@ pub(super) fn mode_errors(spec: &Map) -> Vec<FieldError> {
     let field = "spec.accessModes";
     let is_known = |mode: &str| MODES.iter().any(|(known, _)| *known == mode);
     let mut errors = Vec::new();
-    if texts(spec, "accessModes").len() == 0 {
+    if spec.texts("accessModes").len() == 0 {
         errors.push(FieldError::required(field, "at least 1 access mode is required"));
     }
     let known = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-    let unknown = texts(spec, "accessModes").filter(|mode| !is_known(mode));
+    let unknown = spec.texts("accessModes").filter(|mode| !is_known(mode));
     errors.extend(unknown.map(|mode| FieldError::not_supported(field, mode, known)));
-    let has_alone = texts(spec, "accessModes").any(|mode| mode == ALONE);
-    if has_alone && texts(spec, "accessModes").any(|mode| mode != ALONE && is_known(mode)) {
+    let has_alone = spec.texts("accessModes").any(|mode| mode == ALONE);
+    if has_alone && spec.texts("accessModes").any(|mode| mode != ALONE && is_known(mode)) {
         errors.push(FieldError::forbidden(field, "may not use ReadWriteOncePod with other access modes"));
     }
     errors
@@ -41,20 +41,20 @@ pub(super) fn mode_errors(spec: &Map) -> Vec<FieldError> {
 
 /// AP-92: the abbreviated access modes.
 pub(super) fn modes_cell(map: &Map) -> Value {
-    let modes = MODES.iter().filter(|(mode, _)| texts(map, "accessModes").any(|it| it == *mode));
+    let modes = MODES.iter().filter(|(mode, _)| map.texts("accessModes").any(|it| it == *mode));
     Value::from(modes.map(|(_, short)| *short).collect::<Vec<_>>().join(","))
 }
 
 /// Validates the mode of a volume.
 pub(super) fn volume_mode_errors(spec: &Map) -> Option<FieldError> {
-    let mode = text(spec, "volumeMode");
-    let is_fine = !is_present(spec, "volumeMode") || matches!(mode, "Block" | "Filesystem");
+    let mode = spec.text("volumeMode");
+    let is_fine = !spec.has("volumeMode") || matches!(mode, "Block" | "Filesystem");
     (!is_fine).then(|| FieldError::not_supported("spec.volumeMode", mode, &["Block", "Filesystem"]))
 }
 
 /// Validates the name of a class; an empty one means none.
 pub(super) fn class_name_errors(spec: &Map, member: &str) -> Vec<FieldError> {
-    match text(spec, member) {
+    match spec.text(member) {
         "" => Vec::new(),
         class => dns_subdomain(&format!("spec.{member}"), class),
     }
@@ -62,29 +62,29 @@ pub(super) fn class_name_errors(spec: &Map, member: &str) -> Vec<FieldError> {
 
 /// The storage class of a volume or claim; empty if there is none.
 pub(super) fn class(object_: &Map) -> &str {
-    match object(metadata(object_), "annotations").get(CLASS_ANNOTATION) {
+    match object_.metadata().object("annotations").get(CLASS_ANNOTATION) {
         Some(class) => class.as_str().unwrap_or_default(),
-        None => text(object(object_, "spec"), "storageClassName"),
+        None => object_.object("spec").text("storageClassName"),
     }
 }
 
 /// The table cell of a string in the spec.
 pub(super) fn or_unset(spec: &Map, member: &str) -> Value {
-    Value::from(if is_present(spec, member) { text(spec, member) } else { UNSET })
+    Value::from(if spec.has(member) { spec.text(member) } else { UNSET })
 }
 
 /// The table cell of the phase.
 pub(super) fn phase_cell(object_: &Map) -> Value {
-    match crate::resources::fields::is_terminating(object_) {
+    match crate::meta::is_terminating(object_) {
         true => Value::from("Terminating"),
-        false => Value::from(text(object(object_, "status"), "phase")),
+        false => Value::from(object_.object("status").text("phase")),
     }
 }
 
 /// AP-57: adds a finalizer, which a controller removes when the object is unused.
 pub(super) fn protect(object: &mut Map, finalizer: &str) {
-    let Some(metadata) = object_mut(object, "metadata") else { return };
-    if texts(metadata, "finalizers").any(|it| it == finalizer) {
+    let Some(metadata) = object.object_or_new("metadata") else { return };
+    if metadata.texts("finalizers").any(|it| it == finalizer) {
         return;
     }
     match metadata.get_mut("finalizers") {

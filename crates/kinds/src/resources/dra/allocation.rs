@@ -13,9 +13,8 @@ use super::lists::{validate_list, validate_set};
 use super::names::{pool_name, uid};
 use super::requests::Names;
 use crate::Map;
-use crate::resources::fields::{
-    is_present, is_terminating, list, number, object, object_mut, objects, text, texts,
-};
+use crate::fields::Members;
+use crate::meta::is_terminating;
 use crate::resources::formats::{dns_label, driver_name, immutable, one_of, qualified_name};
 use crate::resources::scheduling::validate_node_selector;
 
@@ -34,25 +33,25 @@ type DeviceId<'a> = (&'a str, &'a str, &'a str, Option<&'a str>);
 
 fn device_id(device: &Map) -> DeviceId<'_> {
     let share = device.get("shareID").and_then(Value::as_str);
-    (text(device, "driver"), text(device, "pool"), text(device, "device"), share)
+    (device.text("driver"), device.text("pool"), device.text("device"), share)
 }
 
 fn allocated(claim: &Map) -> HashSet<DeviceId<'_>> {
-    let allocation = object(object(claim, "status"), "allocation");
-    objects(object(allocation, "devices"), "results").map(device_id).collect()
+    let allocation = claim.object("status").object("allocation");
+    allocation.object("devices").objects("results").map(device_id).collect()
 }
 
 /// Drops the status of devices that are no longer allocated.
 pub(super) fn drop_released(claim: &mut Map, old: &Map) {
     let is_released = {
         let (before, after) = (allocated(old), allocated(claim));
-        let devices = objects(object(claim, "status"), "devices").map(device_id);
+        let devices = claim.object("status").objects("devices").map(device_id);
         devices.map(|id| before.contains(&id) && !after.contains(&id)).collect::<Vec<bool>>()
     };
     if !is_released.contains(&true) {
         return;
     }
-    let Some(status) = object_mut(claim, "status") else { return };
+    let Some(status) = claim.object_or_new("status") else { return };
     if let Some(devices) = status.get_mut("devices").and_then(Value::as_array_mut) {
         let mut is_released = is_released.into_iter();
         devices.retain(|_| is_released.next() != Some(true));
@@ -64,90 +63,90 @@ pub(super) fn drop_released(claim: &mut Map, old: &Map) {
 
 /// Validates an update of the status, without the metadata. The arguments are the new and the old object.
 pub(super) fn validate(claim: &Map, old: &Map) -> Vec<FieldError> {
-    let (status, old_status) = (object(claim, "status"), object(old, "status"));
+    let (status, old_status) = (claim.object("status"), old.object("status"));
     let mut errors = validate_set(
         "status.reservedFor",
-        objects(status, "reservedFor"),
+        status.objects("reservedFor"),
         MAX_RESERVED,
         validate_consumer,
-        |consumer| text(consumer, "uid"),
+        |consumer| consumer.text("uid"),
     );
     let allocated = allocated(claim);
     errors.extend(validate_set(
         "status.devices",
-        objects(status, "devices"),
+        status.objects("devices"),
         usize::MAX,
         |field, device| validate_device(field, device, &allocated),
         device_id,
     ));
     errors.extend(validate_reservation(claim, old_status));
-    let (allocation, old_allocation) = (object(status, "allocation"), object(old_status, "allocation"));
-    if is_present(status, "allocation") {
-        if is_present(old_status, "allocation") {
+    let (allocation, old_allocation) = (status.object("allocation"), old_status.object("allocation"));
+    if status.has("allocation") {
+        if old_status.has("allocation") {
             errors.extend(immutable("status.allocation", allocation, old_allocation));
         } else {
-            errors.extend(validate_allocation(allocation, &Names::of(object(claim, "spec"))));
+            errors.extend(validate_allocation(allocation, &Names::of(claim.object("spec"))));
         }
     }
     errors
 }
 
 fn validate_consumer(field: &str, consumer: &Map) -> Vec<FieldError> {
-    let missing = ["resource", "name", "uid"].into_iter().filter(|name| text(consumer, name).is_empty());
+    let missing = ["resource", "name", "uid"].into_iter().filter(|name| consumer.text(name).is_empty());
     missing.map(|name| FieldError::required(format!("{field}.{name}"), "")).collect()
 }
 
 /// AP-135: only an allocated claim can be reserved, and a terminating claim cannot be reserved for further consumers.
 fn validate_reservation(claim: &Map, old_status: &Map) -> Option<FieldError> {
-    let status = object(claim, "status");
-    let reserved = list(status, "reservedFor");
+    let status = claim.object("status");
+    let reserved = status.list("reservedFor");
     let field = "status.reservedFor";
     if reserved.is_empty() {
         return None;
     }
-    if !is_present(status, "allocation") {
+    if !status.has("allocation") {
         return Some(FieldError::forbidden(field, "may not be specified when `allocated` is not set"));
     }
-    let before = list(old_status, "reservedFor");
+    let before = old_status.list("reservedFor");
     let has_new = is_terminating(claim) && !reserved.iter().all(|consumer| before.contains(consumer));
     let detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
     has_new.then(|| FieldError::forbidden(field, detail))
 }
 
 fn validate_allocation(allocation: &Map, names: &Names<'_>) -> Vec<FieldError> {
-    let devices = object(allocation, "devices");
+    let devices = allocation.object("devices");
     let mut errors = validate_list(
         "status.allocation.devices.results",
-        objects(devices, "results"),
+        devices.objects("results"),
         MAX_RESULTS,
         |field, result| validate_result(field, result, names),
     );
     errors.extend(validate_list(
         "status.allocation.devices.config",
-        objects(devices, "config"),
+        devices.objects("config"),
         2 * MAX_CONFIG,
         |field, config| validate_config(field, config, names),
     ));
-    if is_present(allocation, "nodeSelector") {
-        let selector = object(allocation, "nodeSelector");
+    if allocation.has("nodeSelector") {
+        let selector = allocation.object("nodeSelector");
         errors.extend(validate_node_selector("status.allocation.nodeSelector", selector));
     }
     errors
 }
 
 fn validate_result(field: &str, result: &Map, names: &Names<'_>) -> Vec<FieldError> {
-    let mut errors = names.validate_reference(&format!("{field}.request"), text(result, "request"));
+    let mut errors = names.validate_reference(&format!("{field}.request"), result.text("request"));
     errors.extend(validate_device_names(field, result));
     errors.extend(validate_binding(field, result));
     errors
 }
 
 fn validate_device_names(field: &str, device: &Map) -> Vec<FieldError> {
-    let mut errors = driver_name(&format!("{field}.driver"), text(device, "driver"));
-    errors.extend(pool_name(&format!("{field}.pool"), text(device, "pool")));
-    errors.extend(dns_label(&format!("{field}.device"), text(device, "device")));
-    if is_present(device, "shareID") {
-        errors.extend(uid(&format!("{field}.shareID"), text(device, "shareID")));
+    let mut errors = driver_name(&format!("{field}.driver"), device.text("driver"));
+    errors.extend(pool_name(&format!("{field}.pool"), device.text("pool")));
+    errors.extend(dns_label(&format!("{field}.device"), device.text("device")));
+    if device.has("shareID") {
+        errors.extend(uid(&format!("{field}.shareID"), device.text("shareID")));
     }
     errors
 }
@@ -155,7 +154,7 @@ fn validate_device_names(field: &str, device: &Map) -> Vec<FieldError> {
 fn validate_config(field: &str, config: &Map, names: &Names<'_>) -> Vec<FieldError> {
     let at_source = format!("{field}.source");
     let mut errors = Vec::new();
-    match text(config, "source") {
+    match config.text("source") {
         "" => errors.push(FieldError::required(at_source, "")),
         source => errors.extend(one_of(&at_source, source, &["FromClaim", "FromClass"])),
     }
@@ -171,15 +170,15 @@ fn validate_device(field: &str, device: &Map, allocated: &HashSet<DeviceId<'_>>)
         errors.push(FieldError::invalid(field, shown, "must be an allocated device in the claim"));
     }
     let at_conditions = format!("{field}.conditions");
-    let count = list(device, "conditions").len();
+    let count = device.list("conditions").len();
     if count > MAX_CONDITIONS {
         errors.push(FieldError::too_many(&at_conditions, count, MAX_CONDITIONS));
     }
     errors.extend(validate_conditions(&at_conditions, device));
-    if is_present(device, "data") {
+    if device.has("data") {
         errors.extend(validate_raw(&format!("{field}.data"), device.get("data"), MAX_DATA));
     }
-    errors.extend(validate_network(&format!("{field}.networkData"), object(device, "networkData")));
+    errors.extend(validate_network(&format!("{field}.networkData"), device.object("networkData")));
     errors
 }
 
@@ -187,26 +186,26 @@ fn validate_device(field: &str, device: &Map, allocated: &HashSet<DeviceId<'_>>)
 fn validate_conditions(field: &str, owner: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut types = HashSet::new();
-    for (i, condition) in objects(owner, "conditions").enumerate() {
+    for (i, condition) in owner.objects("conditions").enumerate() {
         let field = format!("{field}[{i}]");
-        let (kind, reason) = (text(condition, "type"), text(condition, "reason"));
+        let (kind, reason) = (condition.text("type"), condition.text("reason"));
         if !types.insert(kind) {
             errors.push(FieldError::duplicate(format!("{field}.type"), quoted(kind)));
         }
         errors.extend(qualified_name(&format!("{field}.type"), kind));
         let statuses = ["False", "True", "Unknown"];
-        errors.extend(one_of(&format!("{field}.status"), text(condition, "status"), &statuses));
-        let generation = number(condition, "observedGeneration");
+        errors.extend(one_of(&format!("{field}.status"), condition.text("status"), &statuses));
+        let generation = condition.number("observedGeneration");
         if generation < 0 {
             let detail = "must be greater than or equal to zero";
             let at_generation = format!("{field}.observedGeneration");
             errors.push(FieldError::invalid(at_generation, generation.to_string(), detail));
         }
-        if text(condition, "lastTransitionTime").is_empty() {
+        if condition.text("lastTransitionTime").is_empty() {
             errors.push(FieldError::required(format!("{field}.lastTransitionTime"), "must be set"));
         }
         errors.extend(validate_reason(&format!("{field}.reason"), reason));
-        if text(condition, "message").len() > MAX_MESSAGE {
+        if condition.text("message").len() > MAX_MESSAGE {
             errors.push(FieldError::too_long(format!("{field}.message"), MAX_MESSAGE));
         }
     }
@@ -237,7 +236,7 @@ fn validate_network(field: &str, network: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let limits = [("interfaceName", MAX_INTERFACE_NAME), ("hardwareAddress", MAX_HARDWARE_ADDRESS)];
     for (name, limit) in limits {
-        if text(network, name).len() > limit {
+        if network.text(name).len() > limit {
             errors.push(FieldError::too_long(format!("{field}.{name}"), limit));
         }
     }
@@ -246,7 +245,7 @@ fn validate_network(field: &str, network: &Map) -> Vec<FieldError> {
         let error = || FieldError::invalid(field, quoted(address), detail);
         (!is_interface_address(address)).then(error).into_iter().collect()
     };
-    errors.extend(validate_set(&format!("{field}.ips"), texts(network, "ips"), MAX_IPS, check, |ip| ip));
+    errors.extend(validate_set(&format!("{field}.ips"), network.texts("ips"), MAX_IPS, check, |ip| ip));
     errors
 }
 

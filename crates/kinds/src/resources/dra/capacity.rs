@@ -7,22 +7,22 @@ use portcullis_apimachinery::quantity::Quantity;
 use portcullis_apimachinery::quote::quoted;
 
 use crate::Map;
-use crate::resources::fields::{is_present, list, object, text, texts};
+use crate::fields::Members;
 
 /// The maximum number of valid values.
 const MAX_VALUES: usize = 10;
 
 /// Validates a capacity. Only a device that several claims can share may have a request policy.
 pub(super) fn validate_capacity(field: &str, capacity: &Map, is_shared: bool) -> Vec<FieldError> {
-    if !is_present(capacity, "requestPolicy") {
+    if !capacity.has("requestPolicy") {
         return Vec::new();
     }
     let field = format!("{field}.requestPolicy");
     if !is_shared {
         return vec![FieldError::forbidden(field, "allowMultipleAllocations must be true")];
     }
-    let policy = object(capacity, "requestPolicy");
-    let (has_values, has_range) = (!list(policy, "validValues").is_empty(), is_present(policy, "validRange"));
+    let policy = capacity.object("requestPolicy");
+    let (has_values, has_range) = (!policy.list("validValues").is_empty(), policy.has("validRange"));
     let all = quantity(capacity, "value").unwrap_or_default();
     match (has_values, has_range, quantity(policy, "default")) {
         (false, false, _) => Vec::new(),
@@ -37,17 +37,17 @@ pub(super) fn validate_capacity(field: &str, capacity: &Map, is_shared: bool) ->
         }
         (true, false, Some(default)) => {
             let values: Vec<Quantity> =
-                texts(policy, "validValues").filter_map(|text| Quantity::parse(text).ok()).collect();
+                policy.texts("validValues").filter_map(|text| Quantity::parse(text).ok()).collect();
             validate_values(&format!("{field}.validValues"), &default, &all, &values)
         }
         (false, true, Some(default)) => {
-            validate_range(&format!("{field}.validRange"), &default, &all, object(policy, "validRange"))
+            validate_range(&format!("{field}.validRange"), &default, &all, policy.object("validRange"))
         }
     }
 }
 
 fn quantity(map: &Map, name: &str) -> Option<Quantity> {
-    Quantity::parse(text(map, name)).ok().filter(|_| is_present(map, name))
+    Quantity::parse(map.text(name)).ok().filter(|_| map.has(name))
 }
 
 fn invalid(field: impl Into<String>, value: &Quantity, detail: &str) -> FieldError {

@@ -7,9 +7,9 @@ use super::USUAL;
 use super::configuration::{MAX_CONFIG, validate_selectors, validate_settings};
 use super::lists::validate_list;
 use crate::Map;
+use crate::fields::{Members, begin_generation, raise_generation};
 use crate::resource::Resource;
 use crate::resources::cells::{AGE, NAME, age, name};
-use crate::resources::fields::{begin_generation, is_present, list, object, objects, raise_generation, text};
 use crate::resources::runtime_classes::is_extended;
 use crate::schema::resource::claim::DEVICE_CLASS;
 use crate::table::Row;
@@ -23,7 +23,7 @@ pub static DEVICE_CLASSES: Resource = Resource {
     prepare_create: begin_generation,
     validate_create: |class| validate(class, None),
     prepare_update: |class, old| {
-        let has_changed = object(class, "spec") != object(old, "spec");
+        let has_changed = class.object("spec") != old.object("spec");
         raise_generation(class, old, has_changed);
     },
     validate_update: |class, old| validate(class, Some(old)),
@@ -34,14 +34,14 @@ pub static DEVICE_CLASSES: Resource = Resource {
 
 /// Unchanged configuration is validated with the rules for stored values.
 fn validate(class: &Map, old: Option<&Map>) -> Vec<FieldError> {
-    let spec = object(class, "spec");
-    let is_stored = old.is_some_and(|old| list(object(old, "spec"), "config") == list(spec, "config"));
+    let spec = class.object("spec");
+    let is_stored = old.is_some_and(|old| old.object("spec").list("config") == spec.list("config"));
     let mut errors = validate_selectors("spec.selectors", spec);
-    errors.extend(validate_list("spec.config", objects(spec, "config"), MAX_CONFIG, |field, config| {
+    errors.extend(validate_list("spec.config", spec.objects("config"), MAX_CONFIG, |field, config| {
         validate_settings(field, config, is_stored)
     }));
-    let resource = text(spec, "extendedResourceName");
-    if is_present(spec, "extendedResourceName") && !is_extended(resource) {
+    let resource = spec.text("extendedResourceName");
+    if spec.has("extendedResourceName") && !is_extended(resource) {
         let detail = "must be a valid extended resource name";
         errors.push(FieldError::invalid("spec.extendedResourceName", quoted(resource), detail));
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::lists::validate_list;
 use crate::Map;
-use crate::resources::fields::{is_present, object, objects, text};
+use crate::fields::Members;
 use crate::resources::formats::driver_name;
 
 /// The maximum number of configuration entries.
@@ -20,12 +20,12 @@ const MAX_PARAMETERS: usize = 10 * 1024;
 
 /// Validates device selectors.
 pub(super) fn validate_selectors(field: &str, owner: &Map) -> Vec<FieldError> {
-    validate_list(field, objects(owner, "selectors"), MAX_SELECTORS, |field, selector| {
-        if !is_present(selector, "cel") {
+    validate_list(field, owner.objects("selectors"), MAX_SELECTORS, |field, selector| {
+        if !selector.has("cel") {
             return vec![FieldError::required(format!("{field}.cel"), "")];
         }
         let field = format!("{field}.cel.expression");
-        let expression = text(object(selector, "cel"), "expression");
+        let expression = selector.object("cel").text("expression");
         match expression.len() {
             0 => vec![FieldError::invalid(field, quoted(expression), "must be an expression")],
             1..=MAX_EXPRESSION => Vec::new(),
@@ -37,11 +37,11 @@ pub(super) fn validate_selectors(field: &str, owner: &Map) -> Vec<FieldError> {
 /// Validates one configuration entry. Stored parameters may be longer.
 pub(super) fn validate_settings(field: &str, settings: &Map, is_stored: bool) -> Vec<FieldError> {
     let at_opaque = format!("{field}.opaque");
-    if !is_present(settings, "opaque") {
+    if !settings.has("opaque") {
         return vec![FieldError::required(at_opaque, "")];
     }
-    let opaque = object(settings, "opaque");
-    let mut errors = driver_name(&format!("{at_opaque}.driver"), text(opaque, "driver"));
+    let opaque = settings.object("opaque");
+    let mut errors = driver_name(&format!("{at_opaque}.driver"), opaque.text("driver"));
     let limit = if is_stored { usize::MAX } else { MAX_PARAMETERS };
     errors.extend(validate_raw(&format!("{at_opaque}.parameters"), opaque.get("parameters"), limit));
     errors

@@ -11,7 +11,7 @@ use super::lists::{validate_list, validate_set};
 use super::names::{at_key, qualified_name};
 use super::requests::EFFECTS;
 use crate::Map;
-use crate::resources::fields::{is_present, is_set, list, object, objects, text, texts};
+use crate::fields::Members;
 use crate::resources::formats::{self, dns_label, dns_subdomain, label_value, one_of};
 use crate::resources::scheduling::validate_node_selector;
 
@@ -32,8 +32,8 @@ pub(super) fn validate_device(
     old: Option<&Map>,
     is_selected_per_device: bool,
 ) -> Vec<FieldError> {
-    let mut errors = dns_label(&format!("{field}.name"), text(device, "name"));
-    let (attributes, capacity) = (object(device, "attributes"), object(device, "capacity"));
+    let mut errors = dns_label(&format!("{field}.name"), device.text("name"));
+    let (attributes, capacity) = (device.object("attributes"), device.object("capacity"));
     let count = attributes.len() + capacity.len();
     if count > MAX_FACTS {
         let detail = format!("the total number of attributes and capacities must not exceed {MAX_FACTS}");
@@ -44,23 +44,23 @@ pub(super) fn validate_device(
         errors.extend(qualified_name(&field, key));
         errors.extend(attribute.as_object().into_iter().flat_map(|value| validate_attribute(&field, value)));
     }
-    let is_shared = is_set(device, "allowMultipleAllocations");
+    let is_shared = device.is_true("allowMultipleAllocations");
     for (key, capacity) in capacity {
         let field = at_key(&format!("{field}.capacity"), key);
         errors.extend(qualified_name(&field, key));
         let capacity = capacity.as_object();
         errors.extend(capacity.into_iter().flat_map(|value| validate_capacity(&field, value, is_shared)));
     }
-    if old.is_none_or(|old| list(old, "taints") != list(device, "taints")) {
-        let taints = objects(device, "taints");
+    if old.is_none_or(|old| old.list("taints") != device.list("taints")) {
+        let taints = device.objects("taints");
         errors.extend(validate_list(&format!("{field}.taints"), taints, MAX_TAINTS, validate_taint));
     }
     errors.extend(validate_set(
         &format!("{field}.consumesCounters"),
-        objects(device, "consumesCounters"),
+        device.objects("consumesCounters"),
         MAX_CONSUMED_SETS,
         |field, consumed| validate_counters(field, consumed, "counterSet"),
-        |consumed| text(consumed, "counterSet"),
+        |consumed| consumed.text("counterSet"),
     ));
     errors.extend(validate_nodes(field, device, is_selected_per_device));
     errors.extend(validate_binding(field, device));
@@ -74,11 +74,11 @@ pub(super) fn validate_counter_set(field: &str, set: &Map) -> Vec<FieldError> {
 
 fn validate_counters(field: &str, owner: &Map, name: &str) -> Vec<FieldError> {
     let (at_name, at_counters) = (format!("{field}.{name}"), format!("{field}.counters"));
-    let mut errors = match text(owner, name) {
+    let mut errors = match owner.text(name) {
         "" => vec![FieldError::required(at_name, "")],
         name => dns_label(&at_name, name),
     };
-    let counters = object(owner, "counters");
+    let counters = owner.object("counters");
     match counters.len() {
         0 => errors.push(FieldError::required(at_counters, "")),
         1..=MAX_COUNTERS => {
@@ -93,8 +93,8 @@ fn validate_counters(field: &str, owner: &Map, name: &str) -> Vec<FieldError> {
 fn validate_attribute(field: &str, attribute: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut check = |name: &str, is_valid: fn(&str) -> bool| {
-        let (field, value) = (format!("{field}.{name}"), text(attribute, name));
-        if !is_valid(value) && is_present(attribute, name) {
+        let (field, value) = (format!("{field}.{name}"), attribute.text(name));
+        if !is_valid(value) && attribute.has(name) {
             let detail = "must be a string compatible with semver.org spec 2.0.0";
             errors.push(FieldError::invalid(&field, quoted(value), detail));
         }
@@ -104,8 +104,7 @@ fn validate_attribute(field: &str, attribute: &Map) -> Vec<FieldError> {
     };
     check("string", |_| true);
     check("version", is_semantic_version);
-    let count =
-        ["bool", "int", "string", "version"].iter().filter(|name| is_present(attribute, name)).count();
+    let count = ["bool", "int", "string", "version"].iter().filter(|name| attribute.has(name)).count();
     if count != 1 {
         let shown = Value::Object(attribute.clone()).to_string();
         errors.push(FieldError::invalid(field, shown, "exactly one value must be specified"));
@@ -135,10 +134,10 @@ fn is_semantic_version(text: &str) -> bool {
 }
 
 fn validate_taint(field: &str, taint: &Map) -> Vec<FieldError> {
-    let mut errors = formats::qualified_name(&format!("{field}.key"), text(taint, "key"));
-    errors.extend(label_value(&format!("{field}.value"), text(taint, "value")));
+    let mut errors = formats::qualified_name(&format!("{field}.key"), taint.text("key"));
+    errors.extend(label_value(&format!("{field}.value"), taint.text("value")));
     let at_effect = format!("{field}.effect");
-    match text(taint, "effect") {
+    match taint.text("effect") {
         "" => errors.push(FieldError::required(at_effect, "")),
         effect => errors.extend(one_of(&at_effect, effect, &EFFECTS)),
     }
@@ -147,7 +146,7 @@ fn validate_taint(field: &str, taint: &Map) -> Vec<FieldError> {
 
 /// A device must select its nodes if and only if the slice delegates that to its devices.
 fn validate_nodes(field: &str, device: &Map, is_selected_per_device: bool) -> Vec<FieldError> {
-    let is_set_here = |name: &&str| is_present(device, name);
+    let is_set_here = |name: &&str| device.has(name);
     if !is_selected_per_device {
         let detail = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to \
             true in the ResourceSlice spec";
@@ -156,9 +155,9 @@ fn validate_nodes(field: &str, device: &Map, is_selected_per_device: bool) -> Ve
     }
     let mut errors = Vec::new();
     let mut ways = 0;
-    if is_present(device, "nodeName") {
+    if device.has("nodeName") {
         let at_name = format!("{field}.nodeName");
-        match text(device, "nodeName") {
+        match device.text("nodeName") {
             "" => errors.push(FieldError::invalid(at_name, "\"\"", "must not be empty")),
             node => {
                 ways += 1;
@@ -166,14 +165,14 @@ fn validate_nodes(field: &str, device: &Map, is_selected_per_device: bool) -> Ve
             }
         }
     }
-    if is_present(device, "nodeSelector") {
+    if device.has("nodeSelector") {
         ways += 1;
-        let selector = object(device, "nodeSelector");
+        let selector = device.object("nodeSelector");
         errors.extend(validate_node_selector(&format!("{field}.nodeSelector"), selector));
     }
-    if is_set(device, "allNodes") {
+    if device.is_true("allNodes") {
         ways += 1;
-    } else if is_present(device, "allNodes") {
+    } else if device.has("allNodes") {
         let detail = "must be either unset or set to true";
         errors.push(FieldError::invalid(format!("{field}.allNodes"), "false", detail));
     }
@@ -193,23 +192,23 @@ pub(super) fn validate_binding(field: &str, device: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for name in [good, bad] {
         let at_list = format!("{field}.{name}");
-        errors.extend(validate_list(&at_list, texts(device, name), MAX_CONDITIONS, formats::qualified_name));
+        errors.extend(validate_list(&at_list, device.texts(name), MAX_CONDITIONS, formats::qualified_name));
     }
     for name in [good, bad] {
         let mut seen = HashSet::new();
-        for (i, condition) in texts(device, name).enumerate() {
+        for (i, condition) in device.texts(name).enumerate() {
             let field = format!("{field}.{name}[{i}]");
             if !seen.insert(condition) {
                 errors.push(FieldError::duplicate(&field, quoted(condition)));
             }
-            if name == bad && texts(device, good).any(|other| other == condition) {
+            if name == bad && device.texts(good).any(|other| other == condition) {
                 let detail = "bindingFailureConditions must not overlap with bindingConditions";
                 errors.push(FieldError::invalid(field, quoted(condition), detail));
             }
         }
     }
     for (missing, present) in [(good, bad), (bad, good)] {
-        if list(device, missing).is_empty() && !list(device, present).is_empty() {
+        if device.list(missing).is_empty() && !device.list(present).is_empty() {
             let detail = format!("{missing} are required to use {present}");
             errors.push(FieldError::invalid(format!("{field}.{missing}"), "null", detail));
         }

@@ -9,9 +9,7 @@ use super::configuration::{MAX_CONFIG, validate_selectors, validate_settings};
 use super::lists::{validate_list, validate_set};
 use super::names::fully_qualified_name;
 use crate::Map;
-use crate::resources::fields::{
-    default_text, is_present, list, number, object, object_mut, objects, objects_mut, text, texts,
-};
+use crate::fields::Members;
 use crate::resources::formats::{dns_label, dns_subdomain, label_value, one_of, qualified_name};
 
 /// The maximum number of requests, and of references to requests.
@@ -25,42 +23,42 @@ pub(super) const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
 /// Applies the defaults of a claim's spec.
 pub(super) fn default(spec: &mut Map) {
-    let Some(devices) = object_mut(spec, "devices") else { return };
-    for request in objects_mut(devices, "requests") {
-        if is_present(request, "exactly") {
-            object_mut(request, "exactly").into_iter().for_each(default_request);
+    let Some(devices) = spec.object_or_new("devices") else { return };
+    for request in devices.objects_mut("requests") {
+        if request.has("exactly") {
+            request.object_or_new("exactly").into_iter().for_each(default_request);
         }
-        objects_mut(request, "firstAvailable").for_each(default_request);
+        request.objects_mut("firstAvailable").for_each(default_request);
     }
 }
 
 fn default_request(request: &mut Map) {
-    default_text(request, "allocationMode", "ExactCount");
-    if text(request, "allocationMode") == "ExactCount" && number(request, "count") == 0 {
+    request.default_text("allocationMode", "ExactCount");
+    if request.text("allocationMode") == "ExactCount" && request.number("count") == 0 {
         request.insert("count".to_owned(), 1.into());
     }
-    objects_mut(request, "tolerations").for_each(|toleration| default_text(toleration, "operator", "Equal"));
+    request.objects_mut("tolerations").for_each(|toleration| toleration.default_text("operator", "Equal"));
 }
 
 /// Validates a new claim's spec.
 pub(super) fn validate(field: &str, spec: &Map) -> Vec<FieldError> {
-    let devices = object(spec, "devices");
+    let devices = spec.object("devices");
     let names = Names::of(spec);
     let field = format!("{field}.devices");
-    let requests = objects(devices, "requests");
+    let requests = devices.objects("requests");
     let mut errors =
         validate_set(&format!("{field}.requests"), requests, MAX_REQUESTS, validate_request, |request| {
-            text(request, "name")
+            request.text("name")
         });
     errors.extend(validate_list(
         &format!("{field}.constraints"),
-        objects(devices, "constraints"),
+        devices.objects("constraints"),
         MAX_CONSTRAINTS,
         |field, constraint| validate_constraint(field, constraint, &names),
     ));
     errors.extend(validate_list(
         &format!("{field}.config"),
-        objects(devices, "config"),
+        devices.objects("config"),
         MAX_CONFIG,
         |field, config| {
             let mut errors = names.validate_references(field, config);
@@ -72,27 +70,25 @@ pub(super) fn validate(field: &str, spec: &Map) -> Vec<FieldError> {
 }
 
 fn validate_request(field: &str, request: &Map) -> Vec<FieldError> {
-    let mut errors = dns_label(&format!("{field}.name"), text(request, "name"));
+    let mut errors = dns_label(&format!("{field}.name"), request.text("name"));
     let detail = "exactly one of `exactly` or `firstAvailable` is required";
-    match (is_present(request, "exactly"), list(request, "firstAvailable").is_empty()) {
+    match (request.has("exactly"), request.list("firstAvailable").is_empty()) {
         (false, true) => errors.push(FieldError::required(field, detail)),
         (true, false) => {
             let detail = format!("{detail}, but multiple fields are set");
             errors.push(FieldError::invalid(field, "null", detail));
         }
-        (true, true) => {
-            errors.extend(validate_exact(&format!("{field}.exactly"), object(request, "exactly")))
-        }
+        (true, true) => errors.extend(validate_exact(&format!("{field}.exactly"), request.object("exactly"))),
         (false, false) => errors.extend(validate_set(
             &format!("{field}.firstAvailable"),
-            objects(request, "firstAvailable"),
+            request.objects("firstAvailable"),
             MAX_ALTERNATIVES,
             |field, alternative| {
-                let mut errors = dns_label(&format!("{field}.name"), text(alternative, "name"));
+                let mut errors = dns_label(&format!("{field}.name"), alternative.text("name"));
                 errors.extend(validate_exact(field, alternative));
                 errors
             },
-            |alternative| text(alternative, "name"),
+            |alternative| alternative.text("name"),
         )),
     }
     errors
@@ -100,7 +96,7 @@ fn validate_request(field: &str, request: &Map) -> Vec<FieldError> {
 
 fn validate_exact(field: &str, request: &Map) -> Vec<FieldError> {
     let at_class = format!("{field}.deviceClassName");
-    let mut errors = match text(request, "deviceClassName") {
+    let mut errors = match request.text("deviceClassName") {
         "" => vec![FieldError::required(at_class, "")],
         class => dns_subdomain(&at_class, class),
     };
@@ -108,7 +104,7 @@ fn validate_exact(field: &str, request: &Map) -> Vec<FieldError> {
     errors.extend(validate_mode(field, request));
     errors.extend(validate_list(
         &format!("{field}.tolerations"),
-        objects(request, "tolerations"),
+        request.objects("tolerations"),
         MAX_TOLERATIONS,
         validate_toleration,
     ));
@@ -116,9 +112,9 @@ fn validate_exact(field: &str, request: &Map) -> Vec<FieldError> {
 }
 
 fn validate_mode(field: &str, request: &Map) -> Option<FieldError> {
-    let count = number(request, "count");
+    let count = request.number("count");
     let invalid = |detail| Some(FieldError::invalid(format!("{field}.count"), count.to_string(), detail));
-    match text(request, "allocationMode") {
+    match request.text("allocationMode") {
         "All" if count != 0 => invalid("must not be specified when allocationMode is 'All'"),
         "ExactCount" if count <= 0 => invalid("must be greater than zero"),
         mode => one_of(&format!("{field}.allocationMode"), mode, &["All", "ExactCount"]),
@@ -126,13 +122,13 @@ fn validate_mode(field: &str, request: &Map) -> Option<FieldError> {
 }
 
 fn validate_toleration(field: &str, toleration: &Map) -> Vec<FieldError> {
-    let (key, value) = (text(toleration, "key"), text(toleration, "value"));
+    let (key, value) = (toleration.text("key"), toleration.text("value"));
     let (at_value, at_operator) = (format!("{field}.value"), format!("{field}.operator"));
     let mut errors = Vec::new();
     if !key.is_empty() {
         errors.extend(qualified_name(&format!("{field}.key"), key));
     }
-    match text(toleration, "operator") {
+    match toleration.text("operator") {
         "" => errors.push(FieldError::required(at_operator, "")),
         "Exists" if !value.is_empty() => {
             errors.push(FieldError::invalid(at_value, quoted(value), "must be empty for operator `Exists`"));
@@ -140,7 +136,7 @@ fn validate_toleration(field: &str, toleration: &Map) -> Vec<FieldError> {
         "Equal" => errors.extend(label_value(&at_value, value)),
         operator => errors.extend(one_of(&at_operator, operator, &["Equal", "Exists"])),
     }
-    let effect = text(toleration, "effect");
+    let effect = toleration.text("effect");
     if !effect.is_empty() {
         errors.extend(one_of(&format!("{field}.effect"), effect, &EFFECTS));
     }
@@ -149,10 +145,9 @@ fn validate_toleration(field: &str, toleration: &Map) -> Vec<FieldError> {
 
 fn validate_constraint(field: &str, constraint: &Map, names: &Names<'_>) -> Vec<FieldError> {
     let mut errors = names.validate_references(field, constraint);
-    let attribute =
-        ["matchAttribute", "distinctAttribute"].into_iter().find(|name| is_present(constraint, name));
+    let attribute = ["matchAttribute", "distinctAttribute"].into_iter().find(|name| constraint.has(name));
     match attribute {
-        Some(name) => errors.extend(fully_qualified_name(&format!("{field}.{name}"), text(constraint, name))),
+        Some(name) => errors.extend(fully_qualified_name(&format!("{field}.{name}"), constraint.text(name))),
         None => {
             let detail = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required";
             errors.push(FieldError::required(field, detail));
@@ -166,10 +161,10 @@ pub(super) struct Names<'a>(HashMap<&'a str, HashSet<&'a str>>);
 
 impl<'a> Names<'a> {
     pub(super) fn of(spec: &'a Map) -> Self {
-        let requests = objects(object(spec, "devices"), "requests");
+        let requests = spec.object("devices").objects("requests");
         let alternatives =
-            |request| objects(request, "firstAvailable").map(|other| text(other, "name")).collect();
-        Self(requests.map(|request| (text(request, "name"), alternatives(request))).collect())
+            |request: &'a Map| request.objects("firstAvailable").map(|other| other.text("name")).collect();
+        Self(requests.map(|request| (request.text("name"), alternatives(request))).collect())
     }
 
     fn has(&self, name: &str) -> bool {
@@ -199,6 +194,6 @@ impl<'a> Names<'a> {
     /// Validates the list `requests`.
     pub(super) fn validate_references(&self, field: &str, owner: &Map) -> Vec<FieldError> {
         let check = |field: &str, name: &str| self.validate_reference(field, name);
-        validate_set(&format!("{field}.requests"), texts(owner, "requests"), MAX_REQUESTS, check, |name| name)
+        validate_set(&format!("{field}.requests"), owner.texts("requests"), MAX_REQUESTS, check, |name| name)
     }
 }

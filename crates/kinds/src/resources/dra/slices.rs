@@ -10,12 +10,9 @@ use super::devices::{validate_counter_set, validate_device};
 use super::lists::validate_set;
 use super::names::pool_name;
 use crate::Map;
+use crate::fields::{Members, begin_generation, node_name, raise_generation};
 use crate::resource::{Index, MetadataChecks, Resource, Selectable};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
-use crate::resources::fields::{
-    begin_generation, is_present, is_set, list, node_name, number, object, object_mut, objects, objects_mut,
-    raise_generation, text,
-};
 use crate::resources::formats::{dns_subdomain, driver_name, immutable};
 use crate::resources::scheduling::validate_node_selector;
 use crate::schema::resource::slice::RESOURCE_SLICE;
@@ -31,12 +28,9 @@ pub static RESOURCE_SLICES: Resource = Resource {
     selectable: &[
         Selectable {
             name: "spec.nodeName",
-            value: |slice| Cow::Borrowed(text(object(slice, "spec"), "nodeName")),
+            value: |slice| Cow::Borrowed(slice.object("spec").text("nodeName")),
         },
-        Selectable {
-            name: "spec.driver",
-            value: |slice| Cow::Borrowed(text(object(slice, "spec"), "driver")),
-        },
+        Selectable { name: "spec.driver", value: |slice| Cow::Borrowed(slice.object("spec").text("driver")) },
     ],
     selects_namespace: false,
     // Each node watches its own slices.
@@ -49,7 +43,7 @@ pub static RESOURCE_SLICES: Resource = Resource {
     validate_create: |slice| validate(slice, None),
     prepare_update: |slice, old| {
         drop_disabled(slice);
-        let has_changed = object(slice, "spec") != object(old, "spec");
+        let has_changed = slice.object("spec") != old.object("spec");
         raise_generation(slice, old, has_changed);
     },
     validate_update: |slice, old| validate(slice, Some(old)),
@@ -74,9 +68,9 @@ const MAX_COUNTER_SETS: usize = 8;
 /// Sets the times of new taints. `now` is a time as objects hold it, such as
 /// `2026-01-02T03:04:05Z`.
 fn stamp_taints(slice: &mut Map, now: &str) {
-    let Some(spec) = object_mut(slice, "spec") else { return };
-    for device in objects_mut(spec, "devices") {
-        for taint in objects_mut(device, "taints").filter(|taint| text(taint, "timeAdded").is_empty()) {
+    let Some(spec) = slice.object_or_new("spec") else { return };
+    for device in spec.objects_mut("devices") {
+        for taint in device.objects_mut("taints").filter(|taint| taint.text("timeAdded").is_empty()) {
             taint.insert("timeAdded".to_owned(), Value::from(now));
         }
     }
@@ -84,8 +78,8 @@ fn stamp_taints(slice: &mut Map, now: &str) {
 
 /// Drops fields of disabled feature gates: list attributes, and resources of the node itself.
 fn drop_disabled(slice: &mut Map) {
-    let Some(spec) = object_mut(slice, "spec") else { return };
-    for device in objects_mut(spec, "devices") {
+    let Some(spec) = slice.object_or_new("spec") else { return };
+    for device in spec.objects_mut("devices") {
         device.remove("nodeAllocatableResourceMappings");
         let attributes = device.get_mut("attributes").and_then(Value::as_object_mut);
         for attribute in attributes.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut) {
@@ -97,52 +91,52 @@ fn drop_disabled(slice: &mut Map) {
 }
 
 fn validate(slice: &Map, old: Option<&Map>) -> Vec<FieldError> {
-    let spec = object(slice, "spec");
-    let old_spec = old.map(|old| object(old, "spec"));
-    let mut errors = driver_name("spec.driver", text(spec, "driver"));
-    errors.extend(validate_pool(object(spec, "pool")));
+    let spec = slice.object("spec");
+    let old_spec = old.map(|old| old.object("spec"));
+    let mut errors = driver_name("spec.driver", spec.text("driver"));
+    errors.extend(validate_pool(spec.object("pool")));
     if let Some(old) = old_spec {
-        let pool_name = |spec| text(object(spec, "pool"), "name");
-        errors.extend(immutable("spec.pool.name", pool_name(spec), pool_name(old)));
-        errors.extend(immutable("spec.driver", text(spec, "driver"), text(old, "driver")));
+        let (pool, old_pool) = (spec.object("pool"), old.object("pool"));
+        errors.extend(immutable("spec.pool.name", pool.text("name"), old_pool.text("name")));
+        errors.extend(immutable("spec.driver", spec.text("driver"), old.text("driver")));
         errors.extend(immutable("spec.nodeName", spec.get("nodeName"), old.get("nodeName")));
     }
     errors.extend(validate_nodes(spec));
-    if is_present(spec, "sharedCounters") && is_present(spec, "devices") {
+    if spec.has("sharedCounters") && spec.has("devices") {
         let detail = "only one of `sharedCounters` or `devices` is allowed";
         errors.push(FieldError::invalid("spec", "\"\"", detail));
     }
     errors.extend(validate_devices(spec, old_spec));
     errors.extend(validate_set(
         "spec.sharedCounters",
-        objects(spec, "sharedCounters"),
+        spec.objects("sharedCounters"),
         MAX_COUNTER_SETS,
         validate_counter_set,
-        |set| text(set, "name"),
+        |set| set.text("name"),
     ));
     errors
 }
 
 fn validate_devices(spec: &Map, old_spec: Option<&Map>) -> Vec<FieldError> {
     let is_complex =
-        |device: &Map| ["taints", "consumesCounters"].into_iter().any(|name| !list(device, name).is_empty());
-    let limit = match objects(spec, "devices").any(is_complex) {
+        |device: &Map| ["taints", "consumesCounters"].into_iter().any(|name| !device.list(name).is_empty());
+    let limit = match spec.objects("devices").any(is_complex) {
         true => MAX_COMPLEX_DEVICES,
         false => MAX_DEVICES,
     };
-    let is_selected_per_device = is_set(spec, "perDeviceNodeSelection");
+    let is_selected_per_device = spec.is_true("perDeviceNodeSelection");
     let namesake = |name: &str| {
-        old_spec.and_then(|old| objects(old, "devices").find(|device| text(device, "name") == name))
+        old_spec.and_then(|old| old.objects("devices").find(|device| device.text("name") == name))
     };
     let check = |field: &str, device: &Map| {
-        validate_device(field, device, namesake(text(device, "name")), is_selected_per_device)
+        validate_device(field, device, namesake(device.text("name")), is_selected_per_device)
     };
-    validate_set("spec.devices", objects(spec, "devices"), limit, check, |device| text(device, "name"))
+    validate_set("spec.devices", spec.objects("devices"), limit, check, |device| device.text("name"))
 }
 
 fn validate_pool(pool: &Map) -> Vec<FieldError> {
-    let mut errors = pool_name("spec.pool.name", text(pool, "name"));
-    let (count, generation) = (number(pool, "resourceSliceCount"), number(pool, "generation"));
+    let mut errors = pool_name("spec.pool.name", pool.text("name"));
+    let (count, generation) = (pool.number("resourceSliceCount"), pool.number("generation"));
     if count <= 0 {
         let detail = "must be greater than zero";
         errors.push(FieldError::invalid("spec.pool.resourceSliceCount", count.to_string(), detail));
@@ -158,8 +152,8 @@ fn validate_pool(pool: &Map) -> Vec<FieldError> {
 fn validate_nodes(spec: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut ways = 0;
-    if is_present(spec, "nodeName") {
-        match text(spec, "nodeName") {
+    if spec.has("nodeName") {
+        match spec.text("nodeName") {
             "" => {
                 let detail = "must be either unset or set to a non-empty string";
                 errors.push(FieldError::invalid("spec.nodeName", "\"\"", detail));
@@ -170,11 +164,11 @@ fn validate_nodes(spec: &Map) -> Vec<FieldError> {
             }
         }
     }
-    if is_present(spec, "nodeSelector") {
+    if spec.has("nodeSelector") {
         ways += 1;
-        let selector = object(spec, "nodeSelector");
+        let selector = spec.object("nodeSelector");
         errors.extend(validate_node_selector("spec.nodeSelector", selector));
-        let count = list(selector, "nodeSelectorTerms").len();
+        let count = selector.list("nodeSelectorTerms").len();
         if count != 1 {
             let detail = "must have exactly one node selector term";
             errors.push(FieldError::invalid(
@@ -184,8 +178,8 @@ fn validate_nodes(spec: &Map) -> Vec<FieldError> {
             ));
         }
     }
-    for name in ["allNodes", "perDeviceNodeSelection"].into_iter().filter(|name| is_present(spec, name)) {
-        if is_set(spec, name) {
+    for name in ["allNodes", "perDeviceNodeSelection"].into_iter().filter(|name| spec.has(name)) {
+        if spec.is_true(name) {
             ways += 1;
         } else {
             let detail = "must be either unset or set to true";
@@ -207,12 +201,12 @@ fn validate_nodes(spec: &Map) -> Vec<FieldError> {
 
 /// AP-91.
 fn row(slice: &Map, now: i64) -> Row {
-    let spec = object(slice, "spec");
+    let spec = slice.object("spec");
     let cells = vec![
         name(slice),
-        Value::from(text(spec, "nodeName")),
-        Value::from(text(spec, "driver")),
-        Value::from(text(object(spec, "pool"), "name")),
+        Value::from(spec.text("nodeName")),
+        Value::from(spec.text("driver")),
+        Value::from(spec.object("pool").text("name")),
         age(slice, now),
     ];
     Row { cells, completed: None }

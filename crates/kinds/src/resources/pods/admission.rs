@@ -5,10 +5,10 @@
 use serde_json::{Value, json};
 
 use crate::Map;
+use crate::fields::Members;
 use crate::resources::pods::amount;
 use crate::resources::pods::defaults::CONTAINER_LISTS;
 use crate::resources::pods::mirror::is_mirror;
-use crate::resources::pods::read::Members;
 
 /// The mount path of the service account token.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -27,7 +27,7 @@ pub fn service_account(pod: &Map) -> Option<&str> {
     if is_mirror(pod) {
         return None;
     }
-    match pod.object("spec").map_or("", |spec| spec.text("serviceAccountName")) {
+    match pod.object("spec").text("serviceAccountName") {
         "" => Some("default"),
         name => Some(name),
     }
@@ -46,7 +46,7 @@ pub fn admit_service_account(pod: &mut Map, account: Option<&Map>, suffix: &str)
     }
     let name = service_account(pod).unwrap_or_default().to_owned();
     let Some(account) = account else {
-        let namespace = pod.object("metadata").map_or("", |metadata| metadata.text("namespace"));
+        let namespace = pod.metadata().text("namespace");
         return Err(format!(
             "error looking up service account {namespace}/{name}: serviceaccount {name:?} not found"
         ));
@@ -72,13 +72,13 @@ pub fn admit_service_account(pod: &mut Map, account: Option<&Map>, suffix: &str)
 /// # Errors
 /// The message of the 403 response.
 pub fn admit_ephemeral_containers(pod: &Map, account: Option<&Map>) -> Result<(), String> {
-    let (Some(spec), Some(account)) = (pod.object("spec"), account) else { return Ok(()) };
+    let (Some(spec), Some(account)) = (pod.object_if_set("spec"), account) else { return Ok(()) };
     unlisted_secret(spec, account).map_or(Ok(()), Err)
 }
 
 /// MP-20.
 fn mirror_refusal(pod: &Map) -> Option<&'static str> {
-    let spec = pod.object("spec")?;
+    let spec = pod.object_if_set("spec")?;
     if !spec.text("serviceAccountName").is_empty() {
         return Some("a mirror pod may not reference service accounts");
     }
@@ -105,7 +105,7 @@ fn secret_names(spec: &Value) -> Vec<String> {
         add(secret.get("name"));
     }
     for list in CONTAINER_LISTS {
-        for container in spec.list(list).iter().filter_map(Value::as_object) {
+        for container in spec.objects(list) {
             for source in container.list("envFrom") {
                 add(source.get("secretRef").and_then(|secret| secret.get("name")));
             }
@@ -180,7 +180,7 @@ fn token_volume(name: &str) -> Value {
 
 /// Returns the error of a pod that uses secrets which its service account does not list.
 fn unlisted_secret(spec: &Map, account: &Map) -> Option<String> {
-    let annotations = account.object("metadata").and_then(|metadata| metadata.object("annotations"));
+    let annotations = account.metadata().object_if_set("annotations");
     let enforce = annotations.map_or("", |annotations| annotations.text(ENFORCE_SECRETS));
     if !matches!(enforce, "1" | "t" | "T" | "true" | "TRUE" | "True") {
         return None;
@@ -233,7 +233,7 @@ pub fn admit_priority(pod: &mut Map, class: impl FnOnce(&str) -> Option<Priority
         "" => Priority { value: 0, preemption: "PreemptLowerPriority".to_owned() },
         name => class(name).ok_or_else(|| format!("no PriorityClass with name {name} was found"))?,
     };
-    if let Some(given) = spec.number("priority").filter(|given| *given != priority.value) {
+    if let Some(given) = spec.number_if_set("priority").filter(|given| *given != priority.value) {
         return Err(format!(
             "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller \
              computed {} from the given PriorityClass name",
@@ -255,7 +255,7 @@ pub fn admit_priority(pod: &mut Map, class: impl FnOnce(&str) -> Option<Priority
 
 /// Restores the priority that admission set at creation if an update omits it. For PUT and PATCH of a pod.
 pub fn keep_priority(pod: &mut Map, old: &Map) {
-    let Some(old) = old.object("spec") else { return };
+    let Some(old) = old.object_if_set("spec") else { return };
     let Some(spec) = pod.object_or_new("spec") else { return };
     for field in ["preemptionPolicy", "priority"] {
         if let Some(value) = old.get(field) {
@@ -288,7 +288,7 @@ pub fn default_tolerations(pod: &mut Map) {
 
 /// Returns the name of a new pod's RuntimeClass, for the caller to look up.
 pub fn runtime_class(pod: &Map) -> Option<&str> {
-    let spec = pod.object("spec")?;
+    let spec = pod.object_if_set("spec")?;
     spec.has("runtimeClassName").then(|| spec.text("runtimeClassName"))
 }
 
@@ -301,7 +301,8 @@ pub fn admit_runtime_class(pod: &mut Map, class: Option<&Map>) -> Result<(), Str
         return Err(format!("pod rejected: RuntimeClass {name:?} not found"));
     }
     let Some(spec) = pod.object_or_new("spec") else { return Ok(()) };
-    let overhead = class.and_then(|class| class.object("overhead")).map(|overhead| overhead.get("podFixed"));
+    let overhead =
+        class.and_then(|class| class.object_if_set("overhead")).map(|overhead| overhead.get("podFixed"));
     match overhead {
         None if spec.has("overhead") => {
             return Err("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
@@ -320,14 +321,14 @@ pub fn admit_runtime_class(pod: &mut Map, class: Option<&Map>) -> Result<(), Str
             }
         }
     }
-    match class.and_then(|class| class.object("scheduling")) {
+    match class.and_then(|class| class.object_if_set("scheduling")) {
         Some(scheduling) => admit_scheduling(spec, scheduling),
         None => Ok(()),
     }
 }
 
 fn admit_scheduling(spec: &mut Map, scheduling: &Map) -> Result<(), String> {
-    if let Some(selector) = scheduling.object("nodeSelector").filter(|selector| !selector.is_empty())
+    if let Some(selector) = scheduling.object_if_set("nodeSelector").filter(|selector| !selector.is_empty())
         && let Some(own) = spec.object_or_new("nodeSelector")
     {
         for (key, value) in selector {

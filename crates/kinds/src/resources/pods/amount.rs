@@ -4,7 +4,7 @@ use portcullis_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use crate::Map;
-use crate::resources::pods::read::Members;
+use crate::fields::Members;
 
 /// The quantity in a value; zero if it is not a quantity.
 pub(super) fn quantity(value: Option<&Value>) -> Quantity {
@@ -16,7 +16,7 @@ pub(super) fn resources<'a>(
     requirements: Option<&'a Map>,
     list: &str,
 ) -> impl Iterator<Item = (&'a str, Quantity)> + use<'a> {
-    let entries = requirements.and_then(|requirements| requirements.object(list));
+    let entries = requirements.map(|requirements| requirements.object(list));
     entries.into_iter().flatten().map(|(name, value)| (name.as_str(), quantity(Some(value))))
 }
 
@@ -49,12 +49,12 @@ impl Totals {
     /// one alongside the sidecars before them. `list` is `requests` or `limits`.
     pub(super) fn of_containers(spec: &Map, list: &str) -> Self {
         let mut running = Self::default();
-        for container in spec.list("containers").iter().filter_map(Value::as_object) {
+        for container in spec.objects("containers") {
             running.add(container, list);
         }
         let mut sidecars = Self::default();
         let mut starting = Self::default();
-        for container in spec.list("initContainers").iter().filter_map(Value::as_object) {
+        for container in spec.objects("initContainers") {
             let mut needed = sidecars.clone();
             needed.add(container, list);
             if container.text("restartPolicy") == "Always" {
@@ -68,10 +68,7 @@ impl Totals {
     }
 
     fn add(&mut self, container: &Map, list: &str) {
-        let requirements = container.object("resources");
-        for (name, value) in
-            requirements.and_then(|requirements| requirements.object(list)).into_iter().flatten()
-        {
+        for (name, value) in container.object("resources").object(list) {
             let quantity = quantity(Some(value));
             let total = self.entry(name);
             if total.thousandths == 0 {

@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use crate::Map;
+use crate::fields::Members;
 use crate::resources::pods::amount::{self, Totals};
 use crate::resources::pods::image;
-use crate::resources::pods::read::Members;
 use crate::resources::pods::volume_defaults;
 
 /// Annotations of old releases, which are dropped.
@@ -30,7 +30,7 @@ pub(super) fn default(pod: &mut Map) {
     if let Some(spec) = pod.object_or_new("spec") {
         default_spec(spec);
         // A pod template keeps a negative period; a pod does not.
-        if spec.number("terminationGracePeriodSeconds").is_some_and(|period| period < 0) {
+        if spec.number_if_set("terminationGracePeriodSeconds").is_some_and(|period| period < 0) {
             spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
         }
     }
@@ -64,7 +64,7 @@ fn default_spec(spec: &mut Map) {
     default_pod_resources(spec);
     round_requirements(spec);
     amount::round(spec, "overhead");
-    if spec.flag("hostNetwork") == Some(true) {
+    if spec.is_true("hostNetwork") {
         for list in ["containers", "initContainers"] {
             spec.objects_mut(list).for_each(default_host_ports);
         }
@@ -75,9 +75,9 @@ fn default_spec(spec: &mut Map) {
     spec.default_text("dnsPolicy", "ClusterFirst");
     spec.default_text("restartPolicy", "Always");
     spec.default_text("schedulerName", "default-scheduler");
-    spec.default_value("enableServiceLinks", true.into());
+    spec.default_value("enableServiceLinks", true);
     spec.default_value("securityContext", json!({}));
-    spec.default_value("terminationGracePeriodSeconds", 30.into());
+    spec.default_value("terminationGracePeriodSeconds", 30);
 }
 
 /// `serviceAccount` is the old name of `serviceAccountName`, which takes precedence (AP-110).
@@ -132,7 +132,7 @@ fn default_container(container: &mut Map) {
             resource.default_text("divisor", "0");
         }
         if let Some(file) = source.object_mut("fileKeyRef") {
-            file.default_value("optional", false.into());
+            file.default_value("optional", false);
         }
     }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
@@ -153,7 +153,7 @@ fn default_container(container: &mut Map) {
 fn default_probe(probe: &mut Map) {
     default_http_get(probe);
     if let Some(grpc) = probe.object_mut("grpc") {
-        grpc.default_value("service", "".into());
+        grpc.default_value("service", "");
     }
     probe.default_number("timeoutSeconds", 1);
     probe.default_number("periodSeconds", 10);
@@ -170,7 +170,7 @@ fn default_http_get(handler: &mut Map) {
 
 fn default_host_ports(container: &mut Map) {
     for port in container.objects_mut("ports") {
-        if let Some(number) = port.number("containerPort").filter(|number| *number != 0) {
+        if let Some(number) = port.number_if_set("containerPort").filter(|number| *number != 0) {
             port.default_number("hostPort", number);
         }
     }
@@ -178,7 +178,7 @@ fn default_host_ports(container: &mut Map) {
 
 /// Requests default to the limits.
 fn requests_from_limits(requirements: &mut Map) {
-    let Some(limits) = requirements.object("limits").cloned() else { return };
+    let limits = requirements.object("limits").clone();
     if limits.is_empty() {
         return;
     }
@@ -199,15 +199,11 @@ fn round_requirements(holder: &mut Map) {
 /// Defaults of pod-level resources, if some are set: requests default to the sum of the containers' requests, else to
 /// the pod's limits; limits default to the sum of the containers' limits, if every container has one.
 fn default_pod_resources(spec: &mut Map) {
-    let has = |spec: &Map, list| {
-        spec.object("resources").and_then(|all| all.object(list)).is_some_and(|list| !list.is_empty())
-    };
+    let has = |spec: &Map, list| !spec.object("resources").object(list).is_empty();
     if has(spec, "limits") || has(spec, "requests") {
         let limits = Totals::of_containers(spec, "limits");
         let is_wanted = |name: &str| name.starts_with("hugepages-");
-        let is_asked = |requirements: &Map, name: &str| {
-            requirements.object("requests").is_some_and(|requests| requests.contains_key(name))
-        };
+        let is_asked = |requirements: &Map, name: &str| requirements.object("requests").contains_key(name);
         fill(spec, "limits", &limits, |requirements, name| is_wanted(name) && !is_asked(requirements, name));
     }
     if has(spec, "limits") {
@@ -235,7 +231,7 @@ fn is_limited_everywhere(spec: &Map, name: &str) -> bool {
 fn fill(spec: &mut Map, list: &str, totals: &Totals, is_wanted: impl Fn(&Map, &str) -> bool) {
     let Some(requirements) = spec.object_mut("resources") else { return };
     for (name, quantity) in totals.iter() {
-        let is_there = requirements.object(list).is_some_and(|list| list.contains_key(name));
+        let is_there = requirements.object(list).contains_key(name);
         if is_there || !is_wanted(requirements, name) {
             continue;
         }

@@ -5,12 +5,11 @@ use portcullis_apimachinery::field_error::{FieldError, NO_FIELD};
 use portcullis_apimachinery::well_known::MIRROR_ANNOTATION;
 
 use crate::Map;
-use crate::resources::pods::read::Members;
+use crate::fields::Members;
 
 /// Whether a pod is a mirror pod: it has the annotation, whatever its value (MP-1, MP-2).
 pub(super) fn is_mirror(pod: &Map) -> bool {
-    let annotations = pod.object("metadata").and_then(|metadata| metadata.object("annotations"));
-    annotations.is_some_and(|annotations| annotations.contains_key(MIRROR_ANNOTATION))
+    pod.metadata().object("annotations").contains_key(MIRROR_ANNOTATION)
 }
 
 /// The error of changing a static pod through its mirror pod, which replaces all others, including those of the

@@ -3,14 +3,10 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
-
 use crate::Map;
+use crate::fields::{Members, node_name};
 use crate::resource::{Action, CREATE_VERBS, Index, Resource, Selectable, Subresource, Update};
-use crate::resources::fields::node_name;
 use crate::schema::core::{BINDING, POD};
-
-use read::Members;
 
 pub mod admission;
 mod amount;
@@ -19,7 +15,6 @@ mod image;
 mod mirror;
 mod prepare;
 mod qos;
-mod read;
 mod status;
 mod subresources;
 mod syntax;
@@ -122,15 +117,13 @@ static SELECTABLE: [Selectable; 9] = [
 ];
 
 fn text<'a>(pod: &'a Map, part: &str, field: &str) -> Cow<'a, str> {
-    Cow::Borrowed(pod.object(part).map_or("", |part| part.text(field)))
+    Cow::Borrowed(pod.object(part).text(field))
 }
 
 fn flag<'a>(pod: &'a Map, field: &str) -> Cow<'a, str> {
-    let is_set = pod.object("spec").and_then(|spec| spec.flag(field)).unwrap_or_default();
-    Cow::Borrowed(if is_set { "true" } else { "false" })
+    Cow::Borrowed(if pod.object("spec").is_true(field) { "true" } else { "false" })
 }
 
 fn pod_ip(pod: &Map) -> Cow<'_, str> {
-    let first = pod.object("status").and_then(|status| status.list("podIPs").first());
-    Cow::Borrowed(first.and_then(|ip| ip.get("ip")).and_then(Value::as_str).unwrap_or_default())
+    Cow::Borrowed(pod.object("status").objects("podIPs").next().map_or("", |ip| ip.text("ip")))
 }

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::Map;
-use crate::resources::fields;
+use crate::fields;
+use crate::fields::{Field, Members};
 use crate::resources::pods::amount;
 use crate::resources::pods::defaults::CONTAINER_LISTS;
 use crate::resources::pods::qos;
-use crate::resources::pods::read::{Field, Members};
 use crate::resources::pods::validate::security;
 
 /// The prefix of the annotations with the AppArmor profile of a container, which preceded the field.
@@ -19,10 +19,10 @@ pub(super) const APP_ARMOR_PREFIX: &str = "container.apparmor.security.beta.kube
 /// The condition of a gated pod uses `metadata.creationTimestamp` as its time, if already set.
 pub(super) fn prepare_create(pod: &mut Map) {
     let class = qos::class(pod);
-    let created = pod.object("metadata").and_then(|metadata| metadata.get("creationTimestamp")).cloned();
+    let created = pod.metadata().get("creationTimestamp").cloned();
     fields::begin_generation(pod);
     drop_disabled(pod, None);
-    let is_gated = pod.object("spec").is_some_and(|spec| !spec.list("schedulingGates").is_empty());
+    let is_gated = !pod.object("spec").list("schedulingGates").is_empty();
     let mut status = Map::new();
     status.insert("phase".to_owned(), "Pending".into());
     status.insert("qosClass".to_owned(), class.into());
@@ -52,7 +52,8 @@ pub(super) fn prepare_update(pod: &mut Map, old: &Map) {
 /// Prepares an update of the status: keeps the spec and the owners, and the QoS class if omitted (AP-42, AP-114).
 pub(super) fn prepare_status(pod: &mut Map, old: &Map) {
     pod.copy("spec", old);
-    let (Some(old_metadata), Some(old_status)) = (old.object("metadata"), old.object("status")) else {
+    let (Some(old_metadata), Some(old_status)) = (old.object_if_set("metadata"), old.object_if_set("status"))
+    else {
         return;
     };
     if let Some(metadata) = pod.object_or_new("metadata") {
@@ -71,7 +72,7 @@ pub(super) fn prepare_status(pod: &mut Map, old: &Map) {
 
 /// Prepares an update of the ephemeral containers: restores everything else (AP-122, MP-8).
 pub fn prepare_ephemeral_containers(pod: &mut Map, old: &Map) {
-    let containers = pod.object("spec").and_then(|spec| spec.get("ephemeralContainers")).cloned();
+    let containers = pod.object("spec").get("ephemeralContainers").cloned();
     restore(pod, old);
     if let Some(spec) = pod.object_or_new("spec") {
         match containers {
@@ -85,9 +86,8 @@ pub fn prepare_ephemeral_containers(pod: &mut Map, old: &Map) {
 /// Prepares a resize: restores everything but resources (MP-8). If containers were added, removed or reordered, the
 /// spec is left unchanged, and validation refuses it.
 pub fn prepare_resize(pod: &mut Map, old: &Map) {
-    let spec = pod.object("spec").cloned().unwrap_or_default();
-    let empty = Map::new();
-    let old_spec = old.object("spec").unwrap_or(&empty);
+    let spec = pod.object("spec").clone();
+    let old_spec = old.object("spec");
     let lists = ["containers", "initContainers"];
     if lists.iter().any(|list| spec.list(list).len() != old_spec.list(list).len()) {
         return;
@@ -125,7 +125,7 @@ fn resize_containers(restored: &mut Map, sent: &Map, list: &str) {
 fn restore(pod: &mut Map, old: &Map) {
     pod.copy("spec", old);
     pod.copy("status", old);
-    let Some(old_metadata) = old.object("metadata") else { return };
+    let Some(old_metadata) = old.object_if_set("metadata") else { return };
     if let Some(metadata) = pod.object_or_new("metadata") {
         for field in [
             "annotations",
@@ -149,14 +149,12 @@ fn raise_generation(pod: &mut Map, old: &Map) {
 
 /// Restores an omitted observed generation from the old condition of the same type.
 fn keep_observed_generations(status: &mut Map, old: &Map) {
-    if status.number("observedGeneration").unwrap_or(0) == 0 && old.has("observedGeneration") {
+    if status.number("observedGeneration") == 0 && old.has("observedGeneration") {
         status.copy("observedGeneration", old);
     }
     let mut known: Vec<(&str, i64)> = old
-        .list("conditions")
-        .iter()
-        .filter_map(Value::as_object)
-        .map(|condition| (condition.text("type"), condition.number("observedGeneration").unwrap_or(0)))
+        .objects("conditions")
+        .map(|condition| (condition.text("type"), condition.number("observedGeneration")))
         .collect();
     for condition in status.objects_mut("conditions") {
         let at = known.iter().position(|(kind, _)| *kind == condition.text("type"));
@@ -169,7 +167,7 @@ fn keep_observed_generations(status: &mut Map, old: &Map) {
 
 /// Drops fields of disabled feature gates, unless the old pod already uses them.
 fn drop_disabled(pod: &mut Map, old: Option<&Map>) {
-    let old_spec = old.and_then(|old| old.object("spec"));
+    let old_spec = old.and_then(|old| old.object_if_set("spec"));
     let uses_projection = |name: &str| {
         let volumes = old_spec.map_or(&[][..], |spec| spec.list("volumes"));
         let mut sources = volumes
@@ -215,8 +213,7 @@ fn drop_stop_signal(container: &mut Map) {
 
 /// Converts `matchLabelKeys` and `mismatchLabelKeys` of terms to expressions with the pod's own label values.
 fn merge_label_keys(pod: &mut Map) {
-    let labels =
-        pod.object("metadata").and_then(|metadata| metadata.object("labels")).cloned().unwrap_or_default();
+    let labels = pod.metadata().object("labels").clone();
     let Some(spec) = pod.object_mut("spec") else { return };
     if let Some(affinity) = spec.object_mut("affinity") {
         for kind in ["podAffinity", "podAntiAffinity"] {
@@ -255,16 +252,12 @@ fn merge_keys(term: &mut Map, labels: &Map) {
 
 /// AP-137: copies an old AppArmor annotation to the field of its container, unless it is the same as the pod's profile.
 fn copy_app_armor(pod: &mut Map) {
-    let annotations = pod
-        .object("metadata")
-        .and_then(|metadata| metadata.object("annotations"))
-        .cloned()
-        .unwrap_or_default();
+    let annotations = pod.metadata().object_if_set("annotations").cloned().unwrap_or_default();
     let Some(spec) = pod.object_mut("spec") else { return };
-    if spec.object("os").is_some_and(|os| os.text("name") == "windows") {
+    if spec.object("os").text("name") == "windows" {
         return;
     }
-    let of_pod = spec.object("securityContext").and_then(|context| context.get("appArmorProfile")).cloned();
+    let of_pod = spec.object("securityContext").get("appArmorProfile").cloned();
     for list in CONTAINER_LISTS {
         for container in spec.objects_mut(list) {
             let annotation = format!("{APP_ARMOR_PREFIX}{}", container.text("name"));
@@ -272,8 +265,7 @@ fn copy_app_armor(pod: &mut Map) {
             else {
                 continue;
             };
-            let has_own =
-                container.object("securityContext").is_some_and(|context| context.has("appArmorProfile"));
+            let has_own = container.object("securityContext").has("appArmorProfile");
             if has_own || Some(&profile) == of_pod.as_ref() {
                 continue;
             }

@@ -4,23 +4,23 @@ use portcullis_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use crate::Map;
+use crate::fields::Members;
 use crate::resources::pods::amount;
-use crate::resources::pods::read::Members;
 
 /// The class of a pod: that of its status, else that of its spec.
 pub(super) fn class(pod: &Map) -> String {
-    match pod.object("status").map(|status| status.text("qosClass")) {
-        None | Some("") => pod.object("spec").map_or("BestEffort", of_spec).to_owned(),
-        Some(class) => class.to_owned(),
+    match pod.object("status").text("qosClass") {
+        "" => of_spec(pod.object("spec")).to_owned(),
+        class => class.to_owned(),
     }
 }
 
 /// The class of a spec: `Guaranteed` if every container has CPU and memory limits equal to its requests, `BestEffort`
 /// if there are no requests. Pod-level resources are used in place of those of containers.
 pub(super) fn of_spec(spec: &Map) -> &'static str {
-    let whole = spec.object("resources").filter(|all| {
-        ["limits", "requests"].iter().any(|list| all.object(list).is_some_and(|list| !list.is_empty()))
-    });
+    let whole = spec
+        .object_if_set("resources")
+        .filter(|all| ["limits", "requests"].iter().any(|list| !all.object(list).is_empty()));
     let holders: Vec<Option<&Map>> = match whole {
         Some(whole) => vec![Some(whole)],
         None => {

@@ -6,7 +6,7 @@ use portcullis_apimachinery::names;
 use serde_json::Value;
 
 use crate::Map;
-use crate::resources::pods::read::{Field, Members};
+use crate::fields::{Field, Members};
 use crate::resources::pods::validate::{Errors, Kept, annotations, ips, security};
 
 /// Validates an update of the status. The arguments are the new and the old pod.
@@ -19,7 +19,7 @@ pub(super) fn validate_status(pod: &Map, old: &Map) -> Errors {
     conditions(&status.child("conditions"), &mut errors);
     nominated_node(&status, &old_status, &spec, &mut errors);
     let observed = status.child("observedGeneration");
-    if observed.number().is_some_and(|generation| generation < 0) {
+    if observed.number_if_set().is_some_and(|generation| generation < 0) {
         errors.push(observed.invalid("must be greater than or equal to 0"));
     }
     let class = status.child("qosClass");
@@ -69,7 +69,7 @@ fn conditions(conditions: &Field<'_>, errors: &mut Errors) {
             errors.extend(kind.named(format!("{}.Type", condition.path())).faults(names::label_key_errors));
         }
         let observed = condition.child("observedGeneration");
-        if observed.number().is_some_and(|generation| generation < 0) {
+        if observed.number_if_set().is_some_and(|generation| generation < 0) {
             errors.push(observed.invalid("must be greater than or equal to 0"));
         }
     }
@@ -94,7 +94,7 @@ fn restarts(new: &Field<'_>, old: &Field<'_>, spec: &Field<'_>, containers: &str
         let name = old.child("name").text();
         let revived =
             new.items().filter(|new| new.child("name").text() == name && terminated(new).is_none()).count();
-        let code = end.child("exitCode").number().unwrap_or(0);
+        let code = end.child("exitCode").number();
         let container =
             spec.child(containers).items().find(|container| container.child("name").text() == name);
         if container.is_some_and(|container| is_restarted(&container, spec, code)) {
@@ -116,7 +116,7 @@ fn is_restarted(container: &Field<'_>, spec: &Field<'_>, code: i64) -> bool {
     if own.is_set() {
         let is_matching = |rule: &Field<'_>| {
             let codes = rule.child("exitCodes");
-            let is_listed = codes.child("values").items().any(|value| value.number() == Some(code));
+            let is_listed = codes.child("values").items().any(|value| value.number_if_set() == Some(code));
             match codes.child("operator").text() {
                 "In" => is_listed,
                 "NotIn" => codes.is_set() && !is_listed,
@@ -272,12 +272,12 @@ fn is_asked(requirements: &Field<'_>, name: &str) -> bool {
 
 /// Returns whether a pod is finished.
 pub(super) fn is_finished(pod: &Map) -> bool {
-    matches!(pod.object("status").map(|status| status.text("phase")), Some("Failed" | "Succeeded"))
+    matches!(pod.object("status").text("phase"), "Failed" | "Succeeded")
 }
 
 /// Sets a condition, keeping the time of its last transition if it does not change. `now` is a formatted time.
 pub(super) fn set_condition(pod: &mut Map, mut condition: Map, now: &str) {
-    let generation = pod.object("metadata").and_then(|metadata| metadata.number("generation")).unwrap_or(0);
+    let generation = pod.metadata().number_if_set("generation").unwrap_or(0);
     if generation > 0 {
         condition.insert("observedGeneration".to_owned(), generation.into());
     }

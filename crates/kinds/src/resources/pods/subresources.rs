@@ -4,8 +4,9 @@ use portcullis_apimachinery::time::Instant;
 use serde_json::{Value, json};
 
 use crate::Map;
+use crate::fields::Members;
+use crate::meta::is_terminating;
 use crate::resource;
-use crate::resources::pods::read::Members;
 use crate::resources::pods::status;
 
 /// An error of binding a pod.
@@ -24,18 +25,18 @@ pub enum BindError {
 /// # Errors
 /// Its name is not `name`, or its target is not a Node with a name.
 pub fn check_binding(binding: &Map, name: &str) -> Result<(), BindError> {
-    if binding.object("metadata").map_or("", |metadata| metadata.text("name")) != name {
+    if binding.metadata().text("name") != name {
         let detail = "name in URL does not match name in Binding object";
         return Err(BindError::Name(detail.to_owned()));
     }
     let target = binding.object("target");
-    let kind = target.map_or("", |target| target.text("kind"));
+    let kind = target.text("kind");
     if !matches!(kind, "" | "Node") {
         let detail =
             format!("target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\"");
         return Err(BindError::Target(detail));
     }
-    if target.map_or("", |target| target.text("name")).is_empty() {
+    if target.text("name").is_empty() {
         return Err(BindError::Target("target.name: Required value".to_owned()));
     }
     Ok(())
@@ -47,11 +48,9 @@ pub fn check_binding(binding: &Map, name: &str) -> Result<(), BindError> {
 /// # Errors
 /// The pod is already bound, terminating or gated. It is not changed then.
 pub fn bind(pod: &mut Map, binding: &Map, now: i64) -> Result<(), BindError> {
-    let metadata = pod.object("metadata");
-    let name = metadata.map_or("", |metadata| metadata.text("name"));
-    let spec = pod.object("spec");
-    let node = spec.map_or("", |spec| spec.text("nodeName"));
-    if metadata.is_some_and(|metadata| metadata.has("deletionTimestamp")) {
+    let (metadata, spec) = (pod.metadata(), pod.object("spec"));
+    let (name, node) = (metadata.text("name"), spec.text("nodeName"));
+    if metadata.has("deletionTimestamp") {
         return Err(BindError::Conflict(format!(
             "pod {name} is being deleted, cannot be assigned to a host"
         )));
@@ -59,22 +58,21 @@ pub fn bind(pod: &mut Map, binding: &Map, now: i64) -> Result<(), BindError> {
     if !node.is_empty() {
         return Err(BindError::Conflict(format!("pod {name} is already assigned to node {node:?}")));
     }
-    if spec.is_some_and(|spec| !spec.list("schedulingGates").is_empty()) {
+    if !spec.list("schedulingGates").is_empty() {
         return Err(BindError::Conflict(format!("pod {name} has non-empty .spec.schedulingGates")));
     }
-    let target = binding.object("target").map_or("", |target| target.text("name")).to_owned();
+    let target = binding.object("target").text("name").to_owned();
     if let Some(spec) = pod.object_or_new("spec") {
         spec.insert("nodeName".to_owned(), target.into());
     }
-    let of_binding = binding.object("metadata");
     if let Some(metadata) = pod.object_or_new("metadata") {
         for field in ["annotations", "labels"] {
-            let Some(added) = of_binding.and_then(|metadata| metadata.object(field)) else { continue };
+            let Some(added) = binding.metadata().object_if_set(field) else { continue };
             if let Some(entries) = metadata.object_or_new(field).filter(|_| !added.is_empty()) {
                 entries.extend(added.clone());
             }
         }
-        if let Some(generation) = metadata.number("generation") {
+        if let Some(generation) = metadata.number_if_set("generation") {
             metadata.insert("generation".to_owned(), generation.saturating_add(1).into());
         }
     }
@@ -91,7 +89,7 @@ pub fn bind(pod: &mut Map, binding: &Map, now: i64) -> Result<(), BindError> {
 /// Adds the topology labels of a node to a Binding, or to a pod that is created with a node name. For admission; `node`
 /// is the Node, if it exists.
 pub fn add_topology_labels(object: &mut Map, node: Option<&Map>) {
-    let labels = node.and_then(|node| node.object("metadata")).and_then(|metadata| metadata.object("labels"));
+    let labels = node.map(|node| node.metadata().object("labels"));
     for name in ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"] {
         let Some(value) = labels.and_then(|labels| labels.get(name)) else { continue };
         let metadata = object.object_or_new("metadata");
@@ -107,10 +105,10 @@ pub fn add_topology_labels(object: &mut Map, node: Option<&Map>) {
 /// # Errors
 /// Its name is not `name`: 400.
 pub fn check_eviction<'a>(eviction: &'a Map, name: &str) -> Result<Option<&'a Map>, String> {
-    if eviction.object("metadata").map_or("", |metadata| metadata.text("name")) != name {
+    if eviction.metadata().text("name") != name {
         return Err("name in URL does not match name in Eviction object".to_owned());
     }
-    Ok(eviction.object("deleteOptions"))
+    Ok(eviction.object_if_set("deleteOptions"))
 }
 
 /// Sets the eviction condition of a pod before its deletion; not in a dry run (AP-121). `now` is in seconds since 1970.
@@ -137,11 +135,10 @@ pub enum Deletion {
 impl Deletion {
     /// Returns the effect of deleting a pod. `requested` is the grace period of the request, in seconds.
     pub fn of(pod: &Map, requested: Option<i64>) -> Self {
-        let metadata = pod.object("metadata");
+        let metadata = pod.metadata();
         let requested = requested.map(|period| if period < 0 { 1 } else { period });
-        if metadata.is_some_and(|metadata| metadata.has("deletionTimestamp")) {
-            let Some(period) = metadata.and_then(|metadata| metadata.number("deletionGracePeriodSeconds"))
-            else {
+        if metadata.has("deletionTimestamp") {
+            let Some(period) = metadata.number_if_set("deletionGracePeriodSeconds") else {
                 return Self::After(0);
             };
             let period = if period < 0 { 1 } else { period };
@@ -151,22 +148,17 @@ impl Deletion {
             };
         }
         let spec = pod.object("spec");
-        if spec.is_none_or(|spec| spec.text("nodeName").is_empty()) || status::is_finished(pod) {
+        if spec.text("nodeName").is_empty() || status::is_finished(pod) {
             return Self::After(0);
         }
-        let period = requested
-            .or_else(|| spec.and_then(|spec| spec.number("terminationGracePeriodSeconds")))
-            .unwrap_or(0);
+        let period = requested.unwrap_or_else(|| spec.number("terminationGracePeriodSeconds"));
         Self::After(if period < 0 { 1 } else { period })
     }
 }
 
 /// A delete of a pod: it has a time to end in. Once that is over, it goes like every other object.
 pub(super) fn delete(pod: &Map, requested: Option<i64>, now: i64) -> resource::Deletion {
-    let metadata = pod.object("metadata");
-    let is_terminating = metadata.is_some_and(|metadata| !metadata.text("deletionTimestamp").is_empty());
-    let period = metadata.and_then(|metadata| metadata.number("deletionGracePeriodSeconds"));
-    if is_terminating && period.is_none_or(|seconds| seconds == 0) {
+    if is_terminating(pod) && pod.metadata().number("deletionGracePeriodSeconds") == 0 {
         return resource::Deletion::Proceeds;
     }
     let Deletion::After(seconds) = Deletion::of(pod, requested) else { return resource::Deletion::Waits };
@@ -184,10 +176,12 @@ pub fn terminate(pod: &mut Map, period: i64, now: i64) {
     let Some(metadata) = pod.object_or_new("metadata") else { return };
     let end = Instant::parse(metadata.text("deletionTimestamp")).ok().map(|end| end.seconds);
     let begin = match end {
-        Some(end) => end.saturating_sub(metadata.number("deletionGracePeriodSeconds").unwrap_or(0)),
+        Some(end) => end.saturating_sub(metadata.number("deletionGracePeriodSeconds")),
         None => {
             // The generation changes, because controllers have to act.
-            if let Some(generation) = metadata.number("generation").filter(|generation| *generation > 0) {
+            if let Some(generation) =
+                metadata.number_if_set("generation").filter(|generation| *generation > 0)
+            {
                 metadata.insert("generation".to_owned(), generation.saturating_add(1).into());
             }
             now

@@ -7,7 +7,7 @@ use portcullis_apimachinery::time::Instant;
 use serde_json::Value;
 
 use crate::Map;
-use crate::resources::pods::read::Members;
+use crate::fields::Members;
 use crate::table::{self, Column, NONE, Row};
 
 pub(super) const COLUMNS: &[Column] = &[
@@ -33,14 +33,11 @@ const fn column(
 
 /// The row of a pod at a time in seconds since 1970.
 pub(super) fn row(pod: &Map, now: i64) -> Row {
-    let empty = Map::new();
-    let metadata = pod.object("metadata").unwrap_or(&empty);
-    let spec = pod.object("spec").unwrap_or(&empty);
-    let status = pod.object("status").unwrap_or(&empty);
+    let (metadata, spec, status) = (pod.metadata(), pod.object("spec"), pod.object("status"));
     let progress = Progress::of(spec, status);
     let shown = |text: &str| if text.is_empty() { NONE.into() } else { Value::from(text) };
     let created = metadata.get("creationTimestamp").and_then(Value::as_str);
-    let first_ip = status.list("podIPs").first().and_then(|ip| ip.get("ip")).and_then(Value::as_str);
+    let first_ip = status.objects("podIPs").next().map_or("", |ip| ip.text("ip"));
     Row {
         cells: vec![
             metadata.text("name").into(),
@@ -48,7 +45,7 @@ pub(super) fn row(pod: &Map, now: i64) -> Row {
             reason(metadata, status, &progress).into(),
             restarts(&progress, now).into(),
             table::age(created, now).into(),
-            shown(first_ip.unwrap_or_default()),
+            shown(first_ip),
             shown(spec.text("nodeName")),
             shown(status.text("nominatedNodeName")),
             gates(spec, status),
@@ -83,23 +80,17 @@ fn restarts(progress: &Progress, now: i64) -> String {
 }
 
 fn gates(spec: &Map, status: &Map) -> Value {
-    let gates = spec.list("readinessGates");
-    if gates.is_empty() {
+    let gates = spec.objects("readinessGates");
+    if gates.len() == 0 {
         return NONE.into();
     }
-    let is_met = |gate: &&Value| {
-        let kind = gate.get("conditionType").and_then(Value::as_str).unwrap_or_default();
-        condition(status, kind).is_some_and(|condition| condition.text("status") == "True")
-    };
-    format!("{}/{}", gates.iter().filter(is_met).count(), gates.len()).into()
+    let met = gates.clone().filter(|gate| is_met(status, gate.text("conditionType")));
+    format!("{}/{}", met.count(), gates.len()).into()
 }
 
-fn condition<'a>(status: &'a Map, kind: &str) -> Option<&'a Map> {
-    status
-        .list("conditions")
-        .iter()
-        .filter_map(Value::as_object)
-        .find(|condition| condition.text("type") == kind)
+fn is_met(status: &Map, kind: &str) -> bool {
+    let condition = status.objects("conditions").find(|condition| condition.text("type") == kind);
+    condition.is_some_and(|condition| condition.text("status") == "True")
 }
 
 /// The progress of a pod's containers.
@@ -114,9 +105,7 @@ struct Progress {
 impl Progress {
     fn of(spec: &Map, status: &Map) -> Self {
         let sidecars: BTreeSet<&str> = spec
-            .list("initContainers")
-            .iter()
-            .filter_map(Value::as_object)
+            .objects("initContainers")
             .filter(|container| container.text("restartPolicy") == "Always")
             .map(|container| container.text("name"))
             .collect();
@@ -128,7 +117,7 @@ impl Progress {
             reason: first_reason(status),
         };
         let is_initializing = progress.initialize(spec, status, &sidecars);
-        if !is_initializing || condition(status, "Initialized").is_some_and(|c| c.text("status") == "True") {
+        if !is_initializing || is_met(status, "Initialized") {
             progress.run(status, &sidecars);
         }
         progress
@@ -137,19 +126,17 @@ impl Progress {
     /// Processes the init containers up to the first unfinished one. True if there is one.
     fn initialize(&mut self, spec: &Map, status: &Map, sidecars: &BTreeSet<&str>) -> bool {
         let total = spec.list("initContainers").len();
-        for (i, container) in
-            status.list("initContainerStatuses").iter().filter_map(Value::as_object).enumerate()
-        {
+        for (i, container) in status.objects("initContainerStatuses").enumerate() {
             self.count_restarts(container);
             let terminated = state(container, "terminated");
-            if terminated.is_some_and(|end| end.number("exitCode").unwrap_or(0) == 0) {
+            if terminated.is_some_and(|end| end.number("exitCode") == 0) {
                 continue;
             }
-            if sidecars.contains(container.text("name")) && container.flag("started") == Some(true) {
-                self.ready += usize::from(container.flag("ready") == Some(true));
+            if sidecars.contains(container.text("name")) && container.is_true("started") {
+                self.ready += usize::from(container.is_true("ready"));
                 continue;
             }
-            let waiting = state(container, "waiting").map_or("", |state| state.text("reason"));
+            let waiting = container.object("state").object("waiting").text("reason");
             self.reason = match terminated {
                 Some(end) => format!("Init:{}", end_reason(end)),
                 None if !waiting.is_empty() && waiting != "PodInitializing" => format!("Init:{waiting}"),
@@ -164,42 +151,40 @@ impl Progress {
     fn run(&mut self, status: &Map, sidecars: &BTreeSet<&str>) {
         // From here on, restarts of finished init containers do not count.
         (self.restarts, self.restarted) = (0, None);
-        for container in status.list("initContainerStatuses").iter().filter_map(Value::as_object) {
+        for container in status.objects("initContainerStatuses") {
             if sidecars.contains(container.text("name")) {
                 self.count_restarts(container);
             }
         }
         let mut is_running = false;
-        for container in status.list("containerStatuses").iter().rev().filter_map(Value::as_object) {
+        for container in status.objects("containerStatuses").rev() {
             self.count_restarts(container);
-            let waiting = state(container, "waiting").map_or("", |state| state.text("reason"));
+            let waiting = container.object("state").object("waiting").text("reason");
             if !waiting.is_empty() {
                 self.reason = waiting.to_owned();
             } else if let Some(end) = state(container, "terminated") {
                 self.reason = end_reason(end);
-            } else if container.flag("ready") == Some(true) && state(container, "running").is_some() {
+            } else if container.is_true("ready") && state(container, "running").is_some() {
                 is_running = true;
                 self.ready += 1;
             }
         }
         if self.reason == "Completed" && is_running {
-            let is_ready =
-                condition(status, "Ready").is_some_and(|condition| condition.text("status") == "True");
-            self.reason = if is_ready { "Running" } else { "NotReady" }.to_owned();
+            self.reason = if is_met(status, "Ready") { "Running" } else { "NotReady" }.to_owned();
         }
     }
 
     fn count_restarts(&mut self, container: &Map) {
-        self.restarts = self.restarts.saturating_add(container.number("restartCount").unwrap_or(0));
-        let end = container.object("lastState").and_then(|state| state.object("terminated"));
-        let finished = end.and_then(|end| Instant::parse(end.text("finishedAt")).ok());
+        self.restarts = self.restarts.saturating_add(container.number("restartCount"));
+        let end = container.object("lastState").object("terminated");
+        let finished = Instant::parse(end.text("finishedAt")).ok();
         self.restarted = self.restarted.max(finished);
     }
 }
 
 /// The reason from the pod status itself.
 fn first_reason(status: &Map) -> String {
-    let is_gated = status.list("conditions").iter().filter_map(Value::as_object).any(|condition| {
+    let is_gated = status.objects("conditions").any(|condition| {
         condition.text("type") == "PodScheduled" && condition.text("reason") == "SchedulingGated"
     });
     match (is_gated, status.text("reason")) {
@@ -211,12 +196,12 @@ fn first_reason(status: &Map) -> String {
 }
 
 fn state<'a>(container: &'a Map, name: &str) -> Option<&'a Map> {
-    container.object("state").and_then(|state| state.object(name))
+    container.object("state").object_if_set(name)
 }
 
 fn end_reason(end: &Map) -> String {
-    match (end.text("reason"), end.number("signal").unwrap_or(0)) {
-        ("", 0) => format!("ExitCode:{}", end.number("exitCode").unwrap_or(0)),
+    match (end.text("reason"), end.number("signal")) {
+        ("", 0) => format!("ExitCode:{}", end.number("exitCode")),
         ("", signal) => format!("Signal:{signal}"),
         (reason, _) => reason.to_owned(),
     }

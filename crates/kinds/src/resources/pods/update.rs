@@ -6,10 +6,10 @@ use portcullis_apimachinery::field_error::{FieldError, NO_FIELD};
 use serde_json::Value;
 
 use crate::Map;
+use crate::fields::{Field, Members};
 use crate::resources::pods::amount;
 use crate::resources::pods::mirror;
 use crate::resources::pods::qos;
-use crate::resources::pods::read::{Field, Members};
 use crate::resources::pods::validate::{self, Errors, Kept, MAX_INT32, annotations, containers, scheduling};
 
 /// Validates an update of a pod. The arguments are the new and the old pod.
@@ -54,8 +54,8 @@ pub(super) fn validate_update(pod: &Map, old: &Map) -> Errors {
 /// A deadline can be set once, and then only be lowered. True if the remaining validation is skipped.
 fn deadline(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) -> bool {
     let deadline = new.child("activeDeadlineSeconds");
-    let before = old.child("activeDeadlineSeconds").number();
-    let Some(seconds) = deadline.number() else {
+    let before = old.child("activeDeadlineSeconds").number_if_set();
+    let Some(seconds) = deadline.number_if_set() else {
         if before.is_some() {
             errors.push(deadline.invalid("must not update from a positive integer to nil value"));
         }
@@ -106,8 +106,8 @@ fn removed_gates(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
 /// Returns the new spec with all mutable fields reset to the old values. The extra fields that are mutable in gated
 /// pods are validated here.
 fn rest_of_spec(pod: &Map, old: &Map, errors: &mut Errors) -> Option<Value> {
-    let old_spec = old.object("spec")?;
-    let mut rest = pod.object("spec")?.clone();
+    let old_spec = old.object_if_set("spec")?;
+    let mut rest = pod.object_if_set("spec")?.clone();
     for list in ["containers", "initContainers"] {
         for (container, old) in rest.objects_mut(list).zip(old_spec.list(list)) {
             if let Some(old) = old.as_object() {
@@ -119,7 +119,9 @@ fn rest_of_spec(pod: &Map, old: &Map, errors: &mut Errors) -> Option<Value> {
         rest.copy(field, old_spec);
     }
     let period = "terminationGracePeriodSeconds";
-    if old_spec.number(period).is_some_and(|period| period < 0) && rest.number(period) == Some(1) {
+    if old_spec.number_if_set(period).is_some_and(|period| period < 0)
+        && rest.number_if_set(period) == Some(1)
+    {
         rest.copy(period, old_spec);
     }
     if !old_spec.list("schedulingGates").is_empty() {
@@ -172,7 +174,7 @@ fn node_affinity_of_gated(pod: &Map, old: &Map, errors: &mut Errors) {
 }
 
 fn restore_node_affinity(rest: &mut Map, old_spec: &Map) {
-    let old = old_spec.object("affinity");
+    let old = old_spec.object_if_set("affinity");
     let of_node = old.and_then(|affinity| affinity.get("nodeAffinity"));
     match (rest.object_mut("affinity"), of_node) {
         (Some(affinity), Some(of_node)) => {
@@ -228,7 +230,9 @@ pub fn validate_resize(pod: &Map, old: &Map) -> Errors {
     let mut errors = Vec::new();
     validate::pod_and_spec(pod, &kept, &mut errors);
     let spec = Field::root(pod, "spec");
-    let (Some(new_map), Some(old_map)) = (pod.object("spec"), old.object("spec")) else { return errors };
+    let (Some(new_map), Some(old_map)) = (pod.object_if_set("spec"), old.object_if_set("spec")) else {
+        return errors;
+    };
     if qos::class(old) != qos::of_spec(new_map) {
         errors.push(spec.invalid("Pod QOS Class may not change as a result of resizing"));
     }
@@ -303,10 +307,9 @@ fn requirements_without_change(new: &Value, old: &Value) -> Value {
     let mut requirements = new.as_object().cloned().unwrap_or_default();
     let (Some(old), names) = (old.as_object(), ["cpu", "memory"]) else { return new.clone() };
     for list in ["limits", "requests"] {
-        let mut entries = requirements.object(list).cloned().unwrap_or_default();
-        let before = old.object(list).cloned().unwrap_or_default();
+        let mut entries = requirements.object(list).clone();
         for name in names {
-            entries.copy(name, &before);
+            entries.copy(name, old.object(list));
         }
         if entries.is_empty() {
             requirements.remove(list);

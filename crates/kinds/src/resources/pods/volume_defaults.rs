@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use crate::Map;
+use crate::fields::Members;
 use crate::resources::pods::amount;
 use crate::resources::pods::image;
-use crate::resources::pods::read::Members;
 
 /// The default mode of files in a volume, 0644.
 const FILE_MODE: i64 = 0o644;
@@ -19,7 +19,7 @@ pub(super) fn default_volume(volume: &mut Map) {
     }
     for name in ["configMap", "downwardAPI", "projected", "secret"] {
         if let Some(source) = volume.object_mut(name) {
-            source.default_value("defaultMode", FILE_MODE.into());
+            source.default_value("defaultMode", FILE_MODE);
         }
     }
     if let Some(source) = volume.object_mut("downwardAPI") {
@@ -28,7 +28,7 @@ pub(super) fn default_volume(volume: &mut Map) {
     if let Some(source) = volume.object_mut("projected") {
         for projection in source.objects_mut("sources") {
             if let Some(token) = projection.object_mut("serviceAccountToken") {
-                token.default_value("expirationSeconds", 3600.into());
+                token.default_value("expirationSeconds", 3600);
             }
             if let Some(files) = projection.object_mut("downwardAPI") {
                 default_downward_files(files);
@@ -36,7 +36,7 @@ pub(super) fn default_volume(volume: &mut Map) {
         }
     }
     if let Some(path) = volume.object_mut("hostPath") {
-        path.default_value("type", "".into());
+        path.default_value("type", "");
     }
     if let Some(claim) =
         volume.object_mut("ephemeral").and_then(|source| source.object_mut("volumeClaimTemplate"))
@@ -56,10 +56,10 @@ pub(super) fn default_volume(volume: &mut Map) {
         source.default_text("fsType", "xfs");
     }
     if let Some(source) = volume.object_mut("azureDisk") {
-        source.default_value("cachingMode", "ReadWrite".into());
-        source.default_value("kind", "Shared".into());
-        source.default_value("fsType", "ext4".into());
-        source.default_value("readOnly", false.into());
+        source.default_value("cachingMode", "ReadWrite");
+        source.default_value("kind", "Shared");
+        source.default_value("fsType", "ext4");
+        source.default_value("readOnly", false);
     }
     if let Some(source) = volume.object_mut("image") {
         let policy = image::default_pull_policy(source.text("reference"));
@@ -81,7 +81,7 @@ fn default_downward_files(source: &mut Map) {
 fn default_claim_template(claim: &mut Map) {
     claim.default_value("metadata", json!({}));
     if let Some(spec) = claim.object_or_new("spec") {
-        spec.default_value("volumeMode", "Filesystem".into());
+        spec.default_value("volumeMode", "Filesystem");
         if let Some(requirements) = spec.object_mut("resources") {
             amount::round(requirements, "limits");
             amount::round(requirements, "requests");

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{GROUP, USUAL};
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
-use crate::resources::fields::{default_text, object, object_mut, objects, objects_mut, text};
 use crate::resources::formats::{dns_subdomain, one_of, path_segment};
 use crate::schema::rbac::{CLUSTER_ROLE_BINDING, ROLE_BINDING};
 use crate::table::{Column, Row};
@@ -53,19 +53,19 @@ const COLUMNS: &[Column] = &[
 
 /// RB-1.
 fn default(binding: &mut Map) {
-    if let Some(role) = object_mut(binding, "roleRef") {
-        default_text(role, "apiGroup", GROUP);
+    if let Some(role) = binding.object_or_new("roleRef") {
+        role.default_text("apiGroup", GROUP);
     }
-    for subject in objects_mut(binding, "subjects") {
-        if matches!(text(subject, "kind"), "User" | "Group") {
-            default_text(subject, "apiGroup", GROUP);
+    for subject in binding.objects_mut("subjects") {
+        if matches!(subject.text("kind"), "User" | "Group") {
+            subject.default_text("apiGroup", GROUP);
         }
     }
 }
 
 fn validate(binding: &Map, is_namespaced: bool) -> Vec<FieldError> {
-    let mut errors = validate_role(object(binding, "roleRef"), is_namespaced);
-    for (i, subject) in objects(binding, "subjects").enumerate() {
+    let mut errors = validate_role(binding.object("roleRef"), is_namespaced);
+    for (i, subject) in binding.objects("subjects").enumerate() {
         errors.extend(validate_subject(&format!("subjects[{i}]"), subject, is_namespaced));
     }
     errors
@@ -75,9 +75,9 @@ fn validate(binding: &Map, is_namespaced: bool) -> Vec<FieldError> {
 fn validate_role(role: &Map, is_namespaced: bool) -> Vec<FieldError> {
     let kinds: &[&str] = if is_namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
     let mut errors = Vec::new();
-    errors.extend(one_of("roleRef.apiGroup", text(role, "apiGroup"), &[GROUP]));
-    errors.extend(one_of("roleRef.kind", text(role, "kind"), kinds));
-    match text(role, "name") {
+    errors.extend(one_of("roleRef.apiGroup", role.text("apiGroup"), &[GROUP]));
+    errors.extend(one_of("roleRef.kind", role.text("kind"), kinds));
+    match role.text("name") {
         "" => errors.push(FieldError::required("roleRef.name", "")),
         name => errors.extend(path_segment("roleRef.name", name)),
     }
@@ -86,19 +86,19 @@ fn validate_role(role: &Map, is_namespaced: bool) -> Vec<FieldError> {
 
 /// RB-75, RB-76.
 fn validate_subject(field: &str, subject: &Map, is_namespaced: bool) -> Vec<FieldError> {
-    let (subject_name, group) = (text(subject, "name"), text(subject, "apiGroup"));
+    let (subject_name, group) = (subject.text("name"), subject.text("apiGroup"));
     let (at_name, at_group) = (format!("{field}.name"), format!("{field}.apiGroup"));
     let mut errors = Vec::new();
     if subject_name.is_empty() {
         errors.push(FieldError::required(&at_name, ""));
     }
-    match text(subject, "kind") {
+    match subject.text("kind") {
         "ServiceAccount" => {
             if !subject_name.is_empty() {
                 errors.extend(dns_subdomain(&at_name, subject_name));
             }
             errors.extend(one_of(&at_group, group, &[""]));
-            if !is_namespaced && text(subject, "namespace").is_empty() {
+            if !is_namespaced && subject.text("namespace").is_empty() {
                 errors.push(FieldError::required(format!("{field}.namespace"), ""));
             }
         }
@@ -114,8 +114,8 @@ fn validate_subject(field: &str, subject: &Map, is_namespaced: bool) -> Vec<Fiel
 /// RB-77.
 fn validate_update(binding: &Map, old: &Map, is_namespaced: bool) -> Vec<FieldError> {
     let mut errors = validate(binding, is_namespaced);
-    let (role, old_role) = (object(binding, "roleRef"), object(old, "roleRef"));
-    if ["apiGroup", "kind", "name"].into_iter().any(|name| text(role, name) != text(old_role, name)) {
+    let (role, old_role) = (binding.object("roleRef"), old.object("roleRef"));
+    if ["apiGroup", "kind", "name"].into_iter().any(|name| role.text(name) != old_role.text(name)) {
         let shown = Value::Object(role.clone()).to_string();
         errors.push(FieldError::invalid("roleRef", shown, "cannot change roleRef"));
     }
@@ -124,15 +124,15 @@ fn validate_update(binding: &Map, old: &Map, is_namespaced: bool) -> Vec<FieldEr
 
 /// AP-92.
 fn row(binding: &Map, now: i64) -> Row {
-    let role = object(binding, "roleRef");
+    let role = binding.object("roleRef");
     let subjects = |kind: &str| {
-        let of_kind = objects(binding, "subjects").filter(|subject| text(subject, "kind") == kind);
+        let of_kind = binding.objects("subjects").filter(|subject| subject.text("kind") == kind);
         let shown: Vec<String> = of_kind.map(shown_subject).collect();
         Value::from(shown.join(", "))
     };
     let cells = vec![
         name(binding),
-        Value::from(format!("{}/{}", text(role, "kind"), text(role, "name"))),
+        Value::from(format!("{}/{}", role.text("kind"), role.text("name"))),
         age(binding, now),
         subjects("User"),
         subjects("Group"),
@@ -142,8 +142,8 @@ fn row(binding: &Map, now: i64) -> Row {
 }
 
 fn shown_subject(subject: &Map) -> String {
-    match text(subject, "kind") {
-        "ServiceAccount" => format!("{}/{}", text(subject, "namespace"), text(subject, "name")),
-        _ => text(subject, "name").to_owned(),
+    match subject.text("kind") {
+        "ServiceAccount" => format!("{}/{}", subject.text("namespace"), subject.text("name")),
+        _ => subject.text("name").to_owned(),
     }
 }

@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use super::USUAL;
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{NAME, name};
-use crate::resources::fields::{empty_to_null, is_present, list, metadata, object, objects, text};
 use crate::resources::scheduling::validate_label_selector;
 use crate::schema::rbac::{CLUSTER_ROLE, ROLE};
 use crate::table::{Column, Row};
@@ -54,18 +54,18 @@ const COLUMNS: &[Column] = &[
 
 /// RB-2.
 fn default(role: &mut Map) {
-    empty_to_null(role, "rules");
+    role.empty_to_null("rules");
 }
 
 /// RB-71, RB-72: validates all rules, in order.
 fn validate_rules(role: &Map, is_namespaced: bool) -> Vec<FieldError> {
-    let rules = objects(role, "rules").enumerate();
+    let rules = role.objects("rules").enumerate();
     rules.flat_map(|(i, rule)| validate_rule(&format!("rules[{i}]"), rule, is_namespaced)).collect()
 }
 
 /// RB-71.
 fn validate_rule(field: &str, rule: &Map, is_namespaced: bool) -> Vec<FieldError> {
-    let is_empty = |name: &str| list(rule, name).is_empty();
+    let is_empty = |name: &str| rule.list(name).is_empty();
     let mut errors = Vec::new();
     let mut require = |name: &str, detail: &str| {
         if is_empty(name) {
@@ -79,7 +79,7 @@ fn validate_rule(field: &str, rule: &Map, is_namespaced: bool) -> Vec<FieldError
         return errors;
     }
     let invalid = |detail| {
-        let urls = Value::from(list(rule, "nonResourceURLs"));
+        let urls = Value::from(rule.list("nonResourceURLs"));
         FieldError::invalid(format!("{field}.nonResourceURLs"), urls.to_string(), detail)
     };
     if is_namespaced {
@@ -94,7 +94,7 @@ fn validate_rule(field: &str, rule: &Map, is_namespaced: bool) -> Vec<FieldError
 /// RB-71, RB-73.
 fn validate_cluster_role(role: &Map, checks_selector_values: bool) -> Vec<FieldError> {
     let mut errors = validate_rules(role, false);
-    if !is_present(role, "aggregationRule") {
+    if !role.has("aggregationRule") {
         return errors;
     }
     if selectors(role).len() == 0 {
@@ -116,7 +116,7 @@ fn validate_cluster_role(role: &Map, checks_selector_values: bool) -> Vec<FieldE
 const SELECTORS: &str = "aggregationRule.clusterRoleSelectors";
 
 fn selectors(role: &Map) -> impl ExactSizeIterator<Item = &Map> {
-    objects(object(role, "aggregationRule"), "clusterRoleSelectors")
+    role.object("aggregationRule").objects("clusterRoleSelectors")
 }
 
 /// RB-73: returns whether a selector of the stored role has an invalid label value.
@@ -131,6 +131,6 @@ fn has_bad_selector_value(role: &Map) -> bool {
 
 /// AP-91: the time itself, not the age.
 fn row(role: &Map, _now: i64) -> Row {
-    let created = text(metadata(role), "creationTimestamp");
+    let created = role.metadata().text("creationTimestamp");
     Row { cells: vec![name(role), Value::from(created)], completed: None }
 }

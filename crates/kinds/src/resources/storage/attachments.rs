@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::USUAL;
 use crate::Map;
+use crate::fields::{Members, keep_metadata};
 use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
-use crate::resources::fields::{is_present, is_set, keep, keep_metadata, list, number, object, text};
 use crate::resources::formats::{dns_subdomain, driver_name, immutable};
 use crate::schema::storage::VOLUME_ATTACHMENT;
 use crate::table::{Column, Row};
@@ -21,10 +21,10 @@ pub static VOLUME_ATTACHMENTS: Resource = Resource {
     subresources: &[Subresource::status("VolumeAttachment")],
     prepare_create,
     validate_create,
-    prepare_update: |attachment, old| keep(attachment, old, "status"),
+    prepare_update: |attachment, old| attachment.copy("status", old),
     validate_update,
     prepare_status: |attachment, old| {
-        keep(attachment, old, "spec");
+        attachment.copy("spec", old);
         keep_metadata(attachment, old);
     },
     validate_status: validate_update,
@@ -66,43 +66,42 @@ fn prepare_create(attachment: &mut Map) {
 
 /// The rules for old objects, and two more for new ones: the names of driver and volume.
 fn validate_create(attachment: &Map) -> Vec<FieldError> {
-    let spec = object(attachment, "spec");
+    let spec = attachment.object("spec");
     let mut errors = validate(attachment);
-    let attacher = text(spec, "attacher");
+    let attacher = spec.text("attacher");
     if !attacher.is_empty() {
         errors.extend(driver_name("spec.attacher", attacher));
     }
-    let source = object(spec, "source");
-    if is_present(source, "persistentVolumeName") {
-        let volume = text(source, "persistentVolumeName");
+    let source = spec.object("source");
+    if source.has("persistentVolumeName") {
+        let volume = source.text("persistentVolumeName");
         errors.extend(dns_subdomain("spec.source.persistentVolumeName", volume));
     }
     errors
 }
 
 fn validate(attachment: &Map) -> Vec<FieldError> {
-    let spec = object(attachment, "spec");
+    let spec = attachment.object("spec");
     let mut errors = Vec::new();
-    if text(spec, "attacher").is_empty() {
+    if spec.text("attacher").is_empty() {
         errors.push(FieldError::required("spec.attacher", ""));
     }
-    errors.extend(validate_source(object(spec, "source")));
-    errors.extend(dns_subdomain("spec.nodeName", text(spec, "nodeName")));
-    errors.extend(validate_status(object(attachment, "status")));
+    errors.extend(validate_source(spec.object("source")));
+    errors.extend(dns_subdomain("spec.nodeName", spec.text("nodeName")));
+    errors.extend(validate_status(attachment.object("status")));
     errors
 }
 
 fn validate_source(source: &Map) -> Vec<FieldError> {
-    let (has_spec, has_name) =
-        (is_present(source, "inlineVolumeSpec"), is_present(source, "persistentVolumeName"));
+    let (has_spec, has_name) = (source.has("inlineVolumeSpec"), source.has("persistentVolumeName"));
     if has_spec && !has_name {
-        return validate_inline(object(source, "inlineVolumeSpec"));
+        return validate_inline(source.object("inlineVolumeSpec"));
     }
     let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
     let error = match has_name {
         false => FieldError::required("spec.source", detail),
         true if has_spec => FieldError::forbidden("spec.source", detail),
-        true if text(source, "persistentVolumeName").is_empty() => {
+        true if source.text("persistentVolumeName").is_empty() => {
             let detail = "must specify non empty persistentVolumeName";
             FieldError::required("spec.source.persistentVolumeName", detail)
         }
@@ -114,27 +113,26 @@ fn validate_source(source: &Map) -> Vec<FieldError> {
 /// Validates an inline volume: a CSI volume without the fields that only concern claims.
 fn validate_inline(spec: &Map) -> Vec<FieldError> {
     let field = |name: &str| format!("spec.source.inlineVolumeSpec.{name}");
-    let of_objects =
-        ["claimRef", "nodeAffinity", "volumeMode"].into_iter().filter(|name| is_present(spec, name));
-    let of_objects = of_objects.chain((!object(spec, "capacity").is_empty()).then_some("capacity")).chain(
+    let of_objects = ["claimRef", "nodeAffinity", "volumeMode"].into_iter().filter(|name| spec.has(name));
+    let of_objects = of_objects.chain((!spec.object("capacity").is_empty()).then_some("capacity")).chain(
         ["persistentVolumeReclaimPolicy", "storageClassName"]
             .into_iter()
-            .filter(|name| !text(spec, name).is_empty()),
+            .filter(|name| !spec.text(name).is_empty()),
     );
     let detail = "may not be specified in the context of inline volumes";
     let mut errors: Vec<FieldError> =
         of_objects.map(|name| FieldError::forbidden(field(name), detail)).collect();
-    if list(spec, "accessModes").is_empty() {
+    if spec.list("accessModes").is_empty() {
         errors.push(FieldError::required(field("accessModes"), ""));
     }
-    if !is_present(spec, "csi") {
+    if !spec.has("csi") {
         errors
             .push(FieldError::required(field("csi"), "has to be specified in the context of inline volumes"));
         return errors;
     }
-    let csi = object(spec, "csi");
-    errors.extend(driver_name(&field("csi.driver"), text(csi, "driver")));
-    if text(csi, "volumeHandle").is_empty() {
+    let csi = spec.object("csi");
+    errors.extend(driver_name(&field("csi.driver"), csi.text("driver")));
+    if csi.text("volumeHandle").is_empty() {
         errors.push(FieldError::required(field("csi.volumeHandle"), ""));
     }
     errors
@@ -142,17 +140,17 @@ fn validate_inline(spec: &Map) -> Vec<FieldError> {
 
 fn validate_status(status: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let facts = object(status, "attachmentMetadata").iter();
+    let facts = status.object("attachmentMetadata").iter();
     if facts.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum::<usize>() > MAX_METADATA
     {
         errors.push(FieldError::too_long("status.attachmentMetadata", MAX_METADATA));
     }
     for name in ["attachError", "detachError"] {
-        let error = object(status, name);
-        if text(error, "message").len() > MAX_MESSAGE {
+        let error = status.object(name);
+        if error.text("message").len() > MAX_MESSAGE {
             errors.push(FieldError::too_long(format!("status.{name}.message"), MAX_MESSAGE));
         }
-        let code = number(error, "errorCode");
+        let code = error.number("errorCode");
         if code < 0 {
             let detail = "must be between 0 and 2147483647, inclusive";
             errors.push(FieldError::invalid(format!("status.{name}.errorCode"), code.to_string(), detail));
@@ -164,19 +162,19 @@ fn validate_status(status: &Map) -> Vec<FieldError> {
 /// AP-133.
 fn validate_update(attachment: &Map, old: &Map) -> Vec<FieldError> {
     let mut errors = validate(attachment);
-    errors.extend(immutable("spec", object(attachment, "spec"), object(old, "spec")));
+    errors.extend(immutable("spec", attachment.object("spec"), old.object("spec")));
     errors
 }
 
 /// AP-92.
 fn row(attachment: &Map, now: i64) -> Row {
-    let spec = object(attachment, "spec");
+    let spec = attachment.object("spec");
     let cells = vec![
         name(attachment),
-        Value::from(text(spec, "attacher")),
-        Value::from(text(object(spec, "source"), "persistentVolumeName")),
-        Value::from(text(spec, "nodeName")),
-        Value::from(is_set(object(attachment, "status"), "attached")),
+        Value::from(spec.text("attacher")),
+        Value::from(spec.object("source").text("persistentVolumeName")),
+        Value::from(spec.text("nodeName")),
+        Value::from(attachment.object("status").is_true("attached")),
         age(attachment, now),
     ];
     Row { cells, completed: None }

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::USUAL;
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
-use crate::resources::fields::{default_text, is_set, list, metadata, object, objects, text, texts};
 use crate::resources::formats::{immutable, one_of, qualified_name};
 use crate::schema::storage::STORAGE_CLASS;
 use crate::table::{Column, Row};
@@ -46,19 +46,19 @@ const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETERS_SIZE: usize = 256 * 1024;
 
 fn default(class: &mut Map) {
-    default_text(class, "reclaimPolicy", "Delete");
-    default_text(class, "volumeBindingMode", "Immediate");
+    class.default_text("reclaimPolicy", "Delete");
+    class.default_text("volumeBindingMode", "Immediate");
 }
 
 fn validate(class: &Map) -> Vec<FieldError> {
-    let mut errors = match text(class, "provisioner") {
+    let mut errors = match class.text("provisioner") {
         "" => vec![FieldError::required("provisioner", "")],
         provisioner => qualified_name("provisioner", &provisioner.to_lowercase()),
     };
-    errors.extend(validate_parameters(object(class, "parameters")));
-    errors.extend(one_of("reclaimPolicy", text(class, "reclaimPolicy"), &["Delete", "Retain"]));
+    errors.extend(validate_parameters(class.object("parameters")));
+    errors.extend(one_of("reclaimPolicy", class.text("reclaimPolicy"), &["Delete", "Retain"]));
     let modes = ["Immediate", "WaitForFirstConsumer"];
-    errors.extend(one_of("volumeBindingMode", text(class, "volumeBindingMode"), &modes));
+    errors.extend(one_of("volumeBindingMode", class.text("volumeBindingMode"), &modes));
     errors.extend(validate_topologies(class));
     errors
 }
@@ -86,15 +86,15 @@ fn validate_topologies(class: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     // The API server starts with as many empty terms as there are terms, so an empty term is a duplicate of each of
     // them.
-    let mut seen = vec![Topology::new(); list(class, "allowedTopologies").len()];
-    for (i, term) in objects(class, "allowedTopologies").enumerate() {
+    let mut seen = vec![Topology::new(); class.list("allowedTopologies").len()];
+    for (i, term) in class.objects("allowedTopologies").enumerate() {
         let field = format!("allowedTopologies[{i}].matchLabelExpressions");
         let mut topology = Topology::new();
-        for (j, requirement) in objects(term, "matchLabelExpressions").enumerate() {
+        for (j, requirement) in term.objects("matchLabelExpressions").enumerate() {
             let field = format!("{field}[{j}]");
             errors.extend(validate_requirement(&field, requirement));
-            let key = text(requirement, "key");
-            if topology.insert(key, texts(requirement, "values").collect()).is_some() {
+            let key = requirement.text("key");
+            if topology.insert(key, requirement.texts("values").collect()).is_some() {
                 errors.push(FieldError::duplicate(format!("{field}.key"), quoted(key)));
             }
         }
@@ -107,23 +107,23 @@ fn validate_topologies(class: &Map) -> Vec<FieldError> {
 
 fn validate_requirement(field: &str, requirement: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    if list(requirement, "values").is_empty() {
+    if requirement.list("values").is_empty() {
         errors.push(FieldError::required(format!("{field}.values"), ""));
     }
     let mut seen = BTreeSet::new();
-    for (i, value) in texts(requirement, "values").enumerate() {
+    for (i, value) in requirement.texts("values").enumerate() {
         if !seen.insert(value) {
             errors.push(FieldError::duplicate(format!("{field}.values[{i}]"), quoted(value)));
         }
     }
-    errors.extend(qualified_name(&format!("{field}.key"), text(requirement, "key")));
+    errors.extend(qualified_name(&format!("{field}.key"), requirement.text("key")));
     errors
 }
 
 /// AP-133. Unchanged fields are not validated again.
 fn validate_update(class: &Map, old: &Map) -> Vec<FieldError> {
-    let same_text = |name| immutable(name, text(class, name), text(old, name));
-    immutable("parameters", object(class, "parameters"), object(old, "parameters"))
+    let same_text = |name| immutable(name, class.text(name), old.text(name));
+    immutable("parameters", class.object("parameters"), old.object("parameters"))
         .into_iter()
         .chain(["provisioner", "reclaimPolicy", "volumeBindingMode"].into_iter().filter_map(same_text))
         .collect()
@@ -135,21 +135,21 @@ const DEFAULT_ANNOTATIONS: [&str; 2] =
 
 /// Returns whether this is the default class (section 12 of the conventions).
 pub fn is_default(class: &Map) -> bool {
-    let annotations = object(metadata(class), "annotations");
-    DEFAULT_ANNOTATIONS.into_iter().any(|name| text(annotations, name) == "true")
+    let annotations = class.metadata().object("annotations");
+    DEFAULT_ANNOTATIONS.into_iter().any(|name| annotations.text(name) == "true")
 }
 
 fn row(class: &Map, now: i64) -> Row {
     let shown_name = match is_default(class) {
-        true => Value::from(format!("{} (default)", text(metadata(class), "name"))),
+        true => Value::from(format!("{} (default)", class.metadata().text("name"))),
         false => name(class),
     };
     let cells = vec![
         shown_name,
-        Value::from(text(class, "provisioner")),
-        Value::from(text(class, "reclaimPolicy")),
-        Value::from(text(class, "volumeBindingMode")),
-        Value::from(is_set(class, "allowVolumeExpansion")),
+        Value::from(class.text("provisioner")),
+        Value::from(class.text("reclaimPolicy")),
+        Value::from(class.text("volumeBindingMode")),
+        Value::from(class.is_true("allowVolumeExpansion")),
         age(class, now),
     ];
     Row { cells, completed: None }

@@ -8,12 +8,9 @@ use serde_json::Value;
 
 use super::USUAL;
 use crate::Map;
+use crate::fields::{Members, raise_generation};
 use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
-use crate::resources::fields::{
-    default_text, default_value, is_present, is_set, list, object, object_mut, objects, raise_generation,
-    text, texts,
-};
 use crate::resources::formats::{immutable, one_of};
 use crate::schema::storage::CSI_DRIVER;
 use crate::table::{Column, NONE, Row};
@@ -55,24 +52,24 @@ const fn flag_column(name: &'static str, description: &'static str) -> Column {
 const TOKEN_LIFE: std::ops::RangeInclusive<i64> = 600..=1 << 32;
 
 fn default(driver: &mut Map) {
-    let Some(spec) = object_mut(driver, "spec") else { return };
-    default_value(spec, "attachRequired", true);
-    default_text(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+    let Some(spec) = driver.object_or_new("spec") else { return };
+    spec.default_value("attachRequired", true);
+    spec.default_text("fsGroupPolicy", "ReadWriteOnceWithFSType");
     for name in ["podInfoOnMount", "requiresRepublish", "seLinuxMount", "storageCapacity"] {
-        default_value(spec, name, false);
+        spec.default_value(name, false);
     }
-    if list(spec, "volumeLifecycleModes").is_empty() {
+    if spec.list("volumeLifecycleModes").is_empty() {
         spec.insert("volumeLifecycleModes".to_owned(), Value::from(vec!["Persistent"]));
     }
 }
 
 fn validate(driver: &Map) -> Vec<FieldError> {
-    let spec = object(driver, "spec");
+    let spec = driver.object("spec");
     let mut errors = Vec::new();
     let policies = ["ReadWriteOnceWithFSType", "File", "None"];
-    errors.extend(one_of("spec.fsGroupPolicy", text(spec, "fsGroupPolicy"), &policies));
+    errors.extend(one_of("spec.fsGroupPolicy", spec.text("fsGroupPolicy"), &policies));
     errors.extend(validate_token_requests(spec));
-    let modes = texts(spec, "volumeLifecycleModes");
+    let modes = spec.texts("volumeLifecycleModes");
     errors.extend(
         modes.filter_map(|mode| one_of("spec.volumeLifecycleModes", mode, &["Persistent", "Ephemeral"])),
     );
@@ -82,9 +79,9 @@ fn validate(driver: &Map) -> Vec<FieldError> {
         let detail = "must be greater than or equal to 10 seconds";
         errors.push(FieldError::invalid(field, period.to_string(), detail));
     }
-    if is_present(spec, "serviceAccountTokenInSecrets") && list(spec, "tokenRequests").is_empty() {
+    if spec.has("serviceAccountTokenInSecrets") && spec.list("tokenRequests").is_empty() {
         let detail = "may only be set when there are token requests";
-        let shown = is_set(spec, "serviceAccountTokenInSecrets").to_string();
+        let shown = spec.is_true("serviceAccountTokenInSecrets").to_string();
         errors.push(FieldError::invalid("spec.serviceAccountTokenInSecrets", shown, detail));
     }
     errors
@@ -94,9 +91,9 @@ fn validate(driver: &Map) -> Vec<FieldError> {
 fn validate_token_requests(spec: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut audiences = BTreeSet::new();
-    for (i, request) in objects(spec, "tokenRequests").enumerate() {
+    for (i, request) in spec.objects("tokenRequests").enumerate() {
         let field = format!("spec.tokenRequests[{i}]");
-        let audience = text(request, "audience");
+        let audience = request.text("audience");
         if !audiences.insert(audience) {
             errors.push(FieldError::duplicate(format!("{field}.audience"), quoted(audience)));
             continue;
@@ -118,26 +115,26 @@ fn validate_token_requests(spec: &Map) -> Vec<FieldError> {
 }
 
 fn prepare_update(driver: &mut Map, old: &Map) {
-    let has_changed = object(driver, "spec") != object(old, "spec");
+    let has_changed = driver.object("spec") != old.object("spec");
     raise_generation(driver, old, has_changed);
 }
 
 /// AP-133. The first path is misspelt in Kubernetes, too.
 fn validate_update(driver: &Map, old: &Map) -> Vec<FieldError> {
-    let (spec, old_spec) = (object(driver, "spec"), object(old, "spec"));
+    let (spec, old_spec) = (driver.object("spec"), old.object("spec"));
     let (attach, modes) = ("attachRequired", "volumeLifecycleModes");
     let mut errors = validate(driver);
-    errors.extend(immutable("spec.attachedRequired", is_set(spec, attach), is_set(old_spec, attach)));
-    errors.extend(immutable("spec.volumeLifecycleModes", list(spec, modes), list(old_spec, modes)));
+    errors.extend(immutable("spec.attachedRequired", spec.is_true(attach), old_spec.is_true(attach)));
+    errors.extend(immutable("spec.volumeLifecycleModes", spec.list(modes), old_spec.list(modes)));
     errors
 }
 
 fn row(driver: &Map, now: i64) -> Row {
-    let spec = object(driver, "spec");
-    let flag = |name| Value::from(is_set(spec, name));
+    let spec = driver.object("spec");
+    let flag = |name| Value::from(spec.is_true(name));
     let audiences: Vec<&str> =
-        objects(spec, "tokenRequests").map(|request| text(request, "audience")).collect();
-    let modes: Vec<&str> = texts(spec, "volumeLifecycleModes").collect();
+        spec.objects("tokenRequests").map(|request| request.text("audience")).collect();
+    let modes: Vec<&str> = spec.texts("volumeLifecycleModes").collect();
     let cells = vec![
         name(driver),
         flag("attachRequired"),

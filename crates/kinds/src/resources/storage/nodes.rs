@@ -8,11 +8,9 @@ use serde_json::Value;
 
 use super::USUAL;
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{AGE, NAME, age, name};
-use crate::resources::fields::{
-    empty_to_null, list, number, object, object_mut, objects, objects_mut, text, texts,
-};
 use crate::resources::formats::{driver_name, immutable, qualified_name};
 use crate::schema::storage::CSI_NODE;
 use crate::table::{Column, Row};
@@ -28,7 +26,7 @@ pub static CSI_NODES: Resource = Resource {
     validate_update,
     columns: &[NAME, DRIVERS, AGE],
     row: |node, now| Row {
-        cells: vec![name(node), Value::from(list(object(node, "spec"), "drivers").len()), age(node, now)],
+        cells: vec![name(node), Value::from(node.object("spec").list("drivers").len()), age(node, now)],
         completed: None,
     },
     ..USUAL
@@ -47,20 +45,20 @@ const MAX_NODE_ID: usize = 256;
 
 /// AP-136.
 fn default(node: &mut Map) {
-    let Some(spec) = object_mut(node, "spec") else { return };
-    empty_to_null(spec, "drivers");
-    objects_mut(spec, "drivers").for_each(|driver| empty_to_null(driver, "topologyKeys"));
+    let Some(spec) = node.object_or_new("spec") else { return };
+    spec.empty_to_null("drivers");
+    spec.objects_mut("drivers").for_each(|driver| driver.empty_to_null("topologyKeys"));
 }
 
 fn validate(node: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut names = BTreeSet::new();
-    for (i, driver) in objects(object(node, "spec"), "drivers").enumerate() {
+    for (i, driver) in node.object("spec").objects("drivers").enumerate() {
         let field = format!("spec.drivers[{i}]");
-        let (driver_name_, at_name) = (text(driver, "name"), format!("{field}.name"));
+        let (driver_name_, at_name) = (driver.text("name"), format!("{field}.name"));
         errors.extend(driver_name(&at_name, driver_name_));
-        errors.extend(validate_node_id(&format!("{field}.nodeID"), text(driver, "nodeID")));
-        let count = number(object(driver, "allocatable"), "count");
+        errors.extend(validate_node_id(&format!("{field}.nodeID"), driver.text("nodeID")));
+        let count = driver.object("allocatable").number("count");
         if count < 0 {
             let detail = "must be greater than or equal to 0";
             errors.push(FieldError::invalid(format!("{field}.allocatable.count"), count.to_string(), detail));
@@ -87,7 +85,7 @@ fn validate_node_id(field: &str, id: &str) -> Option<FieldError> {
 fn validate_topology_keys(field: &str, driver: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut keys = BTreeSet::new();
-    for key in texts(driver, "topologyKeys") {
+    for key in driver.texts("topologyKeys") {
         if key.is_empty() {
             errors.push(FieldError::required(field, ""));
         }
@@ -101,16 +99,18 @@ fn validate_topology_keys(field: &str, driver: &Map) -> Vec<FieldError> {
 
 /// The fields of an existing driver are immutable, except for its number of volumes; drivers can be added and removed.
 fn validate_update(node: &Map, old: &Map) -> Vec<FieldError> {
-    let drivers = |node| objects(object(node, "spec"), "drivers");
     let fixed = |driver: &Map| {
         let mut driver = driver.clone();
         driver.remove("allocatable");
-        empty_to_null(&mut driver, "topologyKeys");
+        driver.empty_to_null("topologyKeys");
         driver
     };
     let mut errors = validate(node);
-    for old_driver in drivers(old) {
-        let namesakes = drivers(node).filter(|driver| text(driver, "name") == text(old_driver, "name"));
+    for old_driver in old.object("spec").objects("drivers") {
+        let namesakes = node
+            .object("spec")
+            .objects("drivers")
+            .filter(|driver| driver.text("name") == old_driver.text("name"));
         errors.extend(
             namesakes.filter_map(|driver| immutable("spec.drivers", fixed(driver), fixed(old_driver))),
         );

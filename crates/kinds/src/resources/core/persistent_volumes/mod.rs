@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::quantities::{quantity, round_amounts};
 use super::storage::{class, modes_cell, or_unset, phase_cell, protect};
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::{MetadataChecks, OnRequest, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
-use crate::resources::fields::{default_text, default_value, is_present, keep, object, object_mut, text};
 use crate::schema;
 use crate::table::{Column, Row};
 use portcullis_apimachinery::time::Instant;
@@ -30,9 +30,9 @@ pub static PERSISTENT_VOLUMES: Resource = Resource {
     prepare_create,
     validate_create: validation::validate,
     on_create: STAMPS,
-    prepare_update: |volume, old| keep(volume, old, "status"),
+    prepare_update: |volume, old| volume.copy("status", old),
     validate_update: validation::validate_update,
-    prepare_status: |volume, old| keep(volume, old, "spec"),
+    prepare_status: |volume, old| volume.copy("spec", old),
     on_status: STAMPS,
     columns: COLUMNS,
     row,
@@ -55,13 +55,13 @@ const STAMP: &str = "lastPhaseTransitionTime";
 
 /// AP-113 (table).
 fn default(volume: &mut Map) {
-    if let Some(status) = object_mut(volume, "status") {
-        default_text(status, "phase", PENDING);
+    if let Some(status) = volume.object_or_new("status") {
+        status.default_text("phase", PENDING);
     }
-    let Some(spec) = object_mut(volume, "spec") else { return };
+    let Some(spec) = volume.object_or_new("spec") else { return };
     round_amounts(spec, "capacity");
-    default_text(spec, "persistentVolumeReclaimPolicy", "Retain");
-    default_value(spec, "volumeMode", "Filesystem");
+    spec.default_text("persistentVolumeReclaimPolicy", "Retain");
+    spec.default_value("volumeMode", "Filesystem");
     sources::default(spec);
 }
 
@@ -74,10 +74,10 @@ fn prepare_create(volume: &mut Map) {
 /// AP-113 (table): sets the time of the last phase change, unless the client sets it. `now` is a time such as
 /// `2026-01-02T03:04:05Z`. Call it after `prepare_create` (without an old volume) and after `prepare_status`.
 pub fn stamp_phase(volume: &mut Map, old: Option<&Map>, now: &str) {
-    let Some(status) = object_mut(volume, "status") else { return };
-    let old = old.map(|old| object(old, "status"));
-    let has_changed = old.is_none_or(|old| text(old, "phase") != text(status, "phase"));
-    let is_said = is_present(status, STAMP) && status.get(STAMP) != old.and_then(|old| old.get(STAMP));
+    let Some(status) = volume.object_or_new("status") else { return };
+    let old = old.map(|old| old.object("status"));
+    let has_changed = old.is_none_or(|old| old.text("phase") != status.text("phase"));
+    let is_said = status.has(STAMP) && status.get(STAMP) != old.and_then(|old| old.get(STAMP));
     if has_changed && !is_said {
         status.insert(STAMP.to_owned(), Value::from(now));
     }
@@ -99,24 +99,24 @@ const COLUMNS: &[Column] = &[
 
 /// AP-92.
 fn row(volume: &Map, now: i64) -> Row {
-    let (spec, status) = (object(volume, "spec"), object(volume, "status"));
-    let claim = match is_present(spec, "claimRef") {
+    let (spec, status) = (volume.object("spec"), volume.object("status"));
+    let claim = match spec.has("claimRef") {
         true => {
-            let claim = object(spec, "claimRef");
-            format!("{}/{}", text(claim, "namespace"), text(claim, "name"))
+            let claim = spec.object("claimRef");
+            format!("{}/{}", claim.text("namespace"), claim.text("name"))
         }
         false => String::new(),
     };
     let cells = vec![
         name(volume),
-        Value::from(quantity(object(spec, "capacity"), "storage").unwrap_or_default().to_string()),
+        Value::from(quantity(spec.object("capacity"), "storage").unwrap_or_default().to_string()),
         modes_cell(spec),
-        Value::from(text(spec, "persistentVolumeReclaimPolicy")),
+        Value::from(spec.text("persistentVolumeReclaimPolicy")),
         phase_cell(volume),
         Value::from(claim),
         Value::from(class(volume)),
         or_unset(spec, "volumeAttributesClassName"),
-        Value::from(text(status, "reason")),
+        Value::from(status.text("reason")),
         age(volume, now),
         or_unset(spec, "volumeMode"),
     ];

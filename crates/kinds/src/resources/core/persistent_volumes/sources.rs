@@ -6,10 +6,8 @@ use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
 use crate::Map;
+use crate::fields::Members;
 use crate::resources::core::names::TextRule;
-use crate::resources::fields::{
-    default_text, default_value, is_present, is_set, list, number, object, text, texts,
-};
 use crate::resources::formats::{dns_label, dns_subdomain};
 
 /// A kind of source.
@@ -71,7 +69,7 @@ const SOURCES: &[Source] = &[
 /// AP-113.
 pub(super) fn default(spec: &mut Map) {
     if let Some(source) = source_mut(spec, "hostPath") {
-        default_value(source, "type", "");
+        source.default_value("type", "");
     }
     let texts: &[(&str, &[(&str, &str)])] = &[
         ("iscsi", &[("iscsiInterface", "default")]),
@@ -80,14 +78,14 @@ pub(super) fn default(spec: &mut Map) {
     ];
     for (name, defaults) in texts {
         if let Some(source) = source_mut(spec, name) {
-            defaults.iter().for_each(|(member, value)| default_text(source, member, value));
+            defaults.iter().for_each(|(member, value)| source.default_text(member, value));
         }
     }
     if let Some(source) = source_mut(spec, "azureDisk") {
-        default_value(source, "cachingMode", "ReadWrite");
-        default_value(source, "kind", "Shared");
-        default_value(source, "fsType", "ext4");
-        default_value(source, "readOnly", false);
+        source.default_value("cachingMode", "ReadWrite");
+        source.default_value("kind", "Shared");
+        source.default_value("fsType", "ext4");
+        source.default_value("readOnly", false);
     }
 }
 
@@ -98,17 +96,17 @@ fn source_mut<'a>(spec: &'a mut Map, name: &str) -> Option<&'a mut Map> {
 
 /// Whether the volume supports mount options.
 pub(super) fn takes_mount_options(spec: &Map) -> bool {
-    SOURCES.iter().any(|source| source.takes_options && is_present(spec, source.name))
+    SOURCES.iter().any(|source| source.takes_options && spec.has(source.name))
 }
 
 /// Returns the source for comparison (AP-133). The expansion secret of a CSI volume may be set once.
 pub(super) fn of<'a>(spec: &'a Map, old: &Map) -> Vec<(&'static str, Cow<'a, Map>)> {
     const EXPANSION: &str = "controllerExpandSecretRef";
-    let present = SOURCES.iter().filter(|source| is_present(spec, source.name));
+    let present = SOURCES.iter().filter(|source| spec.has(source.name));
     present
         .map(|source| {
-            let mut value = Cow::Borrowed(object(spec, source.name));
-            let was_unset = is_present(old, "csi") && !is_present(object(old, "csi"), EXPANSION);
+            let mut value = Cow::Borrowed(spec.object(source.name));
+            let was_unset = old.has("csi") && !old.object("csi").has(EXPANSION);
             if source.name == "csi" && was_unset && value.contains_key(EXPANSION) {
                 value.to_mut().remove(EXPANSION);
             }
@@ -121,7 +119,7 @@ pub(super) fn of<'a>(spec: &'a Map, old: &Map) -> Vec<(&'static str, Cow<'a, Map
 pub(super) fn errors(spec: &Map, volume: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut count = 0;
-    for source in SOURCES.iter().filter(|source| is_present(spec, source.name)) {
+    for source in SOURCES.iter().filter(|source| spec.has(source.name)) {
         // Kubernetes validates a FlexVolume even if it is not the first source.
         if count > 0 && source.name != "flexVolume" {
             let field = format!("spec.{}", source.second);
@@ -129,16 +127,16 @@ pub(super) fn errors(spec: &Map, volume: &str) -> Vec<FieldError> {
             continue;
         }
         count += 1;
-        errors.extend((source.errors)(&format!("spec.{}", source.field), object(spec, source.name), volume));
-        if source.name == "local" && !is_present(spec, "nodeAffinity") {
+        errors.extend((source.errors)(&format!("spec.{}", source.field), spec.object(source.name), volume));
+        if source.name == "local" && !spec.has("nodeAffinity") {
             errors.push(FieldError::required("spec.nodeAffinity", "Local volume requires node affinity"));
         }
     }
     if count == 0 {
         errors.push(FieldError::required("spec", "must specify a volume type"));
     }
-    let host_path = text(object(spec, "hostPath"), "path");
-    let recycles = text(spec, "persistentVolumeReclaimPolicy") == "Recycle";
+    let host_path = spec.object("hostPath").text("path");
+    let recycles = spec.text("persistentVolumeReclaimPolicy") == "Recycle";
     if recycles && is_root(host_path) {
         let detail = "may not be 'recycle' for a hostPath mount of '/'";
         errors.push(FieldError::forbidden("spec.persistentVolumeReclaimPolicy", detail));
@@ -158,7 +156,7 @@ fn is_root(path: &str) -> bool {
 
 /// Checks required members: non-empty strings or lists.
 fn required(field: &str, source: &Map, members: &[&str]) -> Vec<FieldError> {
-    let is_missing = |member: &&&str| text(source, member).is_empty() && list(source, member).is_empty();
+    let is_missing = |member: &&&str| source.text(member).is_empty() && source.list(member).is_empty();
     members
         .iter()
         .filter(is_missing)
@@ -187,8 +185,8 @@ fn host_path_errors(field: &str, source: &Map) -> Vec<FieldError> {
     if !errors.is_empty() {
         return errors;
     }
-    errors.extend(backstep_error(&format!("{field}.path"), text(source, "path")));
-    let kind = text(source, "type");
+    errors.extend(backstep_error(&format!("{field}.path"), source.text("path")));
+    let kind = source.text("type");
     if !TYPES.contains(&kind) {
         errors.push(FieldError::not_supported(format!("{field}.type"), kind, TYPES));
     }
@@ -200,12 +198,12 @@ fn local_errors(field: &str, source: &Map) -> Vec<FieldError> {
     if !errors.is_empty() {
         return errors;
     }
-    backstep_error(&format!("{field}.path"), text(source, "path")).into_iter().collect()
+    backstep_error(&format!("{field}.path"), source.text("path")).into_iter().collect()
 }
 
 fn disk_errors(field: &str, source: &Map, id: &str) -> Vec<FieldError> {
     let mut errors = required(field, source, &[id]);
-    let partition = number(source, "partition");
+    let partition = source.number("partition");
     if !(0..=255).contains(&partition) {
         let detail = "must be between 1 and 255, inclusive";
         errors.push(FieldError::invalid(format!("{field}.partition"), partition.to_string(), detail));
@@ -215,9 +213,9 @@ fn disk_errors(field: &str, source: &Map, id: &str) -> Vec<FieldError> {
 
 fn glusterfs_errors(field: &str, source: &Map) -> Vec<FieldError> {
     let mut errors = required(field, source, &["endpoints", "path"]);
-    if is_present(source, "endpointsNamespace") {
+    if source.has("endpointsNamespace") {
         let namespace_field = format!("{field}.endpointsNamespace");
-        match text(source, "endpointsNamespace") {
+        match source.text("endpointsNamespace") {
             "" => errors.push(FieldError::invalid(namespace_field, "", "must be a valid namespace name")),
             namespace => errors.extend(dns_label(&namespace_field, namespace)),
         }
@@ -226,7 +224,7 @@ fn glusterfs_errors(field: &str, source: &Map) -> Vec<FieldError> {
 }
 
 fn flocker_errors(field: &str, source: &Map) -> Vec<FieldError> {
-    let (name, uuid) = (text(source, "datasetName"), text(source, "datasetUUID"));
+    let (name, uuid) = (source.text("datasetName"), source.text("datasetUUID"));
     let mut errors = Vec::new();
     match (name.is_empty(), uuid.is_empty()) {
         (true, true) => {
@@ -246,7 +244,7 @@ fn flocker_errors(field: &str, source: &Map) -> Vec<FieldError> {
 
 fn nfs_errors(field: &str, source: &Map) -> Vec<FieldError> {
     let mut errors = required(field, source, &["server", "path"]);
-    let path = text(source, "path");
+    let path = source.text("path");
     if !path.starts_with('/') {
         errors.push(FieldError::invalid(format!("{field}.path"), path, "must be an absolute path"));
     }
@@ -254,12 +252,12 @@ fn nfs_errors(field: &str, source: &Map) -> Vec<FieldError> {
 }
 
 fn quobyte_errors(field: &str, source: &Map) -> Vec<FieldError> {
-    let registry = text(source, "registry");
+    let registry = source.text("registry");
     let detail = "must be a host:port pair or multiple pairs separated by commas";
     let mut errors = Vec::new();
     if registry.is_empty() {
         errors.push(FieldError::required(format!("{field}.registry"), detail));
-    } else if text(source, "tenant").len() >= 65 {
+    } else if source.text("tenant").len() >= 65 {
         let detail = "must be a UUID and may not exceed a length of 64 characters";
         errors.push(FieldError::required(format!("{field}.tenant"), detail));
     } else {
@@ -283,27 +281,25 @@ fn is_host_and_port(pair: &str) -> bool {
 
 fn iscsi_errors(field: &str, source: &Map, volume: &str) -> Vec<FieldError> {
     let mut errors = required(field, source, &["targetPortal"]);
-    let (portal, initiator) = (text(source, "targetPortal"), text(source, "initiatorName"));
-    let has_initiator = is_present(source, "initiatorName");
+    let (portal, initiator) = (source.text("targetPortal"), source.text("initiatorName"));
+    let has_initiator = source.has("initiatorName");
     if has_initiator && volume.len() + 1 + portal.len() > 64 {
         let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if \
             iscsi.initiatorName is specified.";
         errors.push(FieldError::invalid(format!("{field}.targetportal"), portal, detail));
     }
-    match text(source, "iqn") {
+    match source.text("iqn") {
         "" => errors.push(FieldError::required(format!("{field}.iqn"), "")),
         name => errors.extend(qualified_name_error(&format!("{field}.iqn"), name)),
     }
-    let lun = number(source, "lun");
+    let lun = source.number("lun");
     if !(0..=255).contains(&lun) {
         let detail = "must be between 0 and 255, inclusive";
         errors.push(FieldError::invalid(format!("{field}.lun"), lun.to_string(), detail));
     }
-    let needs_secret = is_set(source, "chapAuthDiscovery") || is_set(source, "chapAuthSession");
-    match is_present(source, "secretRef") {
-        true => {
-            errors.extend(required(&format!("{field}.secretRef"), object(source, "secretRef"), &["name"]))
-        }
+    let needs_secret = source.is_true("chapAuthDiscovery") || source.is_true("chapAuthSession");
+    match source.has("secretRef") {
+        true => errors.extend(required(&format!("{field}.secretRef"), source.object("secretRef"), &["name"])),
         false if needs_secret => errors.push(FieldError::required(format!("{field}.secretRef"), "")),
         false => {}
     }
@@ -350,29 +346,29 @@ fn cinder_errors(field: &str, source: &Map) -> Vec<FieldError> {
 
 /// A secret reference, if set, must have a name and a namespace.
 fn secret_errors(field: &str, source: &Map) -> Vec<FieldError> {
-    if !is_present(source, "secretRef") {
+    if !source.has("secretRef") {
         return Vec::new();
     }
-    required(&format!("{field}.secretRef"), object(source, "secretRef"), &["name", "namespace"])
+    required(&format!("{field}.secretRef"), source.object("secretRef"), &["name", "namespace"])
 }
 
 fn fc_errors(field: &str, source: &Map) -> Vec<FieldError> {
-    let targets = texts(source, "targetWWNs").len();
+    let targets = source.texts("targetWWNs").len();
     let mut errors = Vec::new();
-    match (targets, texts(source, "wwids").len()) {
+    match (targets, source.texts("wwids").len()) {
         (0, 0) => {
             let detail = "must specify either targetWWNs or wwids, but not both";
             errors.push(FieldError::required(format!("{field}.targetWWNs"), detail));
         }
         (1.., 1..) => {
-            let shown = Value::Array(list(source, "targetWWNs").to_vec()).to_string();
+            let shown = Value::Array(source.list("targetWWNs").to_vec()).to_string();
             let detail = "targetWWNs and wwids can not be specified simultaneously";
             errors.push(FieldError::invalid(format!("{field}.targetWWNs"), shown, detail));
         }
         _ => {}
     }
-    let lun = number(source, "lun");
-    if targets > 0 && !is_present(source, "lun") {
+    let lun = source.number("lun");
+    if targets > 0 && !source.has("lun") {
         let detail = "lun is required if targetWWNs is specified";
         errors.push(FieldError::required(format!("{field}.lun"), detail));
     } else if targets > 0 && !(0..=255).contains(&lun) {
@@ -384,7 +380,7 @@ fn fc_errors(field: &str, source: &Map) -> Vec<FieldError> {
 
 fn flex_errors(field: &str, source: &Map) -> Vec<FieldError> {
     let mut errors = required(field, source, &["driver"]);
-    for key in object(source, "options").keys() {
+    for key in source.object("options").keys() {
         let namespace = key.split_once('/').map_or(key.as_str(), |(namespace, _)| namespace);
         let namespace = format!(".{}", namespace.to_lowercase());
         if namespace.ends_with(".kubernetes.io") || namespace.ends_with(".k8s.io") {
@@ -397,7 +393,7 @@ fn flex_errors(field: &str, source: &Map) -> Vec<FieldError> {
 
 fn azure_file_errors(field: &str, source: &Map) -> Vec<FieldError> {
     let mut errors = required(field, source, &["secretName", "shareName"]);
-    if is_present(source, "secretNamespace") {
+    if source.has("secretNamespace") {
         errors.extend(required(field, source, &["secretNamespace"]));
     }
     errors
@@ -408,14 +404,14 @@ fn azure_disk_errors(field: &str, source: &Map) -> Vec<FieldError> {
     const KINDS: &[&str] = &["Dedicated", "Managed", "Shared"];
     let mut errors = required(field, source, &["diskName", "diskURI"]);
     for (member, known) in [("cachingMode", CACHING), ("kind", KINDS)] {
-        let value = text(source, member);
-        if is_present(source, member) && !known.contains(&value) {
+        let value = source.text(member);
+        if source.has(member) && !known.contains(&value) {
             errors.push(FieldError::not_supported(format!("{field}.{member}"), value, known));
         }
     }
-    let (kind, uri) = (text(source, "kind"), text(source, "diskURI"));
+    let (kind, uri) = (source.text("kind"), source.text("diskURI"));
     let prefix = if kind == "Managed" { "/subscriptions/" } else { "https://" };
-    if is_present(source, "kind") && !uri.starts_with(prefix) {
+    if source.has("kind") && !uri.starts_with(prefix) {
         errors.push(FieldError::not_supported(format!("{field}.diskURI"), uri, &[prefix]));
     }
     errors
@@ -424,7 +420,7 @@ fn azure_disk_errors(field: &str, source: &Map) -> Vec<FieldError> {
 fn storage_os_errors(field: &str, source: &Map) -> Vec<FieldError> {
     let mut errors = required(field, source, &["volumeName"]);
     for member in ["volumeName", "volumeNamespace"] {
-        let value = text(source, member);
+        let value = source.text(member);
         if !value.is_empty() {
             errors.extend(dns_label(&format!("{field}.{member}"), value));
         }
@@ -434,7 +430,7 @@ fn storage_os_errors(field: &str, source: &Map) -> Vec<FieldError> {
 }
 
 fn csi_errors(field: &str, source: &Map) -> Vec<FieldError> {
-    let driver = text(source, "driver");
+    let driver = source.text("driver");
     let mut errors = required(field, source, &["driver"]);
     if driver.len() > 63 {
         errors.push(FieldError::too_long(format!("{field}.driver"), 63));
@@ -448,8 +444,8 @@ fn csi_errors(field: &str, source: &Map) -> Vec<FieldError> {
         "nodePublishSecretRef",
         "nodeExpandSecretRef",
     ] {
-        if is_present(source, member) {
-            errors.extend(reference_errors(&format!("{field}.{member}"), object(source, member)));
+        if source.has(member) {
+            errors.extend(reference_errors(&format!("{field}.{member}"), source.object(member)));
         }
     }
     errors
@@ -459,7 +455,7 @@ fn reference_errors(field: &str, reference: &Map) -> Vec<FieldError> {
     let rules: [(&str, TextRule); 2] = [("name", dns_subdomain), ("namespace", dns_label)];
     let check = |(member, rule): (&str, TextRule)| {
         let field = format!("{field}.{member}");
-        match text(reference, member) {
+        match reference.text(member) {
             "" => vec![FieldError::required(field, "")],
             value => rule(&field, value),
         }

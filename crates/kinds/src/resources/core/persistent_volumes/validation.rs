@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use super::sources;
 use crate::Map;
+use crate::fields::Members;
 use crate::resources::core::quantities::{negative_error, positive_error};
 use crate::resources::core::storage::{class_name_errors, mode_errors, volume_mode_errors};
-use crate::resources::fields::{is_present, metadata, object, objects, objects_mut, text};
 use crate::resources::formats::dns_subdomain;
 use crate::resources::scheduling::validate_node_selector;
 
@@ -33,20 +33,20 @@ pub(super) fn validate(volume: &Map) -> Vec<FieldError> {
 pub(super) fn validate_update(volume: &Map, old: &Map) -> Vec<FieldError> {
     let mut errors = validate(volume);
     errors.extend(spec_errors(volume));
-    let (spec, old_spec) = (object(volume, "spec"), object(old, "spec"));
+    let (spec, old_spec) = (volume.object("spec"), old.object("spec"));
     if sources::of(spec, old_spec) != sources::of(old_spec, old_spec) {
         let detail = "spec.persistentvolumesource is immutable after creation";
         errors.push(FieldError::forbidden("spec.persistentvolumesource", detail));
     }
     if spec.get("volumeMode") != old_spec.get("volumeMode") {
-        errors.push(FieldError::invalid("volumeMode", text(spec, "volumeMode"), "field is immutable"));
+        errors.push(FieldError::invalid("volumeMode", spec.text("volumeMode"), "field is immutable"));
     }
-    if is_present(old_spec, "nodeAffinity") && !is_same_affinity(spec, old_spec) {
-        let affinity = Value::Object(object(spec, "nodeAffinity").clone()).to_string();
+    if old_spec.has("nodeAffinity") && !is_same_affinity(spec, old_spec) {
+        let affinity = Value::Object(spec.object("nodeAffinity").clone()).to_string();
         let detail = "field is immutable, except for updating from beta label to GA";
         errors.push(FieldError::invalid("nodeAffinity", affinity, detail));
     }
-    if is_present(old_spec, "volumeAttributesClassName") && !is_present(spec, "volumeAttributesClassName") {
+    if old_spec.has("volumeAttributesClassName") && !spec.has("volumeAttributesClassName") {
         let detail = "update from non-nil value to nil is forbidden";
         errors.push(FieldError::forbidden("spec.volumeAttributesClassName", detail));
     }
@@ -55,30 +55,30 @@ pub(super) fn validate_update(volume: &Map, old: &Map) -> Vec<FieldError> {
 
 /// Returns whether the node affinity is unchanged; labels may have been renamed.
 fn is_same_affinity(spec: &Map, old: &Map) -> bool {
-    if !is_present(spec, "nodeAffinity") {
+    if !spec.has("nodeAffinity") {
         return false;
     }
-    let mut masked = object(old, "nodeAffinity").clone();
-    let terms = objects(object(object(spec, "nodeAffinity"), "required"), "nodeSelectorTerms");
+    let mut masked = old.object("nodeAffinity").clone();
+    let terms = spec.object("nodeAffinity").object("required").objects("nodeSelectorTerms");
     if let Some(required) = masked.get_mut("required").and_then(Value::as_object_mut) {
-        for (was, is) in objects_mut(required, "nodeSelectorTerms").zip(terms) {
+        for (was, is) in required.objects_mut("nodeSelectorTerms").zip(terms) {
             for member in ["matchExpressions", "matchFields"] {
-                for (was, is) in objects_mut(was, member).zip(objects(is, member)) {
-                    let pair = (text(was, "key"), text(is, "key"));
+                for (was, is) in was.objects_mut(member).zip(is.objects(member)) {
+                    let pair = (was.text("key"), is.text("key"));
                     if RENAMED_LABELS.contains(&pair) {
-                        was.insert("key".to_owned(), Value::from(text(is, "key")));
+                        was.insert("key".to_owned(), Value::from(is.text("key")));
                     }
                 }
             }
         }
     }
-    masked == *object(spec, "nodeAffinity")
+    masked == *spec.object("nodeAffinity")
 }
 
 /// Returns an error if the volume does not support mount options.
 fn mount_option_error(volume: &Map) -> Option<FieldError> {
-    let has_option = object(metadata(volume), "annotations").contains_key(MOUNT_OPTIONS);
-    let takes_options = sources::takes_mount_options(object(volume, "spec"));
+    let has_option = volume.metadata().object("annotations").contains_key(MOUNT_OPTIONS);
+    let takes_options = sources::takes_mount_options(volume.object("spec"));
     (has_option && !takes_options).then(|| {
         let field = format!("metadata.annotations.{MOUNT_OPTIONS}");
         FieldError::forbidden(field, "may not specify mount options for this volume type")
@@ -86,10 +86,10 @@ fn mount_option_error(volume: &Map) -> Option<FieldError> {
 }
 
 fn spec_errors(volume: &Map) -> Vec<FieldError> {
-    let spec = object(volume, "spec");
+    let spec = volume.object("spec");
     let mut errors = mode_errors(spec);
     errors.extend(capacity_errors(spec));
-    match text(spec, "persistentVolumeReclaimPolicy") {
+    match spec.text("persistentVolumeReclaimPolicy") {
         "" | "Delete" | "Recycle" | "Retain" => {}
         policy => errors.push(FieldError::not_supported(
             "spec.persistentVolumeReclaimPolicy",
@@ -97,27 +97,27 @@ fn spec_errors(volume: &Map) -> Vec<FieldError> {
             &["Delete", "Recycle", "Retain"],
         )),
     }
-    if is_present(spec, "nodeAffinity") {
-        let affinity = object(spec, "nodeAffinity");
-        match is_present(affinity, "required") {
+    if spec.has("nodeAffinity") {
+        let affinity = spec.object("nodeAffinity");
+        match affinity.has("required") {
             true => errors
-                .extend(validate_node_selector("spec.nodeAffinity.required", object(affinity, "required"))),
+                .extend(validate_node_selector("spec.nodeAffinity.required", affinity.object("required"))),
             false => errors.push(FieldError::required(
                 "spec.nodeAffinity.required",
                 "must specify required node constraints",
             )),
         }
     }
-    errors.extend(sources::errors(spec, text(metadata(volume), "name")));
+    errors.extend(sources::errors(spec, volume.metadata().text("name")));
     errors.extend(class_name_errors(spec, "storageClassName"));
     errors.extend(volume_mode_errors(spec));
-    if is_present(spec, "volumeAttributesClassName") {
+    if spec.has("volumeAttributesClassName") {
         let field = "spec.volumeAttributesClassName";
-        match text(spec, "volumeAttributesClassName") {
+        match spec.text("volumeAttributesClassName") {
             "" => errors.push(FieldError::required(field, "an empty string is disallowed")),
             class => errors.extend(dns_subdomain(field, class)),
         }
-        if !is_present(spec, "csi") {
+        if !spec.has("csi") {
             let detail = "has to be specified when using volumeAttributesClassName";
             errors.push(FieldError::required("spec.csi", detail));
         }
@@ -127,7 +127,7 @@ fn spec_errors(volume: &Map) -> Vec<FieldError> {
 
 /// The capacity must contain storage only.
 fn capacity_errors(spec: &Map) -> Vec<FieldError> {
-    let capacity = object(spec, "capacity");
+    let capacity = spec.object("capacity");
     let field = "spec.capacity";
     let mut errors = Vec::new();
     if capacity.is_empty() {

@@ -12,9 +12,9 @@ use super::spec::{
     EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, is_headless, needs_health_port, needs_node_ports,
 };
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::Refusal;
 use crate::resources::core::addresses;
-use crate::resources::fields::{is_set, list, number, object, object_mut, objects, text, texts};
 
 /// The free addresses and ports.
 pub trait Pool {
@@ -38,9 +38,9 @@ pub trait Pool {
 /// [`Refusal`]; nothing of the service is stored then.
 pub fn allocate(service: &mut Map, old: Option<&Map>, pool: &mut dyn Pool) -> Result<(), Refusal> {
     fill_in(service, old).map_err(Refusal::Invalid)?;
-    let Some(spec) = object_mut(service, "spec") else { return Ok(()) };
-    let old = old.map(|old| object(old, "spec"));
-    if old.is_none_or(|old| text(old, "type") == EXTERNAL_NAME && !stays_preferred(spec, old)) {
+    let Some(spec) = service.object_or_new("spec") else { return Ok(()) };
+    let old = old.map(|old| old.object("spec"));
+    if old.is_none_or(|old| old.text("type") == EXTERNAL_NAME && !stays_preferred(spec, old)) {
         allocate_addresses(spec, pool)?;
     }
     match old {
@@ -58,11 +58,11 @@ fn invalid(field: impl Into<String>, value: impl ToString, detail: String) -> Re
 }
 
 fn allocate_addresses(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), Refusal> {
-    if text(spec, "type") == EXTERNAL_NAME || is_headless(spec) {
+    if spec.text("type") == EXTERNAL_NAME || is_headless(spec) {
         return Ok(());
     }
-    let wanted: Vec<&str> = texts(spec, "clusterIPs").collect();
-    let count = list(spec, "ipFamilies").len();
+    let wanted: Vec<&str> = spec.texts("clusterIPs").collect();
+    let count = spec.list("ipFamilies").len();
     let mut given = Vec::new();
     for ip in wanted.into_iter().chain(std::iter::repeat("")).take(count) {
         let address = match addresses::parse(ip) {
@@ -85,9 +85,9 @@ fn allocate_addresses(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), Refusal
 
 /// Returns whether node ports are allocated for ports that have none.
 fn takes_node_ports(spec: &Map) -> bool {
-    match text(spec, "type") {
+    match spec.text("type") {
         NODE_PORT => true,
-        LOAD_BALANCER => is_set(spec, "allocateLoadBalancerNodePorts"),
+        LOAD_BALANCER => spec.is_true("allocateLoadBalancerNodePorts"),
         _ => false,
     }
 }
@@ -99,12 +99,12 @@ fn allocate_ports(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), Refusal> {
     }
     let takes_all = takes_node_ports(spec);
     let mut wanted: BTreeMap<i64, i64> = BTreeMap::new();
-    for port in objects(spec, "ports").filter(|port| number(port, "nodePort") != 0) {
-        wanted.entry(number(port, "port")).or_insert_with(|| number(port, "nodePort"));
+    for port in spec.objects("ports").filter(|port| port.number("nodePort") != 0) {
+        wanted.entry(port.number("port")).or_insert_with(|| port.number("nodePort"));
     }
     let mut given: BTreeMap<i64, i64> = BTreeMap::new();
     for (i, port) in ports_mut(spec) {
-        let (number_, node_port) = (number(port, "port"), number(port, "nodePort"));
+        let (number_, node_port) = (port.number("port"), port.number("nodePort"));
         if node_port == 0 && !takes_all {
             continue;
         }
@@ -126,11 +126,11 @@ fn update_ports(spec: &mut Map, old: &Map, pool: &mut dyn Pool) -> Result<(), Re
         return Ok(());
     }
     let takes_all = takes_node_ports(spec);
-    let had: Vec<i64> = objects(old, "ports").map(|port| number(port, "nodePort")).collect();
+    let had: Vec<i64> = old.objects("ports").map(|port| port.number("nodePort")).collect();
     let mut taken: Vec<i64> = Vec::new();
     let mut seen: Vec<(String, i64)> = Vec::new();
     for (i, port) in ports_mut(spec) {
-        let mut node_port = number(port, "nodePort");
+        let mut node_port = port.number("nodePort");
         match node_port {
             0 if !takes_all => continue,
             0 => {
@@ -140,7 +140,7 @@ fn update_ports(spec: &mut Map, old: &Map, pool: &mut dyn Pool) -> Result<(), Re
             _ if had.contains(&node_port) || taken.contains(&node_port) => {}
             _ => taken.push(take(pool, i, node_port)?),
         }
-        let pair = (text(port, "protocol").to_owned(), node_port);
+        let pair = (port.text("protocol").to_owned(), node_port);
         if seen.contains(&pair) {
             return Err(Refusal::Internal(format!("duplicate nodePort: {node_port}")));
         }
@@ -150,7 +150,7 @@ fn update_ports(spec: &mut Map, old: &Map, pool: &mut dyn Pool) -> Result<(), Re
 }
 
 fn ports_mut(spec: &mut Map) -> impl Iterator<Item = (usize, &mut Map)> {
-    crate::resources::fields::objects_mut(spec, "ports").enumerate()
+    spec.objects_mut("ports").enumerate()
 }
 
 fn take(pool: &mut dyn Pool, i: usize, port: i64) -> Result<i64, Refusal> {
@@ -162,7 +162,7 @@ fn no_port(why: String) -> Refusal {
 }
 
 fn allocate_health_port(spec: &mut Map, pool: &mut dyn Pool) -> Result<(), Refusal> {
-    let wanted = Some(number(spec, "healthCheckNodePort")).filter(|port| *port != 0);
+    let wanted = Some(spec.number("healthCheckNodePort")).filter(|port| *port != 0);
     let port = pool
         .port(wanted)
         .map_err(|why| Refusal::Internal(format!("failed to allocate a HealthCheck NodePort: {why}")))?;
@@ -196,10 +196,10 @@ impl FreePool {
             ports: HashSet::new(),
         };
         for service in services {
-            let spec = object(service, "spec");
-            pool.addresses.extend(texts(spec, "clusterIPs").filter_map(addresses::parse));
-            let ports = objects(spec, "ports").map(|port| number(port, "nodePort"));
-            pool.ports.extend(ports.chain([number(spec, "healthCheckNodePort")]));
+            let spec = service.object("spec");
+            pool.addresses.extend(spec.texts("clusterIPs").filter_map(addresses::parse));
+            let ports = spec.objects("ports").map(|port| port.number("nodePort"));
+            pool.ports.extend(ports.chain([spec.number("healthCheckNodePort")]));
         }
         pool
     }

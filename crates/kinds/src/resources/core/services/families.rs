@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::spec::{EXTERNAL_NAME, HEADLESS, is_headless};
 use crate::Map;
+use crate::fields::Members;
 use crate::resources::core::addresses;
-use crate::resources::fields::{is_present, keep, list, object, object_mut, text, texts};
 
 const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";
@@ -25,9 +25,9 @@ const OTHER: &str = "IPv6";
 /// # Errors
 /// Inconsistent fields. No other errors are reported then.
 pub(super) fn fill_in(service: &mut Map, old: Option<&Map>) -> Result<(), Vec<FieldError>> {
-    let Some(spec) = object_mut(service, "spec") else { return Ok(()) };
-    let old = old.map(|old| object(old, "spec"));
-    if text(spec, "type") == EXTERNAL_NAME || old.is_some_and(|old| stays_preferred(spec, old)) {
+    let Some(spec) = service.object_or_new("spec") else { return Ok(()) };
+    let old = old.map(|old| old.object("spec"));
+    if spec.text("type") == EXTERNAL_NAME || old.is_some_and(|old| stays_preferred(spec, old)) {
         return Ok(());
     }
     default_policy(spec, old);
@@ -39,10 +39,10 @@ pub(super) fn fill_in(service: &mut Map, old: Option<&Map>) -> Result<(), Vec<Fi
     errors.extend(single_errors(spec));
     errors.extend(infer(spec));
     none_or(errors)?;
-    if text(spec, "clusterIP") == HEADLESS && object(spec, "selector").is_empty() {
+    if spec.text("clusterIP") == HEADLESS && spec.object("selector").is_empty() {
         default_families(spec);
-        if text(spec, "ipFamilyPolicy") != SINGLE && list(spec, "ipFamilies").len() < 2 {
-            let first = texts(spec, "ipFamilies").next().unwrap_or(DEFAULT).to_owned();
+        if spec.text("ipFamilyPolicy") != SINGLE && spec.list("ipFamilies").len() < 2 {
+            let first = spec.texts("ipFamilies").next().unwrap_or(DEFAULT).to_owned();
             let second = if first == DEFAULT { OTHER } else { DEFAULT };
             spec.insert("ipFamilies".to_owned(), json!([first, second]));
         }
@@ -60,33 +60,33 @@ fn none_or(errors: Vec<FieldError>) -> Result<(), Vec<FieldError>> {
 /// Returns whether a service that prefers dual-stack is left unchanged, so that it does not gain or lose a family when
 /// the cluster does.
 pub(super) fn stays_preferred(spec: &Map, old: &Map) -> bool {
-    let prefers = |spec: &Map| text(spec, "ipFamilyPolicy") == PREFER;
-    text(spec, "type") == text(old, "type")
+    let prefers = |spec: &Map| spec.text("ipFamilyPolicy") == PREFER;
+    spec.text("type") == old.text("type")
         && prefers(spec)
-        && (prefers(old) || !is_present(old, "ipFamilyPolicy"))
+        && (prefers(old) || !old.has("ipFamilyPolicy"))
         && is_same(spec, old, "clusterIPs")
         && is_same(spec, old, "ipFamilies")
 }
 
 fn is_same(spec: &Map, old: &Map, member: &str) -> bool {
-    list(spec, member) == list(old, member)
+    spec.list(member) == old.list(member)
 }
 
 fn default_policy(spec: &mut Map, old: Option<&Map>) {
-    if is_present(spec, "ipFamilyPolicy") {
+    if spec.has("ipFamilyPolicy") {
         return;
     }
-    if let Some(old) = old.filter(|old| is_present(old, "ipFamilyPolicy")) {
-        keep(spec, old, "ipFamilyPolicy");
+    if let Some(old) = old.filter(|old| old.has("ipFamilyPolicy")) {
+        spec.copy("ipFamilyPolicy", old);
         return;
     }
-    let is_open = text(spec, "clusterIP") == HEADLESS && object(spec, "selector").is_empty();
+    let is_open = spec.text("clusterIP") == HEADLESS && spec.object("selector").is_empty();
     let policy = if is_open { REQUIRE } else { SINGLE };
     spec.insert("ipFamilyPolicy".to_owned(), Value::from(policy));
 }
 
 fn default_families(spec: &mut Map) {
-    if list(spec, "ipFamilies").is_empty() {
+    if spec.list("ipFamilies").is_empty() {
         spec.insert("ipFamilies".to_owned(), json!([DEFAULT]));
     }
 }
@@ -95,7 +95,7 @@ fn default_families(spec: &mut Map) {
 /// error.
 fn release(spec: &mut Map, old: &Map) -> Vec<FieldError> {
     let members = ["clusterIPs", "ipFamilies"];
-    if text(spec, "ipFamilyPolicy") == SINGLE {
+    if spec.text("ipFamilyPolicy") == SINGLE {
         for member in members {
             if is_same(spec, old, member)
                 && let Some(Value::Array(entries)) = spec.get_mut(member)
@@ -106,31 +106,31 @@ fn release(spec: &mut Map, old: &Map) -> Vec<FieldError> {
         return Vec::new();
     }
     let is_reduced = |member: &&str| {
-        let count = list(spec, member).len();
-        count > 0 && count < list(old, member).len()
+        let count = spec.list(member).len();
+        count > 0 && count < old.list(member).len()
     };
     let detail = "must be 'SingleStack' to release the secondary one";
     members.iter().filter(|member| is_reduced(member)).map(|_| policy_error(spec, detail)).collect()
 }
 
 fn policy_error(spec: &Map, detail: &str) -> FieldError {
-    FieldError::invalid("spec.ipFamilyPolicy", text(spec, "ipFamilyPolicy"), detail)
+    FieldError::invalid("spec.ipFamilyPolicy", spec.text("ipFamilyPolicy"), detail)
 }
 
 fn single_errors(spec: &Map) -> Vec<FieldError> {
-    if text(spec, "ipFamilyPolicy") != SINGLE {
+    if spec.text("ipFamilyPolicy") != SINGLE {
         return Vec::new();
     }
     let detail = "must be 'RequireDualStack' or 'PreferDualStack' when there are two of them";
-    let doubled = ["clusterIPs", "ipFamilies"].into_iter().filter(|member| list(spec, member).len() == 2);
+    let doubled = ["clusterIPs", "ipFamilies"].into_iter().filter(|member| spec.list(member).len() == 2);
     doubled.map(|_| policy_error(spec, detail)).collect()
 }
 
 /// Infers missing families from the addresses.
 fn infer(spec: &mut Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut families: Vec<String> = texts(spec, "ipFamilies").map(str::to_owned).collect();
-    for (i, ip) in texts(spec, "clusterIPs").enumerate() {
+    let mut families: Vec<String> = spec.texts("ipFamilies").map(str::to_owned).collect();
+    for (i, ip) in spec.texts("clusterIPs").enumerate() {
         if ip == HEADLESS {
             break;
         }
@@ -155,10 +155,10 @@ fn infer(spec: &mut Map) -> Vec<FieldError> {
 /// Returns errors for families that the cluster does not have.
 fn cluster_errors(spec: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    if text(spec, "ipFamilyPolicy") == REQUIRE {
+    if spec.text("ipFamilyPolicy") == REQUIRE {
         errors.push(policy_error(spec, "this cluster is not configured for dual-stack services"));
     }
-    for (i, family) in texts(spec, "ipFamilies").enumerate() {
+    for (i, family) in spec.texts("ipFamilies").enumerate() {
         if family != DEFAULT {
             let field = format!("spec.ipFamilies[{i}]");
             errors.push(FieldError::invalid(field, family, "not configured on this cluster"));
@@ -173,14 +173,14 @@ fn family_of(ip: &str) -> Option<&'static str> {
 
 /// Validates that the addresses and families of a service are consistent.
 pub(super) fn errors(spec: &Map) -> Vec<FieldError> {
-    if text(spec, "type") == EXTERNAL_NAME {
+    if spec.text("type") == EXTERNAL_NAME {
         return Vec::new();
     }
     let field = "spec.clusterIPs";
-    let ips: Vec<&str> = texts(spec, "clusterIPs").collect();
-    let shown = || Value::Array(list(spec, "clusterIPs").to_vec()).to_string();
+    let ips: Vec<&str> = spec.texts("clusterIPs").collect();
+    let shown = || Value::Array(spec.list("clusterIPs").to_vec()).to_string();
     let mut errors = Vec::new();
-    match (text(spec, "clusterIP"), ips.first()) {
+    match (spec.text("clusterIP"), ips.first()) {
         ("", None) => {}
         ("", Some(_)) => {
             let detail = "must be empty when `clusterIP` is not specified";
@@ -193,8 +193,8 @@ pub(super) fn errors(spec: &Map) -> Vec<FieldError> {
         _ => {}
     }
     errors.extend(family_errors(spec));
-    match text(spec, "ipFamilyPolicy") {
-        "" if !is_present(spec, "ipFamilyPolicy") => {}
+    match spec.text("ipFamilyPolicy") {
+        "" if !spec.has("ipFamilyPolicy") => {}
         SINGLE | PREFER | REQUIRE => {}
         policy => {
             errors.push(FieldError::not_supported("spec.ipFamilyPolicy", policy, &[PREFER, REQUIRE, SINGLE]));
@@ -232,7 +232,7 @@ pub(super) fn errors(spec: &Map) -> Vec<FieldError> {
 fn family_errors(spec: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
-    for (i, family) in texts(spec, "ipFamilies").enumerate() {
+    for (i, family) in spec.texts("ipFamilies").enumerate() {
         let field = format!("spec.ipFamilies[{i}]");
         if !matches!(family, DEFAULT | OTHER) {
             errors.push(FieldError::not_supported(&field, family, &[DEFAULT, OTHER]));
@@ -246,7 +246,7 @@ fn family_errors(spec: &Map) -> Vec<FieldError> {
 
 /// Checks that each address has the family at the same index.
 fn match_errors(spec: &Map, ips: &[&str]) -> Vec<FieldError> {
-    let pairs = ips.iter().zip(texts(spec, "ipFamilies")).enumerate();
+    let pairs = ips.iter().zip(spec.texts("ipFamilies")).enumerate();
     let differing = pairs
         .filter(|(_, (ip, family))| matches!(*family, DEFAULT | OTHER) && family_of(ip) != Some(*family));
     differing
@@ -259,7 +259,7 @@ fn match_errors(spec: &Map, ips: &[&str]) -> Vec<FieldError> {
 
 /// Returns errors for forbidden changes of addresses and families.
 pub(super) fn change_errors(spec: &Map, old: &Map) -> Vec<FieldError> {
-    if [spec, old].into_iter().any(|spec| text(spec, "type") == EXTERNAL_NAME) {
+    if [spec, old].into_iter().any(|spec| spec.text("type") == EXTERNAL_NAME) {
         return Vec::new();
     }
     let (is_headless_now, was_headless) = (is_headless(spec), is_headless(old));
@@ -274,8 +274,8 @@ pub(super) fn change_errors(spec: &Map, old: &Map) -> Vec<FieldError> {
 }
 
 fn list_change_errors(spec: &Map, old: &Map, member: &str) -> Vec<FieldError> {
-    let (is, was): (Vec<&str>, Vec<&str>) = (texts(spec, member).collect(), texts(old, member).collect());
-    let shown = || Value::Array(list(spec, member).to_vec()).to_string();
+    let (is, was): (Vec<&str>, Vec<&str>) = (spec.texts(member).collect(), old.texts(member).collect());
+    let shown = || Value::Array(spec.list(member).to_vec()).to_string();
     let invalid =
         |i: usize, detail: &str| FieldError::invalid(format!("spec.{member}[{i}]"), shown(), detail);
     if is.len() == was.len() {
@@ -286,7 +286,7 @@ fn list_change_errors(spec: &Map, old: &Map, member: &str) -> Vec<FieldError> {
     }
     let mut errors = Vec::new();
     let is_released = is.len() < was.len();
-    if is_released && list(spec, "clusterIPs").is_empty() {
+    if is_released && spec.list("clusterIPs").is_empty() {
         errors.push(invalid(0, "the primary one can not be unset"));
     }
     if let (Some(is), Some(was)) = (is.first(), was.first())
@@ -294,7 +294,7 @@ fn list_change_errors(spec: &Map, old: &Map, member: &str) -> Vec<FieldError> {
     {
         errors.push(invalid(0, "may not change once set"));
     }
-    if is_released && is.len() == 1 && text(spec, "ipFamilyPolicy") != SINGLE {
+    if is_released && is.len() == 1 && spec.text("ipFamilyPolicy") != SINGLE {
         errors.push(policy_error(spec, "must be set to 'SingleStack' when releasing the secondary one"));
     }
     errors

@@ -18,11 +18,9 @@ use self::spec::{CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, is_externa
 use super::endpoints::ENDPOINTS;
 use super::nodes::PROXY_VERBS;
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::{Need, OnRequest, Resource, Selectable, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
-use crate::resources::fields::{
-    default_text, is_present, number, object, object_mut, objects, objects_mut, text, texts,
-};
 use crate::schema;
 use crate::table::{Column, NONE, Row, UNKNOWN};
 
@@ -74,56 +72,54 @@ const ALLOCATES: OnRequest = OnRequest {
 const AFFINITY_SECONDS: i64 = 10_800;
 
 fn of_spec<'a>(service: &'a Map, member: &str) -> Cow<'a, str> {
-    Cow::Borrowed(text(object(service, "spec"), member))
+    Cow::Borrowed(service.object("spec").text(member))
 }
 
 fn default(service: &mut Map) {
-    if let Some(spec) = object_mut(service, "spec") {
+    if let Some(spec) = service.object_or_new("spec") {
         default_spec(spec);
     }
-    let has_balancer = text(object(service, "spec"), "type") == LOAD_BALANCER;
-    let balancer = object_mut(service, "status").and_then(|status| object_mut(status, "loadBalancer"));
+    let has_balancer = service.object("spec").text("type") == LOAD_BALANCER;
+    let balancer = service.object_or_new("status").and_then(|status| status.object_or_new("loadBalancer"));
     let Some(balancer) = balancer.filter(|_| has_balancer) else { return };
-    for ingress in objects_mut(balancer, "ingress") {
-        if !text(ingress, "ip").is_empty() && !is_present(ingress, "ipMode") {
+    for ingress in balancer.objects_mut("ingress") {
+        if !ingress.text("ip").is_empty() && !ingress.has("ipMode") {
             ingress.insert("ipMode".to_owned(), Value::from("VIP"));
         }
     }
 }
 
 fn default_spec(spec: &mut Map) {
-    default_text(spec, "sessionAffinity", "None");
-    match text(spec, "sessionAffinity") {
+    spec.default_text("sessionAffinity", "None");
+    match spec.text("sessionAffinity") {
         "None" => {
             spec.remove("sessionAffinityConfig");
         }
-        "ClientIP"
-            if !is_present(object(object(spec, "sessionAffinityConfig"), "clientIP"), "timeoutSeconds") =>
-        {
+        "ClientIP" if !spec.object("sessionAffinityConfig").object("clientIP").has("timeoutSeconds") => {
             let config = json!({ "clientIP": { "timeoutSeconds": AFFINITY_SECONDS } });
             spec.insert("sessionAffinityConfig".to_owned(), config);
         }
         _ => {}
     }
-    default_text(spec, "type", CLUSTER_IP);
-    for port in objects_mut(spec, "ports") {
-        default_text(port, "protocol", "TCP");
+    spec.default_text("type", CLUSTER_IP);
+    for port in spec.objects_mut("ports") {
+        port.default_text("protocol", "TCP");
         let target = port.get("targetPort").unwrap_or(&Value::Null);
         if target.is_null() || *target == json!(0) || *target == json!("") {
-            let number = number(port, "port");
+            let number = port.number("port");
             port.insert("targetPort".to_owned(), Value::from(number));
         }
     }
     if is_external(spec) {
-        default_text(spec, "externalTrafficPolicy", "Cluster");
+        spec.default_text("externalTrafficPolicy", "Cluster");
     }
-    let kind = text(spec, "type");
+    let kind = spec.text("type");
     let (has_address, has_balancer) =
         (matches!(kind, CLUSTER_IP | NODE_PORT | LOAD_BALANCER), kind == LOAD_BALANCER);
-    if has_address && !is_present(spec, "internalTrafficPolicy") {
+    if has_address && !spec.has("internalTrafficPolicy") {
         spec.insert("internalTrafficPolicy".to_owned(), Value::from("Cluster"));
     }
-    if has_balancer && !is_present(spec, "allocateLoadBalancerNodePorts") {
+    if has_balancer && !spec.has("allocateLoadBalancerNodePorts") {
         spec.insert("allocateLoadBalancerNodePorts".to_owned(), Value::from(true));
     }
 }
@@ -140,9 +136,10 @@ const COLUMNS: &[Column] = &[
 
 /// AP-92.
 fn row(service: &Map, now: i64) -> Row {
-    let spec = object(service, "spec");
-    let ports: Vec<String> = objects(spec, "ports").map(port_cell).collect();
-    let selector: Vec<String> = object(spec, "selector")
+    let spec = service.object("spec");
+    let ports: Vec<String> = spec.objects("ports").map(port_cell).collect();
+    let selector: Vec<String> = spec
+        .object("selector")
         .iter()
         .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
         .collect();
@@ -150,8 +147,8 @@ fn row(service: &Map, now: i64) -> Row {
         |parts: Vec<String>| Value::from(if parts.is_empty() { NONE.to_owned() } else { parts.join(",") });
     let cells = vec![
         name(service),
-        Value::from(text(spec, "type")),
-        Value::from(texts(spec, "clusterIPs").next().unwrap_or(NONE)),
+        Value::from(spec.text("type")),
+        Value::from(spec.texts("clusterIPs").next().unwrap_or(NONE)),
         Value::from(external_address(service)),
         or_none(ports),
         age(service, now),
@@ -161,8 +158,7 @@ fn row(service: &Map, now: i64) -> Row {
 }
 
 fn port_cell(port: &Map) -> String {
-    let (number, node_port, protocol) =
-        (number(port, "port"), number(port, "nodePort"), text(port, "protocol"));
+    let (number, node_port, protocol) = (port.number("port"), port.number("nodePort"), port.text("protocol"));
     match node_port {
         1.. => format!("{number}:{node_port}/{protocol}"),
         _ => format!("{number}/{protocol}"),
@@ -170,16 +166,17 @@ fn port_cell(port: &Map) -> String {
 }
 
 fn external_address(service: &Map) -> String {
-    let spec = object(service, "spec");
-    let addresses = texts(spec, "externalIPs");
-    match text(spec, "type") {
+    let spec = service.object("spec");
+    let addresses = spec.texts("externalIPs");
+    match spec.text("type") {
         CLUSTER_IP | NODE_PORT if addresses.len() == 0 => NONE.to_owned(),
         CLUSTER_IP | NODE_PORT => addresses.collect::<Vec<_>>().join(","),
         LOAD_BALANCER => {
-            let balancer = object(object(service, "status"), "loadBalancer");
-            let given: BTreeSet<&str> = objects(balancer, "ingress")
-                .map(|ingress| match text(ingress, "ip") {
-                    "" => text(ingress, "hostname"),
+            let balancer = service.object("status").object("loadBalancer");
+            let given: BTreeSet<&str> = balancer
+                .objects("ingress")
+                .map(|ingress| match ingress.text("ip") {
+                    "" => ingress.text("hostname"),
                     ip => ip,
                 })
                 .filter(|address| !address.is_empty())
@@ -187,7 +184,7 @@ fn external_address(service: &Map) -> String {
             let all: Vec<&str> = given.into_iter().chain(addresses).collect();
             if all.is_empty() { "<pending>".to_owned() } else { all.join(",") }
         }
-        EXTERNAL_NAME => text(spec, "externalName").to_owned(),
+        EXTERNAL_NAME => spec.text("externalName").to_owned(),
         _ => UNKNOWN.to_owned(),
     }
 }

@@ -1,7 +1,7 @@
 //! What the spec of a service says, in the words that all rules about services use.
 
 use crate::Map;
-use crate::resources::fields::{list, text, texts};
+use crate::fields::Members;
 
 pub(super) const CLUSTER_IP: &str = "ClusterIP";
 pub(super) const NODE_PORT: &str = "NodePort";
@@ -11,24 +11,24 @@ pub(super) const EXTERNAL_NAME: &str = "ExternalName";
 pub(super) const HEADLESS: &str = "None";
 /// Returns whether the service is reachable from outside the cluster.
 pub(super) fn is_external(spec: &Map) -> bool {
-    match text(spec, "type") {
+    match spec.text("type") {
         LOAD_BALANCER | NODE_PORT => true,
-        CLUSTER_IP => !list(spec, "externalIPs").is_empty(),
+        CLUSTER_IP => !spec.list("externalIPs").is_empty(),
         _ => false,
     }
 }
 
 /// Returns whether the service needs a health check node port.
 pub(super) fn needs_health_port(spec: &Map) -> bool {
-    text(spec, "type") == LOAD_BALANCER && text(spec, "externalTrafficPolicy") == "Local"
+    spec.text("type") == LOAD_BALANCER && spec.text("externalTrafficPolicy") == "Local"
 }
 
 /// Returns whether the service needs node ports.
 pub(super) fn needs_node_ports(spec: &Map) -> bool {
-    matches!(text(spec, "type"), NODE_PORT | LOAD_BALANCER)
+    matches!(spec.text("type"), NODE_PORT | LOAD_BALANCER)
 }
 
 /// Returns whether the service is headless.
 pub(super) fn is_headless(spec: &Map) -> bool {
-    texts(spec, "clusterIPs").eq([HEADLESS])
+    spec.texts("clusterIPs").eq([HEADLESS])
 }

@@ -6,31 +6,31 @@ use portcullis_apimachinery::field_error::FieldError;
 
 use super::spec::LOAD_BALANCER;
 use crate::Map;
+use crate::fields::Members;
 use crate::resources::core::addresses;
-use crate::resources::fields::{is_present, list, object, objects, text};
 use crate::resources::formats::dns_subdomain;
 
 /// Validates the status of a service.
 pub(super) fn validate(service: &Map) -> Vec<FieldError> {
-    let balancer = object(object(service, "status"), "loadBalancer");
+    let balancer = service.object("status").object("loadBalancer");
     let field = "status.loadBalancer.ingress";
-    if text(object(service, "spec"), "type") != LOAD_BALANCER {
+    if service.object("spec").text("type") != LOAD_BALANCER {
         let detail = "may only be used when `spec.type` is 'LoadBalancer'";
-        let is_used = !list(balancer, "ingress").is_empty();
+        let is_used = !balancer.list("ingress").is_empty();
         return if is_used { vec![FieldError::forbidden(field, detail)] } else { Vec::new() };
     }
-    let ingresses = objects(balancer, "ingress").enumerate();
+    let ingresses = balancer.objects("ingress").enumerate();
     ingresses.flat_map(|(i, ingress)| ingress_errors(&format!("{field}[{i}]"), ingress)).collect()
 }
 
 fn ingress_errors(field: &str, ingress: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let (ip, mode) = (text(ingress, "ip"), text(ingress, "ipMode"));
+    let (ip, mode) = (ingress.text("ip"), ingress.text("ipMode"));
     if !ip.is_empty() {
         errors.extend(addresses::errors(&format!("{field}.ip"), ip));
     }
     let mode_field = format!("{field}.ipMode");
-    match (is_present(ingress, "ipMode"), ip.is_empty()) {
+    match (ingress.has("ipMode"), ip.is_empty()) {
         (false, false) => errors.push(FieldError::required(mode_field, "must be specified when `ip` is set")),
         (true, true) => {
             errors.push(FieldError::forbidden(mode_field, "may not be specified when `ip` is not set"));
@@ -40,7 +40,7 @@ fn ingress_errors(field: &str, ingress: &Map) -> Vec<FieldError> {
         }
         _ => {}
     }
-    let hostname = text(ingress, "hostname");
+    let hostname = ingress.text("hostname");
     if !hostname.is_empty() {
         let field = format!("{field}.hostname");
         errors.extend(dns_subdomain(&field, hostname));

@@ -7,16 +7,14 @@ use serde_json::{Value, json};
 use super::families::fill_in;
 use super::spec::{EXTERNAL_NAME, LOAD_BALANCER, needs_health_port, needs_node_ports};
 use crate::Map;
-use crate::resources::fields::{
-    is_present, keep, list, number, object, object_mut, objects, objects_mut, text,
-};
+use crate::fields::Members;
 
 /// AP-30: drops the status. Sets `clusterIPs` for clients that only know `clusterIP`.
 pub(super) fn prepare_create(service: &mut Map) {
     service.insert("status".to_owned(), json!({ "loadBalancer": {} }));
-    let Some(spec) = object_mut(service, "spec") else { return };
-    let ip = text(spec, "clusterIP");
-    if !ip.is_empty() && list(spec, "clusterIPs").is_empty() {
+    let Some(spec) = service.object_or_new("spec") else { return };
+    let ip = spec.text("clusterIP");
+    if !ip.is_empty() && spec.list("clusterIPs").is_empty() {
         let ips = json!([ip]);
         spec.insert("clusterIPs".to_owned(), ips);
     }
@@ -27,19 +25,19 @@ pub(super) fn prepare_create(service: &mut Map) {
 
 /// Keeps allocated values unless the client changes them, and drops those that the new type does not use.
 pub(super) fn prepare_update(service: &mut Map, old: &Map) {
-    keep(service, old, "status");
-    let old_spec = object(old, "spec");
-    if let Some(spec) = object_mut(service, "spec") {
+    service.copy("status", old);
+    let old_spec = old.object("spec");
+    if let Some(spec) = service.object_or_new("spec") {
         keep_allocated(spec, old_spec);
         match_addresses(spec, old_spec);
     }
     // Inconsistent fields are reported when addresses are allocated.
     let _ = fill_in(service, Some(old));
-    if let Some(spec) = object_mut(service, "spec") {
+    if let Some(spec) = service.object_or_new("spec") {
         drop_unused(spec, old_spec);
     }
-    if text(object(service, "spec"), "type") != LOAD_BALANCER
-        && let Some(status) = object_mut(service, "status")
+    if service.object("spec").text("type") != LOAD_BALANCER
+        && let Some(status) = service.object_or_new("status")
     {
         status.insert("loadBalancer".to_owned(), json!({}));
     }
@@ -47,50 +45,50 @@ pub(super) fn prepare_update(service: &mut Map, old: &Map) {
 }
 
 pub(super) fn prepare_status(service: &mut Map, old: &Map) {
-    keep(service, old, "spec");
+    service.copy("spec", old);
 }
 
 /// An ExternalName service has no internal traffic policy.
 fn drop_internal_policy(service: &mut Map) {
-    let Some(spec) = object_mut(service, "spec") else { return };
-    let is_known = matches!(text(spec, "internalTrafficPolicy"), "Cluster" | "Local");
-    if text(spec, "type") == EXTERNAL_NAME && is_known {
+    let Some(spec) = service.object_or_new("spec") else { return };
+    let is_known = matches!(spec.text("internalTrafficPolicy"), "Cluster" | "Local");
+    if spec.text("type") == EXTERNAL_NAME && is_known {
         spec.remove("internalTrafficPolicy");
     }
 }
 
 /// Restores allocated values that the client omits.
 fn keep_allocated(spec: &mut Map, old: &Map) {
-    let needs_address = |spec: &Map| text(spec, "type") != EXTERNAL_NAME;
+    let needs_address = |spec: &Map| spec.text("type") != EXTERNAL_NAME;
     if needs_address(old) && needs_address(spec) {
-        if text(spec, "clusterIP").is_empty() {
-            keep(spec, old, "clusterIP");
+        if spec.text("clusterIP").is_empty() {
+            spec.copy("clusterIP", old);
         }
-        if list(spec, "clusterIPs").is_empty() {
-            keep(spec, old, "clusterIPs");
+        if spec.list("clusterIPs").is_empty() {
+            spec.copy("clusterIPs", old);
         }
     }
     if needs_node_ports(old) && needs_node_ports(spec) {
         keep_node_ports(spec, old);
     }
-    if needs_health_port(old) && needs_health_port(spec) && number(spec, "healthCheckNodePort") == 0 {
-        keep(spec, old, "healthCheckNodePort");
+    if needs_health_port(old) && needs_health_port(spec) && spec.number("healthCheckNodePort") == 0 {
+        spec.copy("healthCheckNodePort", old);
     }
 }
 
 /// A port keeps the node port of the old port with the same name, unless another one uses it.
 fn keep_node_ports(spec: &mut Map, old: &Map) {
     let used = |spec: &Map| -> BTreeSet<i64> {
-        objects(spec, "ports").map(|port| number(port, "nodePort")).filter(|port| *port != 0).collect()
+        spec.objects("ports").map(|port| port.number("nodePort")).filter(|port| *port != 0).collect()
     };
     let (was, is) = (used(old), used(spec));
     let by_name: BTreeMap<&str, i64> =
-        objects(old, "ports").map(|port| (text(port, "name"), number(port, "nodePort"))).collect();
-    for port in objects_mut(spec, "ports") {
-        if number(port, "nodePort") != 0 {
+        old.objects("ports").map(|port| (port.text("name"), port.number("nodePort"))).collect();
+    for port in spec.objects_mut("ports") {
+        if port.number("nodePort") != 0 {
             continue;
         }
-        let before = by_name.get(text(port, "name")).copied().unwrap_or_default();
+        let before = by_name.get(port.text("name")).copied().unwrap_or_default();
         let is_free = !(was.contains(&before) && is.contains(&before));
         if before != 0 && is_free {
             port.insert("nodePort".to_owned(), Value::from(before));
@@ -100,12 +98,12 @@ fn keep_node_ports(spec: &mut Map, old: &Map) {
 
 /// Updates `clusterIPs` for a client that only knows `clusterIP` and changes it.
 fn match_addresses(spec: &mut Map, old: &Map) {
-    let (ip, was) = (text(spec, "clusterIP"), text(old, "clusterIP"));
-    if list(spec, "clusterIPs").is_empty() && ip == was {
-        keep(spec, old, "clusterIPs");
+    let (ip, was) = (spec.text("clusterIP"), old.text("clusterIP"));
+    if spec.list("clusterIPs").is_empty() && ip == was {
+        spec.copy("clusterIPs", old);
         return;
     }
-    if ip == was || list(spec, "clusterIPs") != list(old, "clusterIPs") {
+    if ip == was || spec.list("clusterIPs") != old.list("clusterIPs") {
         return;
     }
     if ip.is_empty() {
@@ -119,7 +117,7 @@ fn match_addresses(spec: &mut Map, old: &Map) {
 /// Drops values that the new type does not use, if the client has not changed them.
 fn drop_unused(spec: &mut Map, old: &Map) {
     let is_same = |spec: &Map, member: &str| spec.get(member) == old.get(member);
-    let (kind, old_kind) = (text(spec, "type").to_owned(), text(old, "type"));
+    let (kind, old_kind) = (spec.text("type").to_owned(), old.text("type"));
     if old_kind != EXTERNAL_NAME && kind == EXTERNAL_NAME {
         if is_same(spec, "clusterIP") && is_same(spec, "clusterIPs") {
             spec.remove("clusterIP");
@@ -132,10 +130,10 @@ fn drop_unused(spec: &mut Map, old: &Map) {
         }
     }
     let node_ports = |spec: &Map| -> BTreeSet<i64> {
-        objects(spec, "ports").map(|port| number(port, "nodePort")).filter(|port| *port != 0).collect()
+        spec.objects("ports").map(|port| port.number("nodePort")).filter(|port| *port != 0).collect()
     };
     if needs_node_ports(old) && !needs_node_ports(spec) && node_ports(old).is_superset(&node_ports(spec)) {
-        objects_mut(spec, "ports").for_each(|port| {
+        spec.objects_mut("ports").for_each(|port| {
             port.remove("nodePort");
         });
     }
@@ -144,7 +142,7 @@ fn drop_unused(spec: &mut Map, old: &Map) {
     }
     if old_kind == LOAD_BALANCER && kind != LOAD_BALANCER {
         for member in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
-            if is_present(spec, member) && is_same(spec, member) {
+            if spec.has(member) && is_same(spec, member) {
                 spec.remove(member);
             }
         }

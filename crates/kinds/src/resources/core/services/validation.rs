@@ -10,9 +10,9 @@ use super::spec::{
     CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, is_external, is_headless, needs_health_port,
 };
 use crate::Map;
+use crate::fields::Members;
 use crate::resources::core::addresses;
 use crate::resources::core::ports::{number_errors, number_or_name_errors, protocol_errors};
-use crate::resources::fields::{is_present, list, metadata, number, object, objects, text, texts};
 use crate::resources::formats::{dns_label, dns_subdomain, qualified_name};
 use crate::resources::scheduling::validate_labels;
 
@@ -24,20 +24,20 @@ const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
 pub(super) fn validate_update(service: &Map, old: &Map) -> Vec<FieldError> {
-    let (spec, old_spec) = (object(service, "spec"), object(old, "spec"));
+    let (spec, old_spec) = (service.object("spec"), old.object("spec"));
     let mut errors = families::change_errors(spec, old_spec);
-    let is_balanced = |spec: &Map| text(spec, "type") == LOAD_BALANCER;
+    let is_balanced = |spec: &Map| spec.text("type") == LOAD_BALANCER;
     if is_balanced(spec)
         && is_balanced(old_spec)
         && spec.get("loadBalancerClass") != old_spec.get("loadBalancerClass")
     {
-        let class = text(spec, "loadBalancerClass");
+        let class = spec.text("loadBalancerClass");
         errors.push(FieldError::invalid("spec.loadBalancerClass", class, "may not change once set"));
     }
     errors.extend(class_errors(spec));
     if needs_health_port(spec)
         && needs_health_port(old_spec)
-        && number(spec, "healthCheckNodePort") != number(old_spec, "healthCheckNodePort")
+        && spec.number("healthCheckNodePort") != old_spec.number("healthCheckNodePort")
     {
         errors.push(FieldError::forbidden("spec.healthCheckNodePort", "field is immutable"));
     }
@@ -46,19 +46,19 @@ pub(super) fn validate_update(service: &Map, old: &Map) -> Vec<FieldError> {
 }
 
 pub(super) fn validate(service: &Map) -> Vec<FieldError> {
-    let annotations = object(metadata(service), "annotations");
-    let spec = object(service, "spec");
+    let annotations = service.metadata().object("annotations");
+    let spec = service.object("spec");
     let mut errors: Vec<FieldError> = topology_errors(annotations).into_iter().collect();
-    let kind = text(spec, "type");
-    if list(spec, "ports").is_empty() && !is_headless(spec) && kind != EXTERNAL_NAME {
+    let kind = spec.text("type");
+    if spec.list("ports").is_empty() && !is_headless(spec) && kind != EXTERNAL_NAME {
         errors.push(FieldError::required("spec.ports", ""));
     }
     errors.extend(type_errors(spec));
     errors.extend(ports_errors(spec));
-    errors.extend(validate_labels("spec.selector", object(spec, "selector")));
+    errors.extend(validate_labels("spec.selector", spec.object("selector")));
     errors.extend(affinity_errors(spec));
     errors.extend(families::errors(spec));
-    for (i, ip) in texts(spec, "externalIPs").enumerate() {
+    for (i, ip) in spec.texts("externalIPs").enumerate() {
         let field = format!("spec.externalIPs[{i}]");
         errors.extend(addresses::errors(&field, ip).or_else(|| addresses::special_errors(&field, ip)));
     }
@@ -77,9 +77,9 @@ pub(super) fn validate(service: &Map) -> Vec<FieldError> {
     errors.extend(class_errors(spec));
     errors.extend(external_policy_errors(spec));
     errors.extend(internal_policy_errors(spec));
-    match text(spec, "trafficDistribution") {
+    match spec.text("trafficDistribution") {
         "PreferClose" | "PreferSameNode" | "PreferSameZone" => {}
-        "" if !is_present(spec, "trafficDistribution") => {}
+        "" if !spec.has("trafficDistribution") => {}
         other => errors.push(FieldError::not_supported(
             "spec.trafficDistribution",
             other,
@@ -99,7 +99,7 @@ fn topology_errors(annotations: &Map) -> Option<FieldError> {
 }
 
 fn type_errors(spec: &Map) -> Vec<FieldError> {
-    let kind = text(spec, "type");
+    let kind = spec.text("type");
     match kind {
         LOAD_BALANCER | NODE_PORT if is_headless(spec) => {
             let detail = format!("may not be set to 'None' for {kind} services");
@@ -112,16 +112,16 @@ fn type_errors(spec: &Map) -> Vec<FieldError> {
 
 fn external_name_errors(spec: &Map) -> Vec<FieldError> {
     let set = [
-        ("spec.clusterIPs", !list(spec, "clusterIPs").is_empty()),
-        ("spec.ipFamilies", !list(spec, "ipFamilies").is_empty()),
-        ("spec.ipFamilyPolicy", is_present(spec, "ipFamilyPolicy")),
+        ("spec.clusterIPs", !spec.list("clusterIPs").is_empty()),
+        ("spec.ipFamilies", !spec.list("ipFamilies").is_empty()),
+        ("spec.ipFamilyPolicy", spec.has("ipFamilyPolicy")),
     ];
     let mut errors: Vec<FieldError> = set
         .into_iter()
         .filter(|(_, is_set)| *is_set)
         .map(|(field, _)| FieldError::forbidden(field, "may not be set for ExternalName services"))
         .collect();
-    let name = text(spec, "externalName");
+    let name = spec.text("externalName");
     // A fully qualified name may end in a dot.
     match name.strip_suffix('.').unwrap_or(name) {
         "" => errors.push(FieldError::required("spec.externalName", "")),
@@ -132,11 +132,11 @@ fn external_name_errors(spec: &Map) -> Vec<FieldError> {
 
 fn ports_errors(spec: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let needs_name = list(spec, "ports").len() > 1;
+    let needs_name = spec.list("ports").len() > 1;
     let mut names = BTreeSet::new();
-    for (i, port) in objects(spec, "ports").enumerate() {
+    for (i, port) in spec.objects("ports").enumerate() {
         let field = format!("spec.ports[{i}]");
-        match text(port, "name") {
+        match port.text("name") {
             "" if needs_name => errors.push(FieldError::required(format!("{field}.name"), "")),
             "" => {}
             name => {
@@ -146,8 +146,8 @@ fn ports_errors(spec: &Map) -> Vec<FieldError> {
                 }
             }
         }
-        errors.extend(number_errors(&format!("{field}.port"), number(port, "port")));
-        errors.extend(protocol_errors(&format!("{field}.protocol"), text(port, "protocol")));
+        errors.extend(number_errors(&format!("{field}.port"), port.number("port")));
+        errors.extend(protocol_errors(&format!("{field}.protocol"), port.text("protocol")));
         let target = port.get("targetPort").unwrap_or(&Value::Null);
         errors.extend(number_or_name_errors(&format!("{field}.targetPort"), target));
         if let Some(Value::String(protocol)) = port.get("appProtocol") {
@@ -161,13 +161,11 @@ fn ports_errors(spec: &Map) -> Vec<FieldError> {
 fn port_set_errors(spec: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let node_ports = || {
-        objects(spec, "ports").enumerate().filter(|(_, port)| number(port, "nodePort") != 0).map(
-            |(i, port)| {
-                (format!("spec.ports[{i}].nodePort"), text(port, "protocol"), number(port, "nodePort"))
-            },
-        )
+        spec.objects("ports").enumerate().filter(|(_, port)| port.number("nodePort") != 0).map(|(i, port)| {
+            (format!("spec.ports[{i}].nodePort"), port.text("protocol"), port.number("nodePort"))
+        })
     };
-    if text(spec, "type") == CLUSTER_IP {
+    if spec.text("type") == CLUSTER_IP {
         let detail = "may not be used when `type` is 'ClusterIP'";
         errors.extend(node_ports().map(|(field, _, _)| FieldError::forbidden(field, detail)));
     }
@@ -178,8 +176,8 @@ fn port_set_errors(spec: &Map) -> Vec<FieldError> {
         }
     }
     let mut seen = BTreeSet::new();
-    for (i, port) in objects(spec, "ports").enumerate() {
-        let (protocol, number) = (text(port, "protocol"), number(port, "port"));
+    for (i, port) in spec.objects("ports").enumerate() {
+        let (protocol, number) = (port.text("protocol"), port.number("port"));
         if !seen.insert((protocol, number)) {
             errors.push(FieldError::duplicate(format!("spec.ports[{i}]"), format!("{number}/{protocol}")));
         }
@@ -189,8 +187,8 @@ fn port_set_errors(spec: &Map) -> Vec<FieldError> {
 
 fn affinity_errors(spec: &Map) -> Vec<FieldError> {
     let field = "spec.sessionAffinityConfig";
-    match text(spec, "sessionAffinity") {
-        "None" if is_present(spec, "sessionAffinityConfig") => {
+    match spec.text("sessionAffinity") {
+        "None" if spec.has("sessionAffinityConfig") => {
             vec![FieldError::forbidden(field, "must not be set when session affinity is None")]
         }
         "None" => Vec::new(),
@@ -201,17 +199,17 @@ fn affinity_errors(spec: &Map) -> Vec<FieldError> {
 }
 
 fn client_ip_error(field: &str, spec: &Map) -> Option<FieldError> {
-    let config = object(spec, "sessionAffinityConfig");
-    let client_ip = object(config, "clientIP");
+    let config = spec.object("sessionAffinityConfig");
+    let client_ip = config.object("clientIP");
     let missing = [
-        (field.to_owned(), is_present(spec, "sessionAffinityConfig")),
-        (format!("{field}.clientIP"), is_present(config, "clientIP")),
-        (format!("{field}.clientIP.timeoutSeconds"), is_present(client_ip, "timeoutSeconds")),
+        (field.to_owned(), spec.has("sessionAffinityConfig")),
+        (format!("{field}.clientIP"), config.has("clientIP")),
+        (format!("{field}.clientIP.timeoutSeconds"), client_ip.has("timeoutSeconds")),
     ];
     if let Some((field, _)) = missing.into_iter().find(|(_, is_there)| !is_there) {
         return Some(FieldError::required(field, "when session affinity type is ClientIP"));
     }
-    let seconds = number(client_ip, "timeoutSeconds");
+    let seconds = client_ip.number("timeoutSeconds");
     (!(1..=MAX_AFFINITY_SECONDS).contains(&seconds)).then(|| {
         let field = format!("{field}.clientIP.timeoutSeconds");
         FieldError::invalid(field, seconds.to_string(), "must be greater than 0 and less than 86400")
@@ -221,20 +219,20 @@ fn client_ip_error(field: &str, spec: &Map) -> Option<FieldError> {
 fn source_range_errors(spec: &Map, annotations: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let misplaced = |field: &str| {
-        (text(spec, "type") != LOAD_BALANCER)
+        (spec.text("type") != LOAD_BALANCER)
             .then(|| FieldError::forbidden(field, "may only be used when `type` is 'LoadBalancer'"))
     };
-    if !list(spec, "loadBalancerSourceRanges").is_empty() {
+    if !spec.list("loadBalancerSourceRanges").is_empty() {
         // Kubernetes reports this path.
         let field = "spec.LoadBalancerSourceRanges";
         errors.extend(misplaced(field));
-        for (i, range) in texts(spec, "loadBalancerSourceRanges").enumerate() {
+        for (i, range) in spec.texts("loadBalancerSourceRanges").enumerate() {
             errors.extend(addresses::range_errors(&format!("{field}[{i}]"), range.trim()));
         }
     } else if annotations.contains_key(SOURCE_RANGES) {
         let field = format!("metadata.annotations[{SOURCE_RANGES}]");
         errors.extend(misplaced(&field));
-        let ranges = text(annotations, SOURCE_RANGES).trim();
+        let ranges = annotations.text(SOURCE_RANGES).trim();
         if !ranges.is_empty() {
             errors
                 .extend(ranges.split(',').filter_map(|range| addresses::range_errors(&field, range.trim())));
@@ -244,7 +242,7 @@ fn source_range_errors(spec: &Map, annotations: &Map) -> Vec<FieldError> {
 }
 
 fn balancer_errors(spec: &Map) -> Option<FieldError> {
-    match (text(spec, "type") == LOAD_BALANCER, is_present(spec, "allocateLoadBalancerNodePorts")) {
+    match (spec.text("type") == LOAD_BALANCER, spec.has("allocateLoadBalancerNodePorts")) {
         (false, true) => Some(FieldError::forbidden(
             "spec.allocateLoadBalancerNodePorts",
             "may only be used when `type` is 'LoadBalancer'",
@@ -259,7 +257,7 @@ fn class_errors(spec: &Map) -> Vec<FieldError> {
     let field = "spec.loadBalancerClass";
     match spec.get("loadBalancerClass") {
         None | Some(Value::Null) => Vec::new(),
-        Some(class) if text(spec, "type") == LOAD_BALANCER => {
+        Some(class) if spec.text("type") == LOAD_BALANCER => {
             qualified_name(field, class.as_str().unwrap_or_default())
         }
         Some(_) => vec![FieldError::forbidden(field, "may only be used when `type` is 'LoadBalancer'")],
@@ -268,7 +266,7 @@ fn class_errors(spec: &Map) -> Vec<FieldError> {
 
 fn external_policy_errors(spec: &Map) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let (field, policy) = ("spec.externalTrafficPolicy", text(spec, "externalTrafficPolicy"));
+    let (field, policy) = ("spec.externalTrafficPolicy", spec.text("externalTrafficPolicy"));
     match (is_external(spec), policy) {
         (false, "") | (true, "Cluster" | "Local") => {}
         (true, "") => errors.push(FieldError::required(field, "")),
@@ -278,7 +276,7 @@ fn external_policy_errors(spec: &Map) -> Vec<FieldError> {
             errors.push(FieldError::invalid(field, other, detail));
         }
     }
-    let (field, port) = ("spec.healthCheckNodePort", number(spec, "healthCheckNodePort"));
+    let (field, port) = ("spec.healthCheckNodePort", spec.number("healthCheckNodePort"));
     match (needs_health_port(spec), port) {
         (false, 0) => {}
         (true, 0) => errors.push(FieldError::required(field, "")),
@@ -294,10 +292,10 @@ fn external_policy_errors(spec: &Map) -> Vec<FieldError> {
 
 fn internal_policy_errors(spec: &Map) -> Option<FieldError> {
     let field = "spec.internalTrafficPolicy";
-    match text(spec, "internalTrafficPolicy") {
+    match spec.text("internalTrafficPolicy") {
         "Cluster" | "Local" => None,
-        "" if !is_present(spec, "internalTrafficPolicy") => {
-            let is_needed = matches!(text(spec, "type"), CLUSTER_IP | NODE_PORT | LOAD_BALANCER);
+        "" if !spec.has("internalTrafficPolicy") => {
+            let is_needed = matches!(spec.text("type"), CLUSTER_IP | NODE_PORT | LOAD_BALANCER);
             is_needed.then(|| FieldError::required(field, ""))
         }
         other => Some(FieldError::not_supported(field, other, &["Cluster", "Local"])),

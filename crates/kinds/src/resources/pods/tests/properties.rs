@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::Map;
 use crate::decode;
-use crate::resources::pods::read::Members;
+use crate::fields::Members;
 use crate::resources::pods::{self, Deletion, PODS, admission};
 
 const RECORDINGS: [&str; 6] =
@@ -137,7 +137,7 @@ fn a_pod_is_given_a_token_once_and_stays_valid_ap_110() {
         admission::admit_service_account(&mut pod, Some(&account), "fghij").unwrap();
         assert_eq!(pod, once);
         assert_eq!(defaulted(pod.clone()), once, "nothing is left to default");
-        let volumes = pod.object("spec").unwrap().list("volumes");
+        let volumes = pod.object_if_set("spec").unwrap().list("volumes");
         mounted += usize::from(volumes.iter().any(|volume| volume["name"] == "kube-api-access-abcde"));
         assert!(!was_valid || (PODS.validate_create)(&pod).is_empty(), "{}", Value::Object(pod));
     }
@@ -153,7 +153,7 @@ fn no_pod_stops_any_function() {
         let account = json!({ "imagePullSecrets": [{ "name": "s" }] });
         let _ = admission::admit_service_account(&mut pod, account.as_object(), "abcde");
         let _ = admission::admit_priority(&mut pod, admission::built_in_priority);
-        let _ = admission::admit_runtime_class(&mut pod, other.object("spec"));
+        let _ = admission::admit_runtime_class(&mut pod, other.object_if_set("spec"));
         assert!((PODS.row)(&pod, 0).cells.len() == PODS.columns.len());
         for selectable in PODS.selectable {
             assert!((selectable.value)(&pod).len() < 10_000);
@@ -170,7 +170,7 @@ fn no_pod_stops_any_function() {
         if pods::bind(&mut new, &other, 0).is_ok() {
             assert!(
                 pods::bind(&mut new, &other, 0).is_err()
-                    || new.object("spec").unwrap().text("nodeName").is_empty()
+                    || new.object_if_set("spec").unwrap().text("nodeName").is_empty()
             );
         }
     }
@@ -211,9 +211,9 @@ proptest! {
             Deletion::Pending => {}
             Deletion::After(shorter) => {
                 prop_assert!(shorter < period);
-                let before = pod.object("metadata").unwrap().text("deletionTimestamp").to_owned();
+                let before = pod.object_if_set("metadata").unwrap().text("deletionTimestamp").to_owned();
                 pods::terminate(&mut pod, shorter, 1_000 + later);
-                prop_assert!(pod.object("metadata").unwrap().text("deletionTimestamp") < before.as_str());
+                prop_assert!(pod.object_if_set("metadata").unwrap().text("deletionTimestamp") < before.as_str());
             }
         }
     }

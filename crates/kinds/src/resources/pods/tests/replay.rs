@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::Map;
 use crate::decode;
+use crate::fields::Members;
 use crate::meta;
 use crate::patch::{self, PatchKind};
-use crate::resources::pods::read::Members;
 use crate::resources::pods::{self, Deletion, PODS, admission};
 
 const NOW: i64 = 1_767_225_600;
@@ -113,7 +113,7 @@ impl Cluster {
         if !errors.is_empty() {
             return causes(&errors);
         }
-        let name = pod.object("metadata").unwrap().text("name").to_owned();
+        let name = pod.object_if_set("metadata").unwrap().text("name").to_owned();
         if self.pods.contains_key(&name) {
             return Answer::Code(409);
         }
@@ -193,13 +193,15 @@ fn answer(cluster: &mut Cluster, case: &Value) -> Option<Answer> {
         case["path"].as_str().unwrap().split_once('?').unwrap_or((case["path"].as_str().unwrap(), ""));
     if method == "POST" && path.ends_with("/runtimeclasses") && case["expect"]["code"] == 201 {
         let class = case["expect"]["body"].as_object().unwrap();
-        cluster.classes.insert(class.object("metadata").unwrap().text("name").to_owned(), class.clone());
+        cluster
+            .classes
+            .insert(class.object_if_set("metadata").unwrap().text("name").to_owned(), class.clone());
         return None;
     }
     let body = &case["body"];
     if method == "POST" && path.ends_with("/bindings") {
         let binding = body.as_object()?;
-        return Some(bind(cluster, binding.object("metadata")?.text("name"), binding));
+        return Some(bind(cluster, binding.object_if_set("metadata")?.text("name"), binding));
     }
     let (namespace, name, part) = split(path)?;
     let kind = case["headers"]["Content-Type"].as_str().unwrap_or_default();
@@ -266,7 +268,7 @@ fn evict(cluster: &mut Cluster, case: &Value, name: &str, query: &str) -> Option
     let Some(pod) = cluster.pods.get_mut(name) else { return Some(Answer::Code(404)) };
     if !is_dry {
         pods::mark_evicted(pod, NOW);
-        cluster.delete(name, options.and_then(|options| options.number("gracePeriodSeconds")));
+        cluster.delete(name, options.and_then(|options| options.number_if_set("gracePeriodSeconds")));
     }
     Some(Answer::Code(201))
 }
@@ -391,7 +393,7 @@ fn recorded_tables_hold_ap_91_and_ap_92() {
         if case["method"] == "POST" {
             let mut pod = read(body);
             (PODS.prepare_create)(&mut pod);
-            let name = pod.object("metadata").unwrap().text("name").to_owned();
+            let name = pod.object_if_set("metadata").unwrap().text("name").to_owned();
             pods.insert(name, pod);
         } else if part == "status" {
             let pod = pods.get_mut(name).unwrap();

@@ -5,9 +5,9 @@ use portcullis_apimachinery::well_known::MIRROR_ANNOTATION;
 use serde_json::Value;
 
 use crate::Map;
+use crate::fields::Field;
 use crate::resources::pods::defaults::CONTAINER_LISTS;
 use crate::resources::pods::prepare::APP_ARMOR_PREFIX;
-use crate::resources::pods::read::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, Kept, scheduling};
 

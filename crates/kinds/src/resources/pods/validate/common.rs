@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use portcullis_apimachinery::field_error::FieldError;
 
-use crate::resources::pods::read::Field;
+use crate::fields::Field;
 
 /// Validation errors.
 pub(in crate::resources::pods) type Errors = Vec<FieldError>;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names;
 
-use crate::resources::pods::read::Field;
+use crate::fields::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, Kept, env, mounts, one_of, probes, resources, security};
 
@@ -43,7 +43,7 @@ impl<'a> Around<'a> {
             spec: spec.clone(),
             volumes,
             claims: resources::claims_of_pod(spec),
-            grace: spec.child("terminationGracePeriodSeconds").number(),
+            grace: spec.child("terminationGracePeriodSeconds").number_if_set(),
             uses_host_users: spec.child("hostUsers").flag() != Some(false),
             kept,
         }
@@ -188,13 +188,13 @@ fn ports(ports: &Field<'_>, errors: &mut Errors) {
             errors.extend(faults.into_iter().map(|fault| name.invalid(fault)));
         }
         let number = port.child("containerPort");
-        match number.number().unwrap_or(0) {
+        match number.number() {
             0 => errors.push(number.required("")),
             1..=65535 => {}
             _ => errors.push(number.invalid("must be between 1 and 65535, inclusive")),
         }
         let host = port.child("hostPort");
-        if !(0..=65535).contains(&host.number().unwrap_or(0)) {
+        if !(0..=65535).contains(&host.number()) {
             errors.push(host.invalid("must be between 1 and 65535, inclusive"));
         }
         one_of(&port.child("protocol"), &["SCTP", "TCP", "UDP"], errors);
@@ -213,7 +213,7 @@ fn host_ports(containers: &Field<'_>, errors: &mut Errors) {
 
 fn host_port<'a>(port: &Field<'a>, seen: &mut BTreeSet<(&'a str, &'a str, i64)>, errors: &mut Errors) {
     let number = port.child("hostPort");
-    let value = number.number().unwrap_or(0);
+    let value = number.number();
     let key = (port.child("protocol").text(), port.child("hostIP").text(), value);
     if value != 0 && !seen.insert(key) {
         errors.push(number.duplicate());

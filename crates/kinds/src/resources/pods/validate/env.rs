@@ -6,9 +6,9 @@ use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names;
 use portcullis_apimachinery::names::NameRule;
 
+use crate::fields::Field;
 use crate::resources::pods::amount;
 use crate::resources::pods::defaults::CONTAINER_LISTS;
-use crate::resources::pods::read::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::Errors;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use crate::resources::pods::read::Field;
+use crate::fields::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::Errors;
 

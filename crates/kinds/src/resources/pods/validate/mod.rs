@@ -7,8 +7,8 @@ use portcullis_apimachinery::field_error::{FieldError, NO_FIELD};
 use portcullis_apimachinery::names;
 
 use crate::Map;
+use crate::fields::{Field, Members};
 use crate::resources::pods::mirror::is_mirror;
-use crate::resources::pods::read::{Field, Members};
 
 pub(super) mod annotations;
 mod common;
@@ -105,9 +105,7 @@ fn spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
     if !grace.is_set() {
         errors.push(grace.required(""));
     }
-    let metadata = pod.object("metadata");
-    let name = metadata.map_or("", |metadata| metadata.text("name"));
-    let volumes = volumes::validate(&spec.child("volumes"), name, kept, errors);
+    let volumes = volumes::validate(&spec.child("volumes"), pod.metadata().text("name"), kept, errors);
     resource_claims(&spec.child("resourceClaims"), is_mirror(pod), errors);
     containers::validate(&containers::Around::new(&spec, &volumes, kept), errors);
     resources::of_pod(&spec, kept, errors);
@@ -136,7 +134,7 @@ fn spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
         }
     }
     let deadline = spec.child("activeDeadlineSeconds");
-    if deadline.number().is_some_and(|seconds| !(1..=MAX_INT32).contains(&seconds)) {
+    if deadline.number_if_set().is_some_and(|seconds| !(1..=MAX_INT32).contains(&seconds)) {
         errors.push(deadline.invalid("must be between 1 and 2147483647, inclusive"));
     }
     network::hostnames(&spec, errors);

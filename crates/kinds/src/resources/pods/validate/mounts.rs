@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::resources::pods::read::Field;
+use crate::fields::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::Errors;
 

@@ -2,8 +2,8 @@
 
 use portcullis_apimachinery::names;
 
+use crate::fields::Field;
 use crate::resources::pods::defaults::CONTAINER_LISTS;
-use crate::resources::pods::read::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, Kept, ips};
 
@@ -21,7 +21,7 @@ pub(super) fn host_network_ports(spec: &Field<'_>, errors: &mut Errors) {
     for container in spec.child("containers").items() {
         for port in container.child("ports").items() {
             let host = port.child("hostPort");
-            if host.number().unwrap_or(0) != port.child("containerPort").number().unwrap_or(0) {
+            if host.number() != port.child("containerPort").number() {
                 errors.push(host.invalid("must match `containerPort` when `hostNetwork` is true"));
             }
         }

@@ -1,7 +1,7 @@
 //! Validation that depends on the operating system of a pod.
 
+use crate::fields::Field;
 use crate::resources::pods::defaults::CONTAINER_LISTS;
-use crate::resources::pods::read::Field;
 use crate::resources::pods::validate::Errors;
 
 /// Pod fields that Windows does not support.

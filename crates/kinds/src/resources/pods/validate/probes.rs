@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::resources::pods::read::Field;
+use crate::fields::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::Errors;
 
@@ -33,7 +33,7 @@ pub(super) fn of_container(container: &Field<'_>, grace: Option<i64>, errors: &m
 
 fn succeeds_at_once(probe: &Field<'_>, errors: &mut Errors) {
     let threshold = probe.child("successThreshold");
-    if threshold.number().unwrap_or(0) != 1 {
+    if threshold.number() != 1 {
         errors.push(threshold.invalid("must be 1"));
     }
 }
@@ -44,12 +44,12 @@ fn probe(probe: &Field<'_>, grace: Option<i64>, errors: &mut Errors) {
         ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
     {
         let field = probe.child(field);
-        if field.number().unwrap_or(0) < 0 {
+        if field.number() < 0 {
             errors.push(field.invalid("must be greater than or equal to 0"));
         }
     }
     let period = probe.child("terminationGracePeriodSeconds");
-    if period.number().is_some_and(|period| period <= 0) {
+    if period.number_if_set().is_some_and(|period| period <= 0) {
         errors.push(period.invalid("must be greater than 0"));
     }
 }
@@ -100,7 +100,7 @@ fn http_get(get: &Field<'_>, errors: &mut Errors) {
 
 fn sleep(action: &Field<'_>, grace: Option<i64>, errors: &mut Errors) {
     let seconds = action.child("seconds").named(action.path());
-    if grace.is_some_and(|grace| !(0..=grace).contains(&seconds.number().unwrap_or(0))) {
+    if grace.is_some_and(|grace| !(0..=grace).contains(&seconds.number())) {
         errors.push(seconds.invalid("must be non-negative and less than terminationGracePeriodSeconds"));
     }
 }
@@ -109,7 +109,7 @@ fn sleep(action: &Field<'_>, grace: Option<i64>, errors: &mut Errors) {
 fn port(port: &Field<'_>, errors: &mut Errors) {
     if let Some(Value::String(_)) = port.value() {
         errors.extend(port.faults(syntax::port_name));
-    } else if !(1..=65535).contains(&port.number().unwrap_or(0)) {
+    } else if !(1..=65535).contains(&port.number()) {
         errors.push(port.invalid("must be between 1 and 65535, inclusive"));
     }
 }

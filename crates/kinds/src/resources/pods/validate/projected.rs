@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names;
 
-use crate::resources::pods::read::Field;
+use crate::fields::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, Kept, env, selectors};
 
@@ -73,10 +73,10 @@ fn conflict<'a>(
 
 fn service_account_token(projected: &Field<'_>, token: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     let seconds = token.child("expirationSeconds");
-    if seconds.number().unwrap_or(0) < 600 {
+    if seconds.number() < 600 {
         errors.push(seconds.invalid("may not specify a duration less than 10 minutes"));
     }
-    if seconds.number().unwrap_or(0) > 1 << 32 {
+    if seconds.number() > 1 << 32 {
         errors.push(seconds.invalid("may not specify a duration larger than 2^32 seconds"));
     }
     // The field path omits the source.
@@ -168,7 +168,7 @@ pub(super) fn downward_file(file: &Field<'_>, errors: &mut Errors) {
 
 /// The permissions of a file.
 pub(super) fn mode(mode: &Field<'_>, errors: &mut Errors) {
-    if mode.number().is_some_and(|mode| !(0..=0o777).contains(&mode)) {
+    if mode.number_if_set().is_some_and(|mode| !(0..=0o777).contains(&mode)) {
         errors.push(mode.invalid("must be a number between 0 and 0777 (octal), both inclusive"));
     }
 }

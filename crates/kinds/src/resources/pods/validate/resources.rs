@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use portcullis_apimachinery::names;
 use portcullis_apimachinery::quantity::Quantity;
 
+use crate::fields::Field;
 use crate::resources::pods::amount::{self, Totals};
 use crate::resources::pods::defaults::CONTAINER_LISTS;
-use crate::resources::pods::read::Field;
 use crate::resources::pods::validate::{Errors, Kept};
 
 /// The standard resources, which have no domain in their names, besides huge pages.

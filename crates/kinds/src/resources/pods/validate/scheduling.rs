@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use portcullis_apimachinery::names;
 
-use crate::resources::pods::read::Field;
+use crate::fields::Field;
 use crate::resources::pods::validate::{Errors, Kept, selectors};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -36,7 +36,7 @@ fn node_affinity(affinity: &Field<'_>, keeps_values: bool, errors: &mut Errors) 
 
 fn weight(term: &Field<'_>, errors: &mut Errors) {
     let weight = term.child("weight");
-    if !(1..=100).contains(&weight.number().unwrap_or(0)) {
+    if !(1..=100).contains(&weight.number()) {
         errors.push(weight.invalid("must be in the range 1-100"));
     }
 }
@@ -161,7 +161,7 @@ fn label_keys(term: &Field<'_>, errors: &mut Errors) {
 pub(super) fn spread(constraints: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     for (i, constraint) in constraints.items().enumerate() {
         let skew = constraint.child("maxSkew");
-        if skew.number().unwrap_or(0) <= 0 {
+        if skew.number() <= 0 {
             errors.push(skew.invalid("must be greater than zero"));
         }
         let topology = constraint.child("topologyKey");
@@ -180,7 +180,7 @@ pub(super) fn spread(constraints: &Field<'_>, kept: &Kept, errors: &mut Errors) 
             errors.push(constraint.child("{topologyKey, whenUnsatisfiable}").duplicate());
         }
         let domains = constraint.child("minDomains");
-        if domains.number().is_some_and(|domains| domains <= 0) {
+        if domains.number_if_set().is_some_and(|domains| domains <= 0) {
             errors.push(domains.invalid("must be greater than zero"));
         }
         if domains.is_set() && action.text() != "DoNotSchedule" {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names;
 
-use crate::resources::pods::read::Field;
+use crate::fields::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, Kept, MAX_INT32, one_of};
 
@@ -69,7 +69,7 @@ pub(super) fn of_container(context: &Field<'_>, uses_host_users: bool, errors: &
 
 /// A user or group.
 pub(in crate::resources::pods) fn id(field: &Field<'_>, errors: &mut Errors) {
-    if field.number().is_some_and(|id| !(0..=MAX_INT32).contains(&id)) {
+    if field.number_if_set().is_some_and(|id| !(0..=MAX_INT32).contains(&id)) {
         errors.push(field.invalid("must be between 0 and 2147483647, inclusive"));
     }
 }

@@ -2,7 +2,7 @@
 
 use portcullis_apimachinery::names;
 
-use crate::resources::pods::read::Field;
+use crate::fields::Field;
 use crate::resources::pods::validate::Errors;
 
 /// Validates a map of labels. Errors have the path of the map, not of the label.

@@ -3,8 +3,8 @@
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names;
 
+use crate::fields::Field;
 use crate::resources::pods::amount;
-use crate::resources::pods::read::Field;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Errors, projected, selectors};
 
@@ -72,7 +72,7 @@ fn secret_ref(source: &Field<'_>, errors: &mut Errors) {
 }
 
 fn within(field: &Field<'_>, errors: &mut Errors) {
-    if field.number().is_some_and(|number| !(0..=255).contains(&number)) {
+    if field.number_if_set().is_some_and(|number| !(0..=255).contains(&number)) {
         errors.push(field.invalid("must be between 0 and 255, inclusive"));
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use portcullis_apimachinery::names;
 
+use crate::fields::Field;
 use crate::resources::pods::amount;
-use crate::resources::pods::read::Field;
 use crate::resources::pods::validate::{Errors, Kept, one_of, projected, sources};
 
 /// The sources in validation order, each with the name that is reported if there is already another source.
