@@ -1,11 +1,13 @@
 //! A field of an object, with its path.
 
-use std::borrow::Cow;
-
 use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::names::Faults;
 use serde_json::Value;
 
 use crate::Map;
+
+/// A function that finds what is wrong with a string.
+pub(crate) type Syntax = fn(&str) -> Faults;
 
 /// A field of an object: its path and value. It creates the errors about the field.
 #[derive(Clone, Debug)]
@@ -142,10 +144,7 @@ impl<'a> Field<'a> {
     }
 
     /// One error for each fault that a syntax function finds in this string.
-    pub(crate) fn faults(
-        &self,
-        syntax: fn(&str) -> Vec<Cow<'static, str>>,
-    ) -> impl Iterator<Item = FieldError> {
+    pub(crate) fn faults(&self, syntax: Syntax) -> impl Iterator<Item = FieldError> {
         let field = self.clone();
         syntax(self.text()).into_iter().map(move |fault| field.invalid(fault))
     }

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{is_terminating, metadata, name, namespace, text};
 use crate::Map;
+use crate::fields::{ErrorList, Errors};
 use crate::resource::{MetadataChecks, Resource};
 
 /// The maximum total size of annotations, keys and values, in bytes.
@@ -18,7 +19,7 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 const OWN_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
 
 /// Validates the metadata of a new object. Errors are in field order (AP-34).
-pub fn validate(object: &Map, resource: &Resource) -> Vec<FieldError> {
+pub fn validate(object: &Map, resource: &Resource) -> Errors {
     let mut errors = Vec::new();
     check(object, resource, resource.names, resource.metadata_checks.knows_finalizers, &mut errors);
     errors
@@ -26,12 +27,12 @@ pub fn validate(object: &Map, resource: &Resource) -> Vec<FieldError> {
 
 /// Everything wrong with an update, of which `of_kind` is what the kind's own validation says.
 pub fn with_metadata(
-    of_kind: Vec<FieldError>,
+    of_kind: Errors,
     object: &Map,
     old: &Map,
     resource: &Resource,
     is_status: bool,
-) -> Vec<FieldError> {
+) -> Errors {
     let mut errors = of_kind;
     let alone = errors.iter().position(|error| error.field == NO_FIELD && resource.reports_fieldless_alone);
     match alone {
@@ -45,7 +46,7 @@ pub fn with_metadata(
 
 /// Validates the metadata of an update, and repeats errors as often as the API server does (AP-22): for every kind,
 /// once as a new object and once against the stored one; then as often as the kind's own validation repeats it.
-pub fn validate_update(object: &Map, old: &Map, resource: &Resource, is_status: bool) -> Vec<FieldError> {
+pub fn validate_update(object: &Map, old: &Map, resource: &Resource, is_status: bool) -> Errors {
     let of_kind = resource.metadata_checks;
     let of_kind = if is_status { MetadataChecks { alone: 0, as_update: 1, ..of_kind } } else { of_kind };
     let mut errors = Vec::new();
@@ -60,13 +61,7 @@ pub fn validate_update(object: &Map, old: &Map, resource: &Resource, is_status: 
     errors
 }
 
-fn check(
-    object: &Map,
-    resource: &Resource,
-    names: NameRule,
-    knows_finalizers: bool,
-    errors: &mut Vec<FieldError>,
-) {
+fn check(object: &Map, resource: &Resource, names: NameRule, knows_finalizers: bool, errors: &mut Errors) {
     let prefix = text(object, "generateName");
     if !prefix.is_empty() {
         let of_prefix = names.prefix_errors(prefix).into_iter();
@@ -89,7 +84,7 @@ fn check(
     }
 }
 
-fn check_namespace(namespace: &str, is_namespaced: bool, errors: &mut Vec<FieldError>) {
+fn check_namespace(namespace: &str, is_namespaced: bool, errors: &mut Errors) {
     const FIELD: &str = "metadata.namespace";
     match (is_namespaced, namespace) {
         (true, "") => errors.push(FieldError::required(FIELD, "")),
@@ -103,7 +98,7 @@ fn check_namespace(namespace: &str, is_namespaced: bool, errors: &mut Vec<FieldE
 }
 
 /// Checks that immutable metadata is unchanged (AP-43, AP-44), and validates some fields again.
-fn check_update(object: &Map, old: &Map, knows_finalizers: bool, errors: &mut Vec<FieldError>) {
+fn check_update(object: &Map, old: &Map, knows_finalizers: bool, errors: &mut Errors) {
     if is_terminating(old) {
         let before: BTreeSet<&str> = finalizers(old).collect();
         let added: BTreeSet<&str> = finalizers(object).filter(|name| !before.contains(name)).collect();
@@ -137,7 +132,7 @@ fn set<'a>(object: &'a Map, name: &str) -> Option<&'a Value> {
     (!value.is_null() && value.as_str() != Some("")).then_some(value)
 }
 
-fn check_labels(object: &Map, errors: &mut Vec<FieldError>) {
+fn check_labels(object: &Map, errors: &mut Errors) {
     const FIELD: &str = "metadata.labels";
     for (key, value) in entries(object, "labels") {
         let of_key = label_key_errors(key).into_iter();
@@ -148,7 +143,7 @@ fn check_labels(object: &Map, errors: &mut Vec<FieldError>) {
 }
 
 /// Keys are label keys, but may contain upper-case letters.
-fn check_annotations(object: &Map, errors: &mut Vec<FieldError>) {
+fn check_annotations(object: &Map, errors: &mut Errors) {
     const FIELD: &str = "metadata.annotations";
     let mut size = 0_usize;
     for (key, value) in entries(object, "annotations") {
@@ -156,13 +151,11 @@ fn check_annotations(object: &Map, errors: &mut Vec<FieldError>) {
         let of_key = label_key_errors(&key.to_lowercase()).into_iter();
         errors.extend(of_key.map(|error| FieldError::invalid(FIELD, key, error)));
     }
-    if size > MAX_ANNOTATIONS {
-        errors.push(FieldError::too_long(FIELD, MAX_ANNOTATIONS));
-    }
+    errors.push_if(size > MAX_ANNOTATIONS, || FieldError::too_long(FIELD, MAX_ANNOTATIONS));
 }
 
 /// The paths have no index (AP-34).
-fn check_owners(object: &Map, errors: &mut Vec<FieldError>) {
+fn check_owners(object: &Map, errors: &mut Errors) {
     const FIELD: &str = "metadata.ownerReferences";
     let owners = metadata(object).and_then(|meta| meta.get("ownerReferences")).and_then(Value::as_array);
     let mut controllers = 0;
@@ -183,10 +176,8 @@ fn check_owners(object: &Map, errors: &mut Vec<FieldError>) {
         }
         if owner.get("controller").and_then(Value::as_bool).unwrap_or_default() {
             controllers += 1;
-            if controllers > 1 {
-                let detail = "Only one reference can have Controller set to true";
-                errors.push(FieldError::invalid(FIELD, text("name"), detail));
-            }
+            let detail = "Only one reference can have Controller set to true";
+            errors.push_if(controllers > 1, || FieldError::invalid(FIELD, text("name"), detail));
         }
     }
 }
@@ -204,20 +195,18 @@ fn finalizers(object: &Map) -> impl Iterator<Item = &str> {
     list.into_iter().flatten().map(|name| name.as_str().unwrap_or_default())
 }
 
-fn check_finalizers(object: &Map, errors: &mut Vec<FieldError>) {
+fn check_finalizers(object: &Map, errors: &mut Errors) {
     const FIELD: &str = "metadata.finalizers";
     for name in finalizers(object) {
         let of_name = label_key_errors(name).into_iter();
         errors.extend(of_name.map(|error| FieldError::invalid(FIELD, name, error)));
     }
     let has = |wanted: &str| finalizers(object).any(|name| name == wanted);
-    if has("orphan") && has("foregroundDeletion") {
-        let detail = "finalizer foregroundDeletion and orphan cannot be both set";
-        errors.push(FieldError::invalid(FIELD, "", detail));
-    }
+    let detail = "finalizer foregroundDeletion and orphan cannot be both set";
+    errors.push_if(has("orphan") && has("foregroundDeletion"), || FieldError::invalid(FIELD, "", detail));
 }
 
-fn check_own_finalizers(object: &Map, errors: &mut Vec<FieldError>) {
+fn check_own_finalizers(object: &Map, errors: &mut Errors) {
     for (index, name) in finalizers(object).enumerate() {
         if !name.contains('/') && !OWN_FINALIZERS.contains(&name) {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";

@@ -11,7 +11,7 @@ use super::cells::{AGE, NAME, age, name, text_column};
 use super::formats::{dns_label, dns_subdomain, domain_name, immutable, label_value, one_of, qualified_name};
 use super::scheduling::validate_labels;
 use crate::Map;
-use crate::fields::{Members, begin_generation, raise_generation};
+use crate::fields::{ErrorList, Errors, Members, begin_generation, raise_generation};
 use crate::resource::{MetadataChecks, Resource};
 use crate::schema::discovery::ENDPOINT_SLICE;
 use crate::table::{Column, Row};
@@ -78,7 +78,7 @@ fn prepare_update(slice: &mut Map, old: &Map) {
 }
 
 /// Unchanged endpoints are not validated again, because they may predate stricter rules.
-fn validate(slice: &Map, old: Option<&Map>) -> Vec<FieldError> {
+fn validate(slice: &Map, old: Option<&Map>) -> Errors {
     let mut errors = Vec::new();
     match slice.text("addressType") {
         "" => errors.push(FieldError::required("addressType", "")),
@@ -94,7 +94,7 @@ fn validate(slice: &Map, old: Option<&Map>) -> Vec<FieldError> {
     errors
 }
 
-fn validate_endpoints(slice: &Map) -> Vec<FieldError> {
+fn validate_endpoints(slice: &Map) -> Errors {
     let count = slice.list("endpoints").len();
     if count > MAX_ENDPOINTS {
         return vec![FieldError::too_many("endpoints", count, MAX_ENDPOINTS)];
@@ -106,7 +106,7 @@ fn validate_endpoints(slice: &Map) -> Vec<FieldError> {
         .collect()
 }
 
-fn validate_endpoint(field: &str, endpoint: &Map, address_type: &str) -> Vec<FieldError> {
+fn validate_endpoint(field: &str, endpoint: &Map, address_type: &str) -> Errors {
     let addresses = format!("{field}.addresses");
     let mut errors = Vec::new();
     match endpoint.list("addresses").len() {
@@ -137,7 +137,7 @@ fn validate_endpoint(field: &str, endpoint: &Map, address_type: &str) -> Vec<Fie
 }
 
 /// An address of the wrong family is an error of the list; any other error is one of the address.
-fn validate_ip(addresses: &str, field: &str, address: &str, family: &str) -> Vec<FieldError> {
+fn validate_ip(addresses: &str, field: &str, address: &str, family: &str) -> Errors {
     let Some(ip) = address.parse::<IpAddr>().ok().filter(|ip| !is_mapped(ip)) else {
         let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
         return vec![FieldError::invalid(field, quoted(address), detail)];
@@ -178,12 +178,7 @@ fn special(ip: &IpAddr) -> Option<&'static str> {
         .then_some("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
 }
 
-fn validate_hints(
-    field: &str,
-    hints: &Map,
-    kind: &str,
-    check: fn(&str, &str) -> Vec<FieldError>,
-) -> Vec<FieldError> {
+fn validate_hints(field: &str, hints: &Map, kind: &str, check: fn(&str, &str) -> Errors) -> Errors {
     let count = hints.list(kind).len();
     if count > MAX_HINTS {
         return vec![FieldError::too_many(field, count, MAX_HINTS)];
@@ -192,15 +187,13 @@ fn validate_hints(
     let mut names = BTreeSet::new();
     for (i, hint) in hints.objects(kind).enumerate() {
         let (field, hinted) = (format!("{field}[{i}].name"), hint.text("name"));
-        if !names.insert(hinted) {
-            errors.push(FieldError::duplicate(&field, quoted(hinted)));
-        }
+        errors.push_if(!names.insert(hinted), || FieldError::duplicate(&field, quoted(hinted)));
         errors.extend(check(&field, hinted));
     }
     errors
 }
 
-fn validate_ports(slice: &Map) -> Vec<FieldError> {
+fn validate_ports(slice: &Map) -> Errors {
     let mut errors = Vec::new();
     let mut names = BTreeSet::new();
     for (i, port) in slice.objects("ports").enumerate() {
@@ -209,9 +202,7 @@ fn validate_ports(slice: &Map) -> Vec<FieldError> {
         if !port_name.is_empty() {
             errors.extend(dns_label(&at_name, port_name));
         }
-        if !names.insert(port_name) {
-            errors.push(FieldError::duplicate(at_name, quoted(port_name)));
-        }
+        errors.push_if(!names.insert(port_name), || FieldError::duplicate(at_name, quoted(port_name)));
         errors.extend(one_of(&format!("{field}.protocol"), port.text("protocol"), &["SCTP", "TCP", "UDP"]));
         if port.has("appProtocol") {
             errors.extend(qualified_name(&format!("{field}.appProtocol"), port.text("appProtocol")));

@@ -2,46 +2,47 @@
 
 use std::borrow::Cow;
 
+use crate::fields::{ErrorList, Errors};
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names::{self, Faults, MAX_LABEL};
 use portcullis_apimachinery::quote::quoted;
 
 /// Validates a DNS label.
-pub(super) fn dns_label(field: &str, value: &str) -> Vec<FieldError> {
+pub(super) fn dns_label(field: &str, value: &str) -> Errors {
     invalid(field, value, names::label_errors(value))
 }
 
 /// Validates a DNS subdomain, such as the names of most objects, including nodes.
-pub(super) fn dns_subdomain(field: &str, value: &str) -> Vec<FieldError> {
+pub(super) fn dns_subdomain(field: &str, value: &str) -> Errors {
     invalid(field, value, names::subdomain_errors(value))
 }
 
 /// Validates a name that must be a path segment (RB-70).
-pub(super) fn path_segment(field: &str, value: &str) -> Vec<FieldError> {
+pub(super) fn path_segment(field: &str, value: &str) -> Errors {
     invalid(field, value, names::path_segment_errors(value))
 }
 
 /// Validates a qualified name, such as a label key.
-pub(super) fn qualified_name(field: &str, value: &str) -> Vec<FieldError> {
+pub(super) fn qualified_name(field: &str, value: &str) -> Errors {
     invalid(field, value, names::label_key_errors(value))
 }
 
 /// Validates a label value.
-pub(super) fn label_value(field: &str, value: &str) -> Vec<FieldError> {
+pub(super) fn label_value(field: &str, value: &str) -> Errors {
     invalid(field, value, names::label_value_errors(value))
 }
 
 /// What is wrong with a key of a ConfigMap or a Secret (AP-132).
-pub(super) fn data_key(field: &str, key: &str) -> Vec<FieldError> {
+pub(super) fn data_key(field: &str, key: &str) -> Errors {
     invalid(field, key, names::config_map_key_errors(key))
 }
 
-fn invalid(field: &str, value: &str, details: Faults) -> Vec<FieldError> {
+fn invalid(field: &str, value: &str, details: Faults) -> Errors {
     details.into_iter().map(|detail| FieldError::invalid(field, quoted(value), detail)).collect()
 }
 
 /// Validates a domain name of at least two parts, which may end with a dot. Only the first error is reported.
-pub(super) fn domain_name(field: &str, value: &str) -> Vec<FieldError> {
+pub(super) fn domain_name(field: &str, value: &str) -> Errors {
     if value.is_empty() {
         return vec![FieldError::required(field, "")];
     }
@@ -59,14 +60,12 @@ pub(super) fn domain_name(field: &str, value: &str) -> Vec<FieldError> {
 }
 
 /// Validates a driver name: a DNS subdomain of at most 63 bytes, ignoring case.
-pub(super) fn driver_name(field: &str, value: &str) -> Vec<FieldError> {
+pub(super) fn driver_name(field: &str, value: &str) -> Errors {
     if value.is_empty() {
         return vec![FieldError::required(field, "")];
     }
     let mut errors = Vec::new();
-    if value.len() > MAX_LABEL {
-        errors.push(FieldError::too_long(field, MAX_LABEL));
-    }
+    errors.push_if(value.len() > MAX_LABEL, || FieldError::too_long(field, MAX_LABEL));
     errors.extend(dns_subdomain(field, &value.to_lowercase()));
     errors
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::cells::{AGE, NAME, age, name, text_column};
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{Errors, Members};
 use crate::resource::{MetadataChecks, Resource};
 use crate::schema::coordination::LEASE;
 use crate::table::Row;
@@ -40,7 +40,7 @@ fn drop_disabled(lease: &mut Map) {
 }
 
 /// AP-130. Decoding has already validated the times.
-fn validate(lease: &Map) -> Vec<FieldError> {
+fn validate(lease: &Map) -> Errors {
     let spec = lease.object("spec");
     let below = |name: &str, limit: i64, detail: &str| {
         let value = spec.get(name).and_then(Value::as_i64).filter(|&value| value < limit)?;

@@ -9,7 +9,7 @@ use super::cells::{AGE, NAME, age, name, text_column};
 use super::formats::{dns_label, immutable, qualified_name};
 use super::scheduling::{validate_labels, validate_tolerations};
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{MetadataChecks, Resource};
 use crate::schema::node::RUNTIME_CLASS;
 use crate::table::Row;
@@ -36,7 +36,7 @@ pub static RUNTIME_CLASSES: Resource = Resource {
     ..Resource::USUAL
 };
 
-fn validate(class: &Map) -> Vec<FieldError> {
+fn validate(class: &Map) -> Errors {
     let mut errors = match class.text("handler") {
         "" => vec![FieldError::required("handler", "")],
         handler => dns_label("handler", handler),
@@ -51,19 +51,15 @@ fn validate(class: &Map) -> Vec<FieldError> {
 }
 
 /// The overhead is validated like the limits of a container, with the same field paths.
-fn validate_overhead(resources: &Map) -> Vec<FieldError> {
+fn validate_overhead(resources: &Map) -> Errors {
     let mut errors = Vec::new();
     for (resource, quantity) in resources {
         let field = format!("overhead.limits[{resource}]");
         let quantity = Quantity::parse(quantity.as_str().unwrap_or_default()).unwrap_or_default();
         let invalid = |detail| FieldError::invalid(&field, quoted(&quantity.to_string()), detail);
         errors.extend(container_resource(&field, resource));
-        if quantity.is_negative() {
-            errors.push(invalid("must be greater than or equal to 0"));
-        }
-        if is_counted(resource) && !quantity.is_integer() {
-            errors.push(invalid("must be an integer"));
-        }
+        errors.push_if(quantity.is_negative(), || invalid("must be greater than or equal to 0"));
+        errors.push_if(is_counted(resource) && !quantity.is_integer(), || invalid("must be an integer"));
         if !is_whole_pages(resource, &quantity) {
             errors.push(invalid("must be a multiple of the size of a huge page"));
         }
@@ -76,7 +72,7 @@ fn validate_overhead(resources: &Map) -> Vec<FieldError> {
 }
 
 /// Validates the name of a container resource. An unknown name without a domain breaks two rules.
-fn container_resource(field: &str, resource: &str) -> Vec<FieldError> {
+fn container_resource(field: &str, resource: &str) -> Errors {
     let mut errors = qualified_name(field, resource);
     let invalid = |detail| FieldError::invalid(field, quoted(resource), detail);
     if resource.contains('/') {

@@ -5,16 +5,16 @@ use portcullis_apimachinery::quote::quoted;
 
 use super::formats::{dns_subdomain, label_value, one_of, qualified_name};
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 
 /// Validates labels, or the labels of a selector.
-pub(super) fn validate_labels(field: &str, labels: &Map) -> Vec<FieldError> {
+pub(super) fn validate_labels(field: &str, labels: &Map) -> Errors {
     let value = |value: &serde_json::Value| label_value(field, value.as_str().unwrap_or_default());
     labels.iter().flat_map(|(key, v)| qualified_name(field, key).into_iter().chain(value(v))).collect()
 }
 
 /// Validates a label selector. Invalid label values can be tolerated.
-pub(super) fn validate_label_selector(field: &str, selector: &Map, checks_values: bool) -> Vec<FieldError> {
+pub(super) fn validate_label_selector(field: &str, selector: &Map, checks_values: bool) -> Errors {
     let mut errors = validate_labels(&format!("{field}.matchLabels"), selector.object("matchLabels"));
     for (i, requirement) in selector.objects("matchExpressions").enumerate() {
         let field = format!("{field}.matchExpressions[{i}]");
@@ -29,7 +29,7 @@ pub(super) fn validate_label_selector(field: &str, selector: &Map, checks_values
 }
 
 /// Validates a node selector.
-pub(super) fn validate_node_selector(field: &str, selector: &Map) -> Vec<FieldError> {
+pub(super) fn validate_node_selector(field: &str, selector: &Map) -> Errors {
     let field = format!("{field}.nodeSelectorTerms");
     if selector.list("nodeSelectorTerms").is_empty() {
         return vec![FieldError::required(field, "must have at least one node selector term")];
@@ -46,7 +46,7 @@ pub(super) fn validate_node_selector(field: &str, selector: &Map) -> Vec<FieldEr
     errors
 }
 
-fn validate_node_labels(field: &str, requirement: &Map) -> Vec<FieldError> {
+fn validate_node_labels(field: &str, requirement: &Map) -> Errors {
     let mut errors = Vec::new();
     match requirement.text("operator") {
         "In" | "NotIn" => errors.extend(needs_values(field, requirement)),
@@ -58,7 +58,7 @@ fn validate_node_labels(field: &str, requirement: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn validate_node_field(field: &str, requirement: &Map) -> Vec<FieldError> {
+fn validate_node_field(field: &str, requirement: &Map) -> Errors {
     let mut errors = Vec::new();
     match requirement.text("operator") {
         "In" | "NotIn" => errors.extend(needs_one_value(field, requirement)),
@@ -74,7 +74,7 @@ fn validate_node_field(field: &str, requirement: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn validate_key_and_values(field: &str, requirement: &Map, checks_values: bool) -> Vec<FieldError> {
+fn validate_key_and_values(field: &str, requirement: &Map, checks_values: bool) -> Errors {
     let mut errors = qualified_name(&format!("{field}.key"), requirement.text("key"));
     if checks_values {
         errors.extend(values(field, requirement, label_value));
@@ -82,7 +82,7 @@ fn validate_key_and_values(field: &str, requirement: &Map, checks_values: bool) 
     errors
 }
 
-fn values(field: &str, requirement: &Map, check: fn(&str, &str) -> Vec<FieldError>) -> Vec<FieldError> {
+fn values(field: &str, requirement: &Map, check: fn(&str, &str) -> Errors) -> Errors {
     let values = requirement.texts("values").enumerate();
     values.flat_map(|(i, value)| check(&format!("{field}.values[{i}]"), value)).collect()
 }
@@ -107,7 +107,7 @@ fn not_an_operator(field: &str, operator: &str) -> FieldError {
 }
 
 /// Validates tolerations of node taints.
-pub(super) fn validate_tolerations(field: &str, owner: &Map) -> Vec<FieldError> {
+pub(super) fn validate_tolerations(field: &str, owner: &Map) -> Errors {
     owner
         .objects("tolerations")
         .enumerate()
@@ -115,7 +115,7 @@ pub(super) fn validate_tolerations(field: &str, owner: &Map) -> Vec<FieldError> 
         .collect()
 }
 
-fn validate_toleration(field: &str, toleration: &Map) -> Vec<FieldError> {
+fn validate_toleration(field: &str, toleration: &Map) -> Errors {
     let (key, operator) = (toleration.text("key"), toleration.text("operator"));
     let (value, effect) = (toleration.text("value"), toleration.text("effect"));
     let at_operator = format!("{field}.operator");
@@ -123,11 +123,10 @@ fn validate_toleration(field: &str, toleration: &Map) -> Vec<FieldError> {
     if !key.is_empty() {
         errors.extend(qualified_name(&format!("{field}.key"), key));
     }
-    if key.is_empty() && operator != "Exists" {
-        let detail =
-            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-        errors.push(FieldError::invalid(&at_operator, quoted(operator), detail));
-    }
+    let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+    errors.push_if(key.is_empty() && operator != "Exists", || {
+        FieldError::invalid(&at_operator, quoted(operator), detail)
+    });
     if toleration.has("tolerationSeconds") && effect != "NoExecute" {
         let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
         errors.push(FieldError::invalid(format!("{field}.effect"), quoted(effect), detail));

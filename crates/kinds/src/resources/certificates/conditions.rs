@@ -7,7 +7,7 @@ use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resources::formats::one_of;
 
 /// The condition of an approved request.
@@ -77,7 +77,7 @@ pub fn stamp(request: &mut Map, old: &Map, now: &str) {
 }
 
 /// CS-30, CS-31, CS-24.
-pub(super) fn validate(request: &Map, old: Option<&Map>) -> Vec<FieldError> {
+pub(super) fn validate(request: &Map, old: Option<&Map>) -> Errors {
     let excuses = |fault: fn(&Map) -> bool| old.is_some_and(fault);
     let excuses_empty = excuses(|old| has(old, ""));
     let excuses_both = excuses(|old| has(old, APPROVED) && has(old, DENIED));
@@ -87,9 +87,7 @@ pub(super) fn validate(request: &Map, old: Option<&Map>) -> Vec<FieldError> {
     for (i, condition) in conditions(request).enumerate() {
         let (kind, status) = (condition.text("type"), condition.text("status"));
         let (at_type, at_status) = (format!("{FIELD}[{i}].type"), format!("{FIELD}[{i}].status"));
-        if kind.is_empty() && !excuses_empty {
-            errors.push(FieldError::required(&at_type, ""));
-        }
+        errors.push_if(kind.is_empty() && !excuses_empty, || FieldError::required(&at_type, ""));
         let known: &[&str] = match kind {
             APPROVED | DENIED | FAILED => &["True"],
             _ => &["False", "True", "Unknown"],
@@ -120,12 +118,10 @@ fn has_duplicates(request: &Map) -> bool {
 }
 
 /// CS-20, CS-21.
-pub(super) fn validate_changes(request: &Map, old: &Map, path: Path) -> Vec<FieldError> {
+pub(super) fn validate_changes(request: &Map, old: &Map, path: Path) -> Errors {
     let mut errors = Vec::new();
     for kind in [APPROVED, DENIED, FAILED] {
-        if of_type(request, kind).len() < of_type(old, kind).len() {
-            errors.push(forbidden("remove", kind));
-        }
+        errors.push_if(of_type(request, kind).len() < of_type(old, kind).len(), || forbidden("remove", kind));
     }
     if path == Path::Approval {
         return errors;

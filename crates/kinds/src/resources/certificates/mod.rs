@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::cells::{AGE, NAME, age, name, text_column};
 use crate::Map;
 use crate::decode::bytes;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{Context, OnRequest, Refusal, Requester, Resource, Selectable, Subresource, Update};
 use crate::schema::certificates::CERTIFICATE_SIGNING_REQUEST;
 use crate::table::{Column, NONE, Row};
@@ -185,7 +185,7 @@ fn prepare_status(request: &mut Map, old: &Map) {
 }
 
 /// Validates a new request, without its metadata. `request_error` is the error of the PKCS#10 request (CS-11), if any.
-pub fn validate_create(request: &Map, request_error: Option<&str>) -> Vec<FieldError> {
+pub fn validate_create(request: &Map, request_error: Option<&str>) -> Errors {
     validate(request, None, request_error)
 }
 
@@ -193,7 +193,7 @@ pub fn validate_create(request: &Map, request_error: Option<&str>) -> Vec<FieldE
 /// the request was approved plays no part (CS-27).
 /// `certificate_error` is what is wrong with the new certificate (CS-23), if something is; that of a certificate that
 /// has not changed does not count (CS-24).
-pub fn validate_status(request: &Map, old: &Map, certificate_error: Option<&str>) -> Vec<FieldError> {
+pub fn validate_status(request: &Map, old: &Map, certificate_error: Option<&str>) -> Errors {
     let mut errors = validate(request, Some(old), None);
     if let Some(error) = certificate_error.filter(|_| certificate(request) != certificate(old)) {
         errors.push(FieldError::invalid("status.certificate", "<certificate data>", error));
@@ -204,11 +204,11 @@ pub fn validate_status(request: &Map, old: &Map, certificate_error: Option<&str>
 }
 
 /// Validates an update of `approval`, without the metadata. The arguments are the new and the old object.
-pub fn validate_approval(request: &Map, old: &Map) -> Vec<FieldError> {
+pub fn validate_approval(request: &Map, old: &Map) -> Errors {
     validate_update(request, old, Path::Approval)
 }
 
-fn validate_update(request: &Map, old: &Map, path: Path) -> Vec<FieldError> {
+fn validate_update(request: &Map, old: &Map, path: Path) -> Errors {
     let mut errors = validate(request, Some(old), None);
     errors.extend(conditions::validate_changes(request, old, path));
     errors.extend(validate_certificate_change(request, old, false));
@@ -217,7 +217,7 @@ fn validate_update(request: &Map, old: &Map, path: Path) -> Vec<FieldError> {
 
 /// CS-10 to CS-14, CS-19, CS-24. Errors that the old object also has are tolerated. What is inside the request is the
 /// signer's business (CS-15, CS-16).
-fn validate(request: &Map, old: Option<&Map>, request_error: Option<&str>) -> Vec<FieldError> {
+fn validate(request: &Map, old: Option<&Map>, request_error: Option<&str>) -> Errors {
     let spec = request.object("spec");
     let old_spec = old.map(|old| old.object("spec"));
     let mut errors = Vec::new();
@@ -242,12 +242,10 @@ fn validate(request: &Map, old: Option<&Map>, request_error: Option<&str>) -> Ve
 }
 
 /// CS-12: the unknown ones first, then the duplicates.
-fn validate_usages(spec: &Map, old_spec: Option<&Map>) -> Vec<FieldError> {
+fn validate_usages(spec: &Map, old_spec: Option<&Map>) -> Errors {
     let usages = || spec.texts("usages");
     let mut errors = Vec::new();
-    if usages().len() == 0 {
-        errors.push(FieldError::required("spec.usages", ""));
-    }
+    errors.push_if(usages().len() == 0, || FieldError::required("spec.usages", ""));
     let is_known = |usage: &str| USAGES.contains(&usage);
     if old_spec.is_none_or(|old| old.texts("usages").all(is_known)) {
         let unknown = usages().enumerate().filter(|(_, usage)| !is_known(usage));

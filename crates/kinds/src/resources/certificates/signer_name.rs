@@ -4,13 +4,14 @@ use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names::{MAX_LABEL, MAX_SUBDOMAIN};
 use portcullis_apimachinery::quote::quoted;
 
+use crate::fields::{ErrorList, Errors};
 use crate::resources::formats::{dns_label, dns_subdomain};
 
 /// The maximum length: a domain, a slash, and a namespace and a name separated by a dot.
 const MAX_LENGTH: usize = MAX_SUBDOMAIN + 1 + MAX_LABEL + 1 + MAX_SUBDOMAIN;
 
 /// Validates a signer name part by part. Only the first of several bad labels is reported.
-pub(super) fn validate(field: &str, name: &str) -> Vec<FieldError> {
+pub(super) fn validate(field: &str, name: &str) -> Errors {
     if name.is_empty() {
         return vec![FieldError::required(field, "")];
     }
@@ -21,20 +22,16 @@ pub(super) fn validate(field: &str, name: &str) -> Vec<FieldError> {
         )];
     };
     let mut errors = Vec::new();
-    if domain.len() > MAX_SUBDOMAIN {
-        errors.push(FieldError::too_long(field, MAX_SUBDOMAIN));
-    }
+    errors.push_if(domain.len() > MAX_SUBDOMAIN, || FieldError::too_long(field, MAX_SUBDOMAIN));
     errors.extend(first_fault(domain, |label| dns_label(field, label)));
     if !domain.contains('.') {
         errors.push(invalid("should be a domain with at least two segments separated by dots"));
     }
     errors.extend(first_fault(path, |label| dns_subdomain(field, label)));
-    if name.len() > MAX_LENGTH {
-        errors.push(FieldError::too_long(field, MAX_LENGTH));
-    }
+    errors.push_if(name.len() > MAX_LENGTH, || FieldError::too_long(field, MAX_LENGTH));
     errors
 }
 
-fn first_fault(parts: &str, check: impl Fn(&str) -> Vec<FieldError>) -> Vec<FieldError> {
+fn first_fault(parts: &str, check: impl Fn(&str) -> Errors) -> Errors {
     parts.split('.').map(check).find(|errors| !errors.is_empty()).unwrap_or_default()
 }

@@ -4,7 +4,7 @@ use portcullis_apimachinery::field_error::{FieldError, NO_FIELD};
 use serde_json::Value;
 
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::Resource;
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::formats::data_key;
@@ -28,7 +28,7 @@ pub static CONFIG_MAPS: Resource = Resource {
 pub(super) const MAX_SIZE: usize = 1024 * 1024;
 
 /// AP-132.
-fn validate(config_map: &Map) -> Vec<FieldError> {
+fn validate(config_map: &Map) -> Errors {
     let mut errors = Vec::new();
     let (data, binary) = (config_map.object("data"), config_map.object("binaryData"));
     for key in data.keys() {
@@ -45,9 +45,7 @@ fn validate(config_map: &Map) -> Vec<FieldError> {
         errors.extend(data_key(&format!("binaryData[{key}]"), key));
     }
     let texts: usize = data.values().filter_map(Value::as_str).map(str::len).sum();
-    if texts + decoded_size(binary) > MAX_SIZE {
-        errors.push(FieldError::too_long(NO_FIELD, MAX_SIZE));
-    }
+    errors.push_if(texts + decoded_size(binary) > MAX_SIZE, || FieldError::too_long(NO_FIELD, MAX_SIZE));
     errors
 }
 
@@ -61,14 +59,14 @@ pub(super) fn decoded_size(map: &Map) -> usize {
 }
 
 /// AP-132: an immutable ConfigMap stays immutable and keeps its data.
-fn validate_update(config_map: &Map, old: &Map) -> Vec<FieldError> {
+fn validate_update(config_map: &Map, old: &Map) -> Errors {
     let mut errors = immutable_errors(config_map, old, &["data", "binaryData"]);
     errors.extend(validate(config_map));
     errors
 }
 
 /// Returns errors for changes of an immutable ConfigMap or Secret (AP-132).
-pub(super) fn immutable_errors(object: &Map, old: &Map, fields: &[&str]) -> Vec<FieldError> {
+pub(super) fn immutable_errors(object: &Map, old: &Map, fields: &[&str]) -> Errors {
     if !old.is_true("immutable") {
         return Vec::new();
     }

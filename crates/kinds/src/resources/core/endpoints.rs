@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::addresses;
 use super::ports::{number_errors, protocol_errors};
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{Errors, Members};
 use crate::resource::Resource;
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::formats::{dns_label, dns_subdomain, qualified_name};
@@ -40,7 +40,7 @@ fn default(endpoints: &mut Map) {
     }
 }
 
-fn validate(endpoints: &Map) -> Vec<FieldError> {
+fn validate(endpoints: &Map) -> Errors {
     let mut errors = Vec::new();
     for (i, subset) in endpoints.objects("subsets").enumerate() {
         let field = format!("subsets[{i}]");
@@ -60,9 +60,9 @@ fn validate(endpoints: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn address_errors(field: &str, address: &Map) -> Vec<FieldError> {
+fn address_errors(field: &str, address: &Map) -> Errors {
     let (ip_field, ip) = (format!("{field}.ip"), address.text("ip"));
-    let mut errors: Vec<FieldError> = addresses::errors(&ip_field, ip).into_iter().collect();
+    let mut errors: Errors = addresses::errors(&ip_field, ip).into_iter().collect();
     let hostname = address.text("hostname");
     if !hostname.is_empty() {
         errors.extend(dns_label(&format!("{field}.hostname"), hostname));
@@ -75,7 +75,7 @@ fn address_errors(field: &str, address: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn port_errors(field: &str, port: &Map, needs_name: bool) -> Vec<FieldError> {
+fn port_errors(field: &str, port: &Map, needs_name: bool) -> Errors {
     let name_field = format!("{field}.name");
     let mut errors = match port.text("name") {
         "" if needs_name => vec![FieldError::required(name_field, "")],

@@ -8,7 +8,7 @@ use portcullis_apimachinery::names::NameRule;
 use serde_json::Value;
 
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::meta::name;
 use crate::resource::{Conversion, MetadataChecks, Resource, Selectable};
 use crate::resources::cells::{text_column, wide_column};
@@ -159,7 +159,7 @@ fn is_unset(event: &Map, member: &str) -> bool {
 }
 
 /// AP-134: rules for all events. The field of the reporting component differs between the groups.
-fn legacy_errors(event: &Map, component_field: &str) -> Vec<FieldError> {
+fn legacy_errors(event: &Map, component_field: &str) -> Errors {
     let namespace = event.metadata().text("namespace");
     let mut errors = match is_unset(event, "eventTime") {
         true => old_style_errors(event, namespace),
@@ -175,7 +175,7 @@ fn namespace_error(event: &Map) -> FieldError {
 }
 
 /// An event must be in the namespace of its object; events of cluster-scoped objects are in `default`.
-fn old_style_errors(event: &Map, namespace: &str) -> Vec<FieldError> {
+fn old_style_errors(event: &Map, namespace: &str) -> Errors {
     let matches = match event.object("involvedObject").text("namespace") {
         "" => matches!(namespace, "" | "default"),
         involved => involved == namespace,
@@ -183,16 +183,14 @@ fn old_style_errors(event: &Map, namespace: &str) -> Vec<FieldError> {
     if matches { Vec::new() } else { vec![namespace_error(event)] }
 }
 
-fn new_style_errors(event: &Map, namespace: &str, component_field: &str) -> Vec<FieldError> {
+fn new_style_errors(event: &Map, namespace: &str, component_field: &str) -> Errors {
     let mut errors = Vec::new();
     let involved = event.object("involvedObject").text("namespace");
     if involved.is_empty() && !matches!(namespace, "default" | "kube-system") {
         errors.push(namespace_error(event));
     }
     let component = event.text("reportingComponent");
-    if component.is_empty() {
-        errors.push(FieldError::required(component_field, ""));
-    }
+    errors.push_if(component.is_empty(), || FieldError::required(component_field, ""));
     errors.extend(qualified_name(component_field, component));
     for member in ["reportingInstance", "action", "reason"] {
         match event.text(member) {
@@ -210,12 +208,10 @@ fn new_style_errors(event: &Map, namespace: &str, component_field: &str) -> Vec<
 }
 
 /// AP-134: rules for new events of `events.k8s.io`, in the form of the core group.
-fn creation_errors(event: &Map) -> Vec<FieldError> {
+fn creation_errors(event: &Map) -> Errors {
     let mut errors = legacy_errors(event, "reportingController");
     errors.extend(series_errors(event));
-    if is_unset(event, "eventTime") {
-        errors.push(FieldError::required("eventTime", ""));
-    }
+    errors.push_if(is_unset(event, "eventTime"), || FieldError::required("eventTime", ""));
     let kind = event.text("type");
     if !matches!(kind, "Normal" | "Warning") {
         errors.push(FieldError::invalid("type", "", format!("has invalid value: {kind}")));
@@ -232,7 +228,7 @@ fn creation_errors(event: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn series_errors(event: &Map) -> Vec<FieldError> {
+fn series_errors(event: &Map) -> Errors {
     let Some(Value::Object(series)) = event.get("series") else { return Vec::new() };
     let mut errors = Vec::new();
     if series.number("count") < 2 {
@@ -245,7 +241,7 @@ fn series_errors(event: &Map) -> Vec<FieldError> {
 }
 
 /// AP-134: an update through `events.k8s.io` may only change the series and the metadata.
-fn update_errors(event: &Map, old: &Map) -> Vec<FieldError> {
+fn update_errors(event: &Map, old: &Map) -> Errors {
     const IMMUTABLE: &[(&str, &str)] = &[
         ("involvedObject", "involvedObject"),
         ("reason", "reason"),
@@ -270,13 +266,9 @@ fn update_errors(event: &Map, old: &Map) -> Vec<FieldError> {
     }
     for (field, member) in IMMUTABLE {
         let (is, was) = (set(event, member), set(old, member));
-        if is != was {
-            errors.push(FieldError::invalid(
-                *field,
-                is.unwrap_or_default().to_string(),
-                "field is immutable",
-            ));
-        }
+        errors.push_if(is != was, || {
+            FieldError::invalid(*field, is.unwrap_or_default().to_string(), "field is immutable")
+        });
     }
     errors
 }

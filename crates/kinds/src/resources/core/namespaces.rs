@@ -7,7 +7,7 @@ use portcullis_apimachinery::names::NameRule;
 use serde_json::Value;
 
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{Errors, Members};
 use crate::meta::{is_terminating, name};
 use crate::resource::{Deletion, Resource, Selectable, Subresource, Update};
 use crate::resources::cells::{AGE, NAME, age, name as name_cell, text_column};
@@ -103,7 +103,7 @@ pub fn prepare_finalize(namespace: &mut Map, old: &Map) {
 }
 
 /// Validates an update of `finalize`, without the metadata.
-pub fn validate_finalize(namespace: &Map) -> Vec<FieldError> {
+pub fn validate_finalize(namespace: &Map) -> Errors {
     namespace
         .object("spec")
         .texts("finalizers")
@@ -156,7 +156,7 @@ fn prepare_update(namespace: &mut Map, old: &Map) {
     name_label(namespace);
 }
 
-fn validate(namespace: &Map) -> Vec<FieldError> {
+fn validate(namespace: &Map) -> Errors {
     namespace
         .object("spec")
         .texts("finalizers")
@@ -165,7 +165,7 @@ fn validate(namespace: &Map) -> Vec<FieldError> {
 }
 
 /// The phase must match whether the namespace is being deleted.
-fn validate_phase(namespace: &Map) -> Vec<FieldError> {
+fn validate_phase(namespace: &Map) -> Errors {
     let (expected, detail) = match is_terminating(namespace) {
         true => (TERMINATING, "may only be 'Terminating' if `deletionTimestamp` is not empty"),
         false => (ACTIVE, "may only be 'Active' if `deletionTimestamp` is empty"),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::addresses::{is_ipv6_range, range_errors};
 use super::quantities::{amount_errors, round_amounts};
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{Resource, Selectable, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::core::names::TextRule;
@@ -122,7 +122,7 @@ fn prepare_status(node: &mut Map, old: &Map) {
 }
 
 /// AP-131.
-fn validate(node: &Map) -> Vec<FieldError> {
+fn validate(node: &Map) -> Errors {
     let spec = node.object("spec");
     let mut errors = taint_errors(spec);
     errors.extend(status_amount_errors(node));
@@ -138,13 +138,11 @@ fn validate(node: &Map) -> Vec<FieldError> {
 }
 
 /// At most one range of each family, without duplicates.
-fn dual_stack_errors(spec: &Map) -> Vec<FieldError> {
+fn dual_stack_errors(spec: &Map) -> Errors {
     let mut errors = Vec::new();
     let families: Option<Vec<bool>> = spec.texts("podCIDRs").map(is_ipv6_range).collect();
-    if families.is_none() {
-        let detail = "invalid PodCIDRs. failed to check with dual stack";
-        errors.push(FieldError::internal("spec.podCIDRs", detail));
-    }
+    let detail = "invalid PodCIDRs. failed to check with dual stack";
+    errors.push_if(families.is_none(), || FieldError::internal("spec.podCIDRs", detail));
     if !matches!(families.as_deref(), Some([first, second]) if first != second) {
         let ranges = Value::Array(spec.list("podCIDRs").to_vec()).to_string();
         let detail = "may specify no more than one CIDR for each IP family";
@@ -152,15 +150,13 @@ fn dual_stack_errors(spec: &Map) -> Vec<FieldError> {
     }
     let mut seen = BTreeSet::new();
     for (i, range) in spec.texts("podCIDRs").enumerate() {
-        if !seen.insert(range) {
-            errors.push(FieldError::duplicate(format!("spec.podCIDRs[{i}]"), range));
-        }
+        errors.push_if(!seen.insert(range), || FieldError::duplicate(format!("spec.podCIDRs[{i}]"), range));
     }
     errors
 }
 
 /// AP-131: taints are reported under the metadata, and are unique by key and effect.
-fn taint_errors(spec: &Map) -> Vec<FieldError> {
+fn taint_errors(spec: &Map) -> Errors {
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
     for (i, taint) in spec.objects("taints").enumerate() {
@@ -178,15 +174,14 @@ fn taint_errors(spec: &Map) -> Vec<FieldError> {
                 &["NoSchedule", "PreferNoSchedule", "NoExecute"],
             )),
         }
-        if !seen.insert((key, effect)) {
-            errors.push(FieldError::duplicate(field, format!("{key}:{effect}")));
-        }
+        errors
+            .push_if(!seen.insert((key, effect)), || FieldError::duplicate(field, format!("{key}:{effect}")));
     }
     errors
 }
 
 /// AP-131: amounts must not be negative.
-fn status_amount_errors(node: &Map) -> Vec<FieldError> {
+fn status_amount_errors(node: &Map) -> Errors {
     let status = node.object("status");
     ["capacity", "allocatable"]
         .into_iter()
@@ -199,7 +194,7 @@ fn status_amount_errors(node: &Map) -> Vec<FieldError> {
 }
 
 /// AP-131: checks that only mutable fields change. Errors of taints and amounts are reported a second time.
-fn validate_change(node: &Map, old: &Map) -> Vec<FieldError> {
+fn validate_change(node: &Map, old: &Map) -> Errors {
     let (spec, old_spec) = (node.object("spec"), old.object("spec"));
     let mut errors = status_amount_errors(node);
     errors.extend(address_errors(node));
@@ -233,7 +228,7 @@ fn validate_change(node: &Map, old: &Map) -> Vec<FieldError> {
 }
 
 /// Reports duplicate addresses.
-fn address_errors(node: &Map) -> Vec<FieldError> {
+fn address_errors(node: &Map) -> Errors {
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
     for (i, address) in node.object("status").objects("addresses").enumerate() {
@@ -247,7 +242,7 @@ fn address_errors(node: &Map) -> Vec<FieldError> {
 
 /// Validates a reference to a kubelet's configuration; in the status it must have `uid` and `resourceVersion`, in the
 /// spec it must not.
-fn config_source_errors(field: &str, source: &Map, is_resolved: bool) -> Vec<FieldError> {
+fn config_source_errors(field: &str, source: &Map, is_resolved: bool) -> Errors {
     let Some(Value::Object(config_map)) = source.get("configMap") else {
         return vec![FieldError::invalid(field, "{}", "exactly one reference subfield must be non-nil")];
     };

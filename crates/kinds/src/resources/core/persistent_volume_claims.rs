@@ -14,7 +14,7 @@ use super::storage::{
     volume_mode_errors,
 };
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::formats::{dns_label, dns_subdomain, qualified_name};
@@ -164,11 +164,11 @@ fn is_claim_or_snapshot(source: &Map) -> bool {
     )
 }
 
-fn validate(claim: &Map) -> Vec<FieldError> {
+fn validate(claim: &Map) -> Errors {
     spec_errors(claim.object("spec"), None)
 }
 
-fn spec_errors(spec: &Map, old: Option<&Map>) -> Vec<FieldError> {
+fn spec_errors(spec: &Map, old: Option<&Map>) -> Errors {
     let mut errors = mode_errors(spec);
     if spec.has("selector") {
         errors.extend(validate_label_selector("spec.selector", spec.object("selector"), true));
@@ -181,7 +181,7 @@ fn spec_errors(spec: &Map, old: Option<&Map>) -> Vec<FieldError> {
     errors
 }
 
-fn size_errors(spec: &Map) -> Vec<FieldError> {
+fn size_errors(spec: &Map) -> Errors {
     let field = "spec.resources[storage]";
     let requests = spec.object("resources").object("requests");
     let Some(size) = quantity(requests, "storage") else { return vec![FieldError::required(field, "")] };
@@ -191,7 +191,7 @@ fn size_errors(spec: &Map) -> Vec<FieldError> {
     }
 }
 
-fn data_source_errors(spec: &Map, old: Option<&Map>) -> Vec<FieldError> {
+fn data_source_errors(spec: &Map, old: Option<&Map>) -> Errors {
     let has_group = |member: &str| old.is_some_and(|old| old.object(member).has("apiGroup"));
     let is_group_free = has_group("dataSource") || has_group("dataSourceRef");
     let mut errors = Vec::new();
@@ -215,7 +215,7 @@ fn data_source_errors(spec: &Map, old: Option<&Map>) -> Vec<FieldError> {
     errors
 }
 
-fn source_errors(field: &str, source: &Map, is_group_free: bool) -> Vec<FieldError> {
+fn source_errors(field: &str, source: &Map, is_group_free: bool) -> Errors {
     let mut errors = Vec::new();
     for member in ["name", "kind"] {
         if source.text(member).is_empty() {
@@ -237,7 +237,7 @@ fn source_errors(field: &str, source: &Map, is_group_free: bool) -> Vec<FieldErr
 }
 
 /// AP-133. Errors of the spec are reported twice, because the claim is validated on its own and as an update.
-fn validate_update(claim: &Map, old: &Map) -> Vec<FieldError> {
+fn validate_update(claim: &Map, old: &Map) -> Errors {
     let (spec, old_spec) = (claim.object("spec"), old.object("spec"));
     let mut errors = spec_errors(spec, Some(old_spec));
     errors.extend(spec_errors(spec, Some(old_spec)));
@@ -273,11 +273,9 @@ fn validate_update(claim: &Map, old: &Map) -> Vec<FieldError> {
         unify_bound(&mut is, old_spec);
     }
     unify_amounts(&mut is, &was);
-    if is != was {
-        let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
+    let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
             bound claims";
-        errors.push(FieldError::forbidden("spec", detail));
-    }
+    errors.push_if(is != was, || FieldError::forbidden("spec", detail));
     let (size, capacity) = (requested(claim), old.object("status").object("capacity"));
     if size < requested(old) && size <= quantity(capacity, "storage").unwrap_or_default() {
         let detail = "field can not be less than status.capacity";
@@ -326,7 +324,7 @@ fn unify_bound(is: &mut Map, old: &Map) {
     }
 }
 
-fn validate_status(claim: &Map) -> Vec<FieldError> {
+fn validate_status(claim: &Map) -> Errors {
     const RESIZING: &[&str] = &[
         "ControllerResizeInProgress",
         "ControllerResizeInfeasible",
@@ -368,7 +366,7 @@ fn validate_status(claim: &Map) -> Vec<FieldError> {
 }
 
 /// The only resource of Kubernetes itself that can be allocated is storage.
-fn resource_errors(field: &str, resource: &str) -> Vec<FieldError> {
+fn resource_errors(field: &str, resource: &str) -> Errors {
     let errors = qualified_name(field, resource);
     if !errors.is_empty() || is_qualified_by_others(resource) || resource == "storage" {
         return errors;

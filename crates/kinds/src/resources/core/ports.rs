@@ -1,5 +1,6 @@
 //! Syntax of ports.
 
+use crate::fields::Errors;
 use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
@@ -22,14 +23,14 @@ pub(super) fn protocol_errors(field: &str, protocol: &str) -> Option<FieldError>
 }
 
 /// Validates a port that is a number or the name of a container port.
-pub(super) fn number_or_name_errors(field: &str, port: &Value) -> Vec<FieldError> {
+pub(super) fn number_or_name_errors(field: &str, port: &Value) -> Errors {
     match port {
         Value::String(name) => name_errors(field, name),
         port => number_errors(field, port.as_i64().unwrap_or_default()).into_iter().collect(),
     }
 }
 
-fn name_errors(field: &str, name: &str) -> Vec<FieldError> {
+fn name_errors(field: &str, name: &str) -> Errors {
     let is_known = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     let faults = [
         (name.len() > MAX_NAME, "must be no more than 15 bytes"),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::config_maps::{MAX_SIZE, decoded_size, immutable_errors};
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{Resource, Selectable};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::formats::data_key;
@@ -49,21 +49,18 @@ fn default(secret: &mut Map) {
 }
 
 /// AP-132.
-fn validate(secret: &Map) -> Vec<FieldError> {
+fn validate(secret: &Map) -> Errors {
     let data = secret.object("data");
-    let mut errors: Vec<FieldError> =
-        data.keys().flat_map(|key| data_key(&format!("data[{key}]"), key)).collect();
-    if decoded_size(data) > MAX_SIZE {
-        errors.push(FieldError::too_long("data", MAX_SIZE));
-    }
+    let mut errors: Errors = data.keys().flat_map(|key| data_key(&format!("data[{key}]"), key)).collect();
+    errors.push_if(decoded_size(data) > MAX_SIZE, || FieldError::too_long("data", MAX_SIZE));
     errors.extend(type_errors(secret, data));
     errors
 }
 
 /// AP-132: secrets of well-known types must have their keys. Those of bootstrap tokens are not looked into (AN-106).
-fn type_errors(secret: &Map, data: &Map) -> Vec<FieldError> {
+fn type_errors(secret: &Map, data: &Map) -> Errors {
     let required = |key: &str| FieldError::required(format!("data[{key}]"), "");
-    let missing = |keys: &[&str]| -> Vec<FieldError> {
+    let missing = |keys: &[&str]| -> Errors {
         keys.iter().filter(|key| !data.contains_key(**key)).map(|key| required(key)).collect()
     };
     match secret.text("type") {
@@ -86,7 +83,7 @@ fn type_errors(secret: &Map, data: &Map) -> Vec<FieldError> {
 }
 
 /// A registry configuration must be a JSON object (or `null`).
-fn docker_errors(data: &Map, key: &str) -> Vec<FieldError> {
+fn docker_errors(data: &Map, key: &str) -> Errors {
     let field = format!("data[{key}]");
     if !data.contains_key(key) {
         return vec![FieldError::required(field, "")];
@@ -99,7 +96,7 @@ fn docker_errors(data: &Map, key: &str) -> Vec<FieldError> {
 }
 
 /// AP-132: the type is immutable; an immutable secret keeps its data and stays immutable.
-fn validate_update(secret: &Map, old: &Map) -> Vec<FieldError> {
+fn validate_update(secret: &Map, old: &Map) -> Errors {
     let mut errors = Vec::new();
     if secret.text("type") != old.text("type") {
         errors.push(FieldError::invalid("type", secret.text("type"), "field is immutable"));

@@ -4,7 +4,7 @@ use portcullis_apimachinery::field_error::FieldError;
 use serde_json::{Value, json};
 
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{Errors, Members};
 use crate::resources::formats::dns_subdomain;
 
 /// The access modes with their abbreviations, in the order of tables.
@@ -22,7 +22,7 @@ pub(super) const UNSET: &str = "<unset>";
 pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// Validates the access modes of a spec.
-pub(super) fn mode_errors(spec: &Map) -> Vec<FieldError> {
+pub(super) fn mode_errors(spec: &Map) -> Errors {
     let field = "spec.accessModes";
     let is_known = |mode: &str| MODES.iter().any(|(known, _)| *known == mode);
     let mut errors = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn volume_mode_errors(spec: &Map) -> Option<FieldError> {
 }
 
 /// Validates the name of a class; an empty one means none.
-pub(super) fn class_name_errors(spec: &Map, member: &str) -> Vec<FieldError> {
+pub(super) fn class_name_errors(spec: &Map, member: &str) -> Errors {
     match spec.text(member) {
         "" => Vec::new(),
         class => dns_subdomain(&format!("spec.{member}"), class),

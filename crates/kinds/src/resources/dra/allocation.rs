@@ -13,7 +13,7 @@ use super::lists::{validate_list, validate_set};
 use super::names::{pool_name, uid};
 use super::requests::Names;
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::meta::is_terminating;
 use crate::resources::formats::{dns_label, driver_name, immutable, one_of, qualified_name};
 use crate::resources::scheduling::validate_node_selector;
@@ -62,7 +62,7 @@ pub(super) fn drop_released(claim: &mut Map, old: &Map) {
 }
 
 /// Validates an update of the status, without the metadata. The arguments are the new and the old object.
-pub(super) fn validate(claim: &Map, old: &Map) -> Vec<FieldError> {
+pub(super) fn validate(claim: &Map, old: &Map) -> Errors {
     let (status, old_status) = (claim.object("status"), old.object("status"));
     let mut errors = validate_set(
         "status.reservedFor",
@@ -91,7 +91,7 @@ pub(super) fn validate(claim: &Map, old: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn validate_consumer(field: &str, consumer: &Map) -> Vec<FieldError> {
+fn validate_consumer(field: &str, consumer: &Map) -> Errors {
     let missing = ["resource", "name", "uid"].into_iter().filter(|name| consumer.text(name).is_empty());
     missing.map(|name| FieldError::required(format!("{field}.{name}"), "")).collect()
 }
@@ -113,7 +113,7 @@ fn validate_reservation(claim: &Map, old_status: &Map) -> Option<FieldError> {
     has_new.then(|| FieldError::forbidden(field, detail))
 }
 
-fn validate_allocation(allocation: &Map, names: &Names<'_>) -> Vec<FieldError> {
+fn validate_allocation(allocation: &Map, names: &Names<'_>) -> Errors {
     let devices = allocation.object("devices");
     let mut errors = validate_list(
         "status.allocation.devices.results",
@@ -134,14 +134,14 @@ fn validate_allocation(allocation: &Map, names: &Names<'_>) -> Vec<FieldError> {
     errors
 }
 
-fn validate_result(field: &str, result: &Map, names: &Names<'_>) -> Vec<FieldError> {
+fn validate_result(field: &str, result: &Map, names: &Names<'_>) -> Errors {
     let mut errors = names.validate_reference(&format!("{field}.request"), result.text("request"));
     errors.extend(validate_device_names(field, result));
     errors.extend(validate_binding(field, result));
     errors
 }
 
-fn validate_device_names(field: &str, device: &Map) -> Vec<FieldError> {
+fn validate_device_names(field: &str, device: &Map) -> Errors {
     let mut errors = driver_name(&format!("{field}.driver"), device.text("driver"));
     errors.extend(pool_name(&format!("{field}.pool"), device.text("pool")));
     errors.extend(dns_label(&format!("{field}.device"), device.text("device")));
@@ -151,7 +151,7 @@ fn validate_device_names(field: &str, device: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn validate_config(field: &str, config: &Map, names: &Names<'_>) -> Vec<FieldError> {
+fn validate_config(field: &str, config: &Map, names: &Names<'_>) -> Errors {
     let at_source = format!("{field}.source");
     let mut errors = Vec::new();
     match config.text("source") {
@@ -163,7 +163,7 @@ fn validate_config(field: &str, config: &Map, names: &Names<'_>) -> Vec<FieldErr
     errors
 }
 
-fn validate_device(field: &str, device: &Map, allocated: &HashSet<DeviceId<'_>>) -> Vec<FieldError> {
+fn validate_device(field: &str, device: &Map, allocated: &HashSet<DeviceId<'_>>) -> Errors {
     let mut errors = validate_device_names(field, device);
     if !allocated.contains(&device_id(device)) {
         let shown = Value::Object(device.clone()).to_string();
@@ -171,9 +171,7 @@ fn validate_device(field: &str, device: &Map, allocated: &HashSet<DeviceId<'_>>)
     }
     let at_conditions = format!("{field}.conditions");
     let count = device.list("conditions").len();
-    if count > MAX_CONDITIONS {
-        errors.push(FieldError::too_many(&at_conditions, count, MAX_CONDITIONS));
-    }
+    errors.push_if(count > MAX_CONDITIONS, || FieldError::too_many(&at_conditions, count, MAX_CONDITIONS));
     errors.extend(validate_conditions(&at_conditions, device));
     if device.has("data") {
         errors.extend(validate_raw(&format!("{field}.data"), device.get("data"), MAX_DATA));
@@ -183,15 +181,13 @@ fn validate_device(field: &str, device: &Map, allocated: &HashSet<DeviceId<'_>>)
 }
 
 /// Validates conditions, with the rules of newer kinds.
-fn validate_conditions(field: &str, owner: &Map) -> Vec<FieldError> {
+fn validate_conditions(field: &str, owner: &Map) -> Errors {
     let mut errors = Vec::new();
     let mut types = HashSet::new();
     for (i, condition) in owner.objects("conditions").enumerate() {
         let field = format!("{field}[{i}]");
         let (kind, reason) = (condition.text("type"), condition.text("reason"));
-        if !types.insert(kind) {
-            errors.push(FieldError::duplicate(format!("{field}.type"), quoted(kind)));
-        }
+        errors.push_if(!types.insert(kind), || FieldError::duplicate(format!("{field}.type"), quoted(kind)));
         errors.extend(qualified_name(&format!("{field}.type"), kind));
         let statuses = ["False", "True", "Unknown"];
         errors.extend(one_of(&format!("{field}.status"), condition.text("status"), &statuses));
@@ -212,7 +208,7 @@ fn validate_conditions(field: &str, owner: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn validate_reason(field: &str, reason: &str) -> Vec<FieldError> {
+fn validate_reason(field: &str, reason: &str) -> Errors {
     if reason.is_empty() {
         return vec![FieldError::required(field, "must be set")];
     }
@@ -226,13 +222,11 @@ fn validate_reason(field: &str, reason: &str) -> Vec<FieldError> {
             alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
         errors.push(FieldError::invalid(field, quoted(reason), detail));
     }
-    if reason.len() > MAX_REASON {
-        errors.push(FieldError::too_long(field, MAX_REASON));
-    }
+    errors.push_if(reason.len() > MAX_REASON, || FieldError::too_long(field, MAX_REASON));
     errors
 }
 
-fn validate_network(field: &str, network: &Map) -> Vec<FieldError> {
+fn validate_network(field: &str, network: &Map) -> Errors {
     let mut errors = Vec::new();
     let limits = [("interfaceName", MAX_INTERFACE_NAME), ("hardwareAddress", MAX_HARDWARE_ADDRESS)];
     for (name, limit) in limits {

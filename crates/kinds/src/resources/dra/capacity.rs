@@ -7,13 +7,13 @@ use portcullis_apimachinery::quantity::Quantity;
 use portcullis_apimachinery::quote::quoted;
 
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 
 /// The maximum number of valid values.
 const MAX_VALUES: usize = 10;
 
 /// Validates a capacity. Only a device that several claims can share may have a request policy.
-pub(super) fn validate_capacity(field: &str, capacity: &Map, is_shared: bool) -> Vec<FieldError> {
+pub(super) fn validate_capacity(field: &str, capacity: &Map, is_shared: bool) -> Errors {
     if !capacity.has("requestPolicy") {
         return Vec::new();
     }
@@ -55,7 +55,7 @@ fn invalid(field: impl Into<String>, value: &Quantity, detail: &str) -> FieldErr
 }
 
 /// Validates a list of values: ascending, unique, at most the capacity, and including the default.
-fn validate_values(field: &str, default: &Quantity, all: &Quantity, values: &[Quantity]) -> Vec<FieldError> {
+fn validate_values(field: &str, default: &Quantity, all: &Quantity, values: &[Quantity]) -> Errors {
     let mut errors = Vec::new();
     for ((i, value), next) in (1..).zip(values).zip(values.iter().skip(1)) {
         if value > next {
@@ -68,9 +68,7 @@ fn validate_values(field: &str, default: &Quantity, all: &Quantity, values: &[Qu
         let mut seen = HashSet::new();
         for (i, value) in values.iter().enumerate() {
             let field = format!("{field}[{i}]");
-            if value > all {
-                errors.push(invalid(&field, value, "option is larger than capacity value"));
-            }
+            errors.push_if(value > all, || invalid(&field, value, "option is larger than capacity value"));
             if !seen.insert(value.scaled(0)) {
                 errors.push(FieldError::duplicate(field, quoted(&value.to_string())));
             }
@@ -84,29 +82,19 @@ fn validate_values(field: &str, default: &Quantity, all: &Quantity, values: &[Qu
 }
 
 /// Validates a range: minimum to maximum, with a step that reaches the default and the maximum.
-fn validate_range(field: &str, default: &Quantity, all: &Quantity, range: &Map) -> Vec<FieldError> {
+fn validate_range(field: &str, default: &Quantity, all: &Quantity, range: &Map) -> Errors {
     let (at_min, at_max, at_step) = (format!("{field}.min"), format!("{field}.max"), format!("{field}.step"));
     let Some(min) = quantity(range, "min") else {
         return vec![FieldError::required(at_min, "required when validRange is defined")];
     };
     let (max, step) = (quantity(range, "max"), quantity(range, "step"));
     let mut errors = Vec::new();
-    if min > *all {
-        errors.push(invalid(&at_min, &min, "min is larger than capacity value"));
-    }
-    if *default < min {
-        errors.push(invalid(&at_min, default, "default is less than min"));
-    }
+    errors.push_if(min > *all, || invalid(&at_min, &min, "min is larger than capacity value"));
+    errors.push_if(*default < min, || invalid(&at_min, default, "default is less than min"));
     if let Some(max) = &max {
-        if min > *max {
-            errors.push(invalid(&at_max, &min, "min is larger than max"));
-        }
-        if max > all {
-            errors.push(invalid(&at_max, max, "max is larger than capacity value"));
-        }
-        if default > max {
-            errors.push(invalid(&at_max, default, "default is more than max"));
-        }
+        errors.push_if(min > *max, || invalid(&at_max, &min, "min is larger than max"));
+        errors.push_if(max > all, || invalid(&at_max, max, "max is larger than capacity value"));
+        errors.push_if(default > max, || invalid(&at_max, default, "default is more than max"));
     }
     let Some(step) = step else { return errors };
     let (first, step) = (min.scaled(0), step.scaled(0));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{USUAL, allocation, requests};
 use crate::Map;
-use crate::fields::{Members, keep_metadata};
+use crate::fields::{Errors, Members, keep_metadata};
 use crate::meta::is_terminating;
 use crate::resource::{MetadataChecks, Need, OnRequest, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
@@ -98,15 +98,15 @@ fn admin_access(spec: &Map, namespace: Option<&Map>) -> Option<FieldError> {
 }
 
 /// AP-133.
-fn validate_same_spec(claim: &Map, old: &Map) -> Vec<FieldError> {
+fn validate_same_spec(claim: &Map, old: &Map) -> Errors {
     immutable("spec", claim.object("spec"), old.object("spec")).into_iter().collect()
 }
 
-fn validate_claim(claim: &Map) -> Vec<FieldError> {
+fn validate_claim(claim: &Map) -> Errors {
     requests::validate("spec", claim.object("spec"))
 }
 
-fn validate_template(template: &Map) -> Vec<FieldError> {
+fn validate_template(template: &Map) -> Errors {
     let spec = template.object("spec");
     let labels = spec.metadata().object("labels");
     let mut errors = validate_labels("spec.metadata.labels", labels);

@@ -7,7 +7,7 @@ use super::USUAL;
 use super::configuration::{MAX_CONFIG, validate_selectors, validate_settings};
 use super::lists::validate_list;
 use crate::Map;
-use crate::fields::{Members, begin_generation, raise_generation};
+use crate::fields::{Errors, Members, begin_generation, raise_generation};
 use crate::resource::Resource;
 use crate::resources::cells::{AGE, NAME, age, name};
 use crate::resources::runtime_classes::is_extended;
@@ -33,7 +33,7 @@ pub static DEVICE_CLASSES: Resource = Resource {
 };
 
 /// Unchanged configuration is validated with the rules for stored values.
-fn validate(class: &Map, old: Option<&Map>) -> Vec<FieldError> {
+fn validate(class: &Map, old: Option<&Map>) -> Errors {
     let spec = class.object("spec");
     let is_stored = old.is_some_and(|old| old.object("spec").list("config") == spec.list("config"));
     let mut errors = validate_selectors("spec.selectors", spec);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::lists::validate_list;
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{Errors, Members};
 use crate::resources::formats::driver_name;
 
 /// The maximum number of configuration entries.
@@ -19,7 +19,7 @@ const MAX_EXPRESSION: usize = 10 * 1024;
 const MAX_PARAMETERS: usize = 10 * 1024;
 
 /// Validates device selectors.
-pub(super) fn validate_selectors(field: &str, owner: &Map) -> Vec<FieldError> {
+pub(super) fn validate_selectors(field: &str, owner: &Map) -> Errors {
     validate_list(field, owner.objects("selectors"), MAX_SELECTORS, |field, selector| {
         if !selector.has("cel") {
             return vec![FieldError::required(format!("{field}.cel"), "")];
@@ -35,7 +35,7 @@ pub(super) fn validate_selectors(field: &str, owner: &Map) -> Vec<FieldError> {
 }
 
 /// Validates one configuration entry. Stored parameters may be longer.
-pub(super) fn validate_settings(field: &str, settings: &Map, is_stored: bool) -> Vec<FieldError> {
+pub(super) fn validate_settings(field: &str, settings: &Map, is_stored: bool) -> Errors {
     let at_opaque = format!("{field}.opaque");
     if !settings.has("opaque") {
         return vec![FieldError::required(at_opaque, "")];

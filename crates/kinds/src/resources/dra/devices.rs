@@ -11,7 +11,7 @@ use super::lists::{validate_list, validate_set};
 use super::names::{at_key, qualified_name};
 use super::requests::EFFECTS;
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resources::formats::{self, dns_label, dns_subdomain, label_value, one_of};
 use crate::resources::scheduling::validate_node_selector;
 
@@ -31,7 +31,7 @@ pub(super) fn validate_device(
     device: &Map,
     old: Option<&Map>,
     is_selected_per_device: bool,
-) -> Vec<FieldError> {
+) -> Errors {
     let mut errors = dns_label(&format!("{field}.name"), device.text("name"));
     let (attributes, capacity) = (device.object("attributes"), device.object("capacity"));
     let count = attributes.len() + capacity.len();
@@ -68,11 +68,11 @@ pub(super) fn validate_device(
 }
 
 /// Validates a shared counter set.
-pub(super) fn validate_counter_set(field: &str, set: &Map) -> Vec<FieldError> {
+pub(super) fn validate_counter_set(field: &str, set: &Map) -> Errors {
     validate_counters(field, set, "name")
 }
 
-fn validate_counters(field: &str, owner: &Map, name: &str) -> Vec<FieldError> {
+fn validate_counters(field: &str, owner: &Map, name: &str) -> Errors {
     let (at_name, at_counters) = (format!("{field}.{name}"), format!("{field}.counters"));
     let mut errors = match owner.text(name) {
         "" => vec![FieldError::required(at_name, "")],
@@ -90,7 +90,7 @@ fn validate_counters(field: &str, owner: &Map, name: &str) -> Vec<FieldError> {
 }
 
 /// Validates an attribute, which must have exactly one value.
-fn validate_attribute(field: &str, attribute: &Map) -> Vec<FieldError> {
+fn validate_attribute(field: &str, attribute: &Map) -> Errors {
     let mut errors = Vec::new();
     let mut check = |name: &str, is_valid: fn(&str) -> bool| {
         let (field, value) = (format!("{field}.{name}"), attribute.text(name));
@@ -98,9 +98,7 @@ fn validate_attribute(field: &str, attribute: &Map) -> Vec<FieldError> {
             let detail = "must be a string compatible with semver.org spec 2.0.0";
             errors.push(FieldError::invalid(&field, quoted(value), detail));
         }
-        if value.len() > MAX_VALUE {
-            errors.push(FieldError::too_long(field, MAX_VALUE));
-        }
+        errors.push_if(value.len() > MAX_VALUE, || FieldError::too_long(field, MAX_VALUE));
     };
     check("string", |_| true);
     check("version", is_semantic_version);
@@ -133,7 +131,7 @@ fn is_semantic_version(text: &str) -> bool {
         && build.is_none_or(|parts| parts.split('.').all(is_word))
 }
 
-fn validate_taint(field: &str, taint: &Map) -> Vec<FieldError> {
+fn validate_taint(field: &str, taint: &Map) -> Errors {
     let mut errors = formats::qualified_name(&format!("{field}.key"), taint.text("key"));
     errors.extend(label_value(&format!("{field}.value"), taint.text("value")));
     let at_effect = format!("{field}.effect");
@@ -145,7 +143,7 @@ fn validate_taint(field: &str, taint: &Map) -> Vec<FieldError> {
 }
 
 /// A device must select its nodes if and only if the slice delegates that to its devices.
-fn validate_nodes(field: &str, device: &Map, is_selected_per_device: bool) -> Vec<FieldError> {
+fn validate_nodes(field: &str, device: &Map, is_selected_per_device: bool) -> Errors {
     let is_set_here = |name: &&str| device.has(name);
     if !is_selected_per_device {
         let detail = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to \
@@ -187,7 +185,7 @@ fn validate_nodes(field: &str, device: &Map, is_selected_per_device: bool) -> Ve
 }
 
 /// Validates the binding conditions and the binding failure conditions of a device.
-pub(super) fn validate_binding(field: &str, device: &Map) -> Vec<FieldError> {
+pub(super) fn validate_binding(field: &str, device: &Map) -> Errors {
     let (good, bad) = ("bindingConditions", "bindingFailureConditions");
     let mut errors = Vec::new();
     for name in [good, bad] {
@@ -198,9 +196,7 @@ pub(super) fn validate_binding(field: &str, device: &Map) -> Vec<FieldError> {
         let mut seen = HashSet::new();
         for (i, condition) in device.texts(name).enumerate() {
             let field = format!("{field}.{name}[{i}]");
-            if !seen.insert(condition) {
-                errors.push(FieldError::duplicate(&field, quoted(condition)));
-            }
+            errors.push_if(!seen.insert(condition), || FieldError::duplicate(&field, quoted(condition)));
             if name == bad && device.texts(good).any(|other| other == condition) {
                 let detail = "bindingFailureConditions must not overlap with bindingConditions";
                 errors.push(FieldError::invalid(field, quoted(condition), detail));

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
+use crate::fields::Errors;
 use portcullis_apimachinery::field_error::FieldError;
 
 /// Validates the entries of a list. The entries of a list that is too long are not validated.
@@ -10,8 +11,8 @@ pub(super) fn validate_list<T>(
     field: &str,
     entries: impl ExactSizeIterator<Item = T>,
     limit: usize,
-    check: impl Fn(&str, T) -> Vec<FieldError>,
-) -> Vec<FieldError> {
+    check: impl Fn(&str, T) -> Errors,
+) -> Errors {
     if entries.len() > limit {
         return vec![FieldError::too_many(field, entries.len(), limit)];
     }
@@ -23,9 +24,9 @@ pub(super) fn validate_set<T, K: Eq + Hash>(
     field: &str,
     entries: impl ExactSizeIterator<Item = T> + Clone,
     limit: usize,
-    check: impl Fn(&str, T) -> Vec<FieldError>,
+    check: impl Fn(&str, T) -> Errors,
     key: impl Fn(T) -> K,
-) -> Vec<FieldError> {
+) -> Errors {
     let is_too_long = entries.len() > limit;
     let mut errors = validate_list(field, entries.clone(), limit, check);
     if is_too_long {

@@ -4,6 +4,7 @@ use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names::MAX_SUBDOMAIN;
 use portcullis_apimachinery::quote::quoted;
 
+use crate::fields::{ErrorList, Errors};
 use crate::resources::formats::{dns_subdomain, driver_name};
 
 /// The maximum length of an attribute name after the domain, in bytes.
@@ -13,20 +14,18 @@ const MAX_IDENTIFIER: usize = 32;
 const MAX_KEY: usize = 63 + 1 + MAX_IDENTIFIER;
 
 /// Validates a pool name: DNS subdomains separated by slashes.
-pub(super) fn pool_name(field: &str, name: &str) -> Vec<FieldError> {
+pub(super) fn pool_name(field: &str, name: &str) -> Errors {
     if name.is_empty() {
         return vec![FieldError::required(field, "")];
     }
     let mut errors = Vec::new();
-    if name.len() > MAX_SUBDOMAIN {
-        errors.push(FieldError::too_long(field, MAX_SUBDOMAIN));
-    }
+    errors.push_if(name.len() > MAX_SUBDOMAIN, || FieldError::too_long(field, MAX_SUBDOMAIN));
     errors.extend(name.split('/').flat_map(|part| dns_subdomain(field, part)));
     errors
 }
 
 /// Validates the name of an attribute or a capacity: an identifier, with or without a domain.
-pub(super) fn qualified_name(field: &str, name: &str) -> Vec<FieldError> {
+pub(super) fn qualified_name(field: &str, name: &str) -> Errors {
     let Some((domain, identifier)) = name.split_once('/') else { return c_identifier(field, name) };
     if identifier.contains('/') {
         // The API server only validates names of one or two parts.
@@ -45,20 +44,16 @@ pub(super) fn qualified_name(field: &str, name: &str) -> Vec<FieldError> {
 }
 
 /// Validates a qualified name that must have a domain.
-pub(super) fn fully_qualified_name(field: &str, name: &str) -> Vec<FieldError> {
+pub(super) fn fully_qualified_name(field: &str, name: &str) -> Errors {
     let mut errors = qualified_name(field, name);
-    if !name.contains('/') {
-        let detail = "a fully qualified name must be a domain and a name separated by a slash";
-        errors.push(FieldError::invalid(field, quoted(name), detail));
-    }
+    let detail = "a fully qualified name must be a domain and a name separated by a slash";
+    errors.push_if(!name.contains('/'), || FieldError::invalid(field, quoted(name), detail));
     errors
 }
 
-fn c_identifier(field: &str, name: &str) -> Vec<FieldError> {
+fn c_identifier(field: &str, name: &str) -> Errors {
     let mut errors = Vec::new();
-    if name.len() > MAX_IDENTIFIER {
-        errors.push(FieldError::too_long(field, MAX_IDENTIFIER));
-    }
+    errors.push_if(name.len() > MAX_IDENTIFIER, || FieldError::too_long(field, MAX_IDENTIFIER));
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !name.chars().all(is_word) || !name.starts_with(|c: char| is_word(c) && !c.is_ascii_digit()) {
         let detail = "a valid C identifier must start with alphabetic character or '_', followed by a string of \

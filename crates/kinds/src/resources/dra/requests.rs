@@ -9,7 +9,7 @@ use super::configuration::{MAX_CONFIG, validate_selectors, validate_settings};
 use super::lists::{validate_list, validate_set};
 use super::names::fully_qualified_name;
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resources::formats::{dns_label, dns_subdomain, label_value, one_of, qualified_name};
 
 /// The maximum number of requests, and of references to requests.
@@ -41,7 +41,7 @@ fn default_request(request: &mut Map) {
 }
 
 /// Validates a new claim's spec.
-pub(super) fn validate(field: &str, spec: &Map) -> Vec<FieldError> {
+pub(super) fn validate(field: &str, spec: &Map) -> Errors {
     let devices = spec.object("devices");
     let names = Names::of(spec);
     let field = format!("{field}.devices");
@@ -69,7 +69,7 @@ pub(super) fn validate(field: &str, spec: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn validate_request(field: &str, request: &Map) -> Vec<FieldError> {
+fn validate_request(field: &str, request: &Map) -> Errors {
     let mut errors = dns_label(&format!("{field}.name"), request.text("name"));
     let detail = "exactly one of `exactly` or `firstAvailable` is required";
     match (request.has("exactly"), request.list("firstAvailable").is_empty()) {
@@ -94,7 +94,7 @@ fn validate_request(field: &str, request: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn validate_exact(field: &str, request: &Map) -> Vec<FieldError> {
+fn validate_exact(field: &str, request: &Map) -> Errors {
     let at_class = format!("{field}.deviceClassName");
     let mut errors = match request.text("deviceClassName") {
         "" => vec![FieldError::required(at_class, "")],
@@ -121,7 +121,7 @@ fn validate_mode(field: &str, request: &Map) -> Option<FieldError> {
     }
 }
 
-fn validate_toleration(field: &str, toleration: &Map) -> Vec<FieldError> {
+fn validate_toleration(field: &str, toleration: &Map) -> Errors {
     let (key, value) = (toleration.text("key"), toleration.text("value"));
     let (at_value, at_operator) = (format!("{field}.value"), format!("{field}.operator"));
     let mut errors = Vec::new();
@@ -143,7 +143,7 @@ fn validate_toleration(field: &str, toleration: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn validate_constraint(field: &str, constraint: &Map, names: &Names<'_>) -> Vec<FieldError> {
+fn validate_constraint(field: &str, constraint: &Map, names: &Names<'_>) -> Errors {
     let mut errors = names.validate_references(field, constraint);
     let attribute = ["matchAttribute", "distinctAttribute"].into_iter().find(|name| constraint.has(name));
     match attribute {
@@ -177,22 +177,20 @@ impl<'a> Names<'a> {
     }
 
     /// Validates a reference to a request, or to a subrequest.
-    pub(super) fn validate_reference(&self, field: &str, name: &str) -> Vec<FieldError> {
+    pub(super) fn validate_reference(&self, field: &str, name: &str) -> Errors {
         let detail = "must be the name of a request in the claim or the name of a request and a subrequest \
             separated by '/'";
         let unknown = FieldError::invalid(field, quoted(name), detail);
         if name.split('/').count() > 2 {
             return vec![unknown];
         }
-        let mut errors: Vec<FieldError> = name.split('/').flat_map(|part| dns_label(field, part)).collect();
-        if !self.has(name) {
-            errors.push(unknown);
-        }
+        let mut errors: Errors = name.split('/').flat_map(|part| dns_label(field, part)).collect();
+        errors.push_if(!self.has(name), || unknown);
         errors
     }
 
     /// Validates the list `requests`.
-    pub(super) fn validate_references(&self, field: &str, owner: &Map) -> Vec<FieldError> {
+    pub(super) fn validate_references(&self, field: &str, owner: &Map) -> Errors {
         let check = |field: &str, name: &str| self.validate_reference(field, name);
         validate_set(&format!("{field}.requests"), owner.texts("requests"), MAX_REQUESTS, check, |name| name)
     }

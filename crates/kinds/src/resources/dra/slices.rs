@@ -10,7 +10,7 @@ use super::devices::{validate_counter_set, validate_device};
 use super::lists::validate_set;
 use super::names::pool_name;
 use crate::Map;
-use crate::fields::{Members, begin_generation, node_name, raise_generation};
+use crate::fields::{ErrorList, Errors, Members, begin_generation, node_name, raise_generation};
 use crate::resource::{Index, MetadataChecks, Resource, Selectable};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::formats::{dns_subdomain, driver_name, immutable};
@@ -90,7 +90,7 @@ fn drop_disabled(slice: &mut Map) {
     }
 }
 
-fn validate(slice: &Map, old: Option<&Map>) -> Vec<FieldError> {
+fn validate(slice: &Map, old: Option<&Map>) -> Errors {
     let spec = slice.object("spec");
     let old_spec = old.map(|old| old.object("spec"));
     let mut errors = driver_name("spec.driver", spec.text("driver"));
@@ -117,7 +117,7 @@ fn validate(slice: &Map, old: Option<&Map>) -> Vec<FieldError> {
     errors
 }
 
-fn validate_devices(spec: &Map, old_spec: Option<&Map>) -> Vec<FieldError> {
+fn validate_devices(spec: &Map, old_spec: Option<&Map>) -> Errors {
     let is_complex =
         |device: &Map| ["taints", "consumesCounters"].into_iter().any(|name| !device.list(name).is_empty());
     let limit = match spec.objects("devices").any(is_complex) {
@@ -134,7 +134,7 @@ fn validate_devices(spec: &Map, old_spec: Option<&Map>) -> Vec<FieldError> {
     validate_set("spec.devices", spec.objects("devices"), limit, check, |device| device.text("name"))
 }
 
-fn validate_pool(pool: &Map) -> Vec<FieldError> {
+fn validate_pool(pool: &Map) -> Errors {
     let mut errors = pool_name("spec.pool.name", pool.text("name"));
     let (count, generation) = (pool.number("resourceSliceCount"), pool.number("generation"));
     if count <= 0 {
@@ -149,7 +149,7 @@ fn validate_pool(pool: &Map) -> Vec<FieldError> {
 }
 
 /// The slice must select its nodes in exactly one way.
-fn validate_nodes(spec: &Map) -> Vec<FieldError> {
+fn validate_nodes(spec: &Map) -> Errors {
     let mut errors = Vec::new();
     let mut ways = 0;
     if spec.has("nodeName") {
@@ -169,14 +169,10 @@ fn validate_nodes(spec: &Map) -> Vec<FieldError> {
         let selector = spec.object("nodeSelector");
         errors.extend(validate_node_selector("spec.nodeSelector", selector));
         let count = selector.list("nodeSelectorTerms").len();
-        if count != 1 {
-            let detail = "must have exactly one node selector term";
-            errors.push(FieldError::invalid(
-                "spec.nodeSelector.nodeSelectorTerms",
-                count.to_string(),
-                detail,
-            ));
-        }
+        let detail = "must have exactly one node selector term";
+        errors.push_if(count != 1, || {
+            FieldError::invalid("spec.nodeSelector.nodeSelectorTerms", count.to_string(), detail)
+        });
     }
     for name in ["allNodes", "perDeviceNodeSelection"].into_iter().filter(|name| spec.has(name)) {
         if spec.is_true(name) {

@@ -6,8 +6,8 @@ use portcullis_apimachinery::names;
 use serde_json::Value;
 
 use crate::Map;
-use crate::fields::{Field, Members};
-use crate::resources::pods::validate::{Errors, Kept, annotations, ips, security};
+use crate::fields::{ErrorList, Errors, Field, Members};
+use crate::resources::pods::validate::{Kept, annotations, ips, security};
 
 /// Validates an update of the status. The arguments are the new and the old pod.
 pub(super) fn validate_status(pod: &Map, old: &Map) -> Errors {
@@ -23,9 +23,8 @@ pub(super) fn validate_status(pod: &Map, old: &Map) -> Errors {
         errors.push(observed.invalid("must be greater than or equal to 0"));
     }
     let class = status.child("qosClass");
-    if class.text() != old_status.child("qosClass").text() {
-        errors.push(class.invalid("field is immutable"));
-    }
+    errors
+        .push_if(class.text() != old_status.child("qosClass").text(), || class.invalid("field is immutable"));
     for (list, containers) in [
         ("containerStatuses", "containers"),
         ("initContainerStatuses", "initContainers"),
@@ -144,9 +143,7 @@ fn resource_claims(statuses: &Field<'_>, spec: &Field<'_>, errors: &mut Errors) 
         if !claims.items().any(|claim| claim.child("name").text() == name.text()) {
             errors.push(name.invalid("must match the name of an entry in `spec.resourceClaims`"));
         }
-        if !seen.insert(name.text()) {
-            errors.push(name.duplicate());
-        }
+        errors.push_if(!seen.insert(name.text()), || name.duplicate());
         // The path is that of the other name.
         let claim = status.child("resourceClaimName");
         if claim.is_set() {
@@ -162,9 +159,7 @@ fn extended_claim(claim: &Field<'_>, spec: &Field<'_>, errors: &mut Errors) {
             .extend(spec.child(list).items().map(|container| (container.child("name").text(), container)));
     }
     let mappings = claim.child("requestMappings");
-    if mappings.is_empty() {
-        errors.push(mappings.required("at least one request mapping is required"));
-    }
+    errors.push_if(mappings.is_empty(), || mappings.required("at least one request mapping is required"));
     let mut seen = BTreeSet::new();
     for mapping in mappings.items() {
         let names = ["containerName", "resourceName", "requestName"].map(|name| mapping.child(name));
@@ -179,12 +174,7 @@ fn extended_claim(claim: &Field<'_>, spec: &Field<'_>, errors: &mut Errors) {
             errors.extend(names.iter().map(Field::duplicate));
         }
     }
-    let name = claim.child("resourceClaimName");
-    if name.text().is_empty() {
-        errors.push(name.required(""));
-    } else {
-        errors.extend(name.faults(names::subdomain_errors));
-    }
+    errors.require_syntax(&claim.child("resourceClaimName"), names::subdomain_errors);
 }
 
 fn addresses<'a>(list: &Field<'a>) -> Vec<&'a str> {
@@ -247,13 +237,9 @@ fn allocated(status: &Field<'_>, containers: &Field<'_>, errors: &mut Errors) {
         let mut seen = BTreeSet::new();
         for device in resource.child("resources").items() {
             let health = device.child("health");
-            if !HEALTH.contains(&health.text()) {
-                errors.push(health.not_supported(&HEALTH));
-            }
+            errors.push_if(!HEALTH.contains(&health.text()), || health.not_supported(&HEALTH));
             let id = device.child("resourceID");
-            if !seen.insert(id.text()) {
-                errors.push(id.duplicate());
-            }
+            errors.push_if(!seen.insert(id.text()), || id.duplicate());
         }
     }
 }

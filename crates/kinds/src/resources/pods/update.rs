@@ -6,11 +6,11 @@ use portcullis_apimachinery::field_error::{FieldError, NO_FIELD};
 use serde_json::Value;
 
 use crate::Map;
-use crate::fields::{Field, Members};
+use crate::fields::{ErrorList, Errors, Field, Members};
 use crate::resources::pods::amount;
 use crate::resources::pods::mirror;
 use crate::resources::pods::qos;
-use crate::resources::pods::validate::{self, Errors, Kept, MAX_INT32, annotations, containers, scheduling};
+use crate::resources::pods::validate::{self, Kept, MAX_INT32, annotations, containers, scheduling};
 
 /// Validates an update of a pod. The arguments are the new and the old pod.
 pub(super) fn validate_update(pod: &Map, old: &Map) -> Errors {
@@ -27,10 +27,7 @@ pub(super) fn validate_update(pod: &Map, old: &Map) -> Errors {
             return errors;
         }
         for container in new_list.items() {
-            let image = container.child("image");
-            if image.text().is_empty() {
-                errors.push(image.required(""));
-            }
+            errors.require(&container.child("image"));
             containers::image_without_padding(&container, &mut errors);
         }
     }
@@ -40,14 +37,12 @@ pub(super) fn validate_update(pod: &Map, old: &Map) -> Errors {
     added_tolerations(&new_spec, &old_spec, &kept, &mut errors);
     removed_gates(&new_spec, &old_spec, &mut errors);
     let rest = rest_of_spec(pod, old, &mut errors);
-    if !amount::same_optional(rest.as_ref(), old.get("spec")) {
-        errors.push(new_spec.forbidden(
+    errors.push_if(!amount::same_optional(rest.as_ref(), old.get("spec")), || new_spec.forbidden(
             "pod updates may not change fields other than `spec.containers[*].image`, \
              `spec.initContainers[*].image`, `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to \
              existing tolerations), `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
              previously negative)",
         ));
-    }
     errors
 }
 
@@ -137,10 +132,9 @@ fn rest_of_spec(pod: &Map, old: &Map, errors: &mut Errors) -> Option<Value> {
 fn node_selector_of_gated(pod: &Map, old: &Map, errors: &mut Errors) {
     let new = Field::root(pod, "spec").child("nodeSelector");
     let old = Field::root(old, "spec").child("nodeSelector");
-    if old.entries().any(|(key, value)| new.key(key).value() != value.value()) {
-        errors
-            .push(new.invalid("only additions to spec.nodeSelector are allowed (no mutations or deletions)"));
-    }
+    errors.push_if(old.entries().any(|(key, value)| new.key(key).value() != value.value()), || {
+        new.invalid("only additions to spec.nodeSelector are allowed (no mutations or deletions)")
+    });
 }
 
 /// Each required node affinity term of a gated pod may only be extended.
@@ -236,9 +230,8 @@ pub fn validate_resize(pod: &Map, old: &Map) -> Errors {
     if qos::class(old) != qos::of_spec(new_map) {
         errors.push(spec.invalid("Pod QOS Class may not change as a result of resizing"));
     }
-    if !supports_resize(old) {
-        errors.push(spec.forbidden("Pod running on node without support for resize"));
-    }
+    errors
+        .push_if(!supports_resize(old), || spec.forbidden("Pod running on node without support for resize"));
     for list in ["initContainers", "containers"] {
         for (new, old) in spec.child(list).items().zip(old_spec.child(list).items()) {
             if list == "containers" || is_sidecar(&old) {

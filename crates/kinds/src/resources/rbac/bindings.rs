@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{GROUP, USUAL};
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::formats::{dns_subdomain, one_of, path_segment};
@@ -63,7 +63,7 @@ fn default(binding: &mut Map) {
     }
 }
 
-fn validate(binding: &Map, is_namespaced: bool) -> Vec<FieldError> {
+fn validate(binding: &Map, is_namespaced: bool) -> Errors {
     let mut errors = validate_role(binding.object("roleRef"), is_namespaced);
     for (i, subject) in binding.objects("subjects").enumerate() {
         errors.extend(validate_subject(&format!("subjects[{i}]"), subject, is_namespaced));
@@ -72,7 +72,7 @@ fn validate(binding: &Map, is_namespaced: bool) -> Vec<FieldError> {
 }
 
 /// RB-74.
-fn validate_role(role: &Map, is_namespaced: bool) -> Vec<FieldError> {
+fn validate_role(role: &Map, is_namespaced: bool) -> Errors {
     let kinds: &[&str] = if is_namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
     let mut errors = Vec::new();
     errors.extend(one_of("roleRef.apiGroup", role.text("apiGroup"), &[GROUP]));
@@ -85,13 +85,11 @@ fn validate_role(role: &Map, is_namespaced: bool) -> Vec<FieldError> {
 }
 
 /// RB-75, RB-76.
-fn validate_subject(field: &str, subject: &Map, is_namespaced: bool) -> Vec<FieldError> {
+fn validate_subject(field: &str, subject: &Map, is_namespaced: bool) -> Errors {
     let (subject_name, group) = (subject.text("name"), subject.text("apiGroup"));
     let (at_name, at_group) = (format!("{field}.name"), format!("{field}.apiGroup"));
     let mut errors = Vec::new();
-    if subject_name.is_empty() {
-        errors.push(FieldError::required(&at_name, ""));
-    }
+    errors.push_if(subject_name.is_empty(), || FieldError::required(&at_name, ""));
     match subject.text("kind") {
         "ServiceAccount" => {
             if !subject_name.is_empty() {
@@ -112,7 +110,7 @@ fn validate_subject(field: &str, subject: &Map, is_namespaced: bool) -> Vec<Fiel
 }
 
 /// RB-77.
-fn validate_update(binding: &Map, old: &Map, is_namespaced: bool) -> Vec<FieldError> {
+fn validate_update(binding: &Map, old: &Map, is_namespaced: bool) -> Errors {
     let mut errors = validate(binding, is_namespaced);
     let (role, old_role) = (binding.object("roleRef"), old.object("roleRef"));
     if ["apiGroup", "kind", "name"].into_iter().any(|name| role.text(name) != old_role.text(name)) {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::USUAL;
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{NAME, name};
 use crate::resources::scheduling::validate_label_selector;
@@ -58,19 +58,17 @@ fn default(role: &mut Map) {
 }
 
 /// RB-71, RB-72: validates all rules, in order.
-fn validate_rules(role: &Map, is_namespaced: bool) -> Vec<FieldError> {
+fn validate_rules(role: &Map, is_namespaced: bool) -> Errors {
     let rules = role.objects("rules").enumerate();
     rules.flat_map(|(i, rule)| validate_rule(&format!("rules[{i}]"), rule, is_namespaced)).collect()
 }
 
 /// RB-71.
-fn validate_rule(field: &str, rule: &Map, is_namespaced: bool) -> Vec<FieldError> {
+fn validate_rule(field: &str, rule: &Map, is_namespaced: bool) -> Errors {
     let is_empty = |name: &str| rule.list(name).is_empty();
     let mut errors = Vec::new();
     let mut require = |name: &str, detail: &str| {
-        if is_empty(name) {
-            errors.push(FieldError::required(format!("{field}.{name}"), detail));
-        }
+        errors.push_if(is_empty(name), || FieldError::required(format!("{field}.{name}"), detail));
     };
     require("verbs", "verbs must contain at least one value");
     if is_empty("nonResourceURLs") {
@@ -82,9 +80,7 @@ fn validate_rule(field: &str, rule: &Map, is_namespaced: bool) -> Vec<FieldError
         let urls = Value::from(rule.list("nonResourceURLs"));
         FieldError::invalid(format!("{field}.nonResourceURLs"), urls.to_string(), detail)
     };
-    if is_namespaced {
-        errors.push(invalid("namespaced rules cannot apply to non-resource URLs"));
-    }
+    errors.push_if(is_namespaced, || invalid("namespaced rules cannot apply to non-resource URLs"));
     if !["apiGroups", "resources", "resourceNames"].into_iter().all(is_empty) {
         errors.push(invalid("rules cannot apply to both regular resources and non-resource URLs"));
     }
@@ -92,15 +88,13 @@ fn validate_rule(field: &str, rule: &Map, is_namespaced: bool) -> Vec<FieldError
 }
 
 /// RB-71, RB-73.
-fn validate_cluster_role(role: &Map, checks_selector_values: bool) -> Vec<FieldError> {
+fn validate_cluster_role(role: &Map, checks_selector_values: bool) -> Errors {
     let mut errors = validate_rules(role, false);
     if !role.has("aggregationRule") {
         return errors;
     }
-    if selectors(role).len() == 0 {
-        let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
-        errors.push(FieldError::required(SELECTORS, detail));
-    }
+    let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+    errors.push_if(selectors(role).len() == 0, || FieldError::required(SELECTORS, detail));
     for (i, selector) in selectors(role).enumerate() {
         let field = format!("{SELECTORS}[{i}]");
         errors.extend(validate_label_selector(&field, selector, checks_selector_values));

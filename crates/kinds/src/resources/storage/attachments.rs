@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::USUAL;
 use crate::Map;
-use crate::fields::{Members, keep_metadata};
+use crate::fields::{ErrorList, Errors, Members, keep_metadata};
 use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::formats::{dns_subdomain, driver_name, immutable};
@@ -65,7 +65,7 @@ fn prepare_create(attachment: &mut Map) {
 }
 
 /// The rules for old objects, and two more for new ones: the names of driver and volume.
-fn validate_create(attachment: &Map) -> Vec<FieldError> {
+fn validate_create(attachment: &Map) -> Errors {
     let spec = attachment.object("spec");
     let mut errors = validate(attachment);
     let attacher = spec.text("attacher");
@@ -80,19 +80,17 @@ fn validate_create(attachment: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn validate(attachment: &Map) -> Vec<FieldError> {
+fn validate(attachment: &Map) -> Errors {
     let spec = attachment.object("spec");
     let mut errors = Vec::new();
-    if spec.text("attacher").is_empty() {
-        errors.push(FieldError::required("spec.attacher", ""));
-    }
+    errors.push_if(spec.text("attacher").is_empty(), || FieldError::required("spec.attacher", ""));
     errors.extend(validate_source(spec.object("source")));
     errors.extend(dns_subdomain("spec.nodeName", spec.text("nodeName")));
     errors.extend(validate_status(attachment.object("status")));
     errors
 }
 
-fn validate_source(source: &Map) -> Vec<FieldError> {
+fn validate_source(source: &Map) -> Errors {
     let (has_spec, has_name) = (source.has("inlineVolumeSpec"), source.has("persistentVolumeName"));
     if has_spec && !has_name {
         return validate_inline(source.object("inlineVolumeSpec"));
@@ -111,7 +109,7 @@ fn validate_source(source: &Map) -> Vec<FieldError> {
 }
 
 /// Validates an inline volume: a CSI volume without the fields that only concern claims.
-fn validate_inline(spec: &Map) -> Vec<FieldError> {
+fn validate_inline(spec: &Map) -> Errors {
     let field = |name: &str| format!("spec.source.inlineVolumeSpec.{name}");
     let of_objects = ["claimRef", "nodeAffinity", "volumeMode"].into_iter().filter(|name| spec.has(name));
     let of_objects = of_objects.chain((!spec.object("capacity").is_empty()).then_some("capacity")).chain(
@@ -120,11 +118,8 @@ fn validate_inline(spec: &Map) -> Vec<FieldError> {
             .filter(|name| !spec.text(name).is_empty()),
     );
     let detail = "may not be specified in the context of inline volumes";
-    let mut errors: Vec<FieldError> =
-        of_objects.map(|name| FieldError::forbidden(field(name), detail)).collect();
-    if spec.list("accessModes").is_empty() {
-        errors.push(FieldError::required(field("accessModes"), ""));
-    }
+    let mut errors: Errors = of_objects.map(|name| FieldError::forbidden(field(name), detail)).collect();
+    errors.push_if(spec.list("accessModes").is_empty(), || FieldError::required(field("accessModes"), ""));
     if !spec.has("csi") {
         errors
             .push(FieldError::required(field("csi"), "has to be specified in the context of inline volumes"));
@@ -132,13 +127,12 @@ fn validate_inline(spec: &Map) -> Vec<FieldError> {
     }
     let csi = spec.object("csi");
     errors.extend(driver_name(&field("csi.driver"), csi.text("driver")));
-    if csi.text("volumeHandle").is_empty() {
-        errors.push(FieldError::required(field("csi.volumeHandle"), ""));
-    }
+    errors
+        .push_if(csi.text("volumeHandle").is_empty(), || FieldError::required(field("csi.volumeHandle"), ""));
     errors
 }
 
-fn validate_status(status: &Map) -> Vec<FieldError> {
+fn validate_status(status: &Map) -> Errors {
     let mut errors = Vec::new();
     let facts = status.object("attachmentMetadata").iter();
     if facts.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum::<usize>() > MAX_METADATA
@@ -160,7 +154,7 @@ fn validate_status(status: &Map) -> Vec<FieldError> {
 }
 
 /// AP-133.
-fn validate_update(attachment: &Map, old: &Map) -> Vec<FieldError> {
+fn validate_update(attachment: &Map, old: &Map) -> Errors {
     let mut errors = validate(attachment);
     errors.extend(immutable("spec", attachment.object("spec"), old.object("spec")));
     errors

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::USUAL;
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::formats::{immutable, one_of, qualified_name};
@@ -50,7 +50,7 @@ fn default(class: &mut Map) {
     class.default_text("volumeBindingMode", "Immediate");
 }
 
-fn validate(class: &Map) -> Vec<FieldError> {
+fn validate(class: &Map) -> Errors {
     let mut errors = match class.text("provisioner") {
         "" => vec![FieldError::required("provisioner", "")],
         provisioner => qualified_name("provisioner", &provisioner.to_lowercase()),
@@ -63,7 +63,7 @@ fn validate(class: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn validate_parameters(parameters: &Map) -> Vec<FieldError> {
+fn validate_parameters(parameters: &Map) -> Errors {
     if parameters.len() > MAX_PARAMETERS {
         return vec![FieldError::too_long("parameters", MAX_PARAMETERS)];
     }
@@ -73,16 +73,14 @@ fn validate_parameters(parameters: &Map) -> Vec<FieldError> {
     }
     let size: usize =
         parameters.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
-    if size > MAX_PARAMETERS_SIZE {
-        errors.push(FieldError::too_long("parameters", MAX_PARAMETERS_SIZE));
-    }
+    errors.push_if(size > MAX_PARAMETERS_SIZE, || FieldError::too_long("parameters", MAX_PARAMETERS_SIZE));
     errors
 }
 
 /// The keys of a topology term, with their values.
 type Topology<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-fn validate_topologies(class: &Map) -> Vec<FieldError> {
+fn validate_topologies(class: &Map) -> Errors {
     let mut errors = Vec::new();
     // The API server starts with as many empty terms as there are terms, so an empty term is a duplicate of each of
     // them.
@@ -105,7 +103,7 @@ fn validate_topologies(class: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn validate_requirement(field: &str, requirement: &Map) -> Vec<FieldError> {
+fn validate_requirement(field: &str, requirement: &Map) -> Errors {
     let mut errors = Vec::new();
     if requirement.list("values").is_empty() {
         errors.push(FieldError::required(format!("{field}.values"), ""));
@@ -121,7 +119,7 @@ fn validate_requirement(field: &str, requirement: &Map) -> Vec<FieldError> {
 }
 
 /// AP-133. Unchanged fields are not validated again.
-fn validate_update(class: &Map, old: &Map) -> Vec<FieldError> {
+fn validate_update(class: &Map, old: &Map) -> Errors {
     let same_text = |name| immutable(name, class.text(name), old.text(name));
     immutable("parameters", class.object("parameters"), old.object("parameters"))
         .into_iter()

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::USUAL;
 use crate::Map;
-use crate::fields::{Members, raise_generation};
+use crate::fields::{Errors, Members, raise_generation};
 use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::formats::{immutable, one_of};
@@ -63,7 +63,7 @@ fn default(driver: &mut Map) {
     }
 }
 
-fn validate(driver: &Map) -> Vec<FieldError> {
+fn validate(driver: &Map) -> Errors {
     let spec = driver.object("spec");
     let mut errors = Vec::new();
     let policies = ["ReadWriteOnceWithFSType", "File", "None"];
@@ -88,7 +88,7 @@ fn validate(driver: &Map) -> Vec<FieldError> {
 }
 
 /// A second request for the same audience is not validated further.
-fn validate_token_requests(spec: &Map) -> Vec<FieldError> {
+fn validate_token_requests(spec: &Map) -> Errors {
     let mut errors = Vec::new();
     let mut audiences = BTreeSet::new();
     for (i, request) in spec.objects("tokenRequests").enumerate() {
@@ -120,7 +120,7 @@ fn prepare_update(driver: &mut Map, old: &Map) {
 }
 
 /// AP-133. The first path is misspelt in Kubernetes, too.
-fn validate_update(driver: &Map, old: &Map) -> Vec<FieldError> {
+fn validate_update(driver: &Map, old: &Map) -> Errors {
     let (spec, old_spec) = (driver.object("spec"), old.object("spec"));
     let (attach, modes) = ("attachRequired", "volumeLifecycleModes");
     let mut errors = validate(driver);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::USUAL;
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{AGE, NAME, age, name};
 use crate::resources::formats::{driver_name, immutable, qualified_name};
@@ -50,7 +50,7 @@ fn default(node: &mut Map) {
     spec.objects_mut("drivers").for_each(|driver| driver.empty_to_null("topologyKeys"));
 }
 
-fn validate(node: &Map) -> Vec<FieldError> {
+fn validate(node: &Map) -> Errors {
     let mut errors = Vec::new();
     let mut names = BTreeSet::new();
     for (i, driver) in node.object("spec").objects("drivers").enumerate() {
@@ -63,9 +63,7 @@ fn validate(node: &Map) -> Vec<FieldError> {
             let detail = "must be greater than or equal to 0";
             errors.push(FieldError::invalid(format!("{field}.allocatable.count"), count.to_string(), detail));
         }
-        if !names.insert(driver_name_) {
-            errors.push(FieldError::duplicate(at_name, quoted(driver_name_)));
-        }
+        errors.push_if(!names.insert(driver_name_), || FieldError::duplicate(at_name, quoted(driver_name_)));
         errors.extend(validate_topology_keys(&field, driver));
     }
     errors
@@ -82,23 +80,19 @@ fn validate_node_id(field: &str, id: &str) -> Option<FieldError> {
 }
 
 /// The errors have the path of the driver, not of the key.
-fn validate_topology_keys(field: &str, driver: &Map) -> Vec<FieldError> {
+fn validate_topology_keys(field: &str, driver: &Map) -> Errors {
     let mut errors = Vec::new();
     let mut keys = BTreeSet::new();
     for key in driver.texts("topologyKeys") {
-        if key.is_empty() {
-            errors.push(FieldError::required(field, ""));
-        }
-        if !keys.insert(key) {
-            errors.push(FieldError::duplicate(field, quoted(key)));
-        }
+        errors.push_if(key.is_empty(), || FieldError::required(field, ""));
+        errors.push_if(!keys.insert(key), || FieldError::duplicate(field, quoted(key)));
         errors.extend(qualified_name(field, key));
     }
     errors
 }
 
 /// The fields of an existing driver are immutable, except for its number of volumes; drivers can be added and removed.
-fn validate_update(node: &Map, old: &Map) -> Vec<FieldError> {
+fn validate_update(node: &Map, old: &Map) -> Errors {
     let fixed = |driver: &Map| {
         let mut driver = driver.clone();
         driver.remove("allocatable");

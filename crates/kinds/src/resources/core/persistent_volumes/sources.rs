@@ -6,7 +6,7 @@ use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resources::core::names::TextRule;
 use crate::resources::formats::{dns_label, dns_subdomain};
 
@@ -19,13 +19,13 @@ struct Source {
     /// Whether the volume supports mount options.
     takes_options: bool,
     /// Validates the source. The arguments are the path, the source, and the name of the volume.
-    errors: fn(&str, &Map, &str) -> Vec<FieldError>,
+    errors: fn(&str, &Map, &str) -> Errors,
     /// The path of these errors.
     field: &'static str,
 }
 
 impl Source {
-    const fn new(name: &'static str, errors: fn(&str, &Map, &str) -> Vec<FieldError>) -> Self {
+    const fn new(name: &'static str, errors: fn(&str, &Map, &str) -> Errors) -> Self {
         Self { name, second: name, takes_options: true, errors, field: name }
     }
 
@@ -116,7 +116,7 @@ pub(super) fn of<'a>(spec: &'a Map, old: &Map) -> Vec<(&'static str, Cow<'a, Map
 }
 
 /// Validates the source of a volume: there must be exactly one.
-pub(super) fn errors(spec: &Map, volume: &str) -> Vec<FieldError> {
+pub(super) fn errors(spec: &Map, volume: &str) -> Errors {
     let mut errors = Vec::new();
     let mut count = 0;
     for source in SOURCES.iter().filter(|source| spec.has(source.name)) {
@@ -132,9 +132,7 @@ pub(super) fn errors(spec: &Map, volume: &str) -> Vec<FieldError> {
             errors.push(FieldError::required("spec.nodeAffinity", "Local volume requires node affinity"));
         }
     }
-    if count == 0 {
-        errors.push(FieldError::required("spec", "must specify a volume type"));
-    }
+    errors.push_if(count == 0, || FieldError::required("spec", "must specify a volume type"));
     let host_path = spec.object("hostPath").text("path");
     let recycles = spec.text("persistentVolumeReclaimPolicy") == "Recycle";
     if recycles && is_root(host_path) {
@@ -155,7 +153,7 @@ fn is_root(path: &str) -> bool {
 }
 
 /// Checks required members: non-empty strings or lists.
-fn required(field: &str, source: &Map, members: &[&str]) -> Vec<FieldError> {
+fn required(field: &str, source: &Map, members: &[&str]) -> Errors {
     let is_missing = |member: &&&str| source.text(member).is_empty() && source.list(member).is_empty();
     members
         .iter()
@@ -170,7 +168,7 @@ fn backstep_error(field: &str, path: &str) -> Option<FieldError> {
     has_backstep.then(|| FieldError::invalid(field, path, "must not contain '..'"))
 }
 
-fn host_path_errors(field: &str, source: &Map) -> Vec<FieldError> {
+fn host_path_errors(field: &str, source: &Map) -> Errors {
     const TYPES: &[&str] = &[
         "",
         "BlockDevice",
@@ -187,13 +185,12 @@ fn host_path_errors(field: &str, source: &Map) -> Vec<FieldError> {
     }
     errors.extend(backstep_error(&format!("{field}.path"), source.text("path")));
     let kind = source.text("type");
-    if !TYPES.contains(&kind) {
-        errors.push(FieldError::not_supported(format!("{field}.type"), kind, TYPES));
-    }
+    errors
+        .push_if(!TYPES.contains(&kind), || FieldError::not_supported(format!("{field}.type"), kind, TYPES));
     errors
 }
 
-fn local_errors(field: &str, source: &Map) -> Vec<FieldError> {
+fn local_errors(field: &str, source: &Map) -> Errors {
     let errors = required(field, source, &["path"]);
     if !errors.is_empty() {
         return errors;
@@ -201,7 +198,7 @@ fn local_errors(field: &str, source: &Map) -> Vec<FieldError> {
     backstep_error(&format!("{field}.path"), source.text("path")).into_iter().collect()
 }
 
-fn disk_errors(field: &str, source: &Map, id: &str) -> Vec<FieldError> {
+fn disk_errors(field: &str, source: &Map, id: &str) -> Errors {
     let mut errors = required(field, source, &[id]);
     let partition = source.number("partition");
     if !(0..=255).contains(&partition) {
@@ -211,7 +208,7 @@ fn disk_errors(field: &str, source: &Map, id: &str) -> Vec<FieldError> {
     errors
 }
 
-fn glusterfs_errors(field: &str, source: &Map) -> Vec<FieldError> {
+fn glusterfs_errors(field: &str, source: &Map) -> Errors {
     let mut errors = required(field, source, &["endpoints", "path"]);
     if source.has("endpointsNamespace") {
         let namespace_field = format!("{field}.endpointsNamespace");
@@ -223,7 +220,7 @@ fn glusterfs_errors(field: &str, source: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn flocker_errors(field: &str, source: &Map) -> Vec<FieldError> {
+fn flocker_errors(field: &str, source: &Map) -> Errors {
     let (name, uuid) = (source.text("datasetName"), source.text("datasetUUID"));
     let mut errors = Vec::new();
     match (name.is_empty(), uuid.is_empty()) {
@@ -242,7 +239,7 @@ fn flocker_errors(field: &str, source: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn nfs_errors(field: &str, source: &Map) -> Vec<FieldError> {
+fn nfs_errors(field: &str, source: &Map) -> Errors {
     let mut errors = required(field, source, &["server", "path"]);
     let path = source.text("path");
     if !path.starts_with('/') {
@@ -251,7 +248,7 @@ fn nfs_errors(field: &str, source: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn quobyte_errors(field: &str, source: &Map) -> Vec<FieldError> {
+fn quobyte_errors(field: &str, source: &Map) -> Errors {
     let registry = source.text("registry");
     let detail = "must be a host:port pair or multiple pairs separated by commas";
     let mut errors = Vec::new();
@@ -279,7 +276,7 @@ fn is_host_and_port(pair: &str) -> bool {
     }
 }
 
-fn iscsi_errors(field: &str, source: &Map, volume: &str) -> Vec<FieldError> {
+fn iscsi_errors(field: &str, source: &Map, volume: &str) -> Errors {
     let mut errors = required(field, source, &["targetPortal"]);
     let (portal, initiator) = (source.text("targetPortal"), source.text("initiatorName"));
     let has_initiator = source.has("initiatorName");
@@ -338,21 +335,21 @@ fn is_dated_name(text: &str) -> bool {
         && !id.contains([',', ';', '*', '&', '$', '|', ' ', '\t', '\n', '\r'])
 }
 
-fn cinder_errors(field: &str, source: &Map) -> Vec<FieldError> {
+fn cinder_errors(field: &str, source: &Map) -> Errors {
     let mut errors = required(field, source, &["volumeID"]);
     errors.extend(secret_errors(field, source));
     errors
 }
 
 /// A secret reference, if set, must have a name and a namespace.
-fn secret_errors(field: &str, source: &Map) -> Vec<FieldError> {
+fn secret_errors(field: &str, source: &Map) -> Errors {
     if !source.has("secretRef") {
         return Vec::new();
     }
     required(&format!("{field}.secretRef"), source.object("secretRef"), &["name", "namespace"])
 }
 
-fn fc_errors(field: &str, source: &Map) -> Vec<FieldError> {
+fn fc_errors(field: &str, source: &Map) -> Errors {
     let targets = source.texts("targetWWNs").len();
     let mut errors = Vec::new();
     match (targets, source.texts("wwids").len()) {
@@ -378,7 +375,7 @@ fn fc_errors(field: &str, source: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn flex_errors(field: &str, source: &Map) -> Vec<FieldError> {
+fn flex_errors(field: &str, source: &Map) -> Errors {
     let mut errors = required(field, source, &["driver"]);
     for key in source.object("options").keys() {
         let namespace = key.split_once('/').map_or(key.as_str(), |(namespace, _)| namespace);
@@ -391,7 +388,7 @@ fn flex_errors(field: &str, source: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn azure_file_errors(field: &str, source: &Map) -> Vec<FieldError> {
+fn azure_file_errors(field: &str, source: &Map) -> Errors {
     let mut errors = required(field, source, &["secretName", "shareName"]);
     if source.has("secretNamespace") {
         errors.extend(required(field, source, &["secretNamespace"]));
@@ -399,7 +396,7 @@ fn azure_file_errors(field: &str, source: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn azure_disk_errors(field: &str, source: &Map) -> Vec<FieldError> {
+fn azure_disk_errors(field: &str, source: &Map) -> Errors {
     const CACHING: &[&str] = &["None", "ReadOnly", "ReadWrite"];
     const KINDS: &[&str] = &["Dedicated", "Managed", "Shared"];
     let mut errors = required(field, source, &["diskName", "diskURI"]);
@@ -417,7 +414,7 @@ fn azure_disk_errors(field: &str, source: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn storage_os_errors(field: &str, source: &Map) -> Vec<FieldError> {
+fn storage_os_errors(field: &str, source: &Map) -> Errors {
     let mut errors = required(field, source, &["volumeName"]);
     for member in ["volumeName", "volumeNamespace"] {
         let value = source.text(member);
@@ -429,12 +426,10 @@ fn storage_os_errors(field: &str, source: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn csi_errors(field: &str, source: &Map) -> Vec<FieldError> {
+fn csi_errors(field: &str, source: &Map) -> Errors {
     let driver = source.text("driver");
     let mut errors = required(field, source, &["driver"]);
-    if driver.len() > 63 {
-        errors.push(FieldError::too_long(format!("{field}.driver"), 63));
-    }
+    errors.push_if(driver.len() > 63, || FieldError::too_long(format!("{field}.driver"), 63));
     errors.extend(dns_subdomain(&format!("{field}.driver"), &driver.to_lowercase()));
     errors.extend(required(field, source, &["volumeHandle"]));
     // The staging secret is not validated, as in Kubernetes.
@@ -451,7 +446,7 @@ fn csi_errors(field: &str, source: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn reference_errors(field: &str, reference: &Map) -> Vec<FieldError> {
+fn reference_errors(field: &str, reference: &Map) -> Errors {
     let rules: [(&str, TextRule); 2] = [("name", dns_subdomain), ("namespace", dns_label)];
     let check = |(member, rule): (&str, TextRule)| {
         let field = format!("{field}.{member}");

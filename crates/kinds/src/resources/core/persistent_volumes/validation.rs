@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::sources;
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resources::core::quantities::{negative_error, positive_error};
 use crate::resources::core::storage::{class_name_errors, mode_errors, volume_mode_errors};
 use crate::resources::formats::dns_subdomain;
@@ -23,14 +23,14 @@ const RENAMED_LABELS: &[(&str, &str)] = &[
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
 ];
 
-pub(super) fn validate(volume: &Map) -> Vec<FieldError> {
+pub(super) fn validate(volume: &Map) -> Errors {
     let mut errors = spec_errors(volume);
     errors.extend(mount_option_error(volume));
     errors
 }
 
 /// AP-133. Errors of the spec are reported twice, because the volume is validated on its own and as an update.
-pub(super) fn validate_update(volume: &Map, old: &Map) -> Vec<FieldError> {
+pub(super) fn validate_update(volume: &Map, old: &Map) -> Errors {
     let mut errors = validate(volume);
     errors.extend(spec_errors(volume));
     let (spec, old_spec) = (volume.object("spec"), old.object("spec"));
@@ -85,7 +85,7 @@ fn mount_option_error(volume: &Map) -> Option<FieldError> {
     })
 }
 
-fn spec_errors(volume: &Map) -> Vec<FieldError> {
+fn spec_errors(volume: &Map) -> Errors {
     let spec = volume.object("spec");
     let mut errors = mode_errors(spec);
     errors.extend(capacity_errors(spec));
@@ -117,22 +117,18 @@ fn spec_errors(volume: &Map) -> Vec<FieldError> {
             "" => errors.push(FieldError::required(field, "an empty string is disallowed")),
             class => errors.extend(dns_subdomain(field, class)),
         }
-        if !spec.has("csi") {
-            let detail = "has to be specified when using volumeAttributesClassName";
-            errors.push(FieldError::required("spec.csi", detail));
-        }
+        let detail = "has to be specified when using volumeAttributesClassName";
+        errors.push_if(!spec.has("csi"), || FieldError::required("spec.csi", detail));
     }
     errors
 }
 
 /// The capacity must contain storage only.
-fn capacity_errors(spec: &Map) -> Vec<FieldError> {
+fn capacity_errors(spec: &Map) -> Errors {
     let capacity = spec.object("capacity");
     let field = "spec.capacity";
     let mut errors = Vec::new();
-    if capacity.is_empty() {
-        errors.push(FieldError::required(field, ""));
-    }
+    errors.push_if(capacity.is_empty(), || FieldError::required(field, ""));
     if !capacity.contains_key("storage") || capacity.len() > 1 {
         let shown = Value::Object(capacity.clone()).to_string();
         errors.push(FieldError::not_supported(field, shown, &["storage"]));

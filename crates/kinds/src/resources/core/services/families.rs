@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::spec::{EXTERNAL_NAME, HEADLESS, is_headless};
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resources::core::addresses;
 
 const SINGLE: &str = "SingleStack";
@@ -24,7 +24,7 @@ const OTHER: &str = "IPv6";
 ///
 /// # Errors
 /// Inconsistent fields. No other errors are reported then.
-pub(super) fn fill_in(service: &mut Map, old: Option<&Map>) -> Result<(), Vec<FieldError>> {
+pub(super) fn fill_in(service: &mut Map, old: Option<&Map>) -> Result<(), Errors> {
     let Some(spec) = service.object_or_new("spec") else { return Ok(()) };
     let old = old.map(|old| old.object("spec"));
     if spec.text("type") == EXTERNAL_NAME || old.is_some_and(|old| stays_preferred(spec, old)) {
@@ -53,7 +53,7 @@ pub(super) fn fill_in(service: &mut Map, old: Option<&Map>) -> Result<(), Vec<Fi
     Ok(())
 }
 
-fn none_or(errors: Vec<FieldError>) -> Result<(), Vec<FieldError>> {
+fn none_or(errors: Errors) -> Result<(), Errors> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
@@ -93,7 +93,7 @@ fn default_families(spec: &mut Map) {
 
 /// Setting the policy to SingleStack drops the second address and family. Dropping them without that policy is an
 /// error.
-fn release(spec: &mut Map, old: &Map) -> Vec<FieldError> {
+fn release(spec: &mut Map, old: &Map) -> Errors {
     let members = ["clusterIPs", "ipFamilies"];
     if spec.text("ipFamilyPolicy") == SINGLE {
         for member in members {
@@ -117,7 +117,7 @@ fn policy_error(spec: &Map, detail: &str) -> FieldError {
     FieldError::invalid("spec.ipFamilyPolicy", spec.text("ipFamilyPolicy"), detail)
 }
 
-fn single_errors(spec: &Map) -> Vec<FieldError> {
+fn single_errors(spec: &Map) -> Errors {
     if spec.text("ipFamilyPolicy") != SINGLE {
         return Vec::new();
     }
@@ -127,7 +127,7 @@ fn single_errors(spec: &Map) -> Vec<FieldError> {
 }
 
 /// Infers missing families from the addresses.
-fn infer(spec: &mut Map) -> Vec<FieldError> {
+fn infer(spec: &mut Map) -> Errors {
     let mut errors = Vec::new();
     let mut families: Vec<String> = spec.texts("ipFamilies").map(str::to_owned).collect();
     for (i, ip) in spec.texts("clusterIPs").enumerate() {
@@ -153,7 +153,7 @@ fn infer(spec: &mut Map) -> Vec<FieldError> {
 }
 
 /// Returns errors for families that the cluster does not have.
-fn cluster_errors(spec: &Map) -> Vec<FieldError> {
+fn cluster_errors(spec: &Map) -> Errors {
     let mut errors = Vec::new();
     if spec.text("ipFamilyPolicy") == REQUIRE {
         errors.push(policy_error(spec, "this cluster is not configured for dual-stack services"));
@@ -172,7 +172,7 @@ fn family_of(ip: &str) -> Option<&'static str> {
 }
 
 /// Validates that the addresses and families of a service are consistent.
-pub(super) fn errors(spec: &Map) -> Vec<FieldError> {
+pub(super) fn errors(spec: &Map) -> Errors {
     if spec.text("type") == EXTERNAL_NAME {
         return Vec::new();
     }
@@ -212,24 +212,20 @@ pub(super) fn errors(spec: &Map) -> Vec<FieldError> {
         has_invalid |= error.is_some();
         errors.extend(error);
     }
-    if ips.len() > 2 {
-        errors.push(FieldError::invalid(field, shown(), "may only hold up to 2 values"));
-    }
+    errors.push_if(ips.len() > 2, || FieldError::invalid(field, shown(), "may only hold up to 2 values"));
     if has_invalid {
         return errors;
     }
     let families: BTreeSet<_> = ips.iter().map(|ip| family_of(ip)).collect();
-    if ips.len() > 1 && families.len() < 2 {
-        let detail = "may specify no more than one IP for each IP family";
-        errors.push(FieldError::invalid(field, shown(), detail));
-    }
+    let detail = "may specify no more than one IP for each IP family";
+    errors.push_if(ips.len() > 1 && families.len() < 2, || FieldError::invalid(field, shown(), detail));
     if !is_headless(spec) {
         errors.extend(match_errors(spec, &ips));
     }
     errors
 }
 
-fn family_errors(spec: &Map) -> Vec<FieldError> {
+fn family_errors(spec: &Map) -> Errors {
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
     for (i, family) in spec.texts("ipFamilies").enumerate() {
@@ -237,15 +233,13 @@ fn family_errors(spec: &Map) -> Vec<FieldError> {
         if !matches!(family, DEFAULT | OTHER) {
             errors.push(FieldError::not_supported(&field, family, &[DEFAULT, OTHER]));
         }
-        if !seen.insert(family) {
-            errors.push(FieldError::duplicate(field, family));
-        }
+        errors.push_if(!seen.insert(family), || FieldError::duplicate(field, family));
     }
     errors
 }
 
 /// Checks that each address has the family at the same index.
-fn match_errors(spec: &Map, ips: &[&str]) -> Vec<FieldError> {
+fn match_errors(spec: &Map, ips: &[&str]) -> Errors {
     let pairs = ips.iter().zip(spec.texts("ipFamilies")).enumerate();
     let differing = pairs
         .filter(|(_, (ip, family))| matches!(*family, DEFAULT | OTHER) && family_of(ip) != Some(*family));
@@ -258,7 +252,7 @@ fn match_errors(spec: &Map, ips: &[&str]) -> Vec<FieldError> {
 }
 
 /// Returns errors for forbidden changes of addresses and families.
-pub(super) fn change_errors(spec: &Map, old: &Map) -> Vec<FieldError> {
+pub(super) fn change_errors(spec: &Map, old: &Map) -> Errors {
     if [spec, old].into_iter().any(|spec| spec.text("type") == EXTERNAL_NAME) {
         return Vec::new();
     }
@@ -273,7 +267,7 @@ pub(super) fn change_errors(spec: &Map, old: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn list_change_errors(spec: &Map, old: &Map, member: &str) -> Vec<FieldError> {
+fn list_change_errors(spec: &Map, old: &Map, member: &str) -> Errors {
     let (is, was): (Vec<&str>, Vec<&str>) = (spec.texts(member).collect(), old.texts(member).collect());
     let shown = || Value::Array(spec.list(member).to_vec()).to_string();
     let invalid =

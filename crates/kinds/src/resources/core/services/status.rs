@@ -6,12 +6,12 @@ use portcullis_apimachinery::field_error::FieldError;
 
 use super::spec::LOAD_BALANCER;
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{Errors, Members};
 use crate::resources::core::addresses;
 use crate::resources::formats::dns_subdomain;
 
 /// Validates the status of a service.
-pub(super) fn validate(service: &Map) -> Vec<FieldError> {
+pub(super) fn validate(service: &Map) -> Errors {
     let balancer = service.object("status").object("loadBalancer");
     let field = "status.loadBalancer.ingress";
     if service.object("spec").text("type") != LOAD_BALANCER {
@@ -23,7 +23,7 @@ pub(super) fn validate(service: &Map) -> Vec<FieldError> {
     ingresses.flat_map(|(i, ingress)| ingress_errors(&format!("{field}[{i}]"), ingress)).collect()
 }
 
-fn ingress_errors(field: &str, ingress: &Map) -> Vec<FieldError> {
+fn ingress_errors(field: &str, ingress: &Map) -> Errors {
     let mut errors = Vec::new();
     let (ip, mode) = (ingress.text("ip"), ingress.text("ipMode"));
     if !ip.is_empty() {

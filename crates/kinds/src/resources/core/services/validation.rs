@@ -10,7 +10,7 @@ use super::spec::{
     CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, is_external, is_headless, needs_health_port,
 };
 use crate::Map;
-use crate::fields::Members;
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resources::core::addresses;
 use crate::resources::core::ports::{number_errors, number_or_name_errors, protocol_errors};
 use crate::resources::formats::{dns_label, dns_subdomain, qualified_name};
@@ -23,7 +23,7 @@ const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 /// The annotation that preceded `loadBalancerSourceRanges`.
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
-pub(super) fn validate_update(service: &Map, old: &Map) -> Vec<FieldError> {
+pub(super) fn validate_update(service: &Map, old: &Map) -> Errors {
     let (spec, old_spec) = (service.object("spec"), old.object("spec"));
     let mut errors = families::change_errors(spec, old_spec);
     let is_balanced = |spec: &Map| spec.text("type") == LOAD_BALANCER;
@@ -45,10 +45,10 @@ pub(super) fn validate_update(service: &Map, old: &Map) -> Vec<FieldError> {
     errors
 }
 
-pub(super) fn validate(service: &Map) -> Vec<FieldError> {
+pub(super) fn validate(service: &Map) -> Errors {
     let annotations = service.metadata().object("annotations");
     let spec = service.object("spec");
-    let mut errors: Vec<FieldError> = topology_errors(annotations).into_iter().collect();
+    let mut errors: Errors = topology_errors(annotations).into_iter().collect();
     let kind = spec.text("type");
     if spec.list("ports").is_empty() && !is_headless(spec) && kind != EXTERNAL_NAME {
         errors.push(FieldError::required("spec.ports", ""));
@@ -98,7 +98,7 @@ fn topology_errors(annotations: &Map) -> Option<FieldError> {
     })
 }
 
-fn type_errors(spec: &Map) -> Vec<FieldError> {
+fn type_errors(spec: &Map) -> Errors {
     let kind = spec.text("type");
     match kind {
         LOAD_BALANCER | NODE_PORT if is_headless(spec) => {
@@ -110,13 +110,13 @@ fn type_errors(spec: &Map) -> Vec<FieldError> {
     }
 }
 
-fn external_name_errors(spec: &Map) -> Vec<FieldError> {
+fn external_name_errors(spec: &Map) -> Errors {
     let set = [
         ("spec.clusterIPs", !spec.list("clusterIPs").is_empty()),
         ("spec.ipFamilies", !spec.list("ipFamilies").is_empty()),
         ("spec.ipFamilyPolicy", spec.has("ipFamilyPolicy")),
     ];
-    let mut errors: Vec<FieldError> = set
+    let mut errors: Errors = set
         .into_iter()
         .filter(|(_, is_set)| *is_set)
         .map(|(field, _)| FieldError::forbidden(field, "may not be set for ExternalName services"))
@@ -130,7 +130,7 @@ fn external_name_errors(spec: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn ports_errors(spec: &Map) -> Vec<FieldError> {
+fn ports_errors(spec: &Map) -> Errors {
     let mut errors = Vec::new();
     let needs_name = spec.list("ports").len() > 1;
     let mut names = BTreeSet::new();
@@ -141,9 +141,7 @@ fn ports_errors(spec: &Map) -> Vec<FieldError> {
             "" => {}
             name => {
                 errors.extend(dns_label(&format!("{field}.name"), name));
-                if !names.insert(name) {
-                    errors.push(FieldError::duplicate(format!("{field}.name"), name));
-                }
+                errors.push_if(!names.insert(name), || FieldError::duplicate(format!("{field}.name"), name));
             }
         }
         errors.extend(number_errors(&format!("{field}.port"), port.number("port")));
@@ -158,7 +156,7 @@ fn ports_errors(spec: &Map) -> Vec<FieldError> {
 }
 
 /// Validates the combination of ports.
-fn port_set_errors(spec: &Map) -> Vec<FieldError> {
+fn port_set_errors(spec: &Map) -> Errors {
     let mut errors = Vec::new();
     let node_ports = || {
         spec.objects("ports").enumerate().filter(|(_, port)| port.number("nodePort") != 0).map(|(i, port)| {
@@ -171,9 +169,7 @@ fn port_set_errors(spec: &Map) -> Vec<FieldError> {
     }
     let mut seen = BTreeSet::new();
     for (field, protocol, port) in node_ports() {
-        if !seen.insert((protocol, port)) {
-            errors.push(FieldError::duplicate(field, port.to_string()));
-        }
+        errors.push_if(!seen.insert((protocol, port)), || FieldError::duplicate(field, port.to_string()));
     }
     let mut seen = BTreeSet::new();
     for (i, port) in spec.objects("ports").enumerate() {
@@ -185,7 +181,7 @@ fn port_set_errors(spec: &Map) -> Vec<FieldError> {
     errors
 }
 
-fn affinity_errors(spec: &Map) -> Vec<FieldError> {
+fn affinity_errors(spec: &Map) -> Errors {
     let field = "spec.sessionAffinityConfig";
     match spec.text("sessionAffinity") {
         "None" if spec.has("sessionAffinityConfig") => {
@@ -216,7 +212,7 @@ fn client_ip_error(field: &str, spec: &Map) -> Option<FieldError> {
     })
 }
 
-fn source_range_errors(spec: &Map, annotations: &Map) -> Vec<FieldError> {
+fn source_range_errors(spec: &Map, annotations: &Map) -> Errors {
     let mut errors = Vec::new();
     let misplaced = |field: &str| {
         (spec.text("type") != LOAD_BALANCER)
@@ -253,7 +249,7 @@ fn balancer_errors(spec: &Map) -> Option<FieldError> {
     }
 }
 
-fn class_errors(spec: &Map) -> Vec<FieldError> {
+fn class_errors(spec: &Map) -> Errors {
     let field = "spec.loadBalancerClass";
     match spec.get("loadBalancerClass") {
         None | Some(Value::Null) => Vec::new(),
@@ -264,7 +260,7 @@ fn class_errors(spec: &Map) -> Vec<FieldError> {
     }
 }
 
-fn external_policy_errors(spec: &Map) -> Vec<FieldError> {
+fn external_policy_errors(spec: &Map) -> Errors {
     let mut errors = Vec::new();
     let (field, policy) = ("spec.externalTrafficPolicy", spec.text("externalTrafficPolicy"));
     match (is_external(spec), policy) {

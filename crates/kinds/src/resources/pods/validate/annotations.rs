@@ -5,11 +5,11 @@ use portcullis_apimachinery::well_known::MIRROR_ANNOTATION;
 use serde_json::Value;
 
 use crate::Map;
-use crate::fields::Field;
+use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::defaults::CONTAINER_LISTS;
 use crate::resources::pods::prepare::APP_ARMOR_PREFIX;
 use crate::resources::pods::syntax;
-use crate::resources::pods::validate::{Errors, Kept, scheduling};
+use crate::resources::pods::validate::{Kept, scheduling};
 
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -103,9 +103,7 @@ pub(in crate::resources::pods) fn validate_update(pod: &Map, old: &Map, kept: &K
         }
     }
     for (name, value) in new.entries().filter(|(name, _)| is_fixed(name)) {
-        if !old.key(name).is_set() {
-            errors.push(value.forbidden("may not be added"));
-        }
+        errors.push_if(!old.key(name).is_set(), || value.forbidden("may not be added"));
     }
     validate(pod, kept, errors);
 }

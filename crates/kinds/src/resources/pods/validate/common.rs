@@ -1,13 +1,6 @@
-//! What the checks of pods share: what they find, what an update may keep, and texts that are one of some.
+//! What the checks of pods share: what an update may keep, and limits.
 
 use std::collections::BTreeSet;
-
-use portcullis_apimachinery::field_error::FieldError;
-
-use crate::fields::Field;
-
-/// Validation errors.
-pub(in crate::resources::pods) type Errors = Vec<FieldError>;
 
 /// The maximum number of seconds, and the maximum user ID.
 pub(in crate::resources::pods) const MAX_INT32: i64 = i32::MAX as i64;
@@ -28,13 +21,4 @@ pub(in crate::resources::pods) struct Kept {
     pub(in crate::resources::pods) devices_of_user_namespaces: bool,
     pub(in crate::resources::pods) rules_of_sidecars: bool,
     pub(in crate::resources::pods) addresses: BTreeSet<String>,
-}
-
-/// Validates a string that must be one of these. An empty one is reported as missing, not as unsupported.
-pub(in crate::resources::pods) fn one_of(field: &Field<'_>, known: &[&str], errors: &mut Errors) {
-    match field.text() {
-        "" => errors.push(field.required("")),
-        text if known.contains(&text) => {}
-        _ => errors.push(field.not_supported(known)),
-    }
 }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names;
 
-use crate::fields::Field;
+use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::syntax;
-use crate::resources::pods::validate::{Errors, Kept, env, mounts, one_of, probes, resources, security};
+use crate::resources::pods::validate::{Kept, env, mounts, probes, resources, security};
 
 /// Fields that ephemeral containers must not have: non-empty lists and requirements, and any optional field that is
 /// set.
@@ -70,9 +70,7 @@ fn regular(around: &Around<'_>, errors: &mut Errors) {
     for container in containers.items() {
         common(around, &container, errors);
         let name = container.child("name");
-        if !names.insert(name.text()) {
-            errors.push(name.duplicate());
-        }
+        errors.push_if(!names.insert(name.text()), || name.duplicate());
         probes::of_container(&container, around.grace, errors);
         restart_policy(&container, errors);
     }
@@ -90,9 +88,7 @@ fn init(around: &Around<'_>, errors: &mut Errors) {
             sidecar_rule(&container, errors);
         }
         let name = container.child("name");
-        if !name.text().is_empty() && !names.insert(name.text()) {
-            errors.push(name.duplicate());
-        }
+        errors.push_if(!name.text().is_empty() && !names.insert(name.text()), || name.duplicate());
         // Init containers run one by one, so ports are checked for each alone. The index in the path is therefore
         // always 0.
         let mut seen = BTreeSet::new();
@@ -105,11 +101,9 @@ fn init(around: &Around<'_>, errors: &mut Errors) {
         } else {
             for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
                 let field = container.child(field);
-                if field.is_set() {
-                    errors.push(
-                        field.forbidden("may not be set for init containers without restartPolicy=Always"),
-                    );
-                }
+                errors.push_if(field.is_set(), || {
+                    field.forbidden("may not be set for init containers without restartPolicy=Always")
+                });
             }
             let resize = container.child("resizePolicy");
             if resize.items().any(|policy| policy.child("restartPolicy").text() == "RestartContainer") {
@@ -127,19 +121,13 @@ fn ephemeral(around: &Around<'_>, errors: &mut Errors) {
         common(around, &container, errors);
         image_without_padding(&container, errors);
         let name = container.child("name");
-        if !names.insert(name.text()) {
-            errors.push(name.duplicate());
-        }
+        errors.push_if(!names.insert(name.text()), || name.duplicate());
         let target = container.child("targetContainerName");
-        if !target.text().is_empty() && !others.contains(target.text()) {
-            errors.push(target.not_found());
-        }
+        errors.push_if(!target.text().is_empty() && !others.contains(target.text()), || target.not_found());
         for (field, is_optional) in NOT_EPHEMERAL {
             let field = container.child(field);
             let is_used = if is_optional { field.is_set() } else { !field.is_empty() };
-            if is_used {
-                errors.push(field.forbidden("cannot be set for an Ephemeral Container"));
-            }
+            errors.push_if(is_used, || field.forbidden("cannot be set for an Ephemeral Container"));
         }
         for mount in container.child("volumeMounts").items() {
             for field in ["subPath", "subPathExpr"] {
@@ -154,23 +142,15 @@ fn ephemeral(around: &Around<'_>, errors: &mut Errors) {
 
 /// Rules for containers of any kind.
 fn common(around: &Around<'_>, container: &Field<'_>, errors: &mut Errors) {
-    let name = container.child("name");
-    if name.text().is_empty() {
-        errors.push(name.required(""));
-    } else {
-        errors.extend(name.faults(names::label_errors));
-    }
-    let image = container.child("image");
-    if image.text().is_empty() {
-        errors.push(image.required(""));
-    }
-    one_of(&container.child("terminationMessagePolicy"), &["File", "FallbackToLogsOnError"], errors);
+    errors.require_syntax(&container.child("name"), names::label_errors);
+    errors.require(&container.child("image"));
+    errors.require_one_of(&container.child("terminationMessagePolicy"), &["File", "FallbackToLogsOnError"]);
     ports(&container.child("ports"), errors);
     env::variables(&container.child("env"), errors);
     env::sources(&container.child("envFrom"), errors);
     mounts::mounts(container, around.volumes, errors);
     mounts::devices(container, around.volumes, errors);
-    one_of(&container.child("imagePullPolicy"), &["Always", "IfNotPresent", "Never"], errors);
+    errors.require_one_of(&container.child("imagePullPolicy"), &["Always", "IfNotPresent", "Never"]);
     resources::of_container(&container.child("resources"), &around.claims, around.kept, errors);
     resize_policy(around, &container.child("resizePolicy"), errors);
     security::of_container(&container.child("securityContext"), around.uses_host_users, errors);
@@ -182,9 +162,7 @@ fn ports(ports: &Field<'_>, errors: &mut Errors) {
         let name = port.child("name");
         if !name.text().is_empty() {
             let faults = syntax::port_name(name.text());
-            if faults.is_empty() && !names.insert(name.text()) {
-                errors.push(name.duplicate());
-            }
+            errors.push_if(faults.is_empty() && !names.insert(name.text()), || name.duplicate());
             errors.extend(faults.into_iter().map(|fault| name.invalid(fault)));
         }
         let number = port.child("containerPort");
@@ -197,7 +175,7 @@ fn ports(ports: &Field<'_>, errors: &mut Errors) {
         if !(0..=65535).contains(&host.number()) {
             errors.push(host.invalid("must be between 1 and 65535, inclusive"));
         }
-        one_of(&port.child("protocol"), &["SCTP", "TCP", "UDP"], errors);
+        errors.require_one_of(&port.child("protocol"), &["SCTP", "TCP", "UDP"]);
     }
 }
 
@@ -215,9 +193,7 @@ fn host_port<'a>(port: &Field<'a>, seen: &mut BTreeSet<(&'a str, &'a str, i64)>,
     let number = port.child("hostPort");
     let value = number.number();
     let key = (port.child("protocol").text(), port.child("hostIP").text(), value);
-    if value != 0 && !seen.insert(key) {
-        errors.push(number.duplicate());
-    }
+    errors.push_if(value != 0 && !seen.insert(key), || number.duplicate());
 }
 
 fn restart_policy(container: &Field<'_>, errors: &mut Errors) {
@@ -230,23 +206,18 @@ fn restart_policy(container: &Field<'_>, errors: &mut Errors) {
     } else if !rules.is_empty() {
         errors.push(policy.required("must be set when restart rules are used"));
     }
-    if rules.len() > MAX_RULES {
-        errors.push(FieldError::too_many(rules.path(), rules.len(), MAX_RULES));
-    }
+    errors.push_if(rules.len() > MAX_RULES, || FieldError::too_many(rules.path(), rules.len(), MAX_RULES));
     for rule in rules.items() {
         let action = rule.child("action");
-        if action.text() != "Restart" {
-            errors.push(action.not_supported(&["Restart"]));
-        }
+        errors.push_if(action.text() != "Restart", || action.not_supported(&["Restart"]));
         let codes = rule.child("exitCodes");
         if !codes.is_set() {
             errors.push(codes.required("must be specified"));
             continue;
         }
         let operator = codes.child("operator");
-        if !matches!(operator.text(), "In" | "NotIn") {
-            errors.push(operator.not_supported(&["In", "NotIn"]));
-        }
+        errors
+            .push_if(!matches!(operator.text(), "In" | "NotIn"), || operator.not_supported(&["In", "NotIn"]));
         let values = codes.child("values");
         if values.len() > MAX_EXIT_CODES {
             errors.push(FieldError::too_many(values.path(), values.len(), MAX_EXIT_CODES));
@@ -277,12 +248,10 @@ fn resize_policy(around: &Around<'_>, policies: &Field<'_>, errors: &mut Errors)
     for policy in policies.items() {
         let resource = policy.child("resourceName");
         let restart = policy.child("restartPolicy");
-        if !seen.insert(resource.text()) {
-            errors.push(resource.named(policy.path()).duplicate());
-        }
+        errors.push_if(!seen.insert(resource.text()), || resource.named(policy.path()).duplicate());
         // The other paths are that of the list.
-        one_of(&resource.named(policies.path()), &["cpu", "memory"], errors);
-        one_of(&restart.named(policies.path()), &["NotRequired", "RestartContainer"], errors);
+        errors.require_one_of(&resource.named(policies.path()), &["cpu", "memory"]);
+        errors.require_one_of(&restart.named(policies.path()), &["NotRequired", "RestartContainer"]);
         if never_restarts && restart.text() != "NotRequired" {
             let restart = restart.named(policies.path());
             errors.push(restart.invalid("must be 'NotRequired' when `restartPolicy` is 'Never'"));

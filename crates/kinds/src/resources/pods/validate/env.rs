@@ -6,11 +6,10 @@ use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names;
 use portcullis_apimachinery::names::NameRule;
 
-use crate::fields::Field;
+use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::amount;
 use crate::resources::pods::defaults::CONTAINER_LISTS;
 use crate::resources::pods::syntax;
-use crate::resources::pods::validate::Errors;
 
 /// The pod fields that an environment variable can refer to.
 const FIELDS: [&str; 9] = [
@@ -56,12 +55,7 @@ const MAX_FILE_KEY: usize = 128;
 
 pub(super) fn variables(variables: &Field<'_>, errors: &mut Errors) {
     for variable in variables.items() {
-        let name = variable.child("name");
-        if name.text().is_empty() {
-            errors.push(name.required(""));
-        } else {
-            errors.extend(name.faults(syntax::env_name));
-        }
+        errors.require_syntax(&variable.child("name"), syntax::env_name);
         let source = variable.child("valueFrom");
         if source.is_set() {
             value_from(&variable, &source, errors);
@@ -102,12 +96,7 @@ fn value_from(variable: &Field<'_>, source: &Field<'_>, errors: &mut Errors) {
 }
 
 fn key(selector: &Field<'_>, errors: &mut Errors) {
-    let key = selector.child("key");
-    if key.text().is_empty() {
-        errors.push(key.required(""));
-    } else {
-        errors.extend(key.faults(names::config_map_key_errors));
-    }
+    errors.require_syntax(&selector.child("key"), names::config_map_key_errors);
 }
 
 fn file_key(file: &Field<'_>, errors: &mut Errors) {
@@ -116,22 +105,10 @@ fn file_key(file: &Field<'_>, errors: &mut Errors) {
         errors.push(key.required(""));
     } else {
         errors.extend(key.faults(syntax::env_name));
-        if key.text().len() > MAX_FILE_KEY {
-            errors.push(FieldError::too_long(key.path(), MAX_FILE_KEY));
-        }
+        errors.push_if(key.text().len() > MAX_FILE_KEY, || FieldError::too_long(key.path(), MAX_FILE_KEY));
     }
-    let volume = file.child("volumeName");
-    if volume.text().is_empty() {
-        errors.push(volume.required(""));
-    } else {
-        errors.extend(volume.faults(names::label_errors));
-    }
-    let path = file.child("path");
-    if path.text().is_empty() {
-        errors.push(path.required(""));
-    } else {
-        errors.extend(path.faults(syntax::unreserved_path));
-    }
+    errors.require_syntax(&file.child("volumeName"), names::label_errors);
+    errors.require_syntax(&file.child("path"), syntax::unreserved_path);
 }
 
 /// Volumes from which variables are read must exist and be `emptyDir` volumes.
@@ -156,9 +133,7 @@ pub(super) fn files(spec: &Field<'_>, errors: &mut Errors) {
 pub(super) fn sources(sources: &Field<'_>, errors: &mut Errors) {
     for source in sources.items() {
         let prefix = source.child("prefix");
-        if !prefix.text().is_empty() {
-            errors.extend(prefix.faults(syntax::env_name));
-        }
+        errors.check_syntax(&prefix, syntax::env_name);
         let mut count = 0;
         for kind in ["configMapRef", "secretRef"] {
             let Some(reference) = source.child(kind).set() else { continue };
@@ -216,9 +191,7 @@ pub(super) fn field_ref(reference: &Field<'_>, allowed: &[&str], errors: &mut Er
         None => {
             // `spec.host` is the old name of `spec.nodeName`.
             let text = if path.text() == "spec.host" { "spec.nodeName" } else { path.text() };
-            if !allowed.contains(&text) {
-                errors.push(path.not_supported(allowed));
-            }
+            errors.push_if(!allowed.contains(&text), || path.not_supported(allowed));
         }
     }
 }
@@ -247,7 +220,5 @@ pub(super) fn resource_ref(reference: &Field<'_>, is_in_volume: bool, errors: &m
         name if RESOURCES.contains(&name) || is_huge_pages => BYTE_DIVISORS.contains(&text.as_str()),
         _ => true,
     };
-    if !is_supported {
-        errors.push(divisor.invalid("is not a divisor that this resource can have"));
-    }
+    errors.push_if(!is_supported, || divisor.invalid("is not a divisor that this resource can have"));
 }

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use crate::fields::Field;
+use crate::fields::{Errors, Field};
 use crate::resources::pods::syntax;
-use crate::resources::pods::validate::Errors;
 
 /// An address that is valid, or that the old object had already.
 pub(in crate::resources::pods) fn address(

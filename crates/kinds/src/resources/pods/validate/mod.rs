@@ -7,7 +7,7 @@ use portcullis_apimachinery::field_error::{FieldError, NO_FIELD};
 use portcullis_apimachinery::names;
 
 use crate::Map;
-use crate::fields::{Field, Members};
+use crate::fields::{ErrorList, Errors, Field, Members};
 use crate::resources::pods::mirror::is_mirror;
 
 pub(super) mod annotations;
@@ -27,7 +27,7 @@ mod selectors;
 mod sources;
 mod volumes;
 
-pub(super) use common::{Errors, Kept, MAX_INT32, one_of};
+pub(super) use common::{Kept, MAX_INT32};
 
 impl Kept {
     /// The annotation values that an update of this pod may keep.
@@ -73,9 +73,7 @@ pub(super) fn validate_create(pod: &Map) -> Errors {
     pod_and_spec(pod, &Kept::default(), &mut errors);
     let spec = Field::root(pod, "spec");
     let ephemeral = spec.child("ephemeralContainers");
-    if !ephemeral.is_empty() {
-        errors.push(ephemeral.forbidden("cannot be set on create"));
-    }
+    errors.push_if(!ephemeral.is_empty(), || ephemeral.forbidden("cannot be set on create"));
     let node = spec.child("nodeName");
     if !node.text().is_empty() && !spec.child("schedulingGates").is_empty() {
         errors.push(node.forbidden("cannot be set until all schedulingGates have been cleared"));
@@ -102,16 +100,17 @@ pub(super) fn pod_and_spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
 fn spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
     let spec = Field::root(pod, "spec");
     let grace = spec.child("terminationGracePeriodSeconds");
-    if !grace.is_set() {
-        errors.push(grace.required(""));
-    }
+    errors.push_if(!grace.is_set(), || grace.required(""));
     let volumes = volumes::validate(&spec.child("volumes"), pod.metadata().text("name"), kept, errors);
     resource_claims(&spec.child("resourceClaims"), is_mirror(pod), errors);
     containers::validate(&containers::Around::new(&spec, &volumes, kept), errors);
     resources::of_pod(&spec, kept, errors);
     network::host_network_ports(&spec, errors);
-    one_of(&spec.child("restartPolicy"), &["Always", "OnFailure", "Never"], errors);
-    one_of(&spec.child("dnsPolicy"), &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], errors);
+    errors.require_one_of(&spec.child("restartPolicy"), &["Always", "OnFailure", "Never"]);
+    errors.require_one_of(
+        &spec.child("dnsPolicy"),
+        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
+    );
     selectors::labels(&spec.child("nodeSelector"), errors);
     security::of_pod(&spec, kept, errors);
     scheduling::affinity(&spec.child("affinity"), kept, errors);
@@ -128,10 +127,7 @@ fn spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
         ("serviceAccountName", names::subdomain_errors as fn(&str) -> _),
         ("nodeName", names::subdomain_errors),
     ] {
-        let field = spec.child(field);
-        if !field.text().is_empty() {
-            errors.extend(field.faults(syntax));
-        }
+        errors.check_syntax(&spec.child(field), syntax);
     }
     let deadline = spec.child("activeDeadlineSeconds");
     if deadline.number_if_set().is_some_and(|seconds| !(1..=MAX_INT32).contains(&seconds)) {
@@ -140,17 +136,14 @@ fn spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
     network::hostnames(&spec, errors);
     scheduling::tolerations(&spec.child("tolerations"), kept, errors);
     network::host_aliases(&spec.child("hostAliases"), kept, errors);
-    let priority_class = spec.child("priorityClassName");
-    if !priority_class.text().is_empty() {
-        errors.extend(priority_class.faults(names::subdomain_errors));
-    }
+    errors.check_syntax(&spec.child("priorityClassName"), names::subdomain_errors);
     let runtime_class = spec.child("runtimeClassName");
     if runtime_class.is_set() {
         errors.extend(runtime_class.faults(names::subdomain_errors));
     }
     let preemption = spec.child("preemptionPolicy");
     if preemption.is_set() {
-        one_of(&preemption, &["PreemptLowerPriority", "Never"], errors);
+        errors.require_one_of(&preemption, &["PreemptLowerPriority", "Never"]);
     }
     resources::overhead(&spec.child("overhead"), kept, errors);
     os::validate(&spec, errors);
@@ -162,9 +155,7 @@ fn scheduling_gates(gates: &Field<'_>, errors: &mut Errors) {
     for gate in gates.items() {
         let name = gate.child("name");
         errors.extend(name.named(gate.path()).faults(names::label_key_errors));
-        if !seen.insert(name.text()) {
-            errors.push(name.named(gate.path()).duplicate());
-        }
+        errors.push_if(!seen.insert(name.text()), || name.named(gate.path()).duplicate());
     }
 }
 
@@ -185,10 +176,9 @@ fn resource_claims(claims: &Field<'_>, is_mirror: bool, errors: &mut Errors) {
             errors.extend(name.faults(names::label_errors));
         }
         let sources = [claim.child("resourceClaimName"), claim.child("resourceClaimTemplateName")];
-        if sources.iter().filter(|source| source.is_set()).count() != 1 {
-            errors
-                .push(claim.invalid("must have one of `resourceClaimName` and `resourceClaimTemplateName`"));
-        }
+        errors.push_if(sources.iter().filter(|source| source.is_set()).count() != 1, || {
+            claim.invalid("must have one of `resourceClaimName` and `resourceClaimTemplateName`")
+        });
         for source in sources.iter().filter(|source| source.is_set()) {
             errors.extend(source.faults(names::subdomain_errors));
         }

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::fields::Field;
+use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::syntax;
-use crate::resources::pods::validate::Errors;
 
 fn pairs<'a>(list: &Field<'a>, path: &str) -> BTreeMap<&'a str, &'a str> {
     list.items().map(|entry| (entry.child("name").text(), entry.child(path).text())).collect()
@@ -17,18 +16,10 @@ pub(super) fn mounts(container: &Field<'_>, volumes: &BTreeMap<&str, Field<'_>>,
     for mount in mounts.items() {
         let name = mount.child("name");
         let point = mount.child("mountPath");
-        if name.text().is_empty() {
-            errors.push(name.required(""));
-        }
-        if !volumes.contains_key(name.text()) {
-            errors.push(name.not_found());
-        }
-        if point.text().is_empty() {
-            errors.push(point.required(""));
-        }
-        if !points.insert(point.text()) {
-            errors.push(point.invalid("must be unique"));
-        }
+        errors.require(&name);
+        errors.push_if(!volumes.contains_key(name.text()), || name.not_found());
+        errors.require(&point);
+        errors.push_if(!points.insert(point.text()), || point.invalid("must be unique"));
         if devices.contains_key(name.text()) {
             errors.push(name.invalid("must not already exist in volumeDevices"));
         }
@@ -44,9 +35,7 @@ pub(super) fn mounts(container: &Field<'_>, volumes: &BTreeMap<&str, Field<'_>>,
 fn sub_paths(mounts: &Field<'_>, mount: &Field<'_>, errors: &mut Errors) {
     let of_list = |name: &str| mount.child(name).named(format!("{}.{name}", mounts.path()));
     let sub_path = of_list("subPath");
-    if !sub_path.text().is_empty() {
-        errors.extend(sub_path.faults(syntax::descending_path));
-    }
+    errors.check_syntax(&sub_path, syntax::descending_path);
     let expression = of_list("subPathExpr");
     if expression.text().is_empty() {
         return;
@@ -77,12 +66,9 @@ fn propagation(container: &Field<'_>, mounts: &Field<'_>, mount: &Field<'_>, err
             if !mount.child("readOnly").is_true() {
                 errors.push(recursive.forbidden("may only be specified when readOnly is true"));
             }
-            if propagation.is_set() && propagation.text() != "None" {
-                errors.push(
-                    recursive
-                        .forbidden("may only be specified when mountPropagation is None or not specified"),
-                );
-            }
+            errors.push_if(propagation.is_set() && propagation.text() != "None", || {
+                recursive.forbidden("may only be specified when mountPropagation is None or not specified")
+            });
         }
         _ if recursive.is_set() => {
             errors.push(recursive.not_supported(&["Disabled", "Enabled", "IfPossible"]))
@@ -98,24 +84,16 @@ pub(super) fn devices(container: &Field<'_>, volumes: &BTreeMap<&str, Field<'_>>
     for device in container.child("volumeDevices").items() {
         let name = device.child("name");
         let path = device.child("devicePath");
-        if name.text().is_empty() {
-            errors.push(name.required(""));
-        }
-        if names.contains(name.text()) {
-            errors.push(name.invalid("must be unique"));
-        }
+        errors.require(&name);
+        errors.push_if(names.contains(name.text()), || name.invalid("must be unique"));
         match volumes.get(name.text()) {
             None => errors.push(name.not_found()),
             Some(volume)
                 if volume.child("persistentVolumeClaim").is_set() || volume.child("ephemeral").is_set() => {}
             Some(_) => errors.push(name.invalid("can only be a PersistentVolumeClaim or Ephemeral volume")),
         }
-        if path.text().is_empty() {
-            errors.push(path.required(""));
-        }
-        if paths.contains(path.text()) {
-            errors.push(path.invalid("must be unique"));
-        }
+        errors.require(&path);
+        errors.push_if(paths.contains(path.text()), || path.invalid("must be unique"));
         if syntax::no_backsteps(path.text()).is_empty() {
             paths.insert(path.text());
         } else {

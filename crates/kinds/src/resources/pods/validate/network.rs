@@ -2,10 +2,10 @@
 
 use portcullis_apimachinery::names;
 
-use crate::fields::Field;
+use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::defaults::CONTAINER_LISTS;
 use crate::resources::pods::syntax;
-use crate::resources::pods::validate::{Errors, Kept, ips};
+use crate::resources::pods::validate::{Kept, ips};
 
 /// The limit of the libc resolver.
 const MAX_NAME_SERVERS: usize = 3;
@@ -52,11 +52,9 @@ pub(super) fn dns_config(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
         errors.push(searches.invalid("must not have more than 32 search paths"));
     }
     let characters: usize = searches.items().map(|search| search.text().len()).sum();
-    if characters + searches.len().saturating_sub(1) > MAX_SEARCH_CHARACTERS {
-        errors.push(
-            searches.invalid("must not have more than 2048 characters (including spaces) in the search list"),
-        );
-    }
+    errors.push_if(characters + searches.len().saturating_sub(1) > MAX_SEARCH_CHARACTERS, || {
+        searches.invalid("must not have more than 2048 characters (including spaces) in the search list")
+    });
     for search in searches.items() {
         if search.text() != "." {
             let text = search.text().strip_suffix('.').unwrap_or(search.text());
@@ -64,9 +62,7 @@ pub(super) fn dns_config(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
         }
     }
     for option in config.child("options").items() {
-        if option.child("name").text().is_empty() {
-            errors.push(option.required("must not be empty"));
-        }
+        errors.push_if(option.child("name").text().is_empty(), || option.required("must not be empty"));
     }
 }
 
@@ -77,9 +73,7 @@ pub(super) fn host_users(spec: &Field<'_>, errors: &mut Errors) {
     let detail = "when `pod.Spec.HostUsers` is false";
     // Two of the paths are capitalized.
     for (field, name) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
-        if spec.child(field).is_true() {
-            errors.push(spec.child(name).forbidden(detail));
-        }
+        errors.push_if(spec.child(field).is_true(), || spec.child(name).forbidden(detail));
     }
 }
 
@@ -91,30 +85,21 @@ pub(super) fn user_namespace_devices(spec: &Field<'_>, kept: &Kept, errors: &mut
     for list in CONTAINER_LISTS {
         for container in spec.child(list).items() {
             let devices = container.child("volumeDevices");
-            if !devices.is_empty() {
-                errors.push(devices.forbidden("when `pod.Spec.HostUsers` is false"));
-            }
+            errors.push_if(!devices.is_empty(), || devices.forbidden("when `pod.Spec.HostUsers` is false"));
         }
     }
 }
 
 pub(super) fn hostnames(spec: &Field<'_>, errors: &mut Errors) {
     for field in ["hostname", "subdomain"] {
-        let field = spec.child(field);
-        if !field.text().is_empty() {
-            errors.extend(field.faults(names::label_errors));
-        }
+        errors.check_syntax(&spec.child(field), names::label_errors);
     }
     let Some(name) = spec.child("hostnameOverride").set() else { return };
     errors.extend(name.faults(names::subdomain_errors));
-    if name.text().len() > MAX_HOSTNAME {
-        errors.push(name.invalid("must be no more than 64 characters"));
-    }
+    errors.push_if(name.text().len() > MAX_HOSTNAME, || name.invalid("must be no more than 64 characters"));
     for other in ["setHostnameAsFQDN", "hostNetwork"] {
         let other = spec.child(other);
-        if other.is_true() {
-            errors.push(other.forbidden("may not be true when `hostnameOverride` is set"));
-        }
+        errors.push_if(other.is_true(), || other.forbidden("may not be true when `hostnameOverride` is set"));
     }
 }
 

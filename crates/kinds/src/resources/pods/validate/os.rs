@@ -1,8 +1,7 @@
 //! Validation that depends on the operating system of a pod.
 
-use crate::fields::Field;
+use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::defaults::CONTAINER_LISTS;
-use crate::resources::pods::validate::Errors;
 
 /// Pod fields that Windows does not support.
 const NOT_IN_WINDOWS_PODS: [&str; 4] = ["hostUsers", "hostPID", "hostIPC", "shareProcessNamespace"];
@@ -55,9 +54,8 @@ fn contexts<'a>(spec: &Field<'a>) -> impl Iterator<Item = Field<'a>> {
 fn linux(spec: &Field<'_>, errors: &mut Errors) {
     for context in std::iter::once(spec.child("securityContext")).chain(contexts(spec)) {
         let options = context.child("windowsOptions");
-        if options.is_set() {
-            errors.push(options.forbidden("windows options cannot be set for a linux pod"));
-        }
+        errors
+            .push_if(options.is_set(), || options.forbidden("windows options cannot be set for a linux pod"));
     }
 }
 
@@ -72,22 +70,16 @@ fn windows(spec: &Field<'_>, errors: &mut Errors) {
         } else {
             field.is_set()
         };
-        if is_used {
-            errors.push(field.forbidden(detail));
-        }
+        errors.push_if(is_used, || field.forbidden(detail));
     }
     for name in NOT_IN_WINDOWS_POD_CONTEXTS {
         let field = context.child(name);
-        if field.is_set() {
-            errors.push(field.forbidden(detail));
-        }
+        errors.push_if(field.is_set(), || field.forbidden(detail));
     }
     for context in contexts(spec) {
         for name in NOT_IN_WINDOWS_CONTAINER_CONTEXTS {
             let field = context.child(name);
-            if field.is_set() {
-                errors.push(field.forbidden(detail));
-            }
+            errors.push_if(field.is_set(), || field.forbidden(detail));
         }
     }
 }

@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use crate::fields::Field;
+use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::syntax;
-use crate::resources::pods::validate::Errors;
 
 /// Validates the probes and hooks of a long-running container. `grace` is the pod's grace period, in seconds.
 pub(super) fn of_container(container: &Field<'_>, grace: Option<i64>, errors: &mut Errors) {
@@ -21,9 +20,7 @@ pub(super) fn of_container(container: &Field<'_>, grace: Option<i64>, errors: &m
     if let Some(probe) = container.child("readinessProbe").set() {
         self::probe(&probe, grace, errors);
         let period = probe.child("terminationGracePeriodSeconds");
-        if period.is_set() {
-            errors.push(period.invalid("must not be set for readinessProbes"));
-        }
+        errors.push_if(period.is_set(), || period.invalid("must not be set for readinessProbes"));
     }
     if let Some(probe) = container.child("startupProbe").set() {
         self::probe(&probe, grace, errors);
@@ -33,9 +30,7 @@ pub(super) fn of_container(container: &Field<'_>, grace: Option<i64>, errors: &m
 
 fn succeeds_at_once(probe: &Field<'_>, errors: &mut Errors) {
     let threshold = probe.child("successThreshold");
-    if threshold.number() != 1 {
-        errors.push(threshold.invalid("must be 1"));
-    }
+    errors.push_if(threshold.number() != 1, || threshold.invalid("must be 1"));
 }
 
 fn probe(probe: &Field<'_>, grace: Option<i64>, errors: &mut Errors) {
@@ -44,9 +39,7 @@ fn probe(probe: &Field<'_>, grace: Option<i64>, errors: &mut Errors) {
         ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
     {
         let field = probe.child(field);
-        if field.number() < 0 {
-            errors.push(field.invalid("must be greater than or equal to 0"));
-        }
+        errors.push_if(field.number() < 0, || field.invalid("must be greater than or equal to 0"));
     }
     let period = probe.child("terminationGracePeriodSeconds");
     if period.number_if_set().is_some_and(|period| period <= 0) {
@@ -66,31 +59,22 @@ fn handler(handler: &Field<'_>, kinds: &[&str], grace: Option<i64>, errors: &mut
         is_handled = true;
         match *kind {
             "exec" => {
-                let command = action.child("command");
-                if command.is_empty() {
-                    errors.push(command.required(""));
-                }
+                errors.require(&action.child("command"));
             }
             "httpGet" => http_get(&action, errors),
             "sleep" => sleep(&action, grace, errors),
             _ => port(&action.child("port"), errors),
         }
     }
-    if !is_handled {
-        errors.push(handler.required("must specify a handler type"));
-    }
+    errors.push_if(!is_handled, || handler.required("must specify a handler type"));
 }
 
 fn http_get(get: &Field<'_>, errors: &mut Errors) {
     let path = get.child("path");
-    if path.text().is_empty() {
-        errors.push(path.required(""));
-    }
+    errors.require(&path);
     port(&get.child("port"), errors);
     let scheme = get.child("scheme");
-    if !matches!(scheme.text(), "HTTP" | "HTTPS") {
-        errors.push(scheme.not_supported(&["HTTP", "HTTPS"]));
-    }
+    errors.push_if(!matches!(scheme.text(), "HTTP" | "HTTPS"), || scheme.not_supported(&["HTTP", "HTTPS"]));
     let headers = get.child("httpHeaders");
     for header in headers.items() {
         // The path is that of the list.

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names;
 
-use crate::fields::Field;
+use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::syntax;
-use crate::resources::pods::validate::{Errors, Kept, env, selectors};
+use crate::resources::pods::validate::{Kept, env, selectors};
 
 /// The pod fields that a file can contain.
 const FIELDS: [&str; 5] =
@@ -21,10 +21,7 @@ pub(super) fn validate(projected: &Field<'_>, kept: &Kept, errors: &mut Errors) 
         for kind in ["secret", "configMap"] {
             let Some(projection) = source.child(kind).set() else { continue };
             kinds += 1;
-            let name = projection.child("name");
-            if name.text().is_empty() {
-                errors.push(name.required(""));
-            }
+            errors.require(&projection.child("name"));
             for item in projection.child("items").items() {
                 key_to_path(&item, errors);
                 let path = item.child("path");
@@ -56,9 +53,7 @@ pub(super) fn validate(projected: &Field<'_>, kept: &Kept, errors: &mut Errors) 
         if source.child("podCertificate").is_set() {
             kinds += 1;
         }
-        if kinds > 1 {
-            errors.push(source.forbidden("may not specify more than 1 volume type per source"));
-        }
+        errors.push_if(kinds > 1, || source.forbidden("may not specify more than 1 volume type per source"));
     }
 }
 
@@ -94,9 +89,7 @@ fn trust_bundle(bundle: &Field<'_>, errors: &mut Errors) {
     match (name.is_set(), signer.is_set()) {
         (true, true) => errors.push(bundle.invalid("only one of name and signerName may be used")),
         (true, false) => {
-            if name.text().is_empty() {
-                errors.push(name.required("must be a valid object name"));
-            }
+            errors.push_if(name.text().is_empty(), || name.required("must be a valid object name"));
             errors.extend(name.faults(bundle_name));
             let labels = bundle.child("labelSelector");
             if labels.is_set() {
@@ -104,9 +97,7 @@ fn trust_bundle(bundle: &Field<'_>, errors: &mut Errors) {
             }
         }
         (false, true) => {
-            if signer.text().is_empty() {
-                errors.push(signer.required("must be a valid signer name"));
-            }
+            errors.push_if(signer.text().is_empty(), || signer.required("must be a valid signer name"));
             if !signer
                 .text()
                 .split_once('/')
@@ -121,9 +112,7 @@ fn trust_bundle(bundle: &Field<'_>, errors: &mut Errors) {
         (false, false) => errors.push(bundle.required("either name or signerName must be specified")),
     }
     let path = bundle.child("path");
-    if path.text().is_empty() {
-        errors.push(path.required(""));
-    }
+    errors.require(&path);
     errors.extend(path.faults(syntax::unreserved_path));
 }
 
@@ -135,21 +124,15 @@ fn bundle_name(text: &str) -> names::Faults {
 pub(super) fn key_to_path(item: &Field<'_>, errors: &mut Errors) {
     let key = item.child("key");
     let path = item.child("path");
-    if key.text().is_empty() {
-        errors.push(key.required(""));
-    }
-    if path.text().is_empty() {
-        errors.push(path.required(""));
-    }
+    errors.require(&key);
+    errors.require(&path);
     errors.extend(path.faults(syntax::unreserved_path));
     mode(&item.child("mode"), errors);
 }
 
 pub(super) fn downward_file(file: &Field<'_>, errors: &mut Errors) {
     let path = file.child("path");
-    if path.text().is_empty() {
-        errors.push(path.required(""));
-    }
+    errors.require(&path);
     errors.extend(path.faults(syntax::unreserved_path));
     let field = file.child("fieldRef");
     let resource = file.child("resourceFieldRef");

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use portcullis_apimachinery::names;
 use portcullis_apimachinery::quantity::Quantity;
 
-use crate::fields::Field;
+use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::amount::{self, Totals};
 use crate::resources::pods::defaults::CONTAINER_LISTS;
-use crate::resources::pods::validate::{Errors, Kept};
+use crate::resources::pods::validate::Kept;
 
 /// The standard resources, which have no domain in their names, besides huge pages.
 const STANDARD: [&str; 20] = [
@@ -75,19 +75,15 @@ pub(super) fn of_pod(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
         return;
     }
     let claims = requirements.child("claims");
-    if claims.is_set() {
-        errors.push(claims.forbidden("claims cannot be set for Resources at pod-level"));
-    }
+    errors.push_if(claims.is_set(), || claims.forbidden("claims cannot be set for Resources at pod-level"));
     lists(&requirements, pod_name, kept, errors);
     claim_names(&claims, &claims_of_pod(spec), errors);
     let Some(spec_map) = spec.value().and_then(serde_json::Value::as_object) else { return };
     for (name, total) in Totals::of_containers(spec_map, "requests").iter() {
         let request = requirements.child("requests").key(name);
-        if is_of_pods(name) && total > amount::quantity(request.value()) {
-            errors.push(
-                request.invalid(format!("must be at least the {total} that its containers request in all")),
-            );
-        }
+        errors.push_if(is_of_pods(name) && total > amount::quantity(request.value()), || {
+            request.invalid(format!("must be at least the {total} that its containers request in all"))
+        });
     }
     for (i, container) in spec.child("containers").items().enumerate() {
         for (name, limit) in container.child("resources").child("limits").entries() {
@@ -144,9 +140,7 @@ fn list(list: &Field<'_>, naming: Naming, kept: &Kept, errors: &mut Errors) -> F
     for (name, entry) in list.entries() {
         naming(&entry, name, errors);
         let quantity = amount::quantity(entry.value());
-        if quantity.is_negative() {
-            errors.push(entry.invalid("must be greater than or equal to 0"));
-        }
+        errors.push_if(quantity.is_negative(), || entry.invalid("must be greater than or equal to 0"));
         if (COUNTED.contains(&name) || is_extended(name)) && !quantity.is_integer() {
             errors.push(entry.invalid("must be an integer"));
         }
@@ -275,8 +269,6 @@ fn claim_names(claims: &Field<'_>, known: &BTreeSet<&str>, errors: &mut Errors) 
             }
             seen.insert(key);
         }
-        if !known.contains(name.text()) {
-            errors.push(name.not_found());
-        }
+        errors.push_if(!known.contains(name.text()), || name.not_found());
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use portcullis_apimachinery::names;
 
-use crate::fields::Field;
-use crate::resources::pods::validate::{Errors, Kept, selectors};
+use crate::fields::{ErrorList, Errors, Field};
+use crate::resources::pods::validate::{Kept, selectors};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -36,16 +36,12 @@ fn node_affinity(affinity: &Field<'_>, keeps_values: bool, errors: &mut Errors) 
 
 fn weight(term: &Field<'_>, errors: &mut Errors) {
     let weight = term.child("weight");
-    if !(1..=100).contains(&weight.number()) {
-        errors.push(weight.invalid("must be in the range 1-100"));
-    }
+    errors.push_if(!(1..=100).contains(&weight.number()), || weight.invalid("must be in the range 1-100"));
 }
 
 fn node_selector(selector: &Field<'_>, keeps_values: bool, errors: &mut Errors) {
     let terms = selector.child("nodeSelectorTerms");
-    if terms.is_empty() {
-        errors.push(terms.required("must have at least one node selector term"));
-    }
+    errors.push_if(terms.is_empty(), || terms.required("must have at least one node selector term"));
     for term in terms.items() {
         node_selector_term(&term, keeps_values, errors);
     }
@@ -110,9 +106,7 @@ fn pod_affinity_term(term: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     }
     label_keys(term, errors);
     let topology = term.child("topologyKey");
-    if topology.text().is_empty() {
-        errors.push(topology.required("can not be empty"));
-    }
+    errors.push_if(topology.text().is_empty(), || topology.required("can not be empty"));
     errors.extend(topology.faults(names::label_key_errors));
 }
 
@@ -161,13 +155,9 @@ fn label_keys(term: &Field<'_>, errors: &mut Errors) {
 pub(super) fn spread(constraints: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     for (i, constraint) in constraints.items().enumerate() {
         let skew = constraint.child("maxSkew");
-        if skew.number() <= 0 {
-            errors.push(skew.invalid("must be greater than zero"));
-        }
+        errors.push_if(skew.number() <= 0, || skew.invalid("must be greater than zero"));
         let topology = constraint.child("topologyKey");
-        if topology.text().is_empty() {
-            errors.push(topology.required("can not be empty"));
-        }
+        errors.push_if(topology.text().is_empty(), || topology.required("can not be empty"));
         let action = constraint.child("whenUnsatisfiable");
         if !matches!(action.text(), "DoNotSchedule" | "ScheduleAnyway") {
             errors.push(action.not_supported(&["DoNotSchedule", "ScheduleAnyway"]));
@@ -187,10 +177,7 @@ pub(super) fn spread(constraints: &Field<'_>, kept: &Kept, errors: &mut Errors) 
             errors.push(domains.invalid("can only be used if whenUnsatisfiable is DoNotSchedule"));
         }
         for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            let policy = constraint.child(policy);
-            if policy.is_set() && !matches!(policy.text(), "Honor" | "Ignore") {
-                errors.push(policy.not_supported(&["Honor", "Ignore"]));
-            }
+            errors.check_one_of(&constraint.child(policy), &["Honor", "Ignore"]);
         }
         if !kept.spread_keys {
             label_keys(&constraint, errors);
@@ -207,9 +194,8 @@ pub(in crate::resources::pods) fn tolerations(tolerations: &Field<'_>, kept: &Ke
         let operator = toleration.child("operator");
         let value = toleration.child("value");
         let effect = toleration.child("effect");
-        if !key.text().is_empty() {
-            errors.extend(key.faults(names::label_key_errors));
-        } else if operator.text() != "Exists" {
+        errors.check_syntax(&key, names::label_key_errors);
+        if key.text().is_empty() && operator.text() != "Exists" {
             errors.push(operator.invalid("must be Exists when `key` is empty, which means all keys"));
         }
         if toleration.child("tolerationSeconds").is_set() && effect.text() != "NoExecute" {
@@ -218,9 +204,7 @@ pub(in crate::resources::pods) fn tolerations(tolerations: &Field<'_>, kept: &Ke
         match operator.text() {
             "" | "Equal" => {
                 let fault = names::label_value_errors(value.text()).join("; ");
-                if !fault.is_empty() {
-                    errors.push(value.named(operator.path()).invalid(fault));
-                }
+                errors.push_if(!fault.is_empty(), || value.named(operator.path()).invalid(fault));
             }
             "Exists" if !value.text().is_empty() => {
                 errors.push(

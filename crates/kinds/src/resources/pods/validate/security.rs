@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names;
 
-use crate::fields::Field;
+use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::syntax;
-use crate::resources::pods::validate::{Errors, Kept, MAX_INT32, one_of};
+use crate::resources::pods::validate::{Kept, MAX_INT32};
 
 /// The maximum path length of Linux, without the terminating NUL.
 const MAX_PROFILE: usize = 4095;
@@ -30,14 +30,14 @@ pub(super) fn of_pod(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
         errors.push(shares.invalid("ShareProcessNamespace and HostPID cannot both be enabled"));
     }
     sysctls(spec, kept, errors);
-    supported(&context.child("fsGroupChangePolicy"), &["Always", "OnRootMismatch"], errors);
+    errors.check_one_of(&context.child("fsGroupChangePolicy"), &["Always", "OnRootMismatch"]);
     seccomp(&context.child("seccompProfile"), errors);
     windows_options(&context.child("windowsOptions"), errors);
     app_armor(&context.child("appArmorProfile"), errors);
-    supported(&context.child("supplementalGroupsPolicy"), &["Merge", "Strict"], errors);
+    errors.check_one_of(&context.child("supplementalGroupsPolicy"), &["Merge", "Strict"]);
     let policies: &[&str] =
         if kept.label_change_policy { &["MountOption", "Recursive"] } else { &["Recursive"] };
-    supported(&context.child("seLinuxChangePolicy"), policies, errors);
+    errors.check_one_of(&context.child("seLinuxChangePolicy"), policies);
 }
 
 pub(super) fn of_container(context: &Field<'_>, uses_host_users: bool, errors: &mut Errors) {
@@ -45,17 +45,15 @@ pub(super) fn of_container(context: &Field<'_>, uses_host_users: bool, errors: &
         id(&context.child(field), errors);
     }
     let mount = context.child("procMount");
-    supported(&mount, &["Default", "Unmasked"], errors);
+    errors.check_one_of(&mount, &["Default", "Unmasked"]);
     if uses_host_users && mount.text() == "Unmasked" {
         errors.push(mount.invalid("`hostUsers` must be false to use `Unmasked`"));
     }
     seccomp(&context.child("seccompProfile"), errors);
     if context.child("allowPrivilegeEscalation").flag() == Some(false) {
-        if context.child("privileged").is_true() {
-            errors.push(
-                context.invalid("cannot set `allowPrivilegeEscalation` to false and `privileged` to true"),
-            );
-        }
+        errors.push_if(context.child("privileged").is_true(), || {
+            context.invalid("cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
+        });
         let added = context.child("capabilities").child("add");
         for _ in added.items().filter(|capability| capability.text() == "CAP_SYS_ADMIN") {
             errors.push(
@@ -71,12 +69,6 @@ pub(super) fn of_container(context: &Field<'_>, uses_host_users: bool, errors: &
 pub(in crate::resources::pods) fn id(field: &Field<'_>, errors: &mut Errors) {
     if field.number_if_set().is_some_and(|id| !(0..=MAX_INT32).contains(&id)) {
         errors.push(field.invalid("must be between 0 and 2147483647, inclusive"));
-    }
-}
-
-fn supported(field: &Field<'_>, known: &[&str], errors: &mut Errors) {
-    if field.is_set() && !known.contains(&field.text()) {
-        errors.push(field.not_supported(known));
     }
 }
 
@@ -131,11 +123,9 @@ fn seccomp(profile: &Field<'_>, errors: &mut Errors) {
     }
     let kind = profile.child("type");
     let path = profile.child("localhostProfile");
-    one_of(&kind, &PROFILE_TYPES, errors);
+    errors.require_one_of(&kind, &PROFILE_TYPES);
     if kind.text() != "Localhost" {
-        if path.is_set() {
-            errors.push(path.invalid("can only be set when seccomp type is Localhost"));
-        }
+        errors.push_if(path.is_set(), || path.invalid("can only be set when seccomp type is Localhost"));
     } else if path.is_set() {
         errors.extend(path.faults(syntax::descending_path));
     } else {
@@ -149,7 +139,7 @@ pub(in crate::resources::pods) fn app_armor(profile: &Field<'_>, errors: &mut Er
     }
     let kind = profile.child("type");
     let name = profile.child("localhostProfile");
-    one_of(&kind, &PROFILE_TYPES, errors);
+    errors.require_one_of(&kind, &PROFILE_TYPES);
     match kind.text() {
         "Localhost" => {
             let trimmed = name.text().trim();
@@ -158,9 +148,8 @@ pub(in crate::resources::pods) fn app_armor(profile: &Field<'_>, errors: &mut Er
             } else if trimmed.is_empty() {
                 errors.push(name.required("must be set when AppArmor type is Localhost"));
             }
-            if name.text().len() > MAX_PROFILE {
-                errors.push(FieldError::too_long(name.path(), MAX_PROFILE));
-            }
+            errors
+                .push_if(name.text().len() > MAX_PROFILE, || FieldError::too_long(name.path(), MAX_PROFILE));
         }
         "RuntimeDefault" | "Unconfined" if name.is_set() => {
             errors.push(name.invalid("can only be set when AppArmor type is Localhost"));

@@ -2,8 +2,7 @@
 
 use portcullis_apimachinery::names;
 
-use crate::fields::Field;
-use crate::resources::pods::validate::Errors;
+use crate::fields::{Errors, Field};
 
 /// Validates a map of labels. Errors have the path of the map, not of the label.
 pub(super) fn labels(labels: &Field<'_>, errors: &mut Errors) {

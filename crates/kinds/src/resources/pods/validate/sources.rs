@@ -3,10 +3,10 @@
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names;
 
-use crate::fields::Field;
+use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::amount;
 use crate::resources::pods::syntax;
-use crate::resources::pods::validate::{Errors, projected, selectors};
+use crate::resources::pods::validate::{projected, selectors};
 
 pub(super) fn validate(kind: &str, source: &Field<'_>, errors: &mut Errors) {
     match kind {
@@ -39,9 +39,7 @@ pub(super) fn validate(kind: &str, source: &Field<'_>, errors: &mut Errors) {
         "nfs" => {
             required(source, &["server", "path"], errors);
             let path = source.child("path");
-            if !path.text().starts_with('/') {
-                errors.push(path.invalid("must be an absolute path"));
-            }
+            errors.push_if(!path.text().starts_with('/'), || path.invalid("must be an absolute path"));
         }
         "persistentVolumeClaim" => required(source, &["claimName"], errors),
         "photonPersistentDisk" => required(source, &["pdID"], errors),
@@ -58,10 +56,7 @@ pub(super) fn validate(kind: &str, source: &Field<'_>, errors: &mut Errors) {
 
 fn required(source: &Field<'_>, fields: &[&str], errors: &mut Errors) {
     for field in fields {
-        let field = source.child(field);
-        if field.is_empty() {
-            errors.push(field.required(""));
-        }
+        errors.require(&source.child(field));
     }
 }
 
@@ -99,10 +94,7 @@ fn host_path(source: &Field<'_>, errors: &mut Errors) {
         return;
     }
     errors.extend(path.faults(syntax::no_backsteps));
-    let kind = source.child("type");
-    if kind.is_set() && !TYPES.contains(&kind.text()) {
-        errors.push(kind.not_supported(&TYPES));
-    }
+    errors.check_one_of(&source.child("type"), &TYPES);
 }
 
 fn iscsi(source: &Field<'_>, errors: &mut Errors) {
@@ -116,9 +108,7 @@ fn iscsi(source: &Field<'_>, errors: &mut Errors) {
     within(&source.child("lun"), errors);
     let uses_chap = source.child("chapAuthDiscovery").is_true() || source.child("chapAuthSession").is_true();
     let secret = source.child("secretRef");
-    if uses_chap && !secret.is_set() {
-        errors.push(secret.required(""));
-    }
+    errors.push_if(uses_chap && !secret.is_set(), || secret.required(""));
     // The path is in lower case.
     let initiator = source.child("initiatorName").named(format!("{}.initiatorname", source.path()));
     if initiator.is_set() && !is_initiator(initiator.text()) {
@@ -206,9 +196,7 @@ fn flocker(source: &Field<'_>, errors: &mut Errors) {
     if !name.is_empty() && !uuid.is_empty() {
         errors.push(source.invalid("datasetName and datasetUUID can not be specified simultaneously"));
     }
-    if name.text().contains('/') {
-        errors.push(name.invalid("must not contain '/'"));
-    }
+    errors.push_if(name.text().contains('/'), || name.invalid("must not contain '/'"));
 }
 
 fn quobyte(source: &Field<'_>, errors: &mut Errors) {
@@ -239,43 +227,24 @@ fn azure_disk(source: &Field<'_>, errors: &mut Errors) {
     const KINDS: [&str; 3] = ["Dedicated", "Managed", "Shared"];
     const MODES: [&str; 3] = ["None", "ReadOnly", "ReadWrite"];
     required(source, &["diskName", "diskURI"], errors);
-    let mode = source.child("cachingMode");
-    if mode.is_set() && !MODES.contains(&mode.text()) {
-        errors.push(mode.not_supported(&MODES));
-    }
+    errors.check_one_of(&source.child("cachingMode"), &MODES);
     let kind = source.child("kind");
-    if kind.is_set() && !KINDS.contains(&kind.text()) {
-        errors.push(kind.not_supported(&KINDS));
-    }
+    errors.check_one_of(&kind, &KINDS);
     let uri = source.child("diskURI");
     let prefix = if kind.text() == "Managed" { "/subscriptions/" } else { "https://" };
-    if kind.is_set() && !uri.text().starts_with(prefix) {
-        errors.push(uri.not_supported(&[prefix]));
-    }
+    errors.push_if(kind.is_set() && !uri.text().starts_with(prefix), || uri.not_supported(&[prefix]));
 }
 
 fn storage_os(source: &Field<'_>, errors: &mut Errors) {
-    let name = source.child("volumeName");
-    if name.text().is_empty() {
-        errors.push(name.required(""));
-    } else {
-        errors.extend(name.faults(names::label_errors));
-    }
-    let namespace = source.child("volumeNamespace");
-    if !namespace.text().is_empty() {
-        errors.extend(namespace.faults(names::label_errors));
-    }
+    errors.require_syntax(&source.child("volumeName"), names::label_errors);
+    errors.check_syntax(&source.child("volumeNamespace"), names::label_errors);
     secret_ref(source, errors);
 }
 
 fn csi(source: &Field<'_>, errors: &mut Errors) {
     let driver = source.child("driver");
-    if driver.text().is_empty() {
-        errors.push(driver.required(""));
-    }
-    if driver.text().len() > 63 {
-        errors.push(FieldError::too_long(driver.path(), 63));
-    }
+    errors.require(&driver);
+    errors.push_if(driver.text().len() > 63, || FieldError::too_long(driver.path(), 63));
     let faults = names::subdomain_errors(&driver.text().to_lowercase());
     errors.extend(faults.into_iter().map(|fault| driver.invalid(fault)));
     let Some(secret) = source.child("nodePublishSecretRef").set() else { return };
@@ -313,9 +282,7 @@ fn ephemeral(source: &Field<'_>, errors: &mut Errors) {
 fn claim(spec: &Field<'_>, errors: &mut Errors) {
     const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let modes = spec.child("accessModes");
-    if modes.is_empty() {
-        errors.push(modes.required("at least 1 access mode is required"));
-    }
+    errors.push_if(modes.is_empty(), || modes.required("at least 1 access mode is required"));
     if let Some(selector) = spec.child("selector").set() {
         selectors::selector(&selector, false, errors);
     }
@@ -338,15 +305,9 @@ fn claim(spec: &Field<'_>, errors: &mut Errors) {
         errors.push(storage.invalid("must be greater than zero"));
     }
     for class in ["storageClassName", "volumeAttributesClassName"] {
-        let class = spec.child(class);
-        if !class.text().is_empty() {
-            errors.extend(class.faults(names::subdomain_errors));
-        }
+        errors.check_syntax(&spec.child(class), names::subdomain_errors);
     }
-    let mode = spec.child("volumeMode");
-    if mode.is_set() && !matches!(mode.text(), "Block" | "Filesystem") {
-        errors.push(mode.not_supported(&["Block", "Filesystem"]));
-    }
+    errors.check_one_of(&spec.child("volumeMode"), &["Block", "Filesystem"]);
     data_sources(spec, errors);
 }
 
@@ -355,20 +316,14 @@ fn data_sources(spec: &Field<'_>, errors: &mut Errors) {
     let reference = spec.child("dataSourceRef");
     for source in [&source, &reference].into_iter().filter(|source| source.is_set()) {
         for field in ["name", "kind"] {
-            let field = source.child(field);
-            if field.text().is_empty() {
-                errors.push(field.required(""));
-            }
+            errors.require(&source.child(field));
         }
         let group = source.child("apiGroup");
-        if group.text().is_empty() && source.child("kind").text() != "PersistentVolumeClaim" {
-            errors.push(
-                source.invalid("must be 'PersistentVolumeClaim' when referencing the default apiGroup"),
-            );
-        }
-        if !group.text().is_empty() {
-            errors.extend(group.faults(names::subdomain_errors));
-        }
+        errors.push_if(
+            group.text().is_empty() && source.child("kind").text() != "PersistentVolumeClaim",
+            || source.invalid("must be 'PersistentVolumeClaim' when referencing the default apiGroup"),
+        );
+        errors.check_syntax(&group, names::subdomain_errors);
     }
     if source.is_set() && reference.is_set() {
         let is_same = ["apiGroup", "kind", "name"]

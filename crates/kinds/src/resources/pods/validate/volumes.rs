@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use portcullis_apimachinery::names;
 
-use crate::fields::Field;
+use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::amount;
-use crate::resources::pods::validate::{Errors, Kept, one_of, projected, sources};
+use crate::resources::pods::validate::{Kept, projected, sources};
 
 /// The sources in validation order, each with the name that is reported if there is already another source.
 const SOURCES: [(&str, &str); 30] = [
@@ -60,14 +60,8 @@ pub(super) fn validate<'a>(
         let mut own = Vec::new();
         source(&volume, pod_name, kept, &mut own);
         let name = volume.child("name");
-        if name.text().is_empty() {
-            own.push(name.required(""));
-        } else {
-            own.extend(name.faults(names::label_errors));
-        }
-        if valid.contains_key(name.text()) {
-            own.push(name.duplicate());
-        }
+        own.require_syntax(&name, names::label_errors);
+        own.push_if(valid.contains_key(name.text()), || name.duplicate());
         if own.is_empty() {
             valid.insert(name.text(), volume.clone());
         }
@@ -97,9 +91,7 @@ fn source(volume: &Field<'_>, pod_name: &str, kept: &Kept, errors: &mut Errors) 
             iscsi_name(volume, &source, errors);
         }
     }
-    if !is_found {
-        errors.push(volume.required("must specify a volume type"));
-    }
+    errors.push_if(!is_found, || volume.required("must specify a volume type"));
 }
 
 /// The name of an ephemeral volume's claim consists of those of the pod and the volume.
@@ -136,11 +128,8 @@ fn of_kind(kind: &str, source: &Field<'_>, kept: &Kept, errors: &mut Errors) {
             }
         }
         "image" => {
-            let reference = source.child("reference");
-            if reference.text().is_empty() {
-                errors.push(reference.required(""));
-            }
-            one_of(&source.child("pullPolicy"), &["Always", "IfNotPresent", "Never"], errors);
+            errors.require(&source.child("reference"));
+            errors.require_one_of(&source.child("pullPolicy"), &["Always", "IfNotPresent", "Never"]);
         }
         _ => sources::validate(kind, source, errors),
     }
