@@ -88,7 +88,7 @@ fn validate(slice: &Map, old: Option<&Map>) -> Errors {
         errors.extend(validate_endpoints(slice));
     }
     match slice.list("ports").len() {
-        0..=MAX_PORTS => errors.extend(validate_ports(slice)),
+        0..=MAX_PORTS => validate_ports(slice, &mut errors),
         count => errors.push(FieldError::too_many("ports", count, MAX_PORTS)),
     }
     errors
@@ -117,7 +117,7 @@ fn validate_endpoint(field: &str, endpoint: &Map, address_type: &str) -> Errors 
     for (i, address) in endpoint.texts("addresses").enumerate() {
         let at_address = format!("{addresses}[{i}]");
         match address_type {
-            "IPv4" | "IPv6" => errors.extend(validate_ip(&addresses, &at_address, address, address_type)),
+            "IPv4" | "IPv6" => validate_ip(&addresses, &at_address, address, address_type, &mut errors),
             "FQDN" => errors.extend(domain_name(&at_address, address)),
             _ => {}
         }
@@ -131,23 +131,22 @@ fn validate_endpoint(field: &str, endpoint: &Map, address_type: &str) -> Errors 
         errors.extend(dns_label(&format!("{field}.hostname"), endpoint.text("hostname")));
     }
     let hints = endpoint.object("hints");
-    errors.extend(validate_hints(&format!("{field}.hints.forZones"), hints, "forZones", label_value));
-    errors.extend(validate_hints(&format!("{field}.hints.forNodes"), hints, "forNodes", dns_subdomain));
+    validate_hints(&format!("{field}.hints.forZones"), hints, "forZones", label_value, &mut errors);
+    validate_hints(&format!("{field}.hints.forNodes"), hints, "forNodes", dns_subdomain, &mut errors);
     errors
 }
 
 /// An address of the wrong family is an error of the list; any other error is one of the address.
-fn validate_ip(addresses: &str, field: &str, address: &str, family: &str) -> Errors {
+fn validate_ip(addresses: &str, field: &str, address: &str, family: &str, errors: &mut Errors) {
     let Some(ip) = address.parse::<IpAddr>().ok().filter(|ip| !is_mapped(ip)) else {
         let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        return vec![FieldError::invalid(field, quoted(address), detail)];
+        errors.push(FieldError::invalid(field, quoted(address), detail));
+        return;
     };
-    let mut errors = Vec::new();
     if ip.is_ipv4() != (family == "IPv4") {
         errors.push(FieldError::invalid(addresses, quoted(address), format!("must be an {family} address")));
     }
     errors.extend(special(&ip).map(|detail| FieldError::invalid(field, quoted(address), detail)));
-    errors
 }
 
 /// Returns whether this is an IPv4-mapped IPv6 address, which software interprets inconsistently.
@@ -178,23 +177,27 @@ fn special(ip: &IpAddr) -> Option<&'static str> {
         .then_some("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
 }
 
-fn validate_hints(field: &str, hints: &Map, kind: &str, check: fn(&str, &str) -> Errors) -> Errors {
+fn validate_hints(
+    field: &str,
+    hints: &Map,
+    kind: &str,
+    check: fn(&str, &str) -> Errors,
+    errors: &mut Errors,
+) {
     let count = hints.list(kind).len();
     if count > MAX_HINTS {
-        return vec![FieldError::too_many(field, count, MAX_HINTS)];
+        errors.push(FieldError::too_many(field, count, MAX_HINTS));
+        return;
     }
-    let mut errors = Vec::new();
     let mut names = BTreeSet::new();
     for (i, hint) in hints.objects(kind).enumerate() {
         let (field, hinted) = (format!("{field}[{i}].name"), hint.text("name"));
         errors.push_if(!names.insert(hinted), || FieldError::duplicate(&field, quoted(hinted)));
         errors.extend(check(&field, hinted));
     }
-    errors
 }
 
-fn validate_ports(slice: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn validate_ports(slice: &Map, errors: &mut Errors) {
     let mut names = BTreeSet::new();
     for (i, port) in slice.objects("ports").enumerate() {
         let field = format!("ports[{i}]");
@@ -208,7 +211,6 @@ fn validate_ports(slice: &Map) -> Errors {
             errors.extend(qualified_name(&format!("{field}.appProtocol"), port.text("appProtocol")));
         }
     }
-    errors
 }
 
 /// AP-92.

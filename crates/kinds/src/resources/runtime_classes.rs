@@ -42,7 +42,7 @@ fn validate(class: &Map) -> Errors {
         handler => dns_label("handler", handler),
     };
     if class.has("overhead") {
-        errors.extend(validate_overhead(class.object("overhead").object("podFixed")));
+        validate_overhead(class.object("overhead").object("podFixed"), &mut errors);
     }
     let scheduling = class.object("scheduling");
     errors.extend(validate_labels("scheduling.nodeSelector", scheduling.object("nodeSelector")));
@@ -51,8 +51,7 @@ fn validate(class: &Map) -> Errors {
 }
 
 /// The overhead is validated like the limits of a container, with the same field paths.
-fn validate_overhead(resources: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn validate_overhead(resources: &Map, errors: &mut Errors) {
     for (resource, quantity) in resources {
         let field = format!("overhead.limits[{resource}]");
         let quantity = Quantity::parse(quantity.as_str().unwrap_or_default()).unwrap_or_default();
@@ -68,7 +67,6 @@ fn validate_overhead(resources: &Map) -> Errors {
     if resources.keys().any(|name| is_huge_pages(name)) && !has("cpu") && !has("memory") {
         errors.push(FieldError::forbidden("overhead", "HugePages require cpu or memory"));
     }
-    errors
 }
 
 /// Validates the name of a container resource. An unknown name without a domain breaks two rules.

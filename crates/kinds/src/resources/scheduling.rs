@@ -23,7 +23,7 @@ pub(super) fn validate_label_selector(field: &str, selector: &Map, checks_values
             "Exists" | "DoesNotExist" => errors.extend(has_no_values(&field, requirement)),
             operator => errors.push(not_an_operator(&field, operator)),
         }
-        errors.extend(validate_key_and_values(&field, requirement, checks_values));
+        validate_key_and_values(&field, requirement, checks_values, &mut errors);
     }
     errors
 }
@@ -37,29 +37,26 @@ pub(super) fn validate_node_selector(field: &str, selector: &Map) -> Errors {
     let mut errors = Vec::new();
     for (i, term) in selector.objects("nodeSelectorTerms").enumerate() {
         for (j, requirement) in term.objects("matchExpressions").enumerate() {
-            errors.extend(validate_node_labels(&format!("{field}[{i}].matchExpressions[{j}]"), requirement));
+            validate_node_labels(&format!("{field}[{i}].matchExpressions[{j}]"), requirement, &mut errors);
         }
         for (j, requirement) in term.objects("matchFields").enumerate() {
-            errors.extend(validate_node_field(&format!("{field}[{i}].matchFields[{j}]"), requirement));
+            validate_node_field(&format!("{field}[{i}].matchFields[{j}]"), requirement, &mut errors);
         }
     }
     errors
 }
 
-fn validate_node_labels(field: &str, requirement: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn validate_node_labels(field: &str, requirement: &Map, errors: &mut Errors) {
     match requirement.text("operator") {
         "In" | "NotIn" => errors.extend(needs_values(field, requirement)),
         "Exists" | "DoesNotExist" => errors.extend(has_no_values(field, requirement)),
         "Gt" | "Lt" => errors.extend(needs_one_value(field, requirement)),
         operator => errors.push(not_an_operator(field, operator)),
     }
-    errors.extend(validate_key_and_values(field, requirement, true));
-    errors
+    validate_key_and_values(field, requirement, true, errors);
 }
 
-fn validate_node_field(field: &str, requirement: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn validate_node_field(field: &str, requirement: &Map, errors: &mut Errors) {
     match requirement.text("operator") {
         "In" | "NotIn" => errors.extend(needs_one_value(field, requirement)),
         operator => errors.push(not_an_operator(field, operator)),
@@ -71,15 +68,13 @@ fn validate_node_field(field: &str, requirement: &Map) -> Errors {
             errors.push(FieldError::invalid(format!("{field}.key"), quoted(key), detail));
         }
     }
-    errors
 }
 
-fn validate_key_and_values(field: &str, requirement: &Map, checks_values: bool) -> Errors {
-    let mut errors = qualified_name(&format!("{field}.key"), requirement.text("key"));
+fn validate_key_and_values(field: &str, requirement: &Map, checks_values: bool, errors: &mut Errors) {
+    errors.extend(qualified_name(&format!("{field}.key"), requirement.text("key")));
     if checks_values {
         errors.extend(values(field, requirement, label_value));
     }
-    errors
 }
 
 fn values(field: &str, requirement: &Map, check: fn(&str, &str) -> Errors) -> Errors {

@@ -224,7 +224,7 @@ fn validate(request: &Map, old: Option<&Map>, request_error: Option<&str>) -> Er
     if let Some(error) = request_error {
         errors.push(FieldError::invalid("spec.request", quoted(spec.text("request")), error));
     }
-    errors.extend(validate_usages(spec, old_spec));
+    validate_usages(spec, old_spec, &mut errors);
     let signer = spec.text("signerName");
     if signer != LEGACY_SIGNER {
         errors.extend(signer_name::validate("spec.signerName", signer));
@@ -242,9 +242,8 @@ fn validate(request: &Map, old: Option<&Map>, request_error: Option<&str>) -> Er
 }
 
 /// CS-12: the unknown ones first, then the duplicates.
-fn validate_usages(spec: &Map, old_spec: Option<&Map>) -> Errors {
+fn validate_usages(spec: &Map, old_spec: Option<&Map>, errors: &mut Errors) {
     let usages = || spec.texts("usages");
-    let mut errors = Vec::new();
     errors.push_if(usages().len() == 0, || FieldError::required("spec.usages", ""));
     let is_known = |usage: &str| USAGES.contains(&usage);
     if old_spec.is_none_or(|old| old.texts("usages").all(is_known)) {
@@ -256,7 +255,6 @@ fn validate_usages(spec: &Map, old_spec: Option<&Map>) -> Errors {
         let duplicates = duplicate_usages(spec);
         errors.extend(duplicates.map(|(i, usage)| FieldError::duplicate(at_usage(i), quoted(usage))));
     }
-    errors
 }
 
 fn at_usage(i: usize) -> String {

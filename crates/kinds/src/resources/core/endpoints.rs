@@ -49,20 +49,20 @@ fn validate(endpoints: &Map) -> Errors {
         }
         for member in ["addresses", "notReadyAddresses"] {
             for (j, address) in subset.objects(member).enumerate() {
-                errors.extend(address_errors(&format!("{field}.{member}[{j}]"), address));
+                address_errors(&format!("{field}.{member}[{j}]"), address, &mut errors);
             }
         }
         let needs_name = subset.list("ports").len() > 1;
         for (j, port) in subset.objects("ports").enumerate() {
-            errors.extend(port_errors(&format!("{field}.ports[{j}]"), port, needs_name));
+            port_errors(&format!("{field}.ports[{j}]"), port, needs_name, &mut errors);
         }
     }
     errors
 }
 
-fn address_errors(field: &str, address: &Map) -> Errors {
+fn address_errors(field: &str, address: &Map, errors: &mut Errors) {
     let (ip_field, ip) = (format!("{field}.ip"), address.text("ip"));
-    let mut errors: Errors = addresses::errors(&ip_field, ip).into_iter().collect();
+    errors.extend(addresses::errors(&ip_field, ip));
     let hostname = address.text("hostname");
     if !hostname.is_empty() {
         errors.extend(dns_label(&format!("{field}.hostname"), hostname));
@@ -72,22 +72,20 @@ fn address_errors(field: &str, address: &Map) -> Errors {
     }
     // A text that is not an address breaks both rules.
     errors.extend(addresses::special_errors(&ip_field, ip));
-    errors
 }
 
-fn port_errors(field: &str, port: &Map, needs_name: bool) -> Errors {
+fn port_errors(field: &str, port: &Map, needs_name: bool, errors: &mut Errors) {
     let name_field = format!("{field}.name");
-    let mut errors = match port.text("name") {
+    errors.extend(match port.text("name") {
         "" if needs_name => vec![FieldError::required(name_field, "")],
         "" => Vec::new(),
         name => dns_label(&name_field, name),
-    };
+    });
     errors.extend(number_errors(&format!("{field}.port"), port.number("port")));
     errors.extend(protocol_errors(&format!("{field}.protocol"), port.text("protocol")));
     if let Some(Value::String(protocol)) = port.get("appProtocol") {
         errors.extend(qualified_name(&format!("{field}.appProtocol"), protocol));
     }
-    errors
 }
 
 /// The first few ready endpoints, and the number of others.

@@ -132,14 +132,13 @@ fn validate(node: &Map) -> Errors {
             .filter_map(|(i, range)| range_errors(&format!("spec.podCIDRs[{i}]"), range)),
     );
     if spec.texts("podCIDRs").len() > 1 {
-        errors.extend(dual_stack_errors(spec));
+        dual_stack_errors(spec, &mut errors);
     }
     errors
 }
 
 /// At most one range of each family, without duplicates.
-fn dual_stack_errors(spec: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn dual_stack_errors(spec: &Map, errors: &mut Errors) {
     let families: Option<Vec<bool>> = spec.texts("podCIDRs").map(is_ipv6_range).collect();
     let detail = "invalid PodCIDRs. failed to check with dual stack";
     errors.push_if(families.is_none(), || FieldError::internal("spec.podCIDRs", detail));
@@ -152,7 +151,6 @@ fn dual_stack_errors(spec: &Map) -> Errors {
     for (i, range) in spec.texts("podCIDRs").enumerate() {
         errors.push_if(!seen.insert(range), || FieldError::duplicate(format!("spec.podCIDRs[{i}]"), range));
     }
-    errors
 }
 
 /// AP-131: taints are reported under the metadata, and are unique by key and effect.
@@ -197,7 +195,7 @@ fn status_amount_errors(node: &Map) -> Errors {
 fn validate_change(node: &Map, old: &Map) -> Errors {
     let (spec, old_spec) = (node.object("spec"), old.object("spec"));
     let mut errors = status_amount_errors(node);
-    errors.extend(address_errors(node));
+    address_errors(node, &mut errors);
     let was: Vec<&str> = old_spec.texts("podCIDRs").collect();
     let changes = match spec.texts("podCIDRs").len() {
         _ if was.is_empty() => 0,
@@ -212,12 +210,12 @@ fn validate_change(node: &Map, old: &Map) -> Errors {
         errors.push(FieldError::forbidden("spec.providerID", detail));
     }
     if let Some(Value::Object(source)) = spec.get("configSource") {
-        errors.extend(config_source_errors("spec.configSource", source, false));
+        config_source_errors("spec.configSource", source, false, &mut errors);
     }
     let config = node.object("status").object("config");
     for slot in ["assigned", "active", "lastKnownGood"] {
         if let Some(Value::Object(source)) = config.get(slot) {
-            errors.extend(config_source_errors(&format!("status.config.{slot}"), source, true));
+            config_source_errors(&format!("status.config.{slot}"), source, true, &mut errors);
         }
     }
     errors.extend(taint_errors(spec));
@@ -228,8 +226,7 @@ fn validate_change(node: &Map, old: &Map) -> Errors {
 }
 
 /// Reports duplicate addresses.
-fn address_errors(node: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn address_errors(node: &Map, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for (i, address) in node.object("status").objects("addresses").enumerate() {
         let (kind, value) = (address.text("type"), address.text("address"));
@@ -237,17 +234,16 @@ fn address_errors(node: &Map) -> Errors {
             errors.push(FieldError::duplicate(format!("status.addresses[{i}]"), format!("{kind} {value}")));
         }
     }
-    errors
 }
 
 /// Validates a reference to a kubelet's configuration; in the status it must have `uid` and `resourceVersion`, in the
 /// spec it must not.
-fn config_source_errors(field: &str, source: &Map, is_resolved: bool) -> Errors {
+fn config_source_errors(field: &str, source: &Map, is_resolved: bool, errors: &mut Errors) {
     let Some(Value::Object(config_map)) = source.get("configMap") else {
-        return vec![FieldError::invalid(field, "{}", "exactly one reference subfield must be non-nil")];
+        errors.push(FieldError::invalid(field, "{}", "exactly one reference subfield must be non-nil"));
+        return;
     };
     let field = format!("{field}.configMap");
-    let mut errors = Vec::new();
     for member in ["uid", "resourceVersion"] {
         match (config_map.text(member).is_empty(), is_resolved) {
             (true, true) => {
@@ -268,7 +264,6 @@ fn config_source_errors(field: &str, source: &Map, is_resolved: bool) -> Errors 
             value => errors.extend(rule(&field, value)),
         }
     }
-    errors
 }
 
 const COLUMNS: &[Column] = &[

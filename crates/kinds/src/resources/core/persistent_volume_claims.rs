@@ -176,7 +176,7 @@ fn spec_errors(spec: &Map, old: Option<&Map>) -> Errors {
     errors.extend(size_errors(spec));
     errors.extend(class_name_errors(spec, "storageClassName"));
     errors.extend(volume_mode_errors(spec));
-    errors.extend(data_source_errors(spec, old));
+    data_source_errors(spec, old, &mut errors);
     errors.extend(class_name_errors(spec, "volumeAttributesClassName"));
     errors
 }
@@ -191,18 +191,17 @@ fn size_errors(spec: &Map) -> Errors {
     }
 }
 
-fn data_source_errors(spec: &Map, old: Option<&Map>) -> Errors {
+fn data_source_errors(spec: &Map, old: Option<&Map>, errors: &mut Errors) {
     let has_group = |member: &str| old.is_some_and(|old| old.object(member).has("apiGroup"));
     let is_group_free = has_group("dataSource") || has_group("dataSourceRef");
-    let mut errors = Vec::new();
     for member in ["dataSource", "dataSourceRef"] {
         if spec.has(member) {
-            errors.extend(source_errors(&format!("spec.{member}"), spec.object(member), is_group_free));
+            source_errors(&format!("spec.{member}"), spec.object(member), is_group_free, errors);
         }
     }
     let (source, reference) = (spec.object("dataSource"), spec.object("dataSourceRef"));
     if !spec.has("dataSource") || !spec.has("dataSourceRef") {
-        return errors;
+        return;
     }
     let is_same =
         ["apiGroup", "kind", "name"].into_iter().all(|member| source.get(member) == reference.get(member));
@@ -212,11 +211,9 @@ fn data_source_errors(spec: &Map, old: Option<&Map>) -> Errors {
     } else if !is_same {
         errors.push(FieldError::invalid("spec", "spec.dataSource", "must match dataSourceRef"));
     }
-    errors
 }
 
-fn source_errors(field: &str, source: &Map, is_group_free: bool) -> Errors {
-    let mut errors = Vec::new();
+fn source_errors(field: &str, source: &Map, is_group_free: bool, errors: &mut Errors) {
     for member in ["name", "kind"] {
         if source.text(member).is_empty() {
             errors.push(FieldError::required(format!("{field}.{member}"), ""));
@@ -233,7 +230,6 @@ fn source_errors(field: &str, source: &Map, is_group_free: bool) -> Errors {
     if !namespace.is_empty() {
         errors.extend(dns_label(&format!("{field}.namespace"), namespace));
     }
-    errors
 }
 
 /// AP-133. Errors of the spec are reported twice, because the claim is validated on its own and as an update.

@@ -85,7 +85,7 @@ pub(super) fn validate(claim: &Map, old: &Map) -> Errors {
         if old_status.has("allocation") {
             errors.extend(immutable("status.allocation", allocation, old_allocation));
         } else {
-            errors.extend(validate_allocation(allocation, &Names::of(claim.object("spec"))));
+            validate_allocation(allocation, &Names::of(claim.object("spec")), &mut errors);
         }
     }
     errors
@@ -113,14 +113,14 @@ fn validate_reservation(claim: &Map, old_status: &Map) -> Option<FieldError> {
     has_new.then(|| FieldError::forbidden(field, detail))
 }
 
-fn validate_allocation(allocation: &Map, names: &Names<'_>) -> Errors {
+fn validate_allocation(allocation: &Map, names: &Names<'_>, errors: &mut Errors) {
     let devices = allocation.object("devices");
-    let mut errors = validate_list(
+    errors.extend(validate_list(
         "status.allocation.devices.results",
         devices.objects("results"),
         MAX_RESULTS,
         |field, result| validate_result(field, result, names),
-    );
+    ));
     errors.extend(validate_list(
         "status.allocation.devices.config",
         devices.objects("config"),
@@ -131,7 +131,6 @@ fn validate_allocation(allocation: &Map, names: &Names<'_>) -> Errors {
         let selector = allocation.object("nodeSelector");
         errors.extend(validate_node_selector("status.allocation.nodeSelector", selector));
     }
-    errors
 }
 
 fn validate_result(field: &str, result: &Map, names: &Names<'_>) -> Errors {
@@ -172,17 +171,16 @@ fn validate_device(field: &str, device: &Map, allocated: &HashSet<DeviceId<'_>>)
     let at_conditions = format!("{field}.conditions");
     let count = device.list("conditions").len();
     errors.push_if(count > MAX_CONDITIONS, || FieldError::too_many(&at_conditions, count, MAX_CONDITIONS));
-    errors.extend(validate_conditions(&at_conditions, device));
+    validate_conditions(&at_conditions, device, &mut errors);
     if device.has("data") {
         errors.extend(validate_raw(&format!("{field}.data"), device.get("data"), MAX_DATA));
     }
-    errors.extend(validate_network(&format!("{field}.networkData"), device.object("networkData")));
+    validate_network(&format!("{field}.networkData"), device.object("networkData"), &mut errors);
     errors
 }
 
 /// Validates conditions, with the rules of newer kinds.
-fn validate_conditions(field: &str, owner: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn validate_conditions(field: &str, owner: &Map, errors: &mut Errors) {
     let mut types = HashSet::new();
     for (i, condition) in owner.objects("conditions").enumerate() {
         let field = format!("{field}[{i}]");
@@ -200,20 +198,19 @@ fn validate_conditions(field: &str, owner: &Map) -> Errors {
         if condition.text("lastTransitionTime").is_empty() {
             errors.push(FieldError::required(format!("{field}.lastTransitionTime"), "must be set"));
         }
-        errors.extend(validate_reason(&format!("{field}.reason"), reason));
+        validate_reason(&format!("{field}.reason"), reason, errors);
         if condition.text("message").len() > MAX_MESSAGE {
             errors.push(FieldError::too_long(format!("{field}.message"), MAX_MESSAGE));
         }
     }
-    errors
 }
 
-fn validate_reason(field: &str, reason: &str) -> Errors {
+fn validate_reason(field: &str, reason: &str, errors: &mut Errors) {
     if reason.is_empty() {
-        return vec![FieldError::required(field, "must be set")];
+        errors.push(FieldError::required(field, "must be set"));
+        return;
     }
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let mut errors = Vec::new();
     if !reason.starts_with(|c: char| c.is_ascii_alphabetic())
         || !reason.ends_with(is_word)
         || !reason.chars().all(|c| is_word(c) || matches!(c, ',' | ':'))
@@ -223,11 +220,9 @@ fn validate_reason(field: &str, reason: &str) -> Errors {
         errors.push(FieldError::invalid(field, quoted(reason), detail));
     }
     errors.push_if(reason.len() > MAX_REASON, || FieldError::too_long(field, MAX_REASON));
-    errors
 }
 
-fn validate_network(field: &str, network: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn validate_network(field: &str, network: &Map, errors: &mut Errors) {
     let limits = [("interfaceName", MAX_INTERFACE_NAME), ("hardwareAddress", MAX_HARDWARE_ADDRESS)];
     for (name, limit) in limits {
         if network.text(name).len() > limit {
@@ -240,7 +235,6 @@ fn validate_network(field: &str, network: &Map) -> Errors {
         (!is_interface_address(address)).then(error).into_iter().collect()
     };
     errors.extend(validate_set(&format!("{field}.ips"), network.texts("ips"), MAX_IPS, check, |ip| ip));
-    errors
 }
 
 /// Returns whether this is an interface address with prefix length, in canonical form.

@@ -78,14 +78,14 @@ fn validate_request(field: &str, request: &Map) -> Errors {
             let detail = format!("{detail}, but multiple fields are set");
             errors.push(FieldError::invalid(field, "null", detail));
         }
-        (true, true) => errors.extend(validate_exact(&format!("{field}.exactly"), request.object("exactly"))),
+        (true, true) => validate_exact(&format!("{field}.exactly"), request.object("exactly"), &mut errors),
         (false, false) => errors.extend(validate_set(
             &format!("{field}.firstAvailable"),
             request.objects("firstAvailable"),
             MAX_ALTERNATIVES,
             |field, alternative| {
                 let mut errors = dns_label(&format!("{field}.name"), alternative.text("name"));
-                errors.extend(validate_exact(field, alternative));
+                validate_exact(field, alternative, &mut errors);
                 errors
             },
             |alternative| alternative.text("name"),
@@ -94,12 +94,12 @@ fn validate_request(field: &str, request: &Map) -> Errors {
     errors
 }
 
-fn validate_exact(field: &str, request: &Map) -> Errors {
+fn validate_exact(field: &str, request: &Map, errors: &mut Errors) {
     let at_class = format!("{field}.deviceClassName");
-    let mut errors = match request.text("deviceClassName") {
+    errors.extend(match request.text("deviceClassName") {
         "" => vec![FieldError::required(at_class, "")],
         class => dns_subdomain(&at_class, class),
-    };
+    });
     errors.extend(validate_selectors(&format!("{field}.selectors"), request));
     errors.extend(validate_mode(field, request));
     errors.extend(validate_list(
@@ -108,7 +108,6 @@ fn validate_exact(field: &str, request: &Map) -> Errors {
         MAX_TOLERATIONS,
         validate_toleration,
     ));
-    errors
 }
 
 fn validate_mode(field: &str, request: &Map) -> Option<FieldError> {

@@ -94,14 +94,14 @@ fn validate(slice: &Map, old: Option<&Map>) -> Errors {
     let spec = slice.object("spec");
     let old_spec = old.map(|old| old.object("spec"));
     let mut errors = driver_name("spec.driver", spec.text("driver"));
-    errors.extend(validate_pool(spec.object("pool")));
+    validate_pool(spec.object("pool"), &mut errors);
     if let Some(old) = old_spec {
         let (pool, old_pool) = (spec.object("pool"), old.object("pool"));
         errors.extend(immutable("spec.pool.name", pool.text("name"), old_pool.text("name")));
         errors.extend(immutable("spec.driver", spec.text("driver"), old.text("driver")));
         errors.extend(immutable("spec.nodeName", spec.get("nodeName"), old.get("nodeName")));
     }
-    errors.extend(validate_nodes(spec));
+    validate_nodes(spec, &mut errors);
     if spec.has("sharedCounters") && spec.has("devices") {
         let detail = "only one of `sharedCounters` or `devices` is allowed";
         errors.push(FieldError::invalid("spec", "\"\"", detail));
@@ -134,8 +134,8 @@ fn validate_devices(spec: &Map, old_spec: Option<&Map>) -> Errors {
     validate_set("spec.devices", spec.objects("devices"), limit, check, |device| device.text("name"))
 }
 
-fn validate_pool(pool: &Map) -> Errors {
-    let mut errors = pool_name("spec.pool.name", pool.text("name"));
+fn validate_pool(pool: &Map, errors: &mut Errors) {
+    errors.extend(pool_name("spec.pool.name", pool.text("name")));
     let (count, generation) = (pool.number("resourceSliceCount"), pool.number("generation"));
     if count <= 0 {
         let detail = "must be greater than zero";
@@ -145,12 +145,10 @@ fn validate_pool(pool: &Map) -> Errors {
         let detail = "must be greater than or equal to zero";
         errors.push(FieldError::invalid("spec.pool.generation", generation.to_string(), detail));
     }
-    errors
 }
 
 /// The slice must select its nodes in exactly one way.
-fn validate_nodes(spec: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn validate_nodes(spec: &Map, errors: &mut Errors) {
     let mut ways = 0;
     if spec.has("nodeName") {
         match spec.text("nodeName") {
@@ -192,7 +190,6 @@ fn validate_nodes(spec: &Map) -> Errors {
             errors.push(FieldError::invalid("spec", format!("{ways} fields"), detail));
         }
     }
-    errors
 }
 
 /// AP-91.

@@ -66,7 +66,7 @@ fn default(binding: &mut Map) {
 fn validate(binding: &Map, is_namespaced: bool) -> Errors {
     let mut errors = validate_role(binding.object("roleRef"), is_namespaced);
     for (i, subject) in binding.objects("subjects").enumerate() {
-        errors.extend(validate_subject(&format!("subjects[{i}]"), subject, is_namespaced));
+        validate_subject(&format!("subjects[{i}]"), subject, is_namespaced, &mut errors);
     }
     errors
 }
@@ -85,10 +85,9 @@ fn validate_role(role: &Map, is_namespaced: bool) -> Errors {
 }
 
 /// RB-75, RB-76.
-fn validate_subject(field: &str, subject: &Map, is_namespaced: bool) -> Errors {
+fn validate_subject(field: &str, subject: &Map, is_namespaced: bool, errors: &mut Errors) {
     let (subject_name, group) = (subject.text("name"), subject.text("apiGroup"));
     let (at_name, at_group) = (format!("{field}.name"), format!("{field}.apiGroup"));
-    let mut errors = Vec::new();
     errors.push_if(subject_name.is_empty(), || FieldError::required(&at_name, ""));
     match subject.text("kind") {
         "ServiceAccount" => {
@@ -106,7 +105,6 @@ fn validate_subject(field: &str, subject: &Map, is_namespaced: bool) -> Errors {
             errors.push(FieldError::not_supported(format!("{field}.kind"), quoted(kind), &known));
         }
     }
-    errors
 }
 
 /// RB-77.

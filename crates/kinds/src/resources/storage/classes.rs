@@ -55,33 +55,31 @@ fn validate(class: &Map) -> Errors {
         "" => vec![FieldError::required("provisioner", "")],
         provisioner => qualified_name("provisioner", &provisioner.to_lowercase()),
     };
-    errors.extend(validate_parameters(class.object("parameters")));
+    validate_parameters(class.object("parameters"), &mut errors);
     errors.extend(one_of("reclaimPolicy", class.text("reclaimPolicy"), &["Delete", "Retain"]));
     let modes = ["Immediate", "WaitForFirstConsumer"];
     errors.extend(one_of("volumeBindingMode", class.text("volumeBindingMode"), &modes));
-    errors.extend(validate_topologies(class));
+    validate_topologies(class, &mut errors);
     errors
 }
 
-fn validate_parameters(parameters: &Map) -> Errors {
+fn validate_parameters(parameters: &Map, errors: &mut Errors) {
     if parameters.len() > MAX_PARAMETERS {
-        return vec![FieldError::too_long("parameters", MAX_PARAMETERS)];
+        errors.push(FieldError::too_long("parameters", MAX_PARAMETERS));
+        return;
     }
-    let mut errors = Vec::new();
     if parameters.contains_key("") {
         errors.push(FieldError::invalid("parameters", quoted(""), "field can not be empty."));
     }
     let size: usize =
         parameters.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
     errors.push_if(size > MAX_PARAMETERS_SIZE, || FieldError::too_long("parameters", MAX_PARAMETERS_SIZE));
-    errors
 }
 
 /// The keys of a topology term, with their values.
 type Topology<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-fn validate_topologies(class: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn validate_topologies(class: &Map, errors: &mut Errors) {
     // The API server starts with as many empty terms as there are terms, so an empty term is a duplicate of each of
     // them.
     let mut seen = vec![Topology::new(); class.list("allowedTopologies").len()];
@@ -90,7 +88,7 @@ fn validate_topologies(class: &Map) -> Errors {
         let mut topology = Topology::new();
         for (j, requirement) in term.objects("matchLabelExpressions").enumerate() {
             let field = format!("{field}[{j}]");
-            errors.extend(validate_requirement(&field, requirement));
+            validate_requirement(&field, requirement, errors);
             let key = requirement.text("key");
             if topology.insert(key, requirement.texts("values").collect()).is_some() {
                 errors.push(FieldError::duplicate(format!("{field}.key"), quoted(key)));
@@ -100,11 +98,9 @@ fn validate_topologies(class: &Map) -> Errors {
         errors.extend(equal.map(|_| FieldError::duplicate(&field, quoted(""))));
         seen.push(topology);
     }
-    errors
 }
 
-fn validate_requirement(field: &str, requirement: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn validate_requirement(field: &str, requirement: &Map, errors: &mut Errors) {
     if requirement.list("values").is_empty() {
         errors.push(FieldError::required(format!("{field}.values"), ""));
     }
@@ -115,7 +111,6 @@ fn validate_requirement(field: &str, requirement: &Map) -> Errors {
         }
     }
     errors.extend(qualified_name(&format!("{field}.key"), requirement.text("key")));
-    errors
 }
 
 /// AP-133. Unchanged fields are not validated again.

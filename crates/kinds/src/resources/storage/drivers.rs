@@ -68,7 +68,7 @@ fn validate(driver: &Map) -> Errors {
     let mut errors = Vec::new();
     let policies = ["ReadWriteOnceWithFSType", "File", "None"];
     errors.extend(one_of("spec.fsGroupPolicy", spec.text("fsGroupPolicy"), &policies));
-    errors.extend(validate_token_requests(spec));
+    validate_token_requests(spec, &mut errors);
     let modes = spec.texts("volumeLifecycleModes");
     errors.extend(
         modes.filter_map(|mode| one_of("spec.volumeLifecycleModes", mode, &["Persistent", "Ephemeral"])),
@@ -88,8 +88,7 @@ fn validate(driver: &Map) -> Errors {
 }
 
 /// A second request for the same audience is not validated further.
-fn validate_token_requests(spec: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn validate_token_requests(spec: &Map, errors: &mut Errors) {
     let mut audiences = BTreeSet::new();
     for (i, request) in spec.objects("tokenRequests").enumerate() {
         let field = format!("spec.tokenRequests[{i}]");
@@ -111,7 +110,6 @@ fn validate_token_requests(spec: &Map) -> Errors {
             ));
         }
     }
-    errors
 }
 
 fn prepare_update(driver: &mut Map, old: &Map) {

@@ -64,7 +64,7 @@ fn validate(node: &Map) -> Errors {
             errors.push(FieldError::invalid(format!("{field}.allocatable.count"), count.to_string(), detail));
         }
         errors.push_if(!names.insert(driver_name_), || FieldError::duplicate(at_name, quoted(driver_name_)));
-        errors.extend(validate_topology_keys(&field, driver));
+        validate_topology_keys(&field, driver, &mut errors);
     }
     errors
 }
@@ -80,15 +80,13 @@ fn validate_node_id(field: &str, id: &str) -> Option<FieldError> {
 }
 
 /// The errors have the path of the driver, not of the key.
-fn validate_topology_keys(field: &str, driver: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn validate_topology_keys(field: &str, driver: &Map, errors: &mut Errors) {
     let mut keys = BTreeSet::new();
     for key in driver.texts("topologyKeys") {
         errors.push_if(key.is_empty(), || FieldError::required(field, ""));
         errors.push_if(!keys.insert(key), || FieldError::duplicate(field, quoted(key)));
         errors.extend(qualified_name(field, key));
     }
-    errors
 }
 
 /// The fields of an existing driver are immutable, except for its number of volumes; drivers can be added and removed.

@@ -88,7 +88,7 @@ fn mount_option_error(volume: &Map) -> Option<FieldError> {
 fn spec_errors(volume: &Map) -> Errors {
     let spec = volume.object("spec");
     let mut errors = mode_errors(spec);
-    errors.extend(capacity_errors(spec));
+    capacity_errors(spec, &mut errors);
     match spec.text("persistentVolumeReclaimPolicy") {
         "" | "Delete" | "Recycle" | "Retain" => {}
         policy => errors.push(FieldError::not_supported(
@@ -124,10 +124,9 @@ fn spec_errors(volume: &Map) -> Errors {
 }
 
 /// The capacity must contain storage only.
-fn capacity_errors(spec: &Map) -> Errors {
+fn capacity_errors(spec: &Map, errors: &mut Errors) {
     let capacity = spec.object("capacity");
     let field = "spec.capacity";
-    let mut errors = Vec::new();
     errors.push_if(capacity.is_empty(), || FieldError::required(field, ""));
     if !capacity.contains_key("storage") || capacity.len() > 1 {
         let shown = Value::Object(capacity.clone()).to_string();
@@ -139,5 +138,4 @@ fn capacity_errors(spec: &Map) -> Errors {
         errors.extend(negative_error(&field, &amount));
         errors.extend(positive_error(&field, &amount));
     }
-    errors
 }

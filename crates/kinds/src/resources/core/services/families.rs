@@ -37,7 +37,7 @@ pub(super) fn fill_in(service: &mut Map, old: Option<&Map>) -> Result<(), Errors
         None => Vec::new(),
     };
     errors.extend(single_errors(spec));
-    errors.extend(infer(spec));
+    infer(spec, &mut errors);
     none_or(errors)?;
     if spec.text("clusterIP") == HEADLESS && spec.object("selector").is_empty() {
         default_families(spec);
@@ -127,8 +127,7 @@ fn single_errors(spec: &Map) -> Errors {
 }
 
 /// Infers missing families from the addresses.
-fn infer(spec: &mut Map) -> Errors {
-    let mut errors = Vec::new();
+fn infer(spec: &mut Map, errors: &mut Errors) {
     let mut families: Vec<String> = spec.texts("ipFamilies").map(str::to_owned).collect();
     for (i, ip) in spec.texts("clusterIPs").enumerate() {
         if ip == HEADLESS {
@@ -149,7 +148,6 @@ fn infer(spec: &mut Map) -> Errors {
     if !families.is_empty() {
         spec.insert("ipFamilies".to_owned(), Value::from(families));
     }
-    errors
 }
 
 /// Returns errors for families that the cluster does not have.
@@ -192,7 +190,7 @@ pub(super) fn errors(spec: &Map) -> Errors {
         }
         _ => {}
     }
-    errors.extend(family_errors(spec));
+    family_errors(spec, &mut errors);
     match spec.text("ipFamilyPolicy") {
         "" if !spec.has("ipFamilyPolicy") => {}
         SINGLE | PREFER | REQUIRE => {}
@@ -225,8 +223,7 @@ pub(super) fn errors(spec: &Map) -> Errors {
     errors
 }
 
-fn family_errors(spec: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn family_errors(spec: &Map, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for (i, family) in spec.texts("ipFamilies").enumerate() {
         let field = format!("spec.ipFamilies[{i}]");
@@ -235,7 +232,6 @@ fn family_errors(spec: &Map) -> Errors {
         }
         errors.push_if(!seen.insert(family), || FieldError::duplicate(field, family));
     }
-    errors
 }
 
 /// Checks that each address has the family at the same index.

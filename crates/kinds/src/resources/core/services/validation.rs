@@ -54,7 +54,7 @@ pub(super) fn validate(service: &Map) -> Errors {
         errors.push(FieldError::required("spec.ports", ""));
     }
     errors.extend(type_errors(spec));
-    errors.extend(ports_errors(spec));
+    ports_errors(spec, &mut errors);
     errors.extend(validate_labels("spec.selector", spec.object("selector")));
     errors.extend(affinity_errors(spec));
     errors.extend(families::errors(spec));
@@ -71,11 +71,11 @@ pub(super) fn validate(service: &Map) -> Errors {
             &[CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT],
         )),
     }
-    errors.extend(port_set_errors(spec));
-    errors.extend(source_range_errors(spec, annotations));
+    port_set_errors(spec, &mut errors);
+    source_range_errors(spec, annotations, &mut errors);
     errors.extend(balancer_errors(spec));
     errors.extend(class_errors(spec));
-    errors.extend(external_policy_errors(spec));
+    external_policy_errors(spec, &mut errors);
     errors.extend(internal_policy_errors(spec));
     match spec.text("trafficDistribution") {
         "PreferClose" | "PreferSameNode" | "PreferSameZone" => {}
@@ -130,8 +130,7 @@ fn external_name_errors(spec: &Map) -> Errors {
     errors
 }
 
-fn ports_errors(spec: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn ports_errors(spec: &Map, errors: &mut Errors) {
     let needs_name = spec.list("ports").len() > 1;
     let mut names = BTreeSet::new();
     for (i, port) in spec.objects("ports").enumerate() {
@@ -152,12 +151,10 @@ fn ports_errors(spec: &Map) -> Errors {
             errors.extend(qualified_name(&format!("{field}.appProtocol"), protocol));
         }
     }
-    errors
 }
 
 /// Validates the combination of ports.
-fn port_set_errors(spec: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn port_set_errors(spec: &Map, errors: &mut Errors) {
     let node_ports = || {
         spec.objects("ports").enumerate().filter(|(_, port)| port.number("nodePort") != 0).map(|(i, port)| {
             (format!("spec.ports[{i}].nodePort"), port.text("protocol"), port.number("nodePort"))
@@ -178,7 +175,6 @@ fn port_set_errors(spec: &Map) -> Errors {
             errors.push(FieldError::duplicate(format!("spec.ports[{i}]"), format!("{number}/{protocol}")));
         }
     }
-    errors
 }
 
 fn affinity_errors(spec: &Map) -> Errors {
@@ -212,8 +208,7 @@ fn client_ip_error(field: &str, spec: &Map) -> Option<FieldError> {
     })
 }
 
-fn source_range_errors(spec: &Map, annotations: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn source_range_errors(spec: &Map, annotations: &Map, errors: &mut Errors) {
     let misplaced = |field: &str| {
         (spec.text("type") != LOAD_BALANCER)
             .then(|| FieldError::forbidden(field, "may only be used when `type` is 'LoadBalancer'"))
@@ -234,7 +229,6 @@ fn source_range_errors(spec: &Map, annotations: &Map) -> Errors {
                 .extend(ranges.split(',').filter_map(|range| addresses::range_errors(&field, range.trim())));
         }
     }
-    errors
 }
 
 fn balancer_errors(spec: &Map) -> Option<FieldError> {
@@ -260,8 +254,7 @@ fn class_errors(spec: &Map) -> Errors {
     }
 }
 
-fn external_policy_errors(spec: &Map) -> Errors {
-    let mut errors = Vec::new();
+fn external_policy_errors(spec: &Map, errors: &mut Errors) {
     let (field, policy) = ("spec.externalTrafficPolicy", spec.text("externalTrafficPolicy"));
     match (is_external(spec), policy) {
         (false, "") | (true, "Cluster" | "Local") => {}
@@ -283,7 +276,6 @@ fn external_policy_errors(spec: &Map) -> Errors {
             errors.push(FieldError::invalid(field, port.to_string(), detail));
         }
     }
-    errors
 }
 
 fn internal_policy_errors(spec: &Map) -> Option<FieldError> {
