@@ -28,6 +28,13 @@ pub struct Row {
     pub completed: Option<&'static str>,
 }
 
+impl Row {
+    /// A row without the condition `Completed`.
+    pub(crate) fn of(cells: Vec<Value>) -> Self {
+        Self { cells, completed: None }
+    }
+}
+
 /// The text of an empty cell.
 pub const NONE: &str = "<none>";
 /// The cell of a time that is not set.

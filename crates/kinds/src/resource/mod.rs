@@ -117,6 +117,13 @@ pub struct Selectable {
     pub value: for<'a> fn(&'a Map) -> Cow<'a, str>,
 }
 
+impl Selectable {
+    /// A field with its name and its value in an object.
+    pub const fn new(name: &'static str, value: for<'a> fn(&'a Map) -> Cow<'a, str>) -> Self {
+        Self { name, value }
+    }
+}
+
 /// A field by which the watches of a collection are told apart: a change is brought to the watches of the one value
 /// that it concerns, not compared with what each of thousands of clients wants.
 #[derive(Clone, Copy, Debug)]

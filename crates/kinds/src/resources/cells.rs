@@ -7,13 +7,8 @@ use crate::fields::Members;
 use crate::table::{self, Column};
 
 /// The first column of most tables.
-pub(super) const NAME: Column = Column {
-    name: "Name",
-    kind: "string",
-    format: "name",
-    description: "What the object is called.",
-    priority: 0,
-};
+pub(super) const NAME: Column =
+    Column { format: "name", ..text_column("Name", "What the object is called.") };
 /// The age of the object.
 pub(super) const AGE: Column = text_column("Age", "How long ago the object was created.");
 
@@ -24,7 +19,7 @@ pub(super) const fn text_column(name: &'static str, description: &'static str) -
 
 /// A text column that `-o wide` shows.
 pub(super) const fn wide_column(name: &'static str, description: &'static str) -> Column {
-    Column { name, kind: "string", format: "", description, priority: 1 }
+    Column { priority: 1, ..text_column(name, description) }
 }
 
 /// The name of the object.

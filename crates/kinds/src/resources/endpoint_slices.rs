@@ -222,14 +222,13 @@ fn row(slice: &Map, now: i64) -> Row {
     });
     let addresses =
         slice.objects("endpoints").flat_map(|endpoint| endpoint.texts("addresses")).map(str::to_owned);
-    let cells = vec![
+    Row::of(vec![
         name(slice),
         Value::from(slice.text("addressType")),
         Value::from(first_three(ports)),
         Value::from(first_three(addresses)),
         age(slice, now),
-    ];
-    Row { cells, completed: None }
+    ])
 }
 
 fn first_three(entries: impl Iterator<Item = String>) -> String {

@@ -24,9 +24,8 @@ pub static LEASES: Resource = Resource {
     prepare_update: |lease, _| drop_disabled(lease),
     validate_update: |lease, _| validate(lease),
     columns: &[NAME, text_column("Holder", "Who holds the lease."), AGE],
-    row: |lease, now| Row {
-        cells: vec![name(lease), Value::from(lease.object("spec").text("holderIdentity")), age(lease, now)],
-        completed: None,
+    row: |lease, now| {
+        Row::of(vec![name(lease), Value::from(lease.object("spec").text("holderIdentity")), age(lease, now)])
     },
     ..Resource::USUAL
 };

@@ -45,13 +45,12 @@ const USUAL: Resource = Resource {
     ],
     row: |machine, now| {
         let status = machine.object("status");
-        let cells = vec![
+        Row::of(vec![
             name(machine),
             Value::from(status.text("phase")),
             Value::from(status.object("nodeRef").text("name")),
             age(machine, now),
-        ];
-        Row { cells, completed: None }
+        ])
     },
     ..Resource::USUAL
 };

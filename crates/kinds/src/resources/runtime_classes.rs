@@ -29,10 +29,7 @@ pub static RUNTIME_CLASSES: Resource = Resource {
         immutable("handler", class.text("handler"), old.text("handler")).into_iter().collect()
     },
     columns: &[NAME, text_column("Handler", "What the container runtime calls it."), AGE],
-    row: |class, now| Row {
-        cells: vec![name(class), Value::from(class.text("handler")), age(class, now)],
-        completed: None,
-    },
+    row: |class, now| Row::of(vec![name(class), Value::from(class.text("handler")), age(class, now)]),
     ..Resource::USUAL
 };
 

@@ -46,10 +46,9 @@ pub static CERTIFICATE_SIGNING_REQUESTS: Resource = Resource {
         Subresource::status("CertificateSigningRequest"),
     ],
     names: NameRule::PathSegment,
-    selectable: &[Selectable {
-        name: "spec.signerName",
-        value: |request| Cow::Borrowed(request.object("spec").text("signerName")),
-    }],
+    selectable: &[Selectable::new("spec.signerName", |request| {
+        Cow::Borrowed(request.object("spec").text("signerName"))
+    })],
     selects_namespace: false,
     prepare_create,
     validate_create: |request| validate_create(request, None),
@@ -285,15 +284,14 @@ fn row(request: &Map, now: i64) -> Row {
     let spec = request.object("spec");
     let or_none = |text: &str| Value::from(if text.is_empty() { NONE } else { text });
     let expiration = spec.get("expirationSeconds").and_then(Value::as_i64);
-    let cells = vec![
+    Row::of(vec![
         name(request),
         age(request, now),
         or_none(spec.text("signerName")),
         Value::from(spec.text("username")),
         Value::from(expiration.map_or_else(|| NONE.to_owned(), duration::human)),
         Value::from(condition(request)),
-    ];
-    Row { cells, completed: None }
+    ])
 }
 
 /// The decision, and whether the certificate was issued.

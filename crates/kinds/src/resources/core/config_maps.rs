@@ -85,5 +85,5 @@ const COLUMNS: &[Column] = &[NAME, text_column("Data", "How many keys there are,
 
 fn row(config_map: &Map, now: i64) -> Row {
     let count = config_map.object("data").len() + config_map.object("binaryData").len();
-    Row { cells: vec![name(config_map), Value::from(count), age(config_map, now)], completed: None }
+    Row::of(vec![name(config_map), Value::from(count), age(config_map, now)])
 }

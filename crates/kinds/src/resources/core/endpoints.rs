@@ -24,9 +24,8 @@ pub static ENDPOINTS: Resource = Resource {
     validate_create: validate,
     validate_update: |endpoints, _| validate(endpoints),
     columns: &[NAME, text_column("Endpoints", "Where the service is answered, the first three."), AGE],
-    row: |endpoints, now| Row {
-        cells: vec![name(endpoints), Value::from(summary(endpoints)), age(endpoints, now)],
-        completed: None,
+    row: |endpoints, now| {
+        Row::of(vec![name(endpoints), Value::from(summary(endpoints)), age(endpoints, now)])
     },
     ..Resource::USUAL
 };

@@ -27,23 +27,17 @@ pub static CORE_EVENTS: Resource = Resource {
     metadata_checks: MetadataChecks { alone: 0, as_update: 0, knows_finalizers: false },
     creates_on_update: true,
     selectable: &[
-        Selectable { name: "involvedObject.apiVersion", value: |event| involved(event, "apiVersion") },
-        Selectable { name: "involvedObject.fieldPath", value: |event| involved(event, "fieldPath") },
-        Selectable { name: "involvedObject.kind", value: |event| involved(event, "kind") },
-        Selectable { name: "involvedObject.name", value: |event| involved(event, "name") },
-        Selectable { name: "involvedObject.namespace", value: |event| involved(event, "namespace") },
-        Selectable {
-            name: "involvedObject.resourceVersion",
-            value: |event| involved(event, "resourceVersion"),
-        },
-        Selectable { name: "involvedObject.uid", value: |event| involved(event, "uid") },
-        Selectable { name: "reason", value: |event| Cow::Borrowed(event.text("reason")) },
-        Selectable {
-            name: "reportingComponent",
-            value: |event| Cow::Borrowed(event.text("reportingComponent")),
-        },
-        Selectable { name: "source", value: |event| Cow::Borrowed(component(event)) },
-        Selectable { name: "type", value: |event| Cow::Borrowed(event.text("type")) },
+        Selectable::new("involvedObject.apiVersion", |event| involved(event, "apiVersion")),
+        Selectable::new("involvedObject.fieldPath", |event| involved(event, "fieldPath")),
+        Selectable::new("involvedObject.kind", |event| involved(event, "kind")),
+        Selectable::new("involvedObject.name", |event| involved(event, "name")),
+        Selectable::new("involvedObject.namespace", |event| involved(event, "namespace")),
+        Selectable::new("involvedObject.resourceVersion", |event| involved(event, "resourceVersion")),
+        Selectable::new("involvedObject.uid", |event| involved(event, "uid")),
+        Selectable::new("reason", |event| Cow::Borrowed(event.text("reason"))),
+        Selectable::new("reportingComponent", |event| Cow::Borrowed(event.text("reportingComponent"))),
+        Selectable::new("source", |event| Cow::Borrowed(component(event))),
+        Selectable::new("type", |event| Cow::Borrowed(event.text("type"))),
     ],
     validate_create: |event| legacy_errors(event, "reportingComponent"),
     validate_update: |event, _| legacy_errors(event, "reportingComponent"),
@@ -60,19 +54,16 @@ pub static EVENTS: Resource = Resource {
     names: NameRule::Subdomain,
     metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
     selectable: &[
-        Selectable { name: "reason", value: |event| Cow::Borrowed(event.text("reason")) },
-        Selectable { name: "regarding.apiVersion", value: |event| regarding(event, "apiVersion") },
-        Selectable { name: "regarding.fieldPath", value: |event| regarding(event, "fieldPath") },
-        Selectable { name: "regarding.kind", value: |event| regarding(event, "kind") },
-        Selectable { name: "regarding.name", value: |event| regarding(event, "name") },
-        Selectable { name: "regarding.namespace", value: |event| regarding(event, "namespace") },
-        Selectable { name: "regarding.resourceVersion", value: |event| regarding(event, "resourceVersion") },
-        Selectable { name: "regarding.uid", value: |event| regarding(event, "uid") },
-        Selectable {
-            name: "reportingController",
-            value: |event| Cow::Borrowed(event.text("reportingController")),
-        },
-        Selectable { name: "type", value: |event| Cow::Borrowed(event.text("type")) },
+        Selectable::new("reason", |event| Cow::Borrowed(event.text("reason"))),
+        Selectable::new("regarding.apiVersion", |event| regarding(event, "apiVersion")),
+        Selectable::new("regarding.fieldPath", |event| regarding(event, "fieldPath")),
+        Selectable::new("regarding.kind", |event| regarding(event, "kind")),
+        Selectable::new("regarding.name", |event| regarding(event, "name")),
+        Selectable::new("regarding.namespace", |event| regarding(event, "namespace")),
+        Selectable::new("regarding.resourceVersion", |event| regarding(event, "resourceVersion")),
+        Selectable::new("regarding.uid", |event| regarding(event, "uid")),
+        Selectable::new("reportingController", |event| Cow::Borrowed(event.text("reportingController"))),
+        Selectable::new("type", |event| Cow::Borrowed(event.text("type"))),
     ],
     validate_create: |event| creation_errors(&to_core(event.clone())),
     validate_update: |event, old| update_errors(&to_core(event.clone()), &to_core(old.clone())),
@@ -316,7 +307,7 @@ fn row(event: &Map, now: i64) -> Row {
         "" => component(event).to_owned(),
         instance => format!("{}, {instance}", component(event)),
     };
-    let cells = vec![
+    Row::of(vec![
         Value::from(last),
         Value::from(event.text("type")),
         Value::from(event.text("reason")),
@@ -327,6 +318,5 @@ fn row(event: &Map, now: i64) -> Row {
         Value::from(first),
         Value::from(count),
         Value::from(name(event)),
-    ];
-    Row { cells, completed: None }
+    ])
 }

@@ -42,7 +42,7 @@ pub static NAMESPACES: Resource = Resource {
     ],
     schema: &schema::core::small::NAMESPACE,
     names: NameRule::Label,
-    selectable: &[Selectable { name: "status.phase", value: |namespace| Cow::Borrowed(phase(namespace)) }],
+    selectable: &[Selectable::new("status.phase", |namespace| Cow::Borrowed(phase(namespace)))],
     selects_namespace: false,
     deletes_to_object: true,
     default,
@@ -55,9 +55,8 @@ pub static NAMESPACES: Resource = Resource {
     delete: |namespace, _, now| delete(namespace, now),
     is_held,
     columns: &[NAME, STATUS, AGE],
-    row: |namespace, now| Row {
-        cells: vec![name_cell(namespace), Value::from(phase(namespace)), age(namespace, now)],
-        completed: None,
+    row: |namespace, now| {
+        Row::of(vec![name_cell(namespace), Value::from(phase(namespace)), age(namespace, now)])
     },
     ..Resource::USUAL
 };

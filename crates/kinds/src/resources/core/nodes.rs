@@ -28,7 +28,7 @@ pub static NODES: Resource = Resource {
         Subresource::status("Node"),
     ],
     schema: &schema::core::node::NODE,
-    selectable: &[Selectable { name: "spec.unschedulable", value: unschedulable }],
+    selectable: &[Selectable::new("spec.unschedulable", unschedulable)],
     selects_namespace: false,
     default,
     prepare_create,
@@ -289,7 +289,7 @@ fn row(node: &Map, now: i64) -> Row {
         let found = status.objects("addresses").find(|address| address.text("type") == kind);
         Value::from(found.map_or(NONE, |address| address.text("address")))
     };
-    let cells = vec![
+    Row::of(vec![
         name(node),
         Value::from(readiness(node)),
         Value::from(roles(node)),
@@ -300,8 +300,7 @@ fn row(node: &Map, now: i64) -> Row {
         known("osImage"),
         known("kernelVersion"),
         known("containerRuntimeVersion"),
-    ];
-    Row { cells, completed: None }
+    ])
 }
 
 /// AP-92: `Ready`, `NotReady` or, without the condition, `Unknown`; and whether the node is schedulable.

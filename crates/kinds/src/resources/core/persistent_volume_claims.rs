@@ -393,7 +393,7 @@ fn row(claim: &Map, now: i64) -> Row {
             (Value::from(capacity.to_string()), modes_cell(status))
         }
     };
-    let cells = vec![
+    Row::of(vec![
         name(claim),
         phase_cell(claim),
         Value::from(volume),
@@ -403,6 +403,5 @@ fn row(claim: &Map, now: i64) -> Row {
         or_unset(spec, "volumeAttributesClassName"),
         age(claim, now),
         or_unset(spec, "volumeMode"),
-    ];
-    Row { cells, completed: None }
+    ])
 }

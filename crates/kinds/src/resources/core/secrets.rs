@@ -21,7 +21,7 @@ pub static SECRETS: Resource = Resource {
     kind: "Secret",
     plural: "secrets",
     schema: &schema::core::small::SECRET,
-    selectable: &[Selectable { name: "type", value: |secret| Cow::Borrowed(secret.text("type")) }],
+    selectable: &[Selectable::new("type", |secret| Cow::Borrowed(secret.text("type")))],
     default,
     validate_create: validate,
     validate_update,
@@ -115,5 +115,5 @@ const COLUMNS: &[Column] = &[
 
 fn row(secret: &Map, now: i64) -> Row {
     let (kind, count) = (Value::from(secret.text("type")), Value::from(secret.object("data").len()));
-    Row { cells: vec![name(secret), kind, count, age(secret, now)], completed: None }
+    Row::of(vec![name(secret), kind, count, age(secret, now)])
 }

@@ -22,7 +22,7 @@ pub static SERVICE_ACCOUNTS: Resource = Resource {
     prepare_create: keep_names,
     prepare_update: |account, _| keep_names(account),
     columns: &[NAME, AGE],
-    row: |account, now| Row { cells: vec![name(account), age(account, now)], completed: None },
+    row: |account, now| Row::of(vec![name(account), age(account, now)]),
     ..Resource::USUAL
 };
 

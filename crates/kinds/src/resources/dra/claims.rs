@@ -40,10 +40,7 @@ pub static RESOURCE_CLAIMS: Resource = Resource {
     },
     validate_status: allocation::validate,
     columns: &[NAME, text_column("State", "Whether devices have been allocated, and are in use."), AGE],
-    row: |claim, now| Row {
-        cells: vec![name(claim), Value::from(state(claim)), age(claim, now)],
-        completed: None,
-    },
+    row: |claim, now| Row::of(vec![name(claim), Value::from(state(claim)), age(claim, now)]),
     ..USUAL
 };
 
@@ -68,7 +65,7 @@ pub static RESOURCE_CLAIM_TEMPLATES: Resource = Resource {
     },
     validate_update: validate_same_spec,
     columns: &[NAME, AGE],
-    row: |template, now| Row { cells: vec![name(template), age(template, now)], completed: None },
+    row: |template, now| Row::of(vec![name(template), age(template, now)]),
     ..USUAL
 };
 

@@ -28,7 +28,7 @@ pub static DEVICE_CLASSES: Resource = Resource {
     },
     validate_update: |class, old| validate(class, Some(old)),
     columns: &[NAME, AGE],
-    row: |class, now| Row { cells: vec![name(class), age(class, now)], completed: None },
+    row: |class, now| Row::of(vec![name(class), age(class, now)]),
     ..USUAL
 };
 

@@ -26,11 +26,8 @@ pub static RESOURCE_SLICES: Resource = Resource {
     metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: true },
     is_namespaced: false,
     selectable: &[
-        Selectable {
-            name: "spec.nodeName",
-            value: |slice| Cow::Borrowed(slice.object("spec").text("nodeName")),
-        },
-        Selectable { name: "spec.driver", value: |slice| Cow::Borrowed(slice.object("spec").text("driver")) },
+        Selectable::new("spec.nodeName", |slice| Cow::Borrowed(slice.object("spec").text("nodeName"))),
+        Selectable::new("spec.driver", |slice| Cow::Borrowed(slice.object("spec").text("driver"))),
     ],
     selects_namespace: false,
     // Each node watches its own slices.
@@ -195,12 +192,11 @@ fn validate_nodes(spec: &Map, errors: &mut Errors) {
 /// AP-91.
 fn row(slice: &Map, now: i64) -> Row {
     let spec = slice.object("spec");
-    let cells = vec![
+    Row::of(vec![
         name(slice),
         Value::from(spec.text("nodeName")),
         Value::from(spec.text("driver")),
         Value::from(spec.object("pool").text("name")),
         age(slice, now),
-    ];
-    Row { cells, completed: None }
+    ])
 }

@@ -104,16 +104,16 @@ static SUBRESOURCES: [Subresource; 10] = [
 
 /// AP-74.
 static SELECTABLE: [Selectable; 9] = [
-    Selectable { name: "spec.hostNetwork", value: |pod| flag(pod, "hostNetwork") },
-    Selectable { name: "spec.nodeName", value: |pod| text(pod, "spec", "nodeName") },
-    Selectable { name: "spec.restartPolicy", value: |pod| text(pod, "spec", "restartPolicy") },
-    Selectable { name: "spec.schedulerName", value: |pod| text(pod, "spec", "schedulerName") },
-    Selectable { name: "spec.serviceAccountName", value: |pod| text(pod, "spec", "serviceAccountName") },
-    Selectable { name: "status.nominatedNodeName", value: |pod| text(pod, "status", "nominatedNodeName") },
-    Selectable { name: "status.phase", value: |pod| text(pod, "status", "phase") },
-    Selectable { name: "status.podIP", value: pod_ip },
+    Selectable::new("spec.hostNetwork", |pod| flag(pod, "hostNetwork")),
+    Selectable::new("spec.nodeName", |pod| text(pod, "spec", "nodeName")),
+    Selectable::new("spec.restartPolicy", |pod| text(pod, "spec", "restartPolicy")),
+    Selectable::new("spec.schedulerName", |pod| text(pod, "spec", "schedulerName")),
+    Selectable::new("spec.serviceAccountName", |pod| text(pod, "spec", "serviceAccountName")),
+    Selectable::new("status.nominatedNodeName", |pod| text(pod, "status", "nominatedNodeName")),
+    Selectable::new("status.phase", |pod| text(pod, "status", "phase")),
+    Selectable::new("status.podIP", pod_ip),
     // Kubernetes accepts this field, but it never has a value.
-    Selectable { name: "status.podIPs", value: |_| Cow::Borrowed("") },
+    Selectable::new("status.podIPs", |_| Cow::Borrowed("")),
 ];
 
 fn text<'a>(pod: &'a Map, part: &str, field: &str) -> Cow<'a, str> {

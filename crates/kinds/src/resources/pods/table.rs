@@ -8,28 +8,20 @@ use serde_json::Value;
 
 use crate::Map;
 use crate::fields::Members;
+use crate::resources::cells::{text_column, wide_column};
 use crate::table::{self, Column, NONE, Row};
 
 pub(super) const COLUMNS: &[Column] = &[
-    column("Name", "name", 0, "The name, unique among the pods of a namespace."),
-    column("Ready", "", 0, "How many of the containers that keep running are ready."),
-    column("Status", "", 0, "The phase, or what is going on in it."),
-    column("Restarts", "", 0, "How often the containers were restarted, and how long ago last."),
-    column("Age", "", 0, "How long ago the pod was created."),
-    column("IP", "", 1, "The first address of the pod."),
-    column("Node", "", 1, "The node that the pod is bound to."),
-    column("Nominated Node", "", 1, "The node that others make room on for the pod."),
-    column("Readiness Gates", "", 1, "How many of the conditions that the pod waits for are met."),
+    Column { format: "name", ..text_column("Name", "The name, unique among the pods of a namespace.") },
+    text_column("Ready", "How many of the containers that keep running are ready."),
+    text_column("Status", "The phase, or what is going on in it."),
+    text_column("Restarts", "How often the containers were restarted, and how long ago last."),
+    text_column("Age", "How long ago the pod was created."),
+    wide_column("IP", "The first address of the pod."),
+    wide_column("Node", "The node that the pod is bound to."),
+    wide_column("Nominated Node", "The node that others make room on for the pod."),
+    wide_column("Readiness Gates", "How many of the conditions that the pod waits for are met."),
 ];
-
-const fn column(
-    name: &'static str,
-    format: &'static str,
-    priority: i32,
-    description: &'static str,
-) -> Column {
-    Column { name, kind: "string", format, description, priority }
-}
 
 /// The row of a pod at a time in seconds since 1970.
 pub(super) fn row(pod: &Map, now: i64) -> Row {

@@ -126,15 +126,14 @@ fn row(binding: &Map, now: i64) -> Row {
         let shown: Vec<String> = of_kind.map(shown_subject).collect();
         Value::from(shown.join(", "))
     };
-    let cells = vec![
+    Row::of(vec![
         name(binding),
         Value::from(format!("{}/{}", role.text("kind"), role.text("name"))),
         age(binding, now),
         subjects("User"),
         subjects("Group"),
         subjects("ServiceAccount"),
-    ];
-    Row { cells, completed: None }
+    ])
 }
 
 fn shown_subject(subject: &Map) -> String {

@@ -7,7 +7,7 @@ use super::USUAL;
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{MetadataChecks, Resource};
-use crate::resources::cells::{NAME, name};
+use crate::resources::cells::{NAME, name, text_column};
 use crate::resources::scheduling::validate_label_selector;
 use crate::schema::rbac::{CLUSTER_ROLE, ROLE};
 use crate::table::{Column, Row};
@@ -41,16 +41,8 @@ pub static CLUSTER_ROLES: Resource = Resource {
     ..USUAL
 };
 
-const COLUMNS: &[Column] = &[
-    NAME,
-    Column {
-        name: "Created At",
-        kind: "date",
-        format: "",
-        description: "When the object was created.",
-        priority: 0,
-    },
-];
+const COLUMNS: &[Column] =
+    &[NAME, Column { kind: "date", ..text_column("Created At", "When the object was created.") }];
 
 /// RB-2.
 fn default(role: &mut Map) {
@@ -126,5 +118,5 @@ fn has_bad_selector_value(role: &Map) -> bool {
 /// AP-91: the time itself, not the age.
 fn row(role: &Map, _now: i64) -> Row {
     let created = role.metadata().text("creationTimestamp");
-    Row { cells: vec![name(role), Value::from(created)], completed: None }
+    Row::of(vec![name(role), Value::from(created)])
 }

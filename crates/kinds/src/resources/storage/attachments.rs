@@ -4,6 +4,7 @@ use portcullis_apimachinery::field_error::FieldError;
 use serde_json::{Value, json};
 
 use super::USUAL;
+use super::drivers::flag_column;
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members, keep_metadata};
 use crate::resource::{MetadataChecks, Resource, Subresource};
@@ -35,22 +36,10 @@ pub static VOLUME_ATTACHMENTS: Resource = Resource {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    Column {
-        name: "Attacher",
-        kind: "string",
-        format: "name",
-        description: "The driver that attaches the volume.",
-        priority: 0,
-    },
+    Column { format: "name", ..text_column("Attacher", "The driver that attaches the volume.") },
     text_column("PV", "The volume that is attached."),
     text_column("Node", "The node that it is attached to."),
-    Column {
-        name: "Attached",
-        kind: "boolean",
-        format: "",
-        description: "Whether it has been attached.",
-        priority: 0,
-    },
+    flag_column("Attached", "Whether it has been attached."),
     AGE,
 ];
 
@@ -163,13 +152,12 @@ fn validate_update(attachment: &Map, old: &Map) -> Errors {
 /// AP-92.
 fn row(attachment: &Map, now: i64) -> Row {
     let spec = attachment.object("spec");
-    let cells = vec![
+    Row::of(vec![
         name(attachment),
         Value::from(spec.text("attacher")),
         Value::from(spec.object("source").text("persistentVolumeName")),
         Value::from(spec.text("nodeName")),
         Value::from(attachment.object("status").is_true("attached")),
         age(attachment, now),
-    ];
-    Row { cells, completed: None }
+    ])
 }

@@ -137,13 +137,12 @@ fn row(class: &Map, now: i64) -> Row {
         true => Value::from(format!("{} (default)", class.metadata().text("name"))),
         false => name(class),
     };
-    let cells = vec![
+    Row::of(vec![
         shown_name,
         Value::from(class.text("provisioner")),
         Value::from(class.text("reclaimPolicy")),
         Value::from(class.text("volumeBindingMode")),
         Value::from(class.is_true("allowVolumeExpansion")),
         age(class, now),
-    ];
-    Row { cells, completed: None }
+    ])
 }

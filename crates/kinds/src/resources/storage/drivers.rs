@@ -44,8 +44,8 @@ const COLUMNS: &[Column] = &[
     AGE,
 ];
 
-const fn flag_column(name: &'static str, description: &'static str) -> Column {
-    Column { name, kind: "boolean", format: "", description, priority: 0 }
+pub(super) const fn flag_column(name: &'static str, description: &'static str) -> Column {
+    Column { kind: "boolean", ..text_column(name, description) }
 }
 
 /// The minimum and maximum lifetime of a token, in seconds.
@@ -133,7 +133,7 @@ fn row(driver: &Map, now: i64) -> Row {
     let audiences: Vec<&str> =
         spec.objects("tokenRequests").map(|request| request.text("audience")).collect();
     let modes: Vec<&str> = spec.texts("volumeLifecycleModes").collect();
-    let cells = vec![
+    Row::of(vec![
         name(driver),
         flag("attachRequired"),
         flag("podInfoOnMount"),
@@ -142,6 +142,5 @@ fn row(driver: &Map, now: i64) -> Row {
         flag("requiresRepublish"),
         Value::from(if modes.is_empty() { NONE.to_owned() } else { modes.join(",") }),
         age(driver, now),
-    ];
-    Row { cells, completed: None }
+    ])
 }

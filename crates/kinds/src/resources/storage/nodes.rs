@@ -10,7 +10,7 @@ use super::USUAL;
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{MetadataChecks, Resource};
-use crate::resources::cells::{AGE, NAME, age, name};
+use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::formats::{driver_name, immutable, qualified_name};
 use crate::schema::storage::CSI_NODE;
 use crate::table::{Column, Row};
@@ -25,20 +25,14 @@ pub static CSI_NODES: Resource = Resource {
     validate_create: validate,
     validate_update,
     columns: &[NAME, DRIVERS, AGE],
-    row: |node, now| Row {
-        cells: vec![name(node), Value::from(node.object("spec").list("drivers").len()), age(node, now)],
-        completed: None,
+    row: |node, now| {
+        Row::of(vec![name(node), Value::from(node.object("spec").list("drivers").len()), age(node, now)])
     },
     ..USUAL
 };
 
-const DRIVERS: Column = Column {
-    name: "Drivers",
-    kind: "integer",
-    format: "",
-    description: "How many CSI drivers there are on the node.",
-    priority: 0,
-};
+const DRIVERS: Column =
+    Column { kind: "integer", ..text_column("Drivers", "How many CSI drivers there are on the node.") };
 
 /// The maximum length of a node ID, in bytes.
 const MAX_NODE_ID: usize = 256;

@@ -107,7 +107,7 @@ fn row(volume: &Map, now: i64) -> Row {
         }
         false => String::new(),
     };
-    let cells = vec![
+    Row::of(vec![
         name(volume),
         Value::from(quantity(spec.object("capacity"), "storage").unwrap_or_default().to_string()),
         modes_cell(spec),
@@ -119,6 +119,5 @@ fn row(volume: &Map, now: i64) -> Row {
         Value::from(status.text("reason")),
         age(volume, now),
         or_unset(spec, "volumeMode"),
-    ];
-    Row { cells, completed: None }
+    ])
 }

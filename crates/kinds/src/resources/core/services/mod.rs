@@ -38,8 +38,8 @@ pub static SERVICES: Resource = Resource {
     // The name is a DNS label.
     names: NameRule::Label,
     selectable: &[
-        Selectable { name: "spec.clusterIP", value: |service| of_spec(service, "clusterIP") },
-        Selectable { name: "spec.type", value: |service| of_spec(service, "type") },
+        Selectable::new("spec.clusterIP", |service| of_spec(service, "clusterIP")),
+        Selectable::new("spec.type", |service| of_spec(service, "type")),
     ],
     deletes_to_object: true,
     creates_on_update: true,
@@ -145,7 +145,7 @@ fn row(service: &Map, now: i64) -> Row {
         .collect();
     let or_none =
         |parts: Vec<String>| Value::from(if parts.is_empty() { NONE.to_owned() } else { parts.join(",") });
-    let cells = vec![
+    Row::of(vec![
         name(service),
         Value::from(spec.text("type")),
         Value::from(spec.texts("clusterIPs").next().unwrap_or(NONE)),
@@ -153,8 +153,7 @@ fn row(service: &Map, now: i64) -> Row {
         or_none(ports),
         age(service, now),
         or_none(selector),
-    ];
-    Row { cells, completed: None }
+    ])
 }
 
 fn port_cell(port: &Map) -> String {
