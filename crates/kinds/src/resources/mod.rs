@@ -11,6 +11,7 @@ pub mod leases;
 pub mod machines;
 pub mod pods;
 pub mod rbac;
+mod resource_names;
 pub mod runtime_classes;
 mod scheduling;
 pub mod storage;

@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use super::cells::{AGE, NAME, age, name, text_column};
 use super::formats::{dns_label, immutable, qualified_name};
+use super::resource_names::{
+    is_counted, is_extended, is_huge_pages, is_native, is_of_containers, is_standard,
+};
 use super::scheduling::{validate_labels, validate_tolerations};
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
@@ -79,48 +82,10 @@ fn container_resource(field: &str, resource: &str) -> Errors {
     if errors.is_empty() && !is_standard(resource) {
         errors.push(invalid("must be a standard resource type or fully qualified"));
     }
-    if !matches!(resource, "cpu" | "memory" | "ephemeral-storage") && !is_huge_pages(resource) {
+    if !is_of_containers(resource) {
         errors.push(invalid("must be a standard resource for containers"));
     }
     errors
-}
-
-/// The resources without a domain that are counted in whole numbers.
-const COUNTED: [&str; 9] = [
-    "configmaps",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "services",
-    "services.loadbalancers",
-    "services.nodeports",
-];
-/// The other known resources without a domain, in containers or in quotas.
-const MEASURED: [&str; 11] = [
-    "cpu",
-    "ephemeral-storage",
-    "limits.cpu",
-    "limits.ephemeral-storage",
-    "limits.memory",
-    "memory",
-    "requests.cpu",
-    "requests.ephemeral-storage",
-    "requests.memory",
-    "requests.storage",
-    "storage",
-];
-
-fn is_standard(resource: &str) -> bool {
-    COUNTED.contains(&resource)
-        || MEASURED.contains(&resource)
-        || is_huge_pages(resource)
-        || resource.starts_with("requests.hugepages-")
-}
-
-fn is_huge_pages(resource: &str) -> bool {
-    resource.starts_with("hugepages-")
 }
 
 /// Returns whether the resource is not huge pages (`hugepages-2Mi`), or the amount is a whole number of pages.
@@ -128,21 +93,4 @@ fn is_whole_pages(resource: &str, quantity: &Quantity) -> bool {
     let Some(size) = resource.strip_prefix("hugepages-") else { return true };
     let size = Quantity::parse(size).unwrap_or_default().scaled(0);
     quantity.scaled(0).checked_rem(size) == Some(0)
-}
-
-/// Returns whether the name belongs to Kubernetes itself.
-fn is_native(resource: &str) -> bool {
-    !resource.contains('/') || resource.contains("kubernetes.io/")
-}
-
-/// Returns whether this is the name of an extended resource, of a device plugin or a device class.
-pub(super) fn is_extended(resource: &str) -> bool {
-    !is_native(resource)
-        && !resource.starts_with("requests.")
-        && qualified_name("", &format!("requests.{resource}")).is_empty()
-}
-
-/// Returns whether the resource is counted in whole numbers.
-fn is_counted(resource: &str) -> bool {
-    COUNTED.contains(&resource) || is_extended(resource)
 }

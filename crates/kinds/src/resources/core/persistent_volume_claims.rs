@@ -6,9 +6,7 @@ use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::quantity::Quantity;
 use serde_json::{Value, json};
 
-use super::quantities::{
-    amount_errors, is_qualified_by_others, negative_error, positive_error, quantity, round_amounts,
-};
+use super::quantities::{amount_errors, negative_error, positive_error, quantity, round_amounts};
 use super::storage::{
     CLASS_ANNOTATION, class, class_name_errors, mode_errors, modes_cell, or_unset, phase_cell, protect,
     volume_mode_errors,
@@ -18,6 +16,7 @@ use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::formats::{dns_label, dns_subdomain, qualified_name};
+use crate::resources::resource_names::is_native;
 use crate::resources::scheduling::validate_label_selector;
 use crate::schema;
 use crate::table::{Column, Row};
@@ -364,7 +363,7 @@ fn validate_status(claim: &Map) -> Errors {
 /// The only resource of Kubernetes itself that can be allocated is storage.
 fn resource_errors(field: &str, resource: &str) -> Errors {
     let errors = qualified_name(field, resource);
-    if !errors.is_empty() || is_qualified_by_others(resource) || resource == "storage" {
+    if !errors.is_empty() || !is_native(resource) || resource == "storage" {
         return errors;
     }
     vec![FieldError::not_supported(field, resource, &["storage"])]

@@ -1,28 +1,15 @@
 //! Resource lists: maps from resource names to quantities.
 
 use portcullis_apimachinery::field_error::FieldError;
-use portcullis_apimachinery::names::label_key_errors;
 use portcullis_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use crate::Map;
 use crate::fields::Errors;
+use crate::resources::resource_names::is_counted;
 
 /// The finest unit of amounts, thousandths. Finer values are rounded up.
 const FINEST: i64 = -3;
-
-/// The resources of Kubernetes that are counted in whole numbers.
-const COUNTED: &[&str] = &[
-    "configmaps",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "services",
-    "services.loadbalancers",
-    "services.nodeports",
-];
 
 /// Rounds the amounts of a map up to thousandths.
 pub(super) fn round_amounts(map: &mut Map, name: &str) {
@@ -59,19 +46,4 @@ pub(super) fn negative_error(field: &str, amount: &Quantity) -> Option<FieldErro
 pub(super) fn positive_error(field: &str, amount: &Quantity) -> Option<FieldError> {
     let is_positive = !amount.is_negative() && !amount.is_zero();
     (!is_positive).then(|| FieldError::invalid(field, amount.to_string(), "must be greater than zero"))
-}
-
-/// Returns whether a resource is counted in whole numbers: some of Kubernetes, and all extended ones.
-fn is_counted(resource: &str) -> bool {
-    let is_extended = || {
-        is_qualified_by_others(resource)
-            && !resource.starts_with("requests.")
-            && label_key_errors(&format!("requests.{resource}")).is_empty()
-    };
-    COUNTED.contains(&resource) || is_extended()
-}
-
-/// Returns whether a resource name has a prefix that is not of Kubernetes.
-pub(super) fn is_qualified_by_others(resource: &str) -> bool {
-    resource.contains('/') && !resource.contains("kubernetes.io/")
 }

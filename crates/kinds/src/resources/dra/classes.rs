@@ -10,7 +10,7 @@ use crate::Map;
 use crate::fields::{Errors, Members, begin_generation, raise_generation};
 use crate::resource::Resource;
 use crate::resources::cells::{AGE, NAME, age, name};
-use crate::resources::runtime_classes::is_extended;
+use crate::resources::resource_names::is_extended;
 use crate::schema::resource::claim::DEVICE_CLASS;
 use crate::table::Row;
 

@@ -125,20 +125,9 @@ fn resize_containers(restored: &mut Map, sent: &Map, list: &str) {
 fn restore(pod: &mut Map, old: &Map) {
     pod.copy("spec", old);
     pod.copy("status", old);
-    let Some(old_metadata) = old.object_if_set("metadata") else { return };
+    fields::keep_metadata(pod, old);
     if let Some(metadata) = pod.object_or_new("metadata") {
-        for field in [
-            "annotations",
-            "deletionGracePeriodSeconds",
-            "deletionTimestamp",
-            "finalizers",
-            "generation",
-            "labels",
-            "ownerReferences",
-            "selfLink",
-        ] {
-            metadata.copy(field, old_metadata);
-        }
+        metadata.copy("deletionGracePeriodSeconds", old.metadata());
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{GROUP, USUAL};
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
-use crate::resource::{MetadataChecks, Resource};
+use crate::resource::Resource;
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::formats::{dns_subdomain, one_of, path_segment};
 use crate::schema::rbac::{CLUSTER_ROLE_BINDING, ROLE_BINDING};
@@ -17,7 +17,6 @@ use crate::table::{Column, Row};
 pub static ROLE_BINDINGS: Resource = Resource {
     kind: "RoleBinding",
     plural: "rolebindings",
-    metadata_checks: MetadataChecks { alone: 2, as_update: 1, ..MetadataChecks::USUAL },
     schema: &ROLE_BINDING,
     default,
     validate_create: |binding| validate(binding, true),
@@ -31,7 +30,6 @@ pub static ROLE_BINDINGS: Resource = Resource {
 pub static CLUSTER_ROLE_BINDINGS: Resource = Resource {
     kind: "ClusterRoleBinding",
     plural: "clusterrolebindings",
-    metadata_checks: MetadataChecks { alone: 2, as_update: 1, ..MetadataChecks::USUAL },
     schema: &CLUSTER_ROLE_BINDING,
     is_namespaced: false,
     default,

@@ -11,7 +11,7 @@ pub use roles::{CLUSTER_ROLES, ROLES};
 
 use portcullis_apimachinery::names::NameRule;
 
-use crate::resource::Resource;
+use crate::resource::{MetadataChecks, Resource};
 
 /// The group of all four kinds.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
@@ -20,6 +20,7 @@ pub const GROUP: &str = "rbac.authorization.k8s.io";
 const USUAL: Resource = Resource {
     group: GROUP,
     names: NameRule::PathSegment,
+    metadata_checks: MetadataChecks { alone: 2, as_update: 1, ..MetadataChecks::USUAL },
     creates_on_update: true,
     grants_permissions: true,
     ..Resource::USUAL

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::USUAL;
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
-use crate::resource::{MetadataChecks, Resource};
+use crate::resource::Resource;
 use crate::resources::cells::{NAME, name, text_column};
 use crate::resources::scheduling::validate_label_selector;
 use crate::schema::rbac::{CLUSTER_ROLE, ROLE};
@@ -16,7 +16,6 @@ use crate::table::{Column, Row};
 pub static ROLES: Resource = Resource {
     kind: "Role",
     plural: "roles",
-    metadata_checks: MetadataChecks { alone: 2, as_update: 1, ..MetadataChecks::USUAL },
     schema: &ROLE,
     default,
     validate_create: |role| validate_rules(role, true),
@@ -30,7 +29,6 @@ pub static ROLES: Resource = Resource {
 pub static CLUSTER_ROLES: Resource = Resource {
     kind: "ClusterRole",
     plural: "clusterroles",
-    metadata_checks: MetadataChecks { alone: 2, as_update: 1, ..MetadataChecks::USUAL },
     schema: &CLUSTER_ROLE,
     is_namespaced: false,
     default,

@@ -9,43 +9,9 @@ use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::amount::{self, Totals};
 use crate::resources::pods::defaults::CONTAINER_LISTS;
 use crate::resources::pods::validate::Kept;
-
-/// The standard resources, which have no domain in their names, besides huge pages.
-const STANDARD: [&str; 20] = [
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "storage",
-    "requests.storage",
-    "services.nodeports",
-    "services.loadbalancers",
-];
-/// The resources that are counted in whole numbers.
-const COUNTED: [&str; 9] = [
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "services.nodeports",
-    "services.loadbalancers",
-];
-const HUGE_PAGES: &str = "hugepages-";
+use crate::resources::resource_names::{
+    is_counted, is_extended, is_huge_pages, is_native, is_of_containers, is_standard,
+};
 
 /// Validates the requirements of a container. `claims` are the names of the pod's resource claims.
 pub(super) fn of_container(
@@ -141,11 +107,11 @@ fn list(list: &Field<'_>, naming: Naming, kept: &Kept, errors: &mut Errors) -> F
         naming(&entry, name, errors);
         let quantity = amount::quantity(entry.value());
         errors.push_if(quantity.is_negative(), || entry.invalid("must be greater than or equal to 0"));
-        if (COUNTED.contains(&name) || is_extended(name)) && !quantity.is_integer() {
+        if is_counted(name) && !quantity.is_integer() {
             errors.push(entry.invalid("must be an integer"));
         }
         found.compute |= matches!(name, "cpu" | "memory");
-        if name.starts_with(HUGE_PAGES) {
+        if is_huge_pages(name) {
             found.huge_pages = true;
             if !kept.huge_pages {
                 huge_pages(&entry, name, &quantity, errors);
@@ -158,7 +124,7 @@ fn list(list: &Field<'_>, naming: Naming, kept: &Kept, errors: &mut Errors) -> F
 /// Huge pages must be whole.
 fn huge_pages(entry: &Field<'_>, name: &str, quantity: &Quantity, errors: &mut Errors) {
     let size = name
-        .strip_prefix(HUGE_PAGES)
+        .strip_prefix("hugepages-")
         .and_then(|size| Quantity::parse(size).ok())
         .map_or(0, |size| size.scaled(0));
     if !quantity.is_integer() || size <= 0 || quantity.scaled(0) % size != 0 {
@@ -172,7 +138,7 @@ pub(super) fn all_huge_pages(spec: &Field<'_>, _: &Kept, errors: &mut Errors) {
     for holder in containers.chain(std::iter::once(spec.clone())) {
         for entries in ["limits", "requests"] {
             for (name, entry) in holder.child("resources").child(entries).entries() {
-                if name.starts_with(HUGE_PAGES) {
+                if is_huge_pages(name) {
                     huge_pages(&entry, name, &amount::quantity(entry.value()), errors);
                 }
             }
@@ -185,23 +151,17 @@ fn name(entry: &Field<'_>, name: &str, errors: &mut Errors) -> bool {
     let faults = names::label_key_errors(name);
     let is_named = faults.is_empty();
     errors.extend(faults.into_iter().map(|fault| entry.invalid(fault)));
-    if is_named && !name.contains('/') && !STANDARD.contains(&name) && !is_huge_pages(name) {
+    if is_named && !name.contains('/') && !is_standard(name) {
         errors.push(entry.invalid("must be a standard resource type or fully qualified"));
         return false;
     }
     is_named
 }
 
-/// Returns whether the resource is huge pages, or a quota of them.
-fn is_huge_pages(name: &str) -> bool {
-    name.strip_prefix("requests.").unwrap_or(name).starts_with(HUGE_PAGES)
-}
-
 fn container_name(entry: &Field<'_>, resource: &str, errors: &mut Errors) {
     name(entry, resource, errors);
     if !resource.contains('/') {
-        let is_of_containers = matches!(resource, "cpu" | "memory" | "ephemeral-storage");
-        if !is_of_containers && !resource.starts_with(HUGE_PAGES) {
+        if !is_of_containers(resource) {
             errors.push(entry.invalid("must be a standard resource for containers"));
         }
     } else if !is_native(resource) && !is_extended(resource) {
@@ -217,7 +177,7 @@ fn pod_name(entry: &Field<'_>, resource: &str, errors: &mut Errors) {
 
 /// Returns whether the resource is supported at pod level.
 fn is_of_pods(name: &str) -> bool {
-    matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)
+    matches!(name, "cpu" | "memory") || is_huge_pages(name)
 }
 
 /// The names of the claims of a pod.
@@ -227,19 +187,8 @@ pub(super) fn claims_of_pod<'a>(spec: &Field<'a>) -> BTreeSet<&'a str> {
     names.into_iter().filter(|name| !name.is_empty()).collect()
 }
 
-fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.contains("kubernetes.io/")
-}
-
-/// Returns whether this is an extended resource: its domain is not of Kubernetes, and its quota name is valid.
-fn is_extended(name: &str) -> bool {
-    !is_native(name)
-        && !name.starts_with("requests.")
-        && names::label_key_errors(&format!("requests.{name}")).is_empty()
-}
-
 fn is_overcommitted(name: &str) -> bool {
-    is_native(name) && !name.starts_with(HUGE_PAGES)
+    is_native(name) && !is_huge_pages(name)
 }
 
 /// Validates the claims of a container: each claim, or each request of it, once.
