@@ -10,11 +10,13 @@ mod formats;
 pub mod leases;
 pub mod machines;
 pub mod pods;
+mod quantities;
 pub mod rbac;
 mod resource_names;
 pub mod runtime_classes;
 mod scheduling;
 pub mod storage;
+mod volume_sources;
 
 use crate::resource::Resource;
 

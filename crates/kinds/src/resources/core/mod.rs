@@ -10,7 +10,6 @@ pub mod nodes;
 pub mod persistent_volume_claims;
 pub mod persistent_volumes;
 mod ports;
-mod quantities;
 pub mod secrets;
 pub mod service_accounts;
 pub mod services;

@@ -6,7 +6,6 @@ use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::quantity::Quantity;
 use serde_json::{Value, json};
 
-use super::quantities::{amount_errors, negative_error, positive_error, quantity, round_amounts};
 use super::storage::{
     CLASS_ANNOTATION, class, class_name_errors, mode_errors, modes_cell, or_unset, phase_cell, protect,
     volume_mode_errors,
@@ -16,8 +15,10 @@ use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::formats::{dns_label, dns_subdomain, qualified_name};
+use crate::resources::quantities::{amount_errors, negative_error, positive_error, quantity, round_amounts};
 use crate::resources::resource_names::is_native;
 use crate::resources::scheduling::validate_label_selector;
+use crate::resources::volume_sources::default_claim_spec;
 use crate::schema;
 use crate::table::{Column, Row};
 
@@ -106,11 +107,7 @@ fn default(claim: &mut Map) {
         round_amounts(status, "allocatedResources");
     }
     let Some(spec) = claim.object_or_new("spec") else { return };
-    spec.default_value("volumeMode", "Filesystem");
-    if let Some(resources) = spec.object_or_new("resources") {
-        round_amounts(resources, "limits");
-        round_amounts(resources, "requests");
-    }
+    default_claim_spec(spec);
 }
 
 /// AP-30, AP-57.

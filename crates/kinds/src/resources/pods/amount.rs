@@ -20,19 +20,6 @@ pub(super) fn resources<'a>(
     entries.into_iter().flatten().map(|(name, value)| (name.as_str(), quantity(Some(value))))
 }
 
-/// Rounds the quantities in a resource list up to thousandths, the finest unit of the API.
-pub(super) fn round(holder: &mut Map, list: &str) {
-    for (_, value) in holder.object_mut(list).into_iter().flatten() {
-        let Ok(mut quantity) = Quantity::from_json(value) else { continue };
-        let written = quantity.to_string();
-        quantity.round_up(-3);
-        let rounded = quantity.to_string();
-        if rounded != written {
-            *value = rounded.into();
-        }
-    }
-}
-
 /// A sum of quantities by resource, in thousandths.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Totals(Vec<(String, Total)>);

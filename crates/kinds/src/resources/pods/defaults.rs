@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 
 use crate::Map;
 use crate::fields::Members;
-use crate::resources::pods::amount::{self, Totals};
+use crate::resources::pods::amount::Totals;
 use crate::resources::pods::image;
 use crate::resources::pods::volume_defaults;
+use crate::resources::quantities::{round_amounts, round_requirements};
 
 /// Annotations of old releases, which are dropped.
 const OLD_ANNOTATIONS: [&str; 4] = [
@@ -38,11 +39,11 @@ pub(super) fn default(pod: &mut Map) {
         align_pod_ips(status);
         for list in ["containerStatuses", "ephemeralContainerStatuses", "initContainerStatuses"] {
             for container in status.objects_mut(list) {
-                amount::round(container, "allocatedResources");
+                round_amounts(container, "allocatedResources");
                 round_requirements(container);
             }
         }
-        amount::round(status, "allocatedResources");
+        round_amounts(status, "allocatedResources");
         round_requirements(status);
     }
 }
@@ -63,7 +64,7 @@ fn default_spec(spec: &mut Map) {
     }
     default_pod_resources(spec);
     round_requirements(spec);
-    amount::round(spec, "overhead");
+    round_amounts(spec, "overhead");
     if spec.is_true("hostNetwork") {
         for list in ["containers", "initContainers"] {
             spec.objects_mut(list).for_each(default_host_ports);
@@ -186,13 +187,6 @@ fn requests_from_limits(requirements: &mut Map) {
         for (name, limit) in limits {
             requests.entry(name).or_insert(limit);
         }
-    }
-}
-
-fn round_requirements(holder: &mut Map) {
-    if let Some(requirements) = holder.object_mut("resources") {
-        amount::round(requirements, "limits");
-        amount::round(requirements, "requests");
     }
 }
 

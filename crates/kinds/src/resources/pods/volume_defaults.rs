@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::Map;
 use crate::fields::Members;
-use crate::resources::pods::amount;
 use crate::resources::pods::image;
+use crate::resources::volume_sources::{default_claim_spec, default_sources};
 
 /// The default mode of files in a volume, 0644.
 const FILE_MODE: i64 = 0o644;
@@ -35,31 +35,11 @@ pub(super) fn default_volume(volume: &mut Map) {
             }
         }
     }
-    if let Some(path) = volume.object_mut("hostPath") {
-        path.default_value("type", "");
-    }
+    default_sources(volume);
     if let Some(claim) =
         volume.object_mut("ephemeral").and_then(|source| source.object_mut("volumeClaimTemplate"))
     {
         default_claim_template(claim);
-    }
-    if let Some(source) = volume.object_mut("iscsi") {
-        source.default_text("iscsiInterface", "default");
-    }
-    if let Some(source) = volume.object_mut("rbd") {
-        source.default_text("pool", "rbd");
-        source.default_text("user", "admin");
-        source.default_text("keyring", "/etc/ceph/keyring");
-    }
-    if let Some(source) = volume.object_mut("scaleIO") {
-        source.default_text("storageMode", "ThinProvisioned");
-        source.default_text("fsType", "xfs");
-    }
-    if let Some(source) = volume.object_mut("azureDisk") {
-        source.default_value("cachingMode", "ReadWrite");
-        source.default_value("kind", "Shared");
-        source.default_value("fsType", "ext4");
-        source.default_value("readOnly", false);
     }
     if let Some(source) = volume.object_mut("image") {
         let policy = image::default_pull_policy(source.text("reference"));
@@ -81,10 +61,6 @@ fn default_downward_files(source: &mut Map) {
 fn default_claim_template(claim: &mut Map) {
     claim.default_value("metadata", json!({}));
     if let Some(spec) = claim.object_or_new("spec") {
-        spec.default_value("volumeMode", "Filesystem");
-        if let Some(requirements) = spec.object_mut("resources") {
-            amount::round(requirements, "limits");
-            amount::round(requirements, "requests");
-        }
+        default_claim_spec(spec);
     }
 }

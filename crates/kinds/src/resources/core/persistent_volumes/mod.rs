@@ -5,12 +5,13 @@ mod validation;
 
 use serde_json::{Value, json};
 
-use super::quantities::{quantity, round_amounts};
 use super::storage::{class, modes_cell, or_unset, phase_cell, protect};
 use crate::Map;
 use crate::fields::Members;
 use crate::resource::{MetadataChecks, OnRequest, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
+use crate::resources::quantities::{quantity, round_amounts};
+use crate::resources::volume_sources::default_sources;
 use crate::schema;
 use crate::table::{Column, Row};
 use portcullis_apimachinery::time::Instant;
@@ -62,7 +63,7 @@ fn default(volume: &mut Map) {
     round_amounts(spec, "capacity");
     spec.default_text("persistentVolumeReclaimPolicy", "Retain");
     spec.default_value("volumeMode", "Filesystem");
-    sources::default(spec);
+    default_sources(spec);
 }
 
 /// AP-30, AP-57.

@@ -66,34 +66,6 @@ const SOURCES: &[Source] = &[
     Source::new("csi", |field, source, _| csi_errors(field, source)).without_options(),
 ];
 
-/// AP-113.
-pub(super) fn default(spec: &mut Map) {
-    if let Some(source) = source_mut(spec, "hostPath") {
-        source.default_value("type", "");
-    }
-    let texts: &[(&str, &[(&str, &str)])] = &[
-        ("iscsi", &[("iscsiInterface", "default")]),
-        ("rbd", &[("pool", "rbd"), ("user", "admin"), ("keyring", "/etc/ceph/keyring")]),
-        ("scaleIO", &[("storageMode", "ThinProvisioned"), ("fsType", "xfs")]),
-    ];
-    for (name, defaults) in texts {
-        if let Some(source) = source_mut(spec, name) {
-            defaults.iter().for_each(|(member, value)| source.default_text(member, value));
-        }
-    }
-    if let Some(source) = source_mut(spec, "azureDisk") {
-        source.default_value("cachingMode", "ReadWrite");
-        source.default_value("kind", "Shared");
-        source.default_value("fsType", "ext4");
-        source.default_value("readOnly", false);
-    }
-}
-
-/// Returns a source if it is set.
-fn source_mut<'a>(spec: &'a mut Map, name: &str) -> Option<&'a mut Map> {
-    spec.get_mut(name).and_then(Value::as_object_mut)
-}
-
 /// Whether the volume supports mount options.
 pub(super) fn takes_mount_options(spec: &Map) -> bool {
     SOURCES.iter().any(|source| source.takes_options && spec.has(source.name))

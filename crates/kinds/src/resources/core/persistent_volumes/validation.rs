@@ -6,9 +6,9 @@ use serde_json::Value;
 use super::sources;
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
-use crate::resources::core::quantities::{negative_error, positive_error};
 use crate::resources::core::storage::{class_name_errors, mode_errors, volume_mode_errors};
 use crate::resources::formats::dns_subdomain;
+use crate::resources::quantities::{negative_error, positive_error};
 use crate::resources::scheduling::validate_node_selector;
 
 /// The annotation that preceded `mountOptions`.
@@ -133,7 +133,7 @@ fn capacity_errors(spec: &Map, errors: &mut Errors) {
         errors.push(FieldError::not_supported(field, shown, &["storage"]));
     }
     for resource in capacity.keys() {
-        let Some(amount) = crate::resources::core::quantities::quantity(capacity, resource) else { continue };
+        let Some(amount) = crate::resources::quantities::quantity(capacity, resource) else { continue };
         let field = format!("{field}[{resource}]");
         errors.extend(negative_error(&field, &amount));
         errors.extend(positive_error(&field, &amount));

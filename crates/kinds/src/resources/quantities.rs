@@ -5,7 +5,7 @@ use portcullis_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use crate::Map;
-use crate::fields::Errors;
+use crate::fields::{Errors, Members};
 use crate::resources::resource_names::is_counted;
 
 /// The finest unit of amounts, thousandths. Finer values are rounded up.
@@ -13,10 +13,18 @@ const FINEST: i64 = -3;
 
 /// Rounds the amounts of a map up to thousandths.
 pub(super) fn round_amounts(map: &mut Map, name: &str) {
-    for amount in map.get_mut(name).and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+    for amount in map.object_mut(name).into_iter().flat_map(Map::values_mut) {
         let Some(Ok(mut quantity)) = amount.as_str().map(Quantity::parse) else { continue };
         quantity.round_up(FINEST);
         *amount = Value::from(quantity.to_string());
+    }
+}
+
+/// Rounds the limits and requests of a container, a pod or a claim.
+pub(super) fn round_requirements(holder: &mut Map) {
+    if let Some(requirements) = holder.object_mut("resources") {
+        round_amounts(requirements, "limits");
+        round_amounts(requirements, "requests");
     }
 }
 
