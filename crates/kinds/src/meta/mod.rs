@@ -11,6 +11,7 @@ use portcullis_apimachinery::time::Instant;
 use serde_json::Value;
 
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::Resource;
 
 pub use selection::{FieldSelector, UnknownField, labels_match};
@@ -28,14 +29,9 @@ const GENERATED_CHARACTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 #[error("the namespace of the provided object does not match the namespace sent on the request")]
 pub struct OtherNamespace;
 
-/// The object's metadata; `None` if it has none.
-pub fn metadata(object: &Map) -> Option<&Map> {
-    object.get("metadata")?.as_object()
-}
-
 /// A string of the metadata; empty if not set.
 pub fn text<'a>(object: &'a Map, name: &str) -> &'a str {
-    metadata(object).and_then(|meta| meta.get(name)).and_then(Value::as_str).unwrap_or_default()
+    object.metadata().text(name)
 }
 
 /// The object's name.
@@ -136,8 +132,7 @@ pub fn missing_revision(object: &Map, resource: &Resource) -> Option<FieldError>
 
 /// Restores metadata that an update cannot change or may omit (AP-43). [`validate_update`] reports forbidden changes.
 pub fn carry_over(object: &mut Map, old: &Map) {
-    let old = metadata(old);
-    let of_old = |name: &str| old.and_then(|meta| meta.get(name)).filter(|value| !value.is_null());
+    let of_old = |name: &str| old.metadata().get(name).filter(|value| !value.is_null());
     let Some(meta) = metadata_mut(object) else { return };
     meta.remove("managedFields");
     meta.remove("selfLink");

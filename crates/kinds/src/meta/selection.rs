@@ -1,17 +1,17 @@
 //! Matches objects against label and field selectors (AP-73 to AP-76).
 
 use portcullis_apimachinery::selector::{FieldOperator, FieldRequirement, LabelOperator, LabelRequirement};
-use serde_json::Value;
 
-use super::{metadata, name, namespace};
+use super::{name, namespace};
 use crate::Map;
+use crate::fields::Members;
 use crate::resource::{Resource, Selectable};
 
 /// Returns whether an object's labels match a selector (AP-73).
 pub fn labels_match(requirements: &[LabelRequirement], object: &Map) -> bool {
-    let labels = metadata(object).and_then(|meta| meta.get("labels")).and_then(Value::as_object);
+    let labels = object.metadata().object("labels");
     requirements.iter().all(|requirement| {
-        let label = labels.and_then(|labels| labels.get(&requirement.key));
+        let label = labels.get(&requirement.key);
         label_matches(requirement, label.map(|label| label.as_str().unwrap_or_default()))
     })
 }

@@ -8,9 +8,9 @@ use portcullis_apimachinery::names::label_errors;
 use portcullis_apimachinery::names::{label_key_errors, label_value_errors};
 use serde_json::Value;
 
-use super::{is_terminating, metadata, name, namespace, text};
+use super::{is_terminating, name, namespace, text};
 use crate::Map;
-use crate::fields::{ErrorList, Errors};
+use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{MetadataChecks, Resource};
 
 /// The maximum total size of annotations, keys and values, in bytes.
@@ -128,7 +128,7 @@ fn check_update(object: &Map, old: &Map, knows_finalizers: bool, errors: &mut Er
 
 /// A member of the metadata, unless it is its zero value.
 fn set<'a>(object: &'a Map, name: &str) -> Option<&'a Value> {
-    let value = metadata(object)?.get(name)?;
+    let value = object.metadata().get(name)?;
     (!value.is_null() && value.as_str() != Some("")).then_some(value)
 }
 
@@ -157,27 +157,25 @@ fn check_annotations(object: &Map, errors: &mut Errors) {
 /// The paths have no index (AP-34).
 fn check_owners(object: &Map, errors: &mut Errors) {
     const FIELD: &str = "metadata.ownerReferences";
-    let owners = metadata(object).and_then(|meta| meta.get("ownerReferences")).and_then(Value::as_array);
     let mut controllers = 0;
-    for owner in owners.into_iter().flatten().filter_map(Value::as_object) {
-        let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
-        let (group, version) = group_and_version(text("apiVersion"));
+    for owner in object.metadata().objects("ownerReferences") {
+        let (group, version) = group_and_version(owner.text("apiVersion"));
         if version.is_empty() {
             let field = format!("{FIELD}.apiVersion");
-            errors.push(FieldError::invalid(field, text("apiVersion"), "version must not be empty"));
+            errors.push(FieldError::invalid(field, owner.text("apiVersion"), "version must not be empty"));
         }
         for name in ["kind", "name", "uid"] {
-            if text(name).is_empty() {
+            if owner.text(name).is_empty() {
                 errors.push(FieldError::invalid(format!("{FIELD}.{name}"), "", "must not be empty"));
             }
         }
-        if group.is_empty() && version == "v1" && text("kind") == "Event" {
+        if group.is_empty() && version == "v1" && owner.text("kind") == "Event" {
             errors.push(FieldError::invalid(FIELD, "Event", "an Event is disallowed from being an owner"));
         }
-        if owner.get("controller").and_then(Value::as_bool).unwrap_or_default() {
+        if owner.is_true("controller") {
             controllers += 1;
             let detail = "Only one reference can have Controller set to true";
-            errors.push_if(controllers > 1, || FieldError::invalid(FIELD, text("name"), detail));
+            errors.push_if(controllers > 1, || FieldError::invalid(FIELD, owner.text("name"), detail));
         }
     }
 }
@@ -191,8 +189,7 @@ fn group_and_version(api_version: &str) -> (&str, &str) {
 }
 
 fn finalizers(object: &Map) -> impl Iterator<Item = &str> {
-    let list = metadata(object).and_then(|meta| meta.get("finalizers")).and_then(Value::as_array);
-    list.into_iter().flatten().map(|name| name.as_str().unwrap_or_default())
+    object.metadata().texts("finalizers")
 }
 
 fn check_finalizers(object: &Map, errors: &mut Errors) {
@@ -217,6 +214,9 @@ fn check_own_finalizers(object: &Map, errors: &mut Errors) {
 
 /// The entries of a map of strings. Values of other types count as empty, as they are read back (AP-136).
 fn entries<'a>(object: &'a Map, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let map = metadata(object).and_then(|meta| meta.get(name)).and_then(Value::as_object);
-    map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
+    object
+        .metadata()
+        .object(name)
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
 }

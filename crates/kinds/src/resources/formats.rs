@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use crate::fields::{ErrorList, Errors};
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names::{self, Faults, MAX_LABEL};
 use portcullis_apimachinery::quote::quoted;
+
+use crate::fields::{ErrorList, Errors};
 
 /// Validates a DNS label.
 pub(super) fn dns_label(field: &str, value: &str) -> Errors {

@@ -1,8 +1,9 @@
 //! Syntax of ports.
 
-use crate::fields::Errors;
 use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
+
+use crate::fields::Errors;
 
 /// The maximum length of a port name, in bytes.
 const MAX_NAME: usize = 15;

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use crate::fields::Errors;
 use portcullis_apimachinery::field_error::FieldError;
+
+use crate::fields::Errors;
 
 /// Validates the entries of a list. The entries of a list that is too long are not validated.
 pub(super) fn validate_list<T>(
