@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use crate::failure::Failure;
 
@@ -21,21 +22,26 @@ pub(crate) trait Health: Send + Sync + 'static {
     /// Returns why the program is not ready, if it is not.
     fn unready(&self) -> Option<String>;
 
-    /// Returns the metrics as text.
-    fn metrics(&self) -> String;
+    /// Registers the metrics.
+    fn register(&self, registry: &mut Registry);
 }
 
-/// Listens until the task is aborted.
+/// Listens at the address, if there is one, until the set of tasks is dropped.
 ///
 /// # Errors
 /// The address is not available.
-pub(crate) async fn serve(address: SocketAddr, health: Arc<dyn Health>) -> Result<JoinHandle<()>, Failure> {
+pub(crate) async fn serve(
+    address: Option<SocketAddr>,
+    health: Arc<dyn Health>,
+    tasks: &mut JoinSet<()>,
+) -> Result<(), Failure> {
+    let Some(address) = address else { return Ok(()) };
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Failure::unreachable(format_args!("cannot listen at --metrics-bind-address {address}: {error}"))
     })?;
     let bound = listener.local_addr().unwrap_or(address);
     tracing::info!(address = %bound, "answering /healthz, /readyz and /metrics");
-    Ok(tokio::spawn(async move {
+    tasks.spawn(async move {
         loop {
             let Ok((stream, _)) = listener.accept().await else {
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -46,7 +52,8 @@ pub(crate) async fn serve(address: SocketAddr, health: Arc<dyn Health>) -> Resul
                 let _ = tokio::time::timeout(PATIENCE, answer(stream, &*health)).await;
             });
         }
-    }))
+    });
+    Ok(())
 }
 
 async fn answer(mut stream: TcpStream, health: &dyn Health) -> std::io::Result<()> {
@@ -69,7 +76,13 @@ async fn answer(mut stream: TcpStream, health: &dyn Health) -> std::io::Result<(
             None => ("200 OK", "ok".to_owned()),
             Some(why) => ("503 Service Unavailable", why),
         },
-        ("GET", "/metrics") => ("200 OK", health.metrics()),
+        ("GET", "/metrics") => {
+            let (mut registry, mut text) = (Registry::default(), String::new());
+            health.register(&mut registry);
+            // Writing to a string does not fail.
+            let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+            ("200 OK", text)
+        }
         ("GET", _) => ("404 Not Found", "not found".to_owned()),
         _ => ("405 Method Not Allowed", "only GET".to_owned()),
     };

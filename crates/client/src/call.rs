@@ -2,7 +2,6 @@
 //!
 //! Nothing is retried: only the caller knows whether a repetition is harmless.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -76,11 +75,11 @@ impl CallError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// The API group; empty for the core group.
-    pub group: Cow<'static, str>,
+    pub group: &'static str,
     /// The version.
-    pub version: Cow<'static, str>,
+    pub version: &'static str,
     /// The plural resource name in lower case.
-    pub plural: Cow<'static, str>,
+    pub plural: &'static str,
     /// The namespace; none for all namespaces and for cluster-scoped resources.
     pub namespace: Option<String>,
 }
@@ -88,12 +87,7 @@ pub struct Resource {
 impl Resource {
     /// Creates a resource, in all namespaces or cluster-scoped.
     pub const fn new(group: &'static str, version: &'static str, plural: &'static str) -> Self {
-        Self {
-            group: Cow::Borrowed(group),
-            version: Cow::Borrowed(version),
-            plural: Cow::Borrowed(plural),
-            namespace: None,
-        }
+        Self { group, version, plural, namespace: None }
     }
 
     /// Returns the resource in one namespace.
@@ -184,6 +178,18 @@ impl Connection {
         self.call(Method::GET, &resource.object(name), None).await
     }
 
+    /// Reads one object; none if it does not exist.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn find<T: DeserializeOwned>(
+        &self,
+        resource: &Resource,
+        name: &str,
+    ) -> Result<Option<T>, CallError> {
+        found(self.get(resource, name).await)
+    }
+
     /// Creates an object, and returns it as the server stored it.
     ///
     /// # Errors
@@ -220,6 +226,14 @@ impl Connection {
     ) -> Result<T, CallError> {
         let (_, body) = json(patch)?;
         self.call(Method::PATCH, path, Some(("application/merge-patch+json", body))).await
+    }
+}
+
+/// Converts the error that something does not exist to none.
+pub(crate) fn found<T>(answer: Result<T, CallError>) -> Result<Option<T>, CallError> {
+    match answer {
+        Err(error) if error.is_not_found() => Ok(None),
+        answer => answer.map(Some),
     }
 }
 

@@ -6,7 +6,6 @@
 //! DIVERGES: proxies in environment variables are not used, and a cluster with a `proxy-url` is refused.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +14,10 @@ use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::Config;
-use kube::config::{AuthInfo, Kubeconfig};
+use kube::config::AuthInfo;
 use portcullis_pki::pem;
+
+use crate::kubeconfig::{self, Chosen};
 
 /// The connect timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -88,14 +89,17 @@ impl Credential {
         let mut user = AuthInfo::default();
         match self {
             Self::Anonymous => {}
-            Self::Certificate { certificate, key } => {
-                user.client_certificate_data = Some(STANDARD.encode(certificate));
-                user.client_key_data = Some(STANDARD.encode(key).into());
-            }
+            Self::Certificate { certificate, key } => present(&mut user, certificate, key),
             Self::Token(token) => user.token = Some(token.clone().into()),
         }
         user
     }
+}
+
+/// Sets the client certificate and its key, both in PEM.
+fn present(user: &mut AuthInfo, certificate: &[u8], key: &[u8]) {
+    user.client_certificate_data = Some(STANDARD.encode(certificate));
+    user.client_key_data = Some(STANDARD.encode(key).into());
 }
 
 /// The source of a connection, for reloading.
@@ -272,7 +276,6 @@ fn list(paths: &[PathBuf]) -> String {
 impl Source {
     fn connect(&self, generation: u64) -> Result<Live, ConnectError> {
         let mut config = self.config()?;
-        self.load_identity(&mut config.auth_info)?;
         if config.root_cert.as_ref().is_some_and(Vec::is_empty) {
             return Err(self.refuse("there is no certificate in the certificate authority"));
         }
@@ -291,10 +294,18 @@ impl Source {
     fn config(&self) -> Result<Config, ConnectError> {
         match self {
             Self::Kubeconfig { paths, must_exist, context, credential } => {
-                let kubeconfig = read(paths, *must_exist)?;
-                let mut config = self.of_kubeconfig(kubeconfig, context.as_deref())?;
+                let mut kubeconfig = kubeconfig::read(paths, *must_exist)?;
+                let chosen = Chosen::of(&kubeconfig, context.as_deref(), list(paths))?;
+                check(&chosen)?;
+                kubeconfig.current_context = Some(chosen.context.clone());
+                let mut config = Config::try_from(kubeconfig).map_err(|e| self.refuse(describe(&e)))?;
+                // It was taken from the environment, ignoring `NO_PROXY`.
+                config.proxy_url = None;
                 if let Some(credential) = credential {
                     config.auth_info = credential.auth_info();
+                } else if let Some((certificate, key)) = chosen.identity()? {
+                    // Read now, so that changes can be detected.
+                    present(&mut config.auth_info, &certificate, &key);
                 }
                 Ok(config)
             }
@@ -306,75 +317,6 @@ impl Source {
                 config.auth_info = parts.credential.auth_info();
                 Ok(config)
             }
-        }
-    }
-
-    fn of_kubeconfig(
-        &self,
-        mut kubeconfig: Kubeconfig,
-        context: Option<&str>,
-    ) -> Result<Config, ConnectError> {
-        let known: Vec<&str> = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
-        let named = context.or(kubeconfig.current_context.as_deref()).filter(|name| !name.is_empty());
-        let Some(name) = named else {
-            return Err(self.refuse("no current-context: name one of the contexts with --context"));
-        };
-        let Some(chosen) = kubeconfig.contexts.iter().find(|context| context.name == name) else {
-            let why = format!("there is no context {name:?}; there are: {}", known.join(", "));
-            return Err(self.refuse(why));
-        };
-        let cluster_name = chosen.context.as_ref().map(|context| context.cluster.clone()).unwrap_or_default();
-        let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == cluster_name);
-        let Some(cluster) = cluster.and_then(|cluster| cluster.cluster.clone()) else {
-            let why = format!("context {name:?} names the cluster {cluster_name:?}, which is not there");
-            return Err(self.refuse(why));
-        };
-        if cluster.server.as_deref().unwrap_or_default().is_empty() {
-            return Err(self.refuse(format!("cluster {cluster_name:?} has no server")));
-        }
-        let insecure = cluster.insecure_skip_tls_verify == Some(true);
-        if insecure
-            && (cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some())
-        {
-            let why = format!(
-                "cluster {cluster_name:?} has a certificate authority and insecure-skip-tls-verify: remove one"
-            );
-            return Err(self.refuse(why));
-        }
-        let proxy = cluster.proxy_url.filter(|url| !url.is_empty());
-        if let Some(proxy) = proxy {
-            return Err(self.refuse(format!(
-                "cluster {cluster_name:?} is behind the proxy {proxy}, and proxies are not supported"
-            )));
-        }
-        kubeconfig.current_context = Some(name.to_owned());
-        let mut config = Config::try_from(kubeconfig).map_err(|e| self.refuse(describe(&e)))?;
-        // It was taken from the environment, ignoring `NO_PROXY`.
-        config.proxy_url = None;
-        Ok(config)
-    }
-
-    /// Reads certificate and key now, each file once: so a renewal cannot cause a mismatch of a pair in one file, and
-    /// changes can be detected.
-    fn load_identity(&self, user: &mut AuthInfo) -> Result<(), ConnectError> {
-        let certificate_file =
-            user.client_certificate.take().filter(|_| user.client_certificate_data.is_none());
-        let key_file = user.client_key.take().filter(|_| user.client_key_data.is_none());
-        let is_one_file = certificate_file == key_file;
-        if let Some(path) = certificate_file {
-            let text = read_file(Path::new(&path))?;
-            user.client_certificate_data = Some(STANDARD.encode(&text));
-            if is_one_file {
-                user.client_key_data = Some(STANDARD.encode(&text).into());
-            }
-        }
-        if let Some(path) = key_file.filter(|_| !is_one_file) {
-            user.client_key_data = Some(STANDARD.encode(read_file(Path::new(&path))?).into());
-        }
-        match (&user.client_certificate_data, &user.client_key_data) {
-            (Some(_), None) => Err(self.refuse("there is a client certificate, but no client key")),
-            (None, Some(_)) => Err(self.refuse("there is a client key, but no client certificate")),
-            _ => Ok(()),
         }
     }
 
@@ -390,37 +332,21 @@ impl Source {
     }
 }
 
-/// Reads and merges kubeconfig files; missing ones are skipped unless they must exist.
-pub(crate) fn read(paths: &[PathBuf], must_exist: bool) -> Result<Kubeconfig, ConnectError> {
-    let mut merged = Kubeconfig::default();
-    for path in paths {
-        if !must_exist && !path.exists() {
-            continue;
-        }
-        // The library's own error would quote the invalid line, which may be a key.
-        read_file(path)?;
-        let refuse = |why: String| ConnectError::Kubeconfig { origin: path.display().to_string(), why };
-        let next = Kubeconfig::read_from(path)
-            .map_err(|e| refuse(format!("not a kubeconfig{}", place(&describe(&e)))))?;
-        merged = merged.merge(next).map_err(|e| refuse(describe(&e)))?;
+/// Checks that the settings of a cluster are supported and consistent.
+fn check(chosen: &Chosen) -> Result<(), ConnectError> {
+    let (context, cluster) = (&chosen.context, &chosen.cluster);
+    let has_authority =
+        cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
+    if cluster.insecure_skip_tls_verify == Some(true) && has_authority {
+        return Err(chosen.refuse(format!(
+            "the cluster of context {context:?} has a certificate authority and insecure-skip-tls-verify: remove one"
+        )));
     }
-    Ok(merged)
-}
-
-fn read_file(path: &Path) -> Result<Vec<u8>, ConnectError> {
-    fs::read(path).map_err(|e| ConnectError::File { path: path.to_owned(), why: e.to_string() })
-}
-
-/// Extracts the position from a YAML error. The rest of the error may quote a secret.
-fn place(said: &str) -> String {
-    let number_after = |word: &str| -> Option<u64> {
-        let (_, rest) = said.split_once(word)?;
-        let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
-        digits.parse().ok()
-    };
-    match (number_after("line "), number_after("column ")) {
-        (Some(line), Some(column)) => format!(": it cannot be read from line {line} column {column} on"),
-        _ => ": it is not of the form of one".to_owned(),
+    match cluster.proxy_url.as_deref().filter(|url| !url.is_empty()) {
+        Some(proxy) => Err(chosen.refuse(format!(
+            "the cluster of context {context:?} is behind the proxy {proxy}, and proxies are not supported"
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -7,6 +7,7 @@ pub mod approver;
 pub mod call;
 pub mod clock;
 pub mod connect;
+pub mod kubeconfig;
 pub mod lease;
 pub mod node_certificate;
 pub mod random;

@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use crate::call::{Resource, without_content};
 use crate::clock::{Clock, SystemClock};
 use crate::connect::Connection;
-use crate::watched::{Event, Selection, Watched};
+use crate::watched::{Event, Watched};
 
 const CLUSTER_ROLES: Resource = Resource::new("rbac.authorization.k8s.io", "v1", "clusterroles");
 const CLUSTER_ROLE_BINDINGS: Resource =
@@ -97,7 +97,7 @@ impl LocalRbac {
         for (kind, resource) in
             [(Kind::ClusterRole, CLUSTER_ROLES), (Kind::ClusterRoleBinding, CLUSTER_ROLE_BINDINGS)]
         {
-            let watched = Watched::new(connection, resource, Selection::default());
+            let watched = Watched::new(connection, resource, None);
             following.spawn(Follower::new(Arc::clone(&shared), kind, watched).run());
         }
         Self { shared, _following: Arc::new(following) }
@@ -268,6 +268,7 @@ impl Follower {
     }
 }
 
-fn name_of(object: &Value) -> &str {
+/// Returns the name in the metadata of an object.
+pub(crate) fn name_of(object: &Value) -> &str {
     object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
 }

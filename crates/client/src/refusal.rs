@@ -2,6 +2,9 @@
 //!
 //! Its contents are not trusted. They are used for messages and for deciding about retries.
 
+use std::error::Error;
+use std::io::{self, ErrorKind};
+
 use http::StatusCode;
 use serde::Deserialize;
 
@@ -44,6 +47,21 @@ impl Refusal {
 pub fn is_passing(code: u16, reason: &str) -> bool {
     matches!(code, 429 | 500 | 504)
         || matches!(reason, "InternalError" | "Timeout" | "ServerTimeout" | "TooManyRequests")
+}
+
+/// Returns whether a connection was lost, by the causes of an error: the connection was closed, or one of these
+/// conditions holds.
+pub fn is_lost(
+    error: &(dyn Error + 'static),
+    io: impl Fn(ErrorKind) -> bool,
+    hyper: impl Fn(&hyper::Error) -> bool,
+) -> bool {
+    std::iter::successors(Some(error), |&error| error.source()).any(|error| {
+        error.downcast_ref::<io::Error>().is_some_and(|error| io(error.kind()))
+            || error
+                .downcast_ref::<hyper::Error>()
+                .is_some_and(|error| error.is_canceled() || error.is_closed() || hyper(error))
+    })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
-use kube::api::ApiResource;
+use kube::api::{ApiResource, GroupVersionKind};
 use kube::core::DynamicResourceScope;
 use kube::runtime::watcher;
 use serde::de::DeserializeOwned;
@@ -31,15 +31,6 @@ const FIRST_DELAY: Duration = Duration::from_millis(800);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// After this many refusals to resume a watch, it starts over with a list.
 const REFUSALS: u32 = 3;
-
-/// A selection of objects.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
-    /// A field selector, such as `metadata.name=x`.
-    pub fields: Option<String>,
-    /// A label selector.
-    pub labels: Option<String>,
-}
 
 /// A watch event.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +67,8 @@ pub enum Event<T> {
 pub struct Watched<T> {
     connection: Connection,
     resource: Resource,
-    selection: Selection,
+    /// A field selector.
+    fields: Option<String>,
     stream: BoxStream<'static, watcher::Result<watcher::Event<Raw>>>,
     /// The generation of the client of the stream.
     generation: u64,
@@ -90,20 +82,21 @@ impl<T> std::fmt::Debug for Watched<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Watched")
             .field("resource", &self.resource)
-            .field("selection", &self.selection)
+            .field("fields", &self.fields)
             .finish_non_exhaustive()
     }
 }
 
 impl<T: DeserializeOwned> Watched<T> {
-    /// Watches a resource. Nothing is sent before the first call of `next`.
-    pub fn new(connection: &Connection, resource: Resource, selection: Selection) -> Self {
+    /// Watches a resource: all objects, or those of a field selector such as `metadata.name=x`. Nothing is sent before
+    /// the first call of `next`.
+    pub fn new(connection: &Connection, resource: Resource, fields: Option<String>) -> Self {
         Self {
-            stream: stream(connection, &resource, &selection),
+            stream: stream(connection, &resource, fields.as_deref()),
             generation: connection.generation(),
             connection: connection.clone(),
             resource,
-            selection,
+            fields,
             failures: 0,
             refusals: 0,
             delay: None,
@@ -172,7 +165,7 @@ impl<T: DeserializeOwned> Watched<T> {
     fn start_over(&mut self) {
         self.refusals = 0;
         self.generation = self.connection.generation();
-        self.stream = stream(&self.connection, &self.resource, &self.selection);
+        self.stream = stream(&self.connection, &self.resource, self.fields.as_deref());
     }
 }
 
@@ -186,30 +179,17 @@ fn delay(failures: u32, chance: f64) -> Duration {
 fn stream(
     connection: &Connection,
     resource: &Resource,
-    selection: &Selection,
+    fields: Option<&str>,
 ) -> BoxStream<'static, watcher::Result<watcher::Event<Raw>>> {
-    let api_version = if resource.group.is_empty() {
-        resource.version.to_string()
-    } else {
-        format!("{}/{}", resource.group, resource.version)
-    };
-    let kind = ApiResource {
-        group: resource.group.to_string(),
-        version: resource.version.to_string(),
-        api_version,
-        // Only used for paths.
-        kind: resource.plural.to_string(),
-        plural: resource.plural.to_string(),
-    };
+    let Resource { group, version, plural, .. } = resource;
+    // The kind is not used in paths.
+    let kind = GroupVersionKind::gvk(group, version, plural);
+    let kind = ApiResource::from_gvk_with_plural(&kind, plural);
     let api: Api<Raw> = match &resource.namespace {
         Some(namespace) => Api::namespaced_with(connection.client(), namespace, &kind),
         None => Api::all_with(connection.client(), &kind),
     };
-    let config = watcher::Config {
-        field_selector: selection.fields.clone(),
-        label_selector: selection.labels.clone(),
-        ..watcher::Config::default()
-    };
+    let config = watcher::Config { field_selector: fields.map(str::to_owned), ..watcher::Config::default() };
     watcher(api, config).boxed()
 }
 

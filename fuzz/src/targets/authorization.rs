@@ -1,5 +1,6 @@
 //! The configuration and the responses of authorization webhooks.
 
+use portcullis_client::kubeconfig::service;
 use portcullis_policy::User;
 use portcullis_policy::review::{AccessReview, AccessStatus, ReviewKind, ReviewMetadata, ReviewVersion};
 use portcullis_server::authz::configuration::Document;
@@ -76,7 +77,9 @@ pub(super) fn configuration(input: &[u8]) -> bool {
 
 /// A connection file is accepted or refused with a reason.
 pub(super) fn connection(input: &[u8]) -> bool {
-    match kubeconfig::check(input) {
+    let checked =
+        kubeconfig::to_json(input).and_then(|json| service::check(&json).map_err(|error| error.to_string()));
+    match checked {
         Ok(()) => true,
         Err(reason) => {
             assert!(!reason.is_empty());

@@ -12,7 +12,6 @@ use portcullis_client::SystemClock;
 use portcullis_client::node_certificate::agent::{Agent, Observer, Progress, Settings};
 use portcullis_client::node_certificate::error::CredentialError;
 use portcullis_client::node_certificate::exec;
-use portcullis_client::node_certificate::files::LockError;
 use portcullis_pki::Pair;
 
 use crate::failure::Failure;
@@ -156,7 +155,7 @@ fn failure(error: CredentialError) -> Failure {
         }
         CredentialError::Call(_)
         | CredentialError::Gone(_)
-        | CredentialError::Lock(LockError::Held { .. })
+        | CredentialError::Held { .. }
         | CredentialError::Pending { .. }
         | CredentialError::Stopped => Failure::unreachable(error),
         _ => Failure::input(error),

@@ -340,14 +340,10 @@ async fn guard(args: &GuardArgs) -> Result<ExitCode, Failure> {
         reviews,
         features: FeatureMetrics::of_gates(gate(settings)),
     });
-    let health = match args.metrics_bind_address {
-        Some(address) => Some(health::serve(address, told_of).await?),
-        None => None,
-    };
+    health::serve(args.metrics_bind_address, told_of, &mut tasks).await?;
     tracing::info!(address = %bound, node = node_name, kubelet = %kubelet.authority(), "guarding");
     println!("Guarding the kubelet of {node_name} at https://{bound}");
     server.serve(told()).await;
-    health.inspect(tokio::task::JoinHandle::abort);
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
@@ -421,15 +417,10 @@ impl Health for Told {
         Some(format!("the API server does not answer: {why}"))
     }
 
-    fn metrics(&self) -> String {
-        let mut registry = Registry::default();
-        self.metrics.register(&mut registry);
-        self.reviews.register(&mut registry);
-        self.features.register(&mut registry);
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
-        text
+    fn register(&self, registry: &mut Registry) {
+        self.metrics.register(registry);
+        self.reviews.register(registry);
+        self.features.register(registry);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Evaluates one request: reads what the rules need, decides, and writes the decision.
 
 use portcullis_policy::approval::machine::{
-    CheckResult, Cluster, Current, Evaluation, Grant, HostSubnet, Intake, Leaf, Limits, Network, Node,
-    Outcome, Reason, Request, SignerPath, Verdict, dial_target, evaluate, intake,
+    CheckResult, Cluster, Current, Evaluation, Grant, Grants, HostSubnet, Intake, Leaf, Limits, Network,
+    Node, Outcome, Reason, Request, SignerPath, Verdict, dial_target, evaluate, intake,
 };
 use serde_json::Value;
 
@@ -49,9 +49,9 @@ pub(super) async fn look(
     leadership: Option<&Leadership>,
 ) -> Looked {
     for _ in 0..CONFLICTS {
-        let object: Value = match shared.workload.get(&REQUESTS, name).await {
-            Ok(object) => object,
-            Err(error) if error.is_not_found() => return Looked::Over,
+        let object: Value = match shared.workload.find(&REQUESTS, name).await {
+            Ok(Some(object)) => object,
+            Ok(None) => return Looked::Over,
             Err(error) => return Looked::Failed(error.to_string()),
         };
         let request = match Request::from_json(&object.to_string(), facts::pkcs10) {
@@ -150,21 +150,14 @@ fn evaluate_with(
 ) -> Evaluation {
     let config = shared.config.load_full();
     let memory = shared.memory();
-    with_cluster(shared, limits, &memory, found, |cluster| evaluate(request, path, cluster, &config))
+    evaluate(request, path, &cluster(shared, limits, &memory, found), &config)
 }
 
-fn with_cluster<T>(
-    shared: &Shared,
-    limits: &Limits,
-    grants: &portcullis_policy::approval::machine::Grants,
-    found: &Found,
-    ask: impl FnOnce(&Cluster<'_>) -> T,
-) -> T {
-    let none = Vec::new();
-    ask(&Cluster {
+fn cluster<'a>(shared: &'a Shared, limits: &'a Limits, grants: &'a Grants, found: &'a Found) -> Cluster<'a> {
+    Cluster {
         now: facts::instant(shared.clock.now()),
         machines: found.machines.as_ref().map(|found| &*found.machines).map_err(String::as_str),
-        pools: found.machines.as_ref().map_or(&none, |found| &found.pools),
+        pools: found.machines.as_ref().map_or(&[], |found| &found.pools),
         node: found.node.as_ref().map(Option::as_ref).map_err(String::as_str),
         has_bootstrap_ca: found.has_bootstrap_ca,
         current: match &found.current {
@@ -179,7 +172,7 @@ fn with_cluster<T>(
         limits,
         grants,
         api_server_names: &shared.api_server_names,
-    })
+    }
 }
 
 /// Reads the current serving certificate of the node's kubelet (NB-110, NB-111).
@@ -187,25 +180,22 @@ async fn current(shared: &Shared, request: &Request, limits: &Limits, found: &Fo
     let config = shared.config.load_full();
     let authority = lookup::kubelet_ca(&shared.workload, &config).await?;
     let grants = shared.memory();
-    let target =
-        with_cluster(shared, limits, &grants, found, |cluster| dial_target(request, cluster, &config))?;
+    let target = dial_target(request, &cluster(shared, limits, &grants, found), &config)?;
     kubelet::current(target, &authority).await
 }
 
 /// Reads the cluster network, and the node's egress addresses (NB-119).
 async fn network(shared: &Shared, node: &str) -> Net {
     let networks = Resource::new("config.openshift.io", "v1", "networks");
-    let kind = match shared.workload.get::<Value>(&networks, "cluster").await {
-        Ok(network) => network.pointer("/status/networkType").and_then(Value::as_str).map(str::to_owned),
-        Err(error) if error.is_not_found() => None,
+    match shared.workload.find::<Value>(&networks, "cluster").await {
+        Ok(Some(found)) if found.pointer("/status/networkType") == Some(&"OpenShiftSDN".into()) => {}
+        Ok(_) => return Net::Other,
         Err(error) => return Net::Unknown(error.to_string()),
-    };
-    if kind.as_deref() != Some("OpenShiftSDN") {
-        return Net::Other;
     }
     let subnets = Resource::new("network.openshift.io", "v1", "hostsubnets");
-    match shared.workload.get::<Value>(&subnets, node).await {
-        Ok(subnet) => {
+    match shared.workload.find::<Value>(&subnets, node).await {
+        Ok(None) => Net::Sdn(None),
+        Ok(Some(subnet)) => {
             let texts = |name: &str| {
                 let list = subnet.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
                 list.into_iter().filter_map(|text| text.as_str().map(str::to_owned)).collect::<Vec<_>>()
@@ -215,7 +205,6 @@ async fn network(shared: &Shared, node: &str) -> Net {
                 egress_cidrs: texts("egressCIDRs").iter().filter_map(|text| text.parse().ok()).collect(),
             }))
         }
-        Err(error) if error.is_not_found() => Net::Sdn(None),
         Err(error) => Net::Unknown(error.to_string()),
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portcullis_policy::approval::machine::{Machine, MachineApi, MachinePool, Request};
-use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
@@ -14,7 +13,8 @@ use tokio::task::JoinSet;
 use super::facts;
 use super::lookup::{NODES, REQUESTS, machine_kind, machines_of};
 use super::shared::Shared;
-use crate::watched::{Event, Selection, Watched};
+use crate::rbac::name_of;
+use crate::watched::{Event, Watched};
 
 /// The interval at which a missing Machine API is looked for again.
 const ABSENT: Duration = Duration::from_secs(30);
@@ -43,28 +43,16 @@ pub(super) enum Change<T> {
     Known,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Named {
-    metadata: Name,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Name {
-    name: String,
-}
-
 /// Starts all watches, in tasks that end with the set.
 pub(super) fn all(shared: &Arc<Shared>, news: &Sender<News>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let (requests, nodes) = (news.clone(), news.clone());
-    let watched = Watched::<Value>::new(&shared.workload, REQUESTS, Selection::default());
+    let watched = Watched::new(&shared.workload, REQUESTS, None);
     tasks.spawn(follow(watched, requests, News::Request, |object| {
         Request::from_json(&object.to_string(), facts::pkcs10).map(Box::new).map_err(|e| e.to_string())
     }));
-    let watched = Watched::<Named>::new(&shared.workload, NODES, Selection::default());
-    tasks.spawn(follow(watched, nodes, News::Node, |node| Ok(node.metadata.name)));
+    let watched = Watched::new(&shared.workload, NODES, None);
+    tasks.spawn(follow(watched, nodes, News::Node, |node| Ok(name_of(&node).to_owned())));
     for (place, api) in shared.config.load().machine_apis.iter().enumerate() {
         tasks.spawn(follow_machines(Arc::clone(shared), place, api.clone(), news.clone()));
     }
@@ -86,7 +74,7 @@ async fn follow_machines(shared: Arc<Shared>, place: usize, api: MachineApi, new
     };
     let namespace = shared.config.load().machine_namespace.clone();
     let machines = machines_of(kind, namespace.as_deref());
-    let watched = Watched::<Value>::new(&shared.management, machines, Selection::default());
+    let watched = Watched::new(&shared.management, machines, None);
     follow(
         watched,
         news,
@@ -98,14 +86,12 @@ async fn follow_machines(shared: Arc<Shared>, place: usize, api: MachineApi, new
     .await;
 }
 
-async fn follow<T, U>(
-    mut watched: Watched<T>,
+async fn follow<T>(
+    mut watched: Watched<Value>,
     news: Sender<News>,
-    of: impl Fn(Change<U>) -> News,
-    read: impl Fn(T) -> Result<U, String>,
-) where
-    T: serde::de::DeserializeOwned,
-{
+    of: impl Fn(Change<T>) -> News,
+    read: impl Fn(Value) -> Result<T, String>,
+) {
     loop {
         let change = match watched.next().await {
             Event::Restarted => Change::Restarted,

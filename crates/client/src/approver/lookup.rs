@@ -5,7 +5,7 @@ use portcullis_policy::approval::machine::{
 };
 use serde_json::Value;
 
-use crate::call::{CallError, Resource};
+use crate::call::{CallError, Resource, found};
 use crate::connect::Connection;
 
 /// CertificateSigningRequests.
@@ -31,11 +31,8 @@ pub(super) async fn machine_kind(
     api: &MachineApi,
 ) -> Result<Option<MachineKind>, CallError> {
     let path = format!("/apis/{}", api.group);
-    let group: Value = match connection.call(http::Method::GET, &path, None).await {
-        Ok(group) => group,
-        Err(error) if error.is_not_found() => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let group = found(connection.call::<Value>(http::Method::GET, &path, None).await)?;
+    let Some(group) = group else { return Ok(None) };
     let served: Vec<&str> = group
         .pointer("/versions")
         .and_then(Value::as_array)
@@ -86,11 +83,8 @@ async fn list<T>(
     resource: &Resource,
     read: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Vec<T>, CallError> {
-    let list: Value = match connection.call(http::Method::GET, &resource.path(), None).await {
-        Ok(list) => list,
-        Err(error) if error.is_not_found() => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
+    let list = found(connection.call::<Value>(http::Method::GET, &resource.path(), None).await)?;
+    let list = list.unwrap_or_default();
     let items = list.pointer("/items").and_then(Value::as_array).into_iter().flatten();
     Ok(items
         .filter_map(|item| match read(&item.to_string()) {
@@ -106,11 +100,9 @@ async fn list<T>(
 
 /// Reads a Node; none if it does not exist.
 pub(super) async fn node(connection: &Connection, name: &str) -> Result<Option<Node>, String> {
-    match connection.get::<Value>(&NODES, name).await {
-        Ok(object) => Node::from_json(&object.to_string()).map(Some).map_err(|error| error.to_string()),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error.to_string()),
-    }
+    let object = connection.find::<Value>(&NODES, name).await.map_err(|error| error.to_string())?;
+    let node = object.map(|object| Node::from_json(&object.to_string())).transpose();
+    node.map_err(|error| error.to_string())
 }
 
 /// Reads the value of a key of a ConfigMap; none if either is missing.
@@ -120,14 +112,9 @@ async fn value(
     at: &ConfigMapKey,
 ) -> Result<Option<String>, CallError> {
     let maps = Resource::new("", "v1", "configmaps").within(namespace);
-    match connection.get::<Value>(&maps, &at.name).await {
-        Ok(map) => {
-            let data = map.get("data").and_then(|data| data.get(&at.key)).and_then(Value::as_str);
-            Ok(data.map(str::to_owned))
-        }
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
-    }
+    let map = connection.find::<Value>(&maps, &at.name).await?.unwrap_or_default();
+    let value = map.get("data").and_then(|data| data.get(&at.key)).and_then(Value::as_str);
+    Ok(value.map(str::to_owned))
 }
 
 /// Returns whether a bootstrap CA is published (NB-14, NB-86). A ConfigMap that cannot be read counts as not published.

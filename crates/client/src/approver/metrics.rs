@@ -61,16 +61,6 @@ impl ApproverMetrics {
         registry.register("node_csr_pending_identities", "Names that wait", self.identities.clone());
     }
 
-    /// Renders the metrics as text.
-    pub fn text(&self) -> String {
-        let mut registry = Registry::default();
-        self.register(&mut registry);
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
-        text
-    }
-
     /// Counts an evaluation. The signer is one of those that the approver handles.
     pub(super) fn decided(&self, signer: &str, verdict: &Verdict) {
         let (outcome, reason) = (verdict.outcome.as_str(), verdict.reason.as_str());

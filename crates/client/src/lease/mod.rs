@@ -224,11 +224,7 @@ impl Contender {
         let resource = self.resource();
         // Taken before the request, so that the time in the lease cannot be older.
         let (asked_at, asked_on) = (self.clock.running(), self.clock.now());
-        let found = match self.connection.get::<Value>(&resource, &self.config.name).await {
-            Ok(found) => Some(found),
-            Err(error) if error.is_not_found() => None,
-            Err(error) => return Err(error),
-        };
+        let found = self.connection.find::<Value>(&resource, &self.config.name).await?;
         let step = self.election.decide(found.as_ref(), self.clock.running(), self.clock.now());
         let written: Result<Value, CallError> = match (step, found) {
             (Step::Wait, _) => return Ok(false),

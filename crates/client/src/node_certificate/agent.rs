@@ -17,16 +17,16 @@ use std::time::{Duration, SystemTime};
 use portcullis_pki::{KeyPair, Pair, Request};
 
 use super::error::CredentialError;
-use super::files::{LockError, failed, remove};
+use super::files::{failed, remove};
 use super::kubeconfig::{self, Standing};
 use super::manager::{Manager, Step, WAIT};
 use super::request::{self, Answer, IssuedError, Purpose, REQUESTS, Stored};
-use super::store::{Store, StoreError};
+use super::store::Store;
 use crate::call::CallError;
 use crate::clock::Clock;
 use crate::connect::{Connection, Credential};
 use crate::random::fraction;
-use crate::watched::{Event, Selection, Watched};
+use crate::watched::{Event, Watched};
 
 /// The interval of messages about a pending request.
 const REMIND: Duration = Duration::from_secs(30);
@@ -164,8 +164,8 @@ impl Agent {
         let _lock = match (self.store.lock(), self.current()?) {
             (Ok(lock), _) => lock,
             // Another process is renewing it.
-            (Err(LockError::Held { .. }), Some(pair)) => return Ok(pair),
-            (Err(error), _) => return Err(error.into()),
+            (Err(CredentialError::Held { .. }), Some(pair)) => return Ok(pair),
+            (Err(error), _) => return Err(error),
         };
         // Another process may have finished before we took the lock.
         if let Some(pair) = self.settled()? {
@@ -192,12 +192,7 @@ impl Agent {
                 Err(CredentialError::Stopped) => return Err(CredentialError::Stopped),
                 Err(error) => error,
             };
-            let now = self.clock.now();
-            failures.failed(false, now, fraction());
-            let retry_in = match failures.step(now) {
-                Step::Wait(until) => until.duration_since(now).unwrap_or_default(),
-                Step::Request | Step::End(_) => Duration::ZERO,
-            };
+            let retry_in = failures.failed(false, self.clock.now(), fraction());
             let left = wait.saturating_sub(self.clock.running().saturating_sub(began));
             if !error.may_pass() || retry_in >= left {
                 return match usable {
@@ -253,23 +248,33 @@ impl Agent {
                         attempt = self.attempt(WAIT) => attempt,
                         () = &mut stop => return Ok(()),
                     };
-                    let now = self.clock.now();
-                    match attempt {
-                        Ok(pair) => {
-                            not_after = Some(pair.not_after());
-                            manager.succeeded(&pair, &self.template, now, fraction());
-                        }
-                        Err(CredentialError::Stopped) => return Err(CredentialError::Stopped),
-                        Err(error) => {
-                            manager.failed(error.is_server_well(), now, fraction());
-                            let retry_in = match manager.step(now) {
-                                Step::Wait(until) => until.duration_since(now).unwrap_or_default(),
-                                Step::Request | Step::End(_) => Duration::ZERO,
-                            };
-                            self.tell(&Progress::Trouble { why: &error.to_string(), retry_in })?;
-                        }
-                    }
+                    let noted =
+                        self.note(attempt, &self.template, &mut manager, CredentialError::is_server_well)?;
+                    not_after = noted.or(not_after);
                 }
+            }
+        }
+    }
+
+    /// Records the outcome of an attempt, and reports an error. Returns the expiry of a new certificate.
+    pub(super) fn note(
+        &self,
+        attempt: Result<Pair, CredentialError>,
+        template: &Request,
+        manager: &mut Manager,
+        is_server_well: fn(&CredentialError) -> bool,
+    ) -> Result<Option<SystemTime>, CredentialError> {
+        let now = self.clock.now();
+        match attempt {
+            Ok(pair) => {
+                manager.succeeded(&pair, template, now, fraction());
+                Ok(Some(pair.not_after()))
+            }
+            Err(CredentialError::Stopped) => Err(CredentialError::Stopped),
+            Err(error) => {
+                let retry_in = manager.failed(is_server_well(&error), now, fraction());
+                self.tell(&Progress::Trouble { why: &error.to_string(), retry_in })?;
+                Ok(None)
             }
         }
     }
@@ -311,7 +316,7 @@ impl Agent {
         Ok(match kubeconfig::standing(path, now)? {
             Standing::Files(pair, _) => Some(Found { pair: *pair, is_bootstrap: false }),
             Standing::Inline(pair) => Some(Found { pair: *pair, is_bootstrap: true }),
-            Standing::Absent | Standing::Invalid(_) => None,
+            Standing::Absent | Standing::Invalid => None,
         })
     }
 
@@ -335,7 +340,7 @@ impl Agent {
             }
             Standing::Files(..) | Standing::Inline(_) if !current.exists() => return Ok(()),
             Standing::Files(..) | Standing::Inline(_) => path,
-            Standing::Absent | Standing::Invalid(_) => {
+            Standing::Absent | Standing::Invalid => {
                 self.settings.bootstrap_kubeconfig.as_ref().ok_or_else(|| self.no_bootstrap())?
             }
         };
@@ -425,7 +430,7 @@ impl Agent {
         wanted: &Wanted<'_>,
     ) -> Result<Stored, CredentialError> {
         let Wanted { purpose, template, store } = *wanted;
-        let unusable = |why: String| StoreError::Key { path: store.pending_key_path(), why };
+        let unusable = |why: String| CredentialError::Key { path: store.pending_key_path(), why };
         let pem = template.to_pem(key).map_err(|e| unusable(e.to_string()))?;
         let seconds = self.settings.expiration_seconds;
         let object = request::object(name, purpose.signer(), &pem, purpose.usages(key), seconds);
@@ -452,8 +457,8 @@ impl Agent {
     ) -> Result<Vec<u8>, CredentialError> {
         let (name, uid) = (stored.metadata.name.clone(), stored.metadata.uid.clone());
         let gone = || CredentialError::Gone(name.clone());
-        let selection = Selection { fields: Some(format!("metadata.name={name}")), labels: None };
-        let mut watched = Watched::<Stored>::new(connection, REQUESTS, selection);
+        let only = Some(format!("metadata.name={name}"));
+        let mut watched = Watched::<Stored>::new(connection, REQUESTS, only);
         let began = self.clock.running();
         let mut reminded = None;
         let mut latest = Some(stored);

@@ -1,15 +1,38 @@
 //! Errors of obtaining a certificate, with advice.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::files::{FileError, LockError};
-use super::kubeconfig::WriteError;
 use super::manager::{self, Why};
 use super::request::{IssuedError, NodeNameError};
-use super::store::StoreError;
+use portcullis_pki::pair::PairError;
+
 use crate::call::CallError;
 use crate::connect::ConnectError;
+
+/// A file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {verb} {}: {source}{}", path.display(), advice(source))]
+pub struct FileError {
+    /// The attempted operation.
+    pub verb: &'static str,
+    /// The file.
+    pub path: PathBuf,
+    /// The cause.
+    pub source: io::Error,
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            "; make room on the disk, and it goes on where it was"
+        }
+        io::ErrorKind::PermissionDenied => "; run it as the owner of the files, usually root",
+        io::ErrorKind::ReadOnlyFilesystem => "; name a directory that can be written to",
+        _ => "",
+    }
+}
 
 /// No certificate was obtained.
 #[derive(Debug, thiserror::Error)]
@@ -17,21 +40,47 @@ pub enum CredentialError {
     /// A file error.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A lock error.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
+    /// Another process holds the lock.
+    #[error(
+        "{holder} is asking for a certificate into {}: wait until it is done, or stop it ({} is locked)",
+        dir.display(), path.display()
+    )]
+    Held {
+        /// The directory.
+        dir: PathBuf,
+        /// The lock file.
+        path: PathBuf,
+        /// The process that holds it.
+        holder: String,
+    },
+    /// A key file is invalid (CS-131).
+    #[error("{}: {why}; remove it, and a new key is made", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// There is a file in the place of a link (CS-111).
+    #[error(
+        "{} is a file and should be a link: move it away, or to the target of the link",
+        .0.display()
+    )]
+    NotLink(PathBuf),
+    /// A file does not contain a certificate with its key.
+    #[error("{}: {source}", path.display())]
+    Pair {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: PairError,
+    },
     /// The node name is invalid.
     #[error(transparent)]
     NodeName(#[from] NodeNameError),
     /// The connection cannot be configured.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The kubeconfig cannot be written.
-    #[error(transparent)]
-    Kubeconfig(#[from] WriteError),
     /// The API request failed.
     #[error(transparent)]
     Call(#[from] CallError),

@@ -4,33 +4,12 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use super::error::{CredentialError, FileError};
 
 /// The maximum size of a file that is read. In bytes.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
-
-/// A file that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {verb} {}: {source}{}", path.display(), advice(source))]
-pub struct FileError {
-    /// The attempted operation.
-    pub verb: &'static str,
-    /// The file.
-    pub path: PathBuf,
-    /// The cause.
-    pub source: io::Error,
-}
-
-fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            "; make room on the disk, and it goes on where it was"
-        }
-        io::ErrorKind::PermissionDenied => "; run it as the owner of the files, usually root",
-        io::ErrorKind::ReadOnlyFilesystem => "; name a directory that can be written to",
-        _ => "",
-    }
-}
 
 pub(super) fn failed<'a>(verb: &'static str, path: &'a Path) -> impl Fn(io::Error) -> FileError + 'a {
     move |source| FileError { verb, path: path.to_owned(), source }
@@ -137,30 +116,9 @@ pub struct Lock {
     file: File,
 }
 
-/// The lock cannot be acquired.
-#[derive(Debug, thiserror::Error)]
-pub enum LockError {
-    /// The lock file cannot be used.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// Another process holds it.
-    #[error(
-        "{holder} is asking for a certificate into {}: wait until it is done, or stop it ({} is locked)",
-        dir.display(), path.display()
-    )]
-    Held {
-        /// The directory.
-        dir: PathBuf,
-        /// The lock file.
-        path: PathBuf,
-        /// The process that holds it.
-        holder: String,
-    },
-}
-
 impl Lock {
     /// Acquires the lock, or returns who holds it.
-    pub(super) fn take(dir: &Path, name: &str) -> Result<Self, LockError> {
+    pub(super) fn take(dir: &Path, name: &str) -> Result<Self, CredentialError> {
         let path = dir.join(name);
         let open = || {
             let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
@@ -177,7 +135,7 @@ impl Lock {
                     Ok(_) if !id.trim().is_empty() => format!("process {}", id.trim()),
                     _ => "another process".to_owned(),
                 };
-                return Err(LockError::Held { dir: dir.to_owned(), path, holder });
+                return Err(CredentialError::Held { dir: dir.to_owned(), path, holder });
             }
             Err(TryLockError::Error(source)) => return Err(failed("lock", &path)(source).into()),
         }

@@ -3,21 +3,21 @@
 use std::path::{Path, PathBuf, absolute};
 use std::time::SystemTime;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use kube::config::{AuthInfo, Cluster, Kubeconfig};
+use kube::config::{AuthInfo, Cluster};
 use portcullis_pki::Pair;
 
-use super::files::{FileError, read, write_private};
-use crate::connect::{self, ConnectError};
+use super::error::{CredentialError, FileError};
+use super::files::{read, write_private};
+use crate::connect::ConnectError;
+use crate::kubeconfig::{Chosen, read as read_kubeconfig};
 
 /// An existing kubeconfig.
 #[derive(Debug)]
 pub enum Standing {
     /// There is none.
     Absent,
-    /// It is unusable (CS-130). Contains the reason.
-    Invalid(String),
+    /// It is unusable (CS-130).
+    Invalid,
     /// It refers to a certificate in files, which is the second place where a kubelet looks (CS-113).
     Files(Box<Pair>, PathBuf),
     /// It contains a certificate, which may be used to request another one (CS-137).
@@ -32,69 +32,24 @@ pub fn standing(path: &Path, now: SystemTime) -> Result<Standing, FileError> {
     if read(path)?.is_none() {
         return Ok(Standing::Absent);
     }
-    Ok(examine(path, now).unwrap_or_else(Standing::Invalid))
+    Ok(examine(path, now).ok().flatten().unwrap_or(Standing::Invalid))
 }
 
-fn examine(path: &Path, now: SystemTime) -> Result<Standing, String> {
-    let kubeconfig = connect::read(&[path.to_owned()], true).map_err(|e| e.to_string())?;
-    let (cluster, user) = chosen(&kubeconfig).ok_or("its current context names no cluster")?;
-    if cluster.server.as_deref().unwrap_or_default().is_empty() {
-        return Err("its cluster has no server".to_owned());
-    }
-    let read_text = |name: &str| -> Result<Vec<u8>, String> {
-        let text = read(Path::new(name)).map_err(|e| e.to_string())?;
-        text.ok_or_else(|| format!("{name} is not there"))
-    };
-    let decode = |text: &str| STANDARD.decode(text).map_err(|_| "its data is not base64".to_owned());
-    if let Some(file) = cluster.certificate_authority.filter(|_| cluster.certificate_authority_data.is_none())
-    {
-        read_text(&file)?;
-    }
-    let certificate = match (&user.client_certificate_data, &user.client_certificate) {
-        (Some(data), _) => decode(data)?,
-        (None, Some(file)) => read_text(file)?,
-        (None, None) => return Err("it has no client certificate".to_owned()),
-    };
-    // Only this form contains the secret.
-    let inline_key = serde_json::to_value(&user)
-        .ok()
-        .and_then(|user| user.get("client-key-data")?.as_str().map(str::to_owned));
-    let key = match (inline_key, &user.client_key) {
-        (Some(data), _) => decode(&data)?,
-        (None, Some(file)) => read_text(file)?,
-        (None, None) => return Err("it has no client key".to_owned()),
-    };
-    let pair = Box::new(Pair::from_pem(&certificate, &key).map_err(|e| e.to_string())?);
-    if !pair.is_unexpired(now) {
-        return Err("its client certificate has expired".to_owned());
-    }
-    Ok(match user.client_certificate.filter(|_| user.client_certificate_data.is_none()) {
+fn examine(path: &Path, now: SystemTime) -> Result<Option<Standing>, ConnectError> {
+    let chosen = chosen(path)?;
+    chosen.authority()?;
+    let Some((certificate, key)) = chosen.identity()? else { return Ok(None) };
+    let pair = Pair::from_pem(&certificate, &key).ok().filter(|pair| pair.is_unexpired(now)).map(Box::new);
+    let AuthInfo { client_certificate, client_certificate_data, .. } = chosen.user;
+    Ok(pair.map(|pair| match client_certificate.filter(|_| client_certificate_data.is_none()) {
         Some(file) => Standing::Files(pair, PathBuf::from(file)),
         None => Standing::Inline(pair),
-    })
+    }))
 }
 
-/// Returns the cluster and the user of the current context.
-fn chosen(kubeconfig: &Kubeconfig) -> Option<(Cluster, AuthInfo)> {
-    let name = kubeconfig.current_context.as_ref()?;
-    let context = kubeconfig.contexts.iter().find(|context| context.name == *name)?.context.as_ref()?;
-    let cluster =
-        kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster)?.cluster.clone()?;
-    let user = context.user.as_ref().and_then(|name| {
-        kubeconfig.auth_infos.iter().find(|user| user.name == *name).and_then(|user| user.auth_info.clone())
-    });
-    Some((cluster, user.unwrap_or_default()))
-}
-
-/// The kubeconfig cannot be written.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// The file.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The kubeconfig with the server cannot be used.
-    #[error(transparent)]
-    From(#[from] ConnectError),
+/// Returns what the current context of a file names.
+fn chosen(path: &Path) -> Result<Chosen, ConnectError> {
+    Chosen::of(&read_kubeconfig(&[path.to_owned()], true)?, None, path.display().to_string())
 }
 
 /// Writes the kubeconfig of a node (CS-134): the server of another kubeconfig, and the path of a pair, which need not
@@ -102,12 +57,8 @@ pub enum WriteError {
 ///
 /// # Errors
 /// The other kubeconfig has no server, or the file cannot be written.
-pub fn write(path: &Path, from: &Path, pair: &Path) -> Result<(), WriteError> {
-    let kubeconfig = connect::read(&[from.to_owned()], true)?;
-    let refuse =
-        |why: &str| ConnectError::Kubeconfig { origin: from.display().to_string(), why: why.to_owned() };
-    let (cluster, _) = chosen(&kubeconfig).ok_or_else(|| refuse("its current context names no cluster"))?;
-    Ok(write_private(path, text(&cluster, pair).as_bytes())?)
+pub fn write(path: &Path, from: &Path, pair: &Path) -> Result<(), CredentialError> {
+    Ok(write_private(path, text(&chosen(from)?.cluster, pair).as_bytes())?)
 }
 
 fn text(cluster: &Cluster, pair: &Path) -> String {

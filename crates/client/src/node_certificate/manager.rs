@@ -124,11 +124,16 @@ impl Manager {
         }
     }
 
-    /// Records a failed attempt (CS-105). `is_server_well` is whether the server responded (CS-107).
-    pub fn failed(&mut self, is_server_well: bool, now: SystemTime, chance: f64) {
+    /// Records a failed attempt (CS-105). `is_server_well` is whether the server responded (CS-107). Returns the time
+    /// until the next attempt; zero if there is none.
+    pub fn failed(&mut self, is_server_well: bool, now: SystemTime, chance: f64) -> Duration {
         self.not_before = Some(now + delay(self.failures, chance));
         self.failures = self.failures.saturating_add(1);
         self.is_server_well = is_server_well;
+        match self.step(now) {
+            Step::Wait(until) => until.duration_since(now).unwrap_or_default(),
+            Step::Request | Step::End(_) => Duration::ZERO,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use portcullis_pki::Request;
 use serde::Deserialize;
 
-use super::agent::{Agent, NAP, Progress, Wanted};
+use super::agent::{Agent, NAP, Wanted};
 use super::error::CredentialError;
 use super::manager::{Manager, Step, WAIT};
 use super::request::{self, Address, Purpose};
@@ -51,59 +51,33 @@ impl Agent {
         let mut manager = self.manager(store, &template)?;
         loop {
             let now = self.clock.now();
-            match manager.step(now) {
+            let changed = match manager.step(now) {
                 Step::Wait(until) => {
                     let nap = until.duration_since(now).unwrap_or_default().min(NAP);
                     self.clock.sleep(nap).await;
-                    if let Ok(Some(changed)) = self.fetch_template().await
-                        && changed != template
-                    {
-                        template = changed;
-                        manager = self.change(store, &template)?;
-                    }
+                    self.fetch_template().await.ok().flatten().filter(|fetched| *fetched != template)
                 }
                 // The process continues without a serving certificate: CS-139 applies to the client certificate.
                 Step::Request | Step::End(_) => {
                     let wanted = Wanted { purpose: Purpose::Serving, template: &template, store };
-                    let changed = tokio::select! {
+                    tokio::select! {
                         attempt = self.obtain(&wanted, WAIT) => {
-                            self.note(attempt, &wanted, &mut manager)?;
+                            if attempt.is_ok() {
+                                self.forget_key(&wanted)?;
+                            }
+                            self.note(attempt, &template, &mut manager, |_| false)?;
                             None
                         }
                         changed = self.next_template(Some(&template)) => Some(changed?),
-                    };
-                    if let Some(changed) = changed {
-                        template = changed;
-                        manager = self.change(store, &template)?;
                     }
                 }
-            }
-        }
-    }
-
-    /// Records the outcome of an attempt.
-    fn note(
-        &self,
-        attempt: Result<portcullis_pki::Pair, CredentialError>,
-        wanted: &Wanted<'_>,
-        manager: &mut Manager,
-    ) -> Result<(), CredentialError> {
-        let now = self.clock.now();
-        match attempt {
-            Ok(pair) => {
-                self.forget_key(wanted)?;
-                manager.succeeded(&pair, wanted.template, now, fraction());
-                Ok(())
-            }
-            Err(CredentialError::Stopped) => Err(CredentialError::Stopped),
-            Err(error) => {
-                // Never a reason to exit (CS-139).
-                manager.failed(false, now, fraction());
-                let retry_in = match manager.step(now) {
-                    Step::Wait(until) => until.duration_since(now).unwrap_or_default(),
-                    Step::Request | Step::End(_) => Duration::ZERO,
-                };
-                self.tell(&Progress::Trouble { why: &error.to_string(), retry_in })
+            };
+            if let Some(changed) = changed {
+                // A request for the old addresses is abandoned with its key, unless the current certificate is
+                // sufficient (CS-103).
+                template = changed;
+                store.forget_pending_key()?;
+                manager = self.manager(store, &template)?;
             }
         }
     }
@@ -114,13 +88,6 @@ impl Agent {
             store.forget_answered_key(pair)?;
         }
         Ok(Manager::begin(current.as_ref(), template, self.clock.now(), fraction()))
-    }
-
-    /// The addresses of the node have changed. A request for the old ones is abandoned with its key, unless the current
-    /// certificate is sufficient (CS-103).
-    fn change(&self, store: &Store, template: &Request) -> Result<Manager, CredentialError> {
-        store.forget_pending_key()?;
-        self.manager(store, template)
     }
 
     /// Waits until the node has addresses that differ from those of a template.
@@ -147,11 +114,8 @@ impl Agent {
             return Ok(None);
         }
         let connection = self.connect().await?;
-        let node: Node = match connection.get(&NODES, &self.settings.node_name).await {
-            Ok(node) => node,
-            Err(error) if error.is_not_found() => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        Ok(request::serving_template(&self.settings.node_name, &node.status.addresses)?)
+        let found = connection.find(&NODES, &self.settings.node_name).await?;
+        let Some(Node { status }) = found else { return Ok(None) };
+        Ok(request::serving_template(&self.settings.node_name, &status.addresses)?)
     }
 }

@@ -10,42 +10,10 @@ use std::path::{Path, PathBuf, absolute};
 use std::time::SystemTime;
 
 use jiff::Timestamp;
-use portcullis_pki::pair::PairError;
 use portcullis_pki::{KeyPair, Pair};
 
-use super::files::{
-    FileError, Lock, LockError, failed, make_dir, read, read_private, remove, write_private, write_private_by,
-};
-
-/// The store cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// A file error.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// A key file is invalid (CS-131).
-    #[error("{}: {why}; remove it, and a new key is made", path.display())]
-    Key {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        why: String,
-    },
-    /// There is a file in the place of a link (CS-111).
-    #[error(
-        "{} is a file and should be a link: move it away, or to the target of the link",
-        .0.display()
-    )]
-    NotLink(PathBuf),
-    /// A file does not contain a certificate with its key.
-    #[error("{}: {source}", path.display())]
-    Pair {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: PairError,
-    },
-}
+use super::error::{CredentialError, FileError};
+use super::files::{Lock, failed, make_dir, read, read_private, remove, write_private, write_private_by};
 
 /// The certificates of one purpose in a directory.
 #[derive(Clone, Debug)]
@@ -61,7 +29,7 @@ impl Store {
     /// # Errors
     /// The directory does not exist and cannot be created, or others may write to it; or there is a file in the place
     /// of a link.
-    pub fn open(dir: &Path, prefix: &'static str) -> Result<Self, StoreError> {
+    pub fn open(dir: &Path, prefix: &'static str) -> Result<Self, CredentialError> {
         let dir = absolute(dir).map_err(failed("find", dir))?;
         make_dir(&dir)?;
         let store = Self { dir, prefix };
@@ -70,7 +38,7 @@ impl Store {
             match kind(&updated)? {
                 Kind::Nothing => {}
                 Kind::Link => fs::rename(&updated, &current).map_err(failed("rename", &updated))?,
-                Kind::File => return Err(StoreError::NotLink(updated)),
+                Kind::File => return Err(CredentialError::NotLink(updated)),
             }
         }
         Ok(store)
@@ -99,7 +67,7 @@ impl Store {
     ///
     /// # Errors
     /// Another process holds the lock, or the file cannot be created.
-    pub fn lock(&self) -> Result<Lock, LockError> {
+    pub fn lock(&self) -> Result<Lock, CredentialError> {
         Lock::take(&self.dir, &format!("{}.lock", self.prefix))
     }
 
@@ -107,7 +75,7 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be read, or is not a pair.
-    pub fn current(&self) -> Result<Option<Pair>, StoreError> {
+    pub fn current(&self) -> Result<Option<Pair>, CredentialError> {
         let path = self.current_path();
         if let Some(text) = read(&path)? {
             return pair(&path, &text, &text).map(Some);
@@ -124,10 +92,10 @@ impl Store {
     ///
     /// # Errors
     /// There is a file in the place of a link.
-    pub fn check_links(&self) -> Result<(), StoreError> {
+    pub fn check_links(&self) -> Result<(), CredentialError> {
         for path in [self.current_path(), self.updated_path()] {
             if kind(&path)? == Kind::File {
-                return Err(StoreError::NotLink(path));
+                return Err(CredentialError::NotLink(path));
             }
         }
         Ok(())
@@ -137,13 +105,13 @@ impl Store {
     ///
     /// # Errors
     /// The file exists and is not a key, or it cannot be written.
-    pub fn pending_key(&self) -> Result<KeyPair, StoreError> {
+    pub fn pending_key(&self) -> Result<KeyPair, CredentialError> {
         let path = self.pending_key_path();
         if let Some(text) = read_private(&path)? {
-            return KeyPair::from_pem(&text).map_err(|e| StoreError::Key { path, why: e.to_string() });
+            return KeyPair::from_pem(&text).map_err(|e| CredentialError::Key { path, why: e.to_string() });
         }
-        let key =
-            KeyPair::generate().map_err(|e| StoreError::Key { path: path.clone(), why: e.to_string() })?;
+        let key = KeyPair::generate()
+            .map_err(|e| CredentialError::Key { path: path.clone(), why: e.to_string() })?;
         write_private(&path, key.to_pem().as_bytes())?;
         Ok(key)
     }
@@ -153,7 +121,7 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn forget_answered_key(&self, current: &Pair) -> Result<(), StoreError> {
+    pub fn forget_answered_key(&self, current: &Pair) -> Result<(), CredentialError> {
         let path = self.pending_key_path();
         let Some(text) = read_private(&path)? else { return Ok(()) };
         let is_in_use =
@@ -165,7 +133,7 @@ impl Store {
     ///
     /// # Errors
     /// The key cannot be removed.
-    pub fn forget_pending_key(&self) -> Result<(), StoreError> {
+    pub fn forget_pending_key(&self) -> Result<(), CredentialError> {
         Ok(remove(&self.pending_key_path())?)
     }
 
@@ -177,7 +145,7 @@ impl Store {
     ///
     /// # Errors
     /// The pair cannot be written, or not be read back.
-    pub fn write(&self, new: &Pair, now: SystemTime) -> Result<PathBuf, StoreError> {
+    pub fn write(&self, new: &Pair, now: SystemTime) -> Result<PathBuf, CredentialError> {
         let date = Timestamp::try_from(now).unwrap_or_default().strftime("%Y-%m-%d-%H-%M-%S").to_string();
         let path = self.dir.join(format!("{}-{date}.pem", self.prefix));
         let text = format!("{}{}", new.certificates_pem(), new.key().to_pem());
@@ -193,7 +161,7 @@ impl Store {
     ///
     /// # Errors
     /// There is a file in the place of a link (CS-111), or the link cannot be created.
-    pub fn switch_to(&self, path: &Path) -> Result<(), StoreError> {
+    pub fn switch_to(&self, path: &Path) -> Result<(), CredentialError> {
         self.check_links()?;
         let (current, updated) = (self.current_path(), self.updated_path());
         remove(&updated)?;
@@ -204,8 +172,8 @@ impl Store {
     }
 }
 
-fn pair(path: &Path, certificate: &[u8], key: &[u8]) -> Result<Pair, StoreError> {
-    Pair::from_pem(certificate, key).map_err(|source| StoreError::Pair { path: path.to_owned(), source })
+fn pair(path: &Path, certificate: &[u8], key: &[u8]) -> Result<Pair, CredentialError> {
+    Pair::from_pem(certificate, key).map_err(|source| CredentialError::Pair { path: path.to_owned(), source })
 }
 
 /// The type of a directory entry.

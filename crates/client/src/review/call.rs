@@ -19,7 +19,7 @@ use super::error::ReviewError;
 use super::metrics::Calls;
 use crate::clock::Clock;
 use crate::connect::{Connection, describe};
-use crate::refusal::{Refusal, is_passing};
+use crate::refusal::{Refusal, is_lost, is_passing};
 
 /// The timeout of a review, including all attempts (KA-45).
 pub(super) const LIMIT: Duration = Duration::from_secs(30);
@@ -152,23 +152,11 @@ impl Caller {
 
     /// Creates the error for a missing response. A retry may succeed if there was a connection that was lost.
     fn lost(&self, error: &(dyn Error + 'static)) -> Failure {
-        let mut cause = Some(error);
-        let mut is_lost = false;
-        while let Some(error) = cause {
-            if let Some(error) = error.downcast_ref::<io::Error>() {
-                is_lost |= matches!(
-                    error.kind(),
-                    io::ErrorKind::ConnectionReset
-                        | io::ErrorKind::ConnectionAborted
-                        | io::ErrorKind::BrokenPipe
-                        | io::ErrorKind::UnexpectedEof
-                );
-            }
-            if let Some(error) = error.downcast_ref::<hyper::Error>() {
-                is_lost |= error.is_canceled() || error.is_closed() || error.is_incomplete_message();
-            }
-            cause = error.source();
-        }
+        let io = |kind| {
+            use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+            matches!(kind, ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof)
+        };
+        let is_lost = is_lost(error, io, hyper::Error::is_incomplete_message);
         let again = if is_lost { Again::Yes } else { Again::No };
         Failure { error: self.unreachable(describe(error)), again }
     }

@@ -62,14 +62,4 @@ impl ReviewMetrics {
             );
         }
     }
-
-    /// Renders the metrics as text.
-    pub fn text(&self) -> String {
-        let mut registry = Registry::default();
-        self.register(&mut registry);
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
-        text
-    }
 }

@@ -140,11 +140,6 @@ impl Reviews {
         self.shared.caller.silence.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What is counted.
-    pub fn metrics(&self) -> &ReviewMetrics {
-        &self.shared.settings.metrics
-    }
-
     /// Returns the cached user of a token, without waiting.
     pub fn cached_token(&self, token: &[u8]) -> Option<TokenAnswer> {
         match self.token_key(token) {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use portcullis_apimachinery::selector::{FieldRequirement, LabelRequirement};
 use portcullis_pki as pki;
 use portcullis_policy::review::{AccessReview, AccessStatus, ReviewVersion};
-use portcullis_policy::{Attributes, User};
+use portcullis_policy::{Attributes, ResourceRequest, User};
 use serde::Serialize;
 
 /// A question, hashed.
@@ -64,17 +64,7 @@ pub fn access_key(attributes: &Attributes<'_>) -> Key {
     match &attributes.resource {
         Some(asked) => {
             said.push(1);
-            for text in [
-                asked.namespace,
-                attributes.verb,
-                asked.group,
-                asked.version,
-                asked.resource,
-                asked.subresource,
-                asked.name,
-            ] {
-                put(&mut said, text);
-            }
+            texts(asked, attributes.verb).iter().for_each(|text| put(&mut said, text));
             for FieldRequirement { field, operator, value } in asked.field_selector {
                 said.extend([1, *operator as u8]);
                 put(&mut said, field);
@@ -108,17 +98,14 @@ pub fn access_key(attributes: &Attributes<'_>) -> Key {
 /// Whether the answer may be kept (KA-62, WH-53). The path counts although it is not sent; the user does not.
 pub fn may_keep(attributes: &Attributes<'_>) -> bool {
     let asked = attributes.resource.unwrap_or_default();
-    let texts = [
-        asked.namespace,
-        attributes.verb,
-        asked.group,
-        asked.version,
-        asked.resource,
-        asked.subresource,
-        asked.name,
-        attributes.path,
-    ];
-    texts.iter().map(|text| text.len()).sum::<usize>() < ATTRIBUTE_BYTES
+    let length: usize = texts(&asked, attributes.verb).iter().map(|text| text.len()).sum();
+    length + attributes.path.len() < ATTRIBUTE_BYTES
+}
+
+/// Returns the texts that tell resource requests apart.
+fn texts<'a>(asked: &ResourceRequest<'a>, verb: &'a str) -> [&'a str; 7] {
+    let ResourceRequest { namespace, group, version, resource, subresource, name, .. } = *asked;
+    [namespace, verb, group, version, resource, subresource, name]
 }
 
 /// Returns the total length of a user's strings.

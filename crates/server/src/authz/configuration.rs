@@ -16,8 +16,7 @@ use serde::Deserialize;
 
 use super::authorizers::Remote;
 use super::metrics::webhook::WebhookMetrics;
-use super::webhook::kubeconfig::Connection;
-use super::webhook::{FailurePolicy, Ttl, Webhook, WebhookConfig};
+use super::webhook::{FailurePolicy, Ttl, Webhook, WebhookConfig, kubeconfig};
 use crate::match_conditions::Conditions;
 use crate::state::yaml;
 
@@ -187,7 +186,7 @@ pub fn connect(
     metrics: &WebhookMetrics,
 ) -> Result<Arc<dyn Remote>, ConfigurationError> {
     let connection =
-        Connection::load(path).map_err(|error| ConfigurationError::Unreadable(error.to_string()))?;
+        kubeconfig::load(path).map_err(|error| ConfigurationError::Unreadable(error.to_string()))?;
     let webhook = Webhook::new(config.clone(), connection, metrics.clone());
     webhook
         .map(|webhook| Arc::new(webhook) as Arc<dyn Remote>)

@@ -13,6 +13,8 @@ use portcullis_client::approver::{Approver, ApproverMetrics, ApproverOptions, Te
 use portcullis_client::lease::LeaseConfig;
 use portcullis_client::{Connection, SystemClock};
 use portcullis_policy::approval::machine::{Config, Request, Verdict};
+use prometheus_client::registry::Registry;
+use tokio::task::JoinSet;
 
 use crate::approver_config::{check_cluster, follow, read_config};
 use crate::failure::Failure;
@@ -169,26 +171,18 @@ async fn work(args: &ApproveArgs, config: Config) -> Result<ExitCode, Failure> {
         ..ApproverOptions::new(workload.clone(), config)
     });
     tracing::info!(server = workload.server(), dry_run = args.dry_run, "approving certificate requests");
-    let health = match args.metrics_bind_address {
-        Some(address) => {
-            let told = Arc::new(Told { approver: approver.clone(), metrics });
-            Some(health::serve(address, told).await?)
-        }
-        None => None,
-    };
-    let reloading = args
-        .config
-        .clone()
-        .map(|path| tokio::spawn(follow(path, approver.clone(), args.management_kubeconfig.is_some())));
-    let refreshing = tokio::spawn(kubeconfig::refresh(workload));
+    let mut tasks = JoinSet::new();
+    let health = Arc::new(Told { approver: approver.clone(), metrics });
+    health::serve(args.metrics_bind_address, health, &mut tasks).await?;
+    if let Some(path) = args.config.clone() {
+        tasks.spawn(follow(path, approver.clone(), args.management_kubeconfig.is_some()));
+    }
+    tasks.spawn(kubeconfig::refresh(workload));
     if args.leader_elect && !args.dry_run {
         approver.run_elected(lease, told()).await.map_err(Failure::input)?;
     } else {
         approver.run(told()).await;
     }
-    refreshing.abort();
-    reloading.inspect(tokio::task::JoinHandle::abort);
-    health.inspect(tokio::task::JoinHandle::abort);
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
@@ -205,8 +199,8 @@ impl Health for Told {
         (!self.approver.is_ready()).then(|| "waiting for the lease or for the first lists".to_owned())
     }
 
-    fn metrics(&self) -> String {
-        self.metrics.text()
+    fn register(&self, registry: &mut Registry) {
+        self.metrics.register(registry);
     }
 }
 

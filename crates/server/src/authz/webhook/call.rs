@@ -6,21 +6,21 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use policy::review::ReviewError;
 use portcullis_apimachinery::duration;
-use portcullis_client::refusal::{Refusal, is_passing};
+use portcullis_client::connect::describe;
+use portcullis_client::kubeconfig::service::{Connection, Credentials};
+use portcullis_client::refusal::{Refusal, is_lost, is_passing};
 use portcullis_client::review::Backoff;
 use tokio::time::{sleep, timeout};
-
-use super::kubeconfig::{Connection, Credentials};
 
 /// WH-32
 const REPETITIONS: u32 = 10;
@@ -216,17 +216,15 @@ impl Caller {
             headers.insert(AUTHORIZATION, value);
         }
         let response = self.client.request(request).await.map_err(|error| self.transport(&error))?;
-        let (head, mut incoming) = response.into_parts();
-        let mut body = BytesMut::new();
-        while let Some(frame) = incoming.frame().await {
-            let frame = frame.map_err(|error| self.transport(&error))?;
-            let Ok(data) = frame.into_data() else { continue };
-            if body.len() + data.len() > ANSWER_BYTES {
+        let (head, incoming) = response.into_parts();
+        let body = match Limited::new(incoming, ANSWER_BYTES).collect().await {
+            Ok(collected) => collected.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => {
                 return Err(CallError::Unfit(format!("it is larger than {ANSWER_BYTES} bytes")));
             }
-            body.extend_from_slice(&data);
-        }
-        Ok(Received { code: head.status, headers: head.headers, body: body.freeze() })
+            Err(error) => return Err(self.transport(&*error)),
+        };
+        Ok(Received { code: head.status, headers: head.headers, body })
     }
 
     async fn authorization(&self) -> Result<Option<HeaderValue>, CallError> {
@@ -247,21 +245,8 @@ impl Caller {
     }
 
     fn transport(&self, error: &(dyn Error + 'static)) -> CallError {
-        let mut reason = error.to_string();
-        let mut is_lost = false;
-        let mut cause = Some(error);
-        while let Some(error) = cause {
-            if let Some(error) = error.downcast_ref::<io::Error>() {
-                is_lost |= error.kind() == io::ErrorKind::ConnectionReset;
-            }
-            if let Some(error) = error.downcast_ref::<hyper::Error>() {
-                is_lost |= error.is_canceled() || error.is_closed();
-            }
-            cause = error.source();
-            if let Some(next) = cause {
-                reason = format!("{reason}: {next}");
-            }
-        }
+        let is_lost = is_lost(error, |kind| kind == io::ErrorKind::ConnectionReset, |_| false);
+        let reason = describe(error);
         CallError::Transport { url: self.url.to_string(), reason, is_lost }
     }
 }

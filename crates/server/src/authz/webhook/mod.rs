@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use policy::chain::Answer;
 use policy::review::{AccessReview, AccessStatus, ReviewVersion};
 use policy::{Attributes, Decision, Reason};
+use portcullis_client::kubeconfig::service::Connection;
 use portcullis_client::review::cache::AccessCache;
 use portcullis_client::review::question;
 use portcullis_client::{Clock, SystemClock};
@@ -21,7 +22,6 @@ use crate::authz::authorizers::Remote;
 use crate::authz::metrics::webhook::WebhookMetrics;
 use crate::match_conditions::{Conditions, Matched};
 use call::{CallError, Caller};
-use kubeconfig::Connection;
 
 pub use portcullis_client::review::cache::Ttl;
 
