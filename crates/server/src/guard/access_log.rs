@@ -29,8 +29,8 @@ pub(super) struct Record {
     method: Box<str>,
     path: Box<str>,
     remote: Option<IpAddr>,
-    user: Option<Arc<User>>,
-    endpoint: Option<&'static Endpoint>,
+    pub(super) user: Option<Arc<User>>,
+    pub(super) endpoint: Option<&'static Endpoint>,
     verb: &'static str,
     subresource: &'static str,
     tried: &'static [&'static str],
@@ -93,18 +93,6 @@ impl Record {
         }
     }
 
-    pub(super) fn for_endpoint(&mut self, endpoint: &'static Endpoint) {
-        self.endpoint = Some(endpoint);
-    }
-
-    pub(super) fn endpoint(&self) -> Option<&'static Endpoint> {
-        self.endpoint
-    }
-
-    pub(super) fn by(&mut self, user: &Arc<User>) {
-        self.user = Some(Arc::clone(user));
-    }
-
     pub(super) fn granted(&mut self, granted: &Granted) {
         (self.verb, self.subresource, self.by) = (granted.verb, granted.subresource, granted.by);
     }
@@ -117,15 +105,13 @@ impl Record {
         self.error = Some(cut(why).into());
     }
 
-    fn line(&self, event: Event, time: Duration) -> Option<Vec<u8>> {
-        let (outcome, status) = match event {
-            Event::Answered(outcome, status) => (outcome, status),
-            Event::Closed(_) => (Outcome::Allowed, StatusCode::SWITCHING_PROTOCOLS),
-        };
-        let bytes = match event {
-            Event::Answered(..) => None,
-            Event::Closed(bytes) => bytes,
-        };
+    fn line(
+        &self,
+        event: &'static str,
+        (outcome, status): (Outcome, StatusCode),
+        bytes: Option<(u64, u64)>,
+        time: Duration,
+    ) -> Option<Vec<u8>> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let stamp = Instant::of_seconds(i64::try_from(now.as_secs()).unwrap_or_default()).to_string();
         let stamp = format!("{}.{:06}Z", stamp.trim_end_matches('Z'), now.subsec_micros());
@@ -133,7 +119,7 @@ impl Record {
         let groups = user.map_or(&[][..], |user| user.groups.get(..GROUPS).unwrap_or(&user.groups));
         let line = Line {
             time: &stamp,
-            event: event.name(),
+            event,
             remote: self.remote,
             user: user.map_or("", |user| cut(&user.name)),
             groups,
@@ -155,24 +141,6 @@ impl Record {
         let mut bytes = serde_json::to_vec(&line).ok()?;
         bytes.push(b'\n');
         Some(bytes)
-    }
-}
-
-/// What is written down.
-#[derive(Clone, Copy)]
-enum Event {
-    /// The response headers were received.
-    Answered(Outcome, StatusCode),
-    /// A stream ended, after this many bytes to and from the kubelet.
-    Closed(Option<(u64, u64)>),
-}
-
-impl Event {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Answered(..) => "answered",
-            Self::Closed(_) => "closed",
-        }
     }
 }
 
@@ -199,12 +167,15 @@ impl AccessLog {
         Self { sink }
     }
 
+    /// Logs that the response headers were sent.
     pub(super) fn answered(&self, record: &Record, outcome: Outcome, status: StatusCode, time: Duration) {
-        self.write(record.line(Event::Answered(outcome, status), time));
+        self.write(record.line("answered", (outcome, status), None, time));
     }
 
+    /// Logs the end of a stream, after this many bytes to and from the kubelet.
     pub(super) fn closed(&self, record: &Record, bytes: Option<(u64, u64)>, time: Duration) {
-        self.write(record.line(Event::Closed(bytes), time));
+        let agreed = (Outcome::Allowed, StatusCode::SWITCHING_PROTOCOLS);
+        self.write(record.line("closed", agreed, bytes, time));
     }
 
     fn write(&self, line: Option<Vec<u8>>) {

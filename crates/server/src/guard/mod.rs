@@ -101,7 +101,7 @@ async fn answer(guard: Arc<Guard>, connection: Arc<Connection<Peer>>, request: R
         }
     };
     let status = answer.status();
-    guard.parts.metrics.answered(record.endpoint(), outcome, status, started.elapsed());
+    guard.parts.metrics.answered(record.endpoint, outcome, status, started.elapsed());
     if let Some(log) = &guard.parts.access_log {
         log.answered(&record, outcome, status, started.elapsed());
     }
@@ -129,7 +129,7 @@ impl Guard {
             Route::Redirect(location) => return redirect(&head.method, &location),
             Route::Endpoint(endpoint) => endpoint,
         };
-        record.for_endpoint(endpoint);
+        record.endpoint = Some(endpoint);
         let target = match Target::from_wire(wire.as_str()) {
             Ok(target) => target,
             Err(error) => {
@@ -148,7 +148,7 @@ impl Guard {
             }
         };
         let user = caller.user();
-        record.by(user);
+        record.user = Some(Arc::clone(user));
         if parts.rates.as_ref().is_some_and(|rates| !rates.admit(&user.name, Instant::now())) {
             let mut answer =
                 text(StatusCode::TOO_MANY_REQUESTS, "Too many requests, please try again later.");
