@@ -110,8 +110,8 @@ pub(crate) fn now_instant(now: SystemTime) -> Instant {
     Instant { seconds, nanoseconds: since.subsec_nanos() }
 }
 
-/// AN-103
-fn is_group(name: &str) -> bool {
+/// Returns whether holders of a token may be in this group (AN-103).
+pub fn is_group(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("system:bootstrappers:") else { return false };
     let is_last = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_inner = |byte: u8| is_last(byte) || matches!(byte, b':' | b'-');

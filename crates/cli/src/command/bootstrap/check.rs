@@ -3,11 +3,12 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Args;
 use portcullis_client::{Connection, Resource};
+use portcullis_policy::objects::rbac::{Binding, OwnedMetadata, RoleRef, Subject};
 use serde::{Deserialize, Serialize};
 
-use super::common::{PlaceFlags, ServerFlags, refused};
+use super::common::{ListArgs, PlaceFlags, refused};
+use super::inventory::print_json;
 use crate::failure::Failure;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -52,25 +53,6 @@ const HARMLESS: [(&[&str], &[&str], &[&str]); 2] = [
     ),
 ];
 
-/// Find what RBAC allows holders of bootstrap credentials beyond requesting certificates
-///
-/// Checks the roles that are bound to the account, to its groups, and to those of bootstrap tokens. Rules that let
-/// everybody discover the API and review their own permissions are not reported. Other authorizers are not considered.
-///
-/// Exit codes: 0 nothing found; 1 findings; 2 bad flags or input; 3 the API server cannot be reached or refuses.
-#[derive(Args, Debug)]
-pub(super) struct CheckArgs {
-    #[command(flatten)]
-    server: ServerFlags,
-
-    #[command(flatten)]
-    places: PlaceFlags,
-
-    /// Print one JSON object per line
-    #[arg(long)]
-    json: bool,
-}
-
 #[derive(Clone, Debug, Deserialize)]
 struct List<T> {
     items: Vec<T>,
@@ -78,15 +60,8 @@ struct List<T> {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Metadata {
-    name: String,
-    namespace: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
 struct Role {
-    metadata: Metadata,
+    metadata: OwnedMetadata,
     rules: Option<Vec<Rule>>,
 }
 
@@ -102,22 +77,6 @@ struct Rule {
     #[serde(rename = "nonResourceURLs", skip_serializing_if = "Option::is_none")]
     non_resource_urls: Option<Vec<String>>,
     verbs: Vec<String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Binding {
-    metadata: Metadata,
-    role_ref: Reference,
-    subjects: Option<Vec<Reference>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Reference {
-    kind: String,
-    name: String,
-    namespace: String,
 }
 
 /// A rule that allows too much.
@@ -142,7 +101,7 @@ struct Policy {
 ///
 /// # Errors
 /// See [`super::run`].
-pub(super) async fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &ListArgs) -> Result<ExitCode, Failure> {
     let connection = args.server.connect().await?;
     let [cluster_roles, roles, cluster_bindings, bindings] = &ROLES;
     let mut all: Vec<Binding> = listed(&connection, cluster_bindings).await?;
@@ -153,21 +112,21 @@ pub(super) async fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         bindings: all,
     };
     let found = policy.findings(&args.places);
+    let code = ExitCode::from(u8::from(!found.is_empty()));
+    if args.form.json {
+        print_json(&found)?;
+        return Ok(code);
+    }
     let mut out = std::io::stdout().lock();
     for finding in &found {
-        if args.json {
-            serde_json::to_writer(&mut out, finding).map_err(std::io::Error::from)?;
-            out.write_all(b"\n")?;
-            continue;
-        }
         let rule = serde_json::to_string(&finding.rule).map_err(std::io::Error::from)?;
         let Finding { subject, binding, role, .. } = finding;
         writeln!(out, "finding: {subject} by {binding} of {role}: {rule}")?;
     }
-    if found.is_empty() && !args.json {
+    if found.is_empty() {
         writeln!(out, "holders of bootstrap credentials may ask for certificates and nothing else")?;
     }
-    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(code)
 }
 
 async fn listed<T: for<'de> Deserialize<'de>>(
@@ -182,13 +141,13 @@ impl Policy {
     fn findings(&self, places: &PlaceFlags) -> Vec<Finding> {
         let mut found = Vec::new();
         for binding in &self.bindings {
-            let subjects = binding.subjects.iter().flatten();
+            let subjects = binding.subjects.iter();
             let Some(subject) = subjects.filter_map(|subject| reached(subject, places)).next() else {
                 continue;
             };
             let rules = self.role(binding).and_then(|role| role.rules.as_ref()).into_iter().flatten();
             for rule in rules.filter(|rule| goes_too_far(rule)) {
-                let Metadata { name, namespace } = &binding.metadata;
+                let OwnedMetadata { name, namespace, .. } = &binding.metadata;
                 found.push(Finding {
                     subject: subject.clone(),
                     binding: match namespace.as_str() {
@@ -205,7 +164,7 @@ impl Policy {
 
     /// Returns the role of a binding; none if it does not exist and so allows nothing.
     fn role(&self, binding: &Binding) -> Option<&Role> {
-        let Reference { kind, name, .. } = &binding.role_ref;
+        let RoleRef { kind, name, .. } = &binding.role_ref;
         match kind.as_str() {
             "ClusterRole" => self.cluster_roles.iter().find(|role| role.metadata.name == *name),
             _ => self.roles.iter().find(|role| {
@@ -216,7 +175,7 @@ impl Policy {
 }
 
 /// Returns the name by which a subject of a binding includes a holder, if it does.
-fn reached(subject: &Reference, places: &PlaceFlags) -> Option<String> {
+fn reached(subject: &Subject, places: &PlaceFlags) -> Option<String> {
     let name = subject.name.as_str();
     let is_reached = match subject.kind.as_str() {
         "User" => name == places.user() || name.starts_with("system:bootstrap:"),

@@ -66,14 +66,12 @@ fn binding(name: &str, subject: &Value) -> Value {
 /// The API server cannot be reached or refuses.
 pub(super) async fn ensure_namespace(connection: &Connection, name: &str) -> Result<(), Failure> {
     // Read first: a user who may read namespaces need not be allowed to create them.
-    match connection.get::<Value>(&NAMESPACES, name).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_not_found() => {
-            made(connection.create::<Value>(&NAMESPACES, &namespace(name)).await)
-                .map_err(refused(format!("make the namespace {name}")))
-        }
-        Err(error) => Err(refused(format!("read the namespace {name}"))(error)),
+    let found = connection.find::<Value>(&NAMESPACES, name).await;
+    if found.map_err(refused(format!("read the namespace {name}")))?.is_some() {
+        return Ok(());
     }
+    made(connection.create(&NAMESPACES, &namespace(name)).await)
+        .map_err(refused(format!("make the namespace {name}")))
 }
 
 /// Adds the subject of this binding to the stored one; other subjects are kept.
@@ -84,13 +82,12 @@ pub(super) async fn ensure_binding(connection: &Connection, wanted: &Value) -> R
     let name = text(wanted, &["metadata", "name"]);
     let failed = || refused(format!("bind the role {ROLE} (ClusterRoleBinding {name})"));
     for _ in 0..ATTEMPTS {
-        let mut found: Value = match connection.get(&BINDINGS, name).await {
-            Ok(found) => found,
-            Err(error) if error.is_not_found() => match connection.create::<Value>(&BINDINGS, wanted).await {
+        let found = connection.find(&BINDINGS, name).await.map_err(failed())?;
+        let Some(mut found): Option<Value> = found else {
+            match connection.create::<Value>(&BINDINGS, wanted).await {
                 Err(error) if error.is_already_exists() => continue,
                 answer => return answer.map(drop).map_err(failed()),
-            },
-            Err(error) => return Err(failed()(error)),
+            }
         };
         if found.get("roleRef") != wanted.get("roleRef") {
             return Err(Failure::input(format_args!(
@@ -123,22 +120,6 @@ pub(super) fn made(answer: Result<Value, CallError>) -> Result<(), CallError> {
     match answer {
         Err(error) if error.is_already_exists() => Ok(()),
         answer => answer.map(drop),
-    }
-}
-
-/// Reads an object; none if it does not exist.
-///
-/// # Errors
-/// All errors but 404.
-pub(super) async fn find(
-    connection: &Connection,
-    resource: &Resource,
-    name: &str,
-) -> Result<Option<Value>, CallError> {
-    match connection.get(resource, name).await {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

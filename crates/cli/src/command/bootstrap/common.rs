@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use portcullis_client::{CallError, Connection};
 
+use super::inventory::FormFlags;
 use crate::bootstrap_flags::{Place, place};
 use crate::failure::Failure;
 
@@ -56,6 +57,19 @@ impl PlaceFlags {
     pub(super) fn group(&self) -> String {
         format!("system:serviceaccounts:{}", self.account.namespace)
     }
+}
+
+/// The flags of lists.
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    pub(super) server: ServerFlags,
+
+    #[command(flatten)]
+    pub(super) places: PlaceFlags,
+
+    #[command(flatten)]
+    pub(super) form: FormFlags,
 }
 
 /// Converts an error of a request, with its purpose.

@@ -11,9 +11,9 @@ use portcullis_pki::{bootstrap, pem};
 use portcullis_server::registry::bootstrap_authorities::{BUNDLE_KEY, Inventory, LIST_NAME, LIST_NAMESPACE};
 use serde_json::{Value, json};
 
-use super::cluster::{self, config_maps, ensure_binding, ensure_namespace, find, text};
-use super::common::{PlaceFlags, ServerFlags, println_done, refused};
-use super::inventory::{FormFlags, Row, print, time};
+use super::cluster::{self, config_maps, ensure_binding, ensure_namespace, text};
+use super::common::{ListArgs, PlaceFlags, ServerFlags, println_done, refused};
+use super::inventory::{Row, print, time};
 use super::output::{Endpoint, Holder, OutputFlags, Pending, kubeconfig};
 use crate::bootstrap_flags::Place;
 use crate::failure::Failure;
@@ -24,15 +24,10 @@ const KIND: &str = "control-plane";
 const ATTEMPTS: usize = 10;
 
 /// A client certificate, valid for ten years, whose signer signs nothing else and whose signing key is discarded
-#[derive(Args, Debug)]
-pub(crate) struct ControlPlaneArgs {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
 #[derive(Debug, Subcommand)]
-enum Verb {
+pub(crate) enum Verb {
     Create(CreateArgs),
+    /// List the authorities of such credentials: those in the ConfigMaps, and those that were revoked
     List(ListArgs),
     Revoke(RevokeArgs),
 }
@@ -42,7 +37,7 @@ enum Verb {
 /// The signing key is not stored. With --offline no server is contacted: what a cluster needs to trust the credential
 /// is written to a manifest for kubectl apply.
 #[derive(Args, Debug)]
-struct CreateArgs {
+pub(crate) struct CreateArgs {
     #[command(flatten)]
     output: OutputFlags,
 
@@ -61,22 +56,9 @@ struct CreateArgs {
     manifest: Option<PathBuf>,
 }
 
-/// List the authorities of such credentials: those in the ConfigMaps, and those that were revoked
-#[derive(Args, Debug)]
-struct ListArgs {
-    #[command(flatten)]
-    server: ServerFlags,
-
-    #[command(flatten)]
-    places: PlaceFlags,
-
-    #[command(flatten)]
-    form: FormFlags,
-}
-
 /// Revoke credentials: all of them, by deleting the ConfigMaps, or those of one authority
 #[derive(Args, Debug)]
-struct RevokeArgs {
+pub(crate) struct RevokeArgs {
     #[command(flatten)]
     server: ServerFlags,
 
@@ -92,14 +74,13 @@ struct RevokeArgs {
 ///
 /// # Errors
 /// See [`super::run`].
-pub(super) async fn run(args: &ControlPlaneArgs) -> Result<ExitCode, Failure> {
-    match &args.verb {
+pub(super) async fn run(verb: &Verb) -> Result<ExitCode, Failure> {
+    match verb {
         Verb::Create(args) if args.offline => create_offline(args),
         Verb::Create(args) => create(args).await,
         Verb::List(args) => {
             let connection = args.server.connect().await?;
-            print(&rows(&connection, &args.places).await?, &args.form)?;
-            Ok(ExitCode::SUCCESS)
+            print(&rows(&connection, &args.places).await?, args.form)
         }
         Verb::Revoke(args) => revoke(args).await,
     }
@@ -177,7 +158,7 @@ async fn publish(connection: &Connection, place: &Place, authority: &str) -> Res
     let resource = config_maps(&place.namespace);
     let failed = || refused(format!("write the ConfigMap {place}"));
     for _ in 0..ATTEMPTS {
-        let found = find(connection, &resource, &place.name).await.map_err(failed())?;
+        let found = connection.find::<Value>(&resource, &place.name).await.map_err(failed())?;
         let answer = match found {
             None => connection.create::<Value>(&resource, &config_map(place, authority)).await,
             Some(found) => {
@@ -202,7 +183,7 @@ async fn publish(connection: &Connection, place: &Place, authority: &str) -> Res
 async fn found(connection: &Connection, places: &PlaceFlags) -> Result<Vec<(Place, Value)>, Failure> {
     let mut all = Vec::new();
     for place in &places.config_maps {
-        let found = find(connection, &config_maps(&place.namespace), &place.name).await;
+        let found = connection.find(&config_maps(&place.namespace), &place.name).await;
         let found = found.map_err(refused(format!("read the ConfigMap {place}")))?;
         all.extend(found.map(|found| (place.clone(), found)));
     }
@@ -216,22 +197,22 @@ async fn found(connection: &Connection, places: &PlaceFlags) -> Result<Vec<(Plac
 pub(super) async fn rows(connection: &Connection, places: &PlaceFlags) -> Result<Vec<Row>, Failure> {
     let all: Vec<(String, Value)> =
         found(connection, places).await?.into_iter().map(|(place, map)| (place.to_string(), map)).collect();
-    let list = find(connection, &config_maps(LIST_NAMESPACE), LIST_NAME).await;
+    let list = connection.find::<Value>(&config_maps(LIST_NAMESPACE), LIST_NAME).await;
     let list = list.map_err(refused("read the list of revoked authorities"))?;
     let maps = all.iter().filter_map(|(place, map)| Some((place.as_str(), map.as_object()?)));
     let inventory = Inventory::read(maps, list.as_ref().and_then(Value::as_object));
     for (place, fault) in &inventory.faults {
         eprintln!("warning: {place}: {fault}");
     }
-    let row = |listed: &portcullis_server::registry::bootstrap_authorities::Listed| Row {
+    let rows = inventory.authorities.into_iter().map(|listed| Row {
         kind: KIND,
-        subject: listed.common_name.clone(),
-        sha256: listed.sha256.clone(),
+        subject: listed.common_name,
+        sha256: listed.sha256,
         not_after: listed.not_after.map_or_else(|| "unknown".to_owned(), time),
         revoked: listed.is_revoked,
         note: listed.held_by.join(","),
-    };
-    Ok(inventory.authorities.iter().map(row).collect())
+    });
+    Ok(rows.collect())
 }
 
 async fn revoke(args: &RevokeArgs) -> Result<ExitCode, Failure> {

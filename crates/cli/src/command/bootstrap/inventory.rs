@@ -1,6 +1,7 @@
 //! The list of existing credentials, for people and for programs (NB-37). It contains no tokens.
 
 use std::io::Write as _;
+use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::Args;
@@ -14,7 +15,7 @@ use crate::failure::Failure;
 pub(crate) struct FormFlags {
     /// Print one JSON object per line
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// A credential.
@@ -49,15 +50,12 @@ pub(super) fn sha256(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(super) fn print(rows: &[Row], form: &FormFlags) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+pub(super) fn print(rows: &[Row], form: FormFlags) -> Result<ExitCode, Failure> {
     if form.json {
-        for row in rows {
-            serde_json::to_writer(&mut out, row).map_err(std::io::Error::from)?;
-            out.write_all(b"\n")?;
-        }
-        return Ok(());
+        print_json(rows)?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let mut out = std::io::stdout().lock();
     let words = |row: &Row| {
         let revoked = if row.revoked { "yes" } else { "no" };
         let cells = [row.kind, &row.subject, &row.sha256, &row.not_after, revoked, &row.note];
@@ -75,6 +73,19 @@ pub(super) fn print(rows: &[Row], form: &FormFlags) -> Result<(), Failure> {
     for line in &lines {
         let padded = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
         writeln!(out, "{}", padded.collect::<Vec<_>>().join("   ").trim_end())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints one JSON object per line.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(super) fn print_json(rows: &[impl Serialize]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    for row in rows {
+        serde_json::to_writer(&mut out, row).map_err(std::io::Error::from)?;
+        out.write_all(b"\n")?;
     }
     Ok(())
 }

@@ -8,9 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use clap::{Args, Subcommand};
 use portcullis_apimachinery::duration::parse_unsigned;
 use portcullis_client::{Connection, Resource};
+use portcullis_server::authn::bootstrap_token::is_group;
 use serde_json::{Map, Value, json};
 
-use super::cluster::{self, ensure_binding, find, is_going, secrets, text};
+use super::cluster::{self, ensure_binding, is_going, secrets, text};
 use super::common::{ServerFlags, println_done, refused};
 use super::inventory::{FormFlags, Row, print, sha256, time};
 use super::output::{Holder, OutputFlags, kubeconfig};
@@ -28,14 +29,8 @@ const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 const PAGE: usize = 500;
 
 /// A bootstrap token, ID.SECRET, stored in a secret of namespace kube-system
-#[derive(Args, Debug)]
-pub(crate) struct TokenArgs {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
 #[derive(Debug, Subcommand)]
-enum Verb {
+pub(crate) enum Verb {
     Create(CreateArgs),
     List(ListArgs),
     Revoke(RevokeArgs),
@@ -46,7 +41,7 @@ enum Verb {
 /// Holders of a token with the default group may request certificates: the role system:node-bootstrapper is bound to
 /// it. Other groups are given no permissions here.
 #[derive(Args, Debug)]
-struct CreateArgs {
+pub(crate) struct CreateArgs {
     #[command(flatten)]
     output: OutputFlags,
 
@@ -72,7 +67,7 @@ struct CreateArgs {
 
 /// List the tokens: ID and SHA-256, never the token
 #[derive(Args, Debug)]
-struct ListArgs {
+pub(crate) struct ListArgs {
     #[command(flatten)]
     server: ServerFlags,
 
@@ -82,7 +77,7 @@ struct ListArgs {
 
 /// Delete tokens, which revokes them at once
 #[derive(Args, Debug)]
-struct RevokeArgs {
+pub(crate) struct RevokeArgs {
     /// The IDs of the tokens, or the tokens
     #[arg(value_name = "ID", required = true, value_parser = id)]
     ids: Vec<String>,
@@ -95,13 +90,12 @@ struct RevokeArgs {
 ///
 /// # Errors
 /// See [`super::run`].
-pub(super) async fn run(args: &TokenArgs) -> Result<ExitCode, Failure> {
-    match &args.verb {
+pub(super) async fn run(verb: &Verb) -> Result<ExitCode, Failure> {
+    match verb {
         Verb::Create(args) => create(args).await,
         Verb::List(args) => {
             let connection = args.server.connect().await?;
-            print(&rows(&connection).await?, &args.form)?;
-            Ok(ExitCode::SUCCESS)
+            print(&rows(&connection).await?, args.form)
         }
         Verb::Revoke(args) => revoke(args).await,
     }
@@ -214,7 +208,7 @@ async fn revoke(args: &RevokeArgs) -> Result<ExitCode, Failure> {
     for id in &args.ids {
         let name = format!("{NAME_PREFIX}{id}");
         let failed = || refused(format!("delete the secret {NAMESPACE}/{name}"));
-        let found = find(&connection, &secrets(NAMESPACE), &name).await.map_err(failed())?;
+        let found = connection.find(&secrets(NAMESPACE), &name).await.map_err(failed())?;
         let is_gone = match found {
             None => false,
             Some(secret) => {
@@ -244,13 +238,7 @@ fn id(text: &str) -> Result<String, String> {
 
 /// AN-103
 fn group(text: &str) -> Result<String, String> {
-    let is_good = text.strip_prefix("system:bootstrappers:").is_some_and(|rest| {
-        let is_last = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        (1..=256).contains(&rest.len())
-            && rest.bytes().all(|byte| is_last(byte) || matches!(byte, b':' | b'-'))
-            && rest.bytes().next_back().is_some_and(is_last)
-    });
-    if is_good {
+    if is_group(text) {
         return Ok(text.to_owned());
     }
     Err("a group begins with system:bootstrappers: and goes on with small letters, digits, - and :"

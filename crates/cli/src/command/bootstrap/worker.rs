@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::cluster::{
-    self, ensure_binding, ensure_namespace, find, is_going, made, secrets, service_accounts, text,
+    self, ensure_binding, ensure_namespace, is_going, made, secrets, service_accounts, text,
 };
-use super::common::{PlaceFlags, ServerFlags, println_done, refused};
-use super::inventory::{FormFlags, Row, print, sha256};
+use super::common::{ListArgs, PlaceFlags, ServerFlags, println_done, refused};
+use super::inventory::{Row, print, sha256};
 use super::output::{Holder, OutputFlags, kubeconfig};
 use crate::failure::Failure;
 
@@ -28,25 +28,21 @@ const ACCOUNT_ANNOTATION: &str = "kubernetes.io/service-account.name";
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The token of a service account, for workers and all other machines
-#[derive(Args, Debug)]
-pub(crate) struct WorkerArgs {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
 #[derive(Debug, Subcommand)]
-enum Verb {
-    Create(CreateArgs),
+pub(crate) enum Verb {
+    /// Write a kubeconfig with the account's token; the account and the token are created if they do not exist
+    ///
+    /// The account is annotated, so that `portcullis serve` creates another token whenever the secret with the token is
+    /// deleted. The command waits until the secret contains a token: no kubeconfig is ever written without one.
+    Create(TokenArgs),
+    /// List the account's token: its SHA-256, never the token
     List(ListArgs),
-    Revoke(RevokeArgs),
+    /// Delete the secret, which revokes the token at once; with --output, write a kubeconfig with the new one
+    Revoke(TokenArgs),
 }
 
-/// Write a kubeconfig with the account's token; the account and the token are created if they do not exist
-///
-/// The account is annotated, so that `portcullis serve` creates another token whenever the secret with the token is
-/// deleted. The command waits until the secret contains a token: no kubeconfig is ever written without one.
 #[derive(Args, Debug)]
-struct CreateArgs {
+pub(crate) struct TokenArgs {
     #[command(flatten)]
     output: OutputFlags,
 
@@ -56,64 +52,27 @@ struct CreateArgs {
     #[command(flatten)]
     places: PlaceFlags,
 
-    #[command(flatten)]
-    wait: WaitFlags,
-}
-
-/// The flag for the timeout.
-#[derive(Args, Clone, Copy, Debug)]
-struct WaitFlags {
     /// How long to wait for the creation of a token
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     timeout: Duration,
-}
-
-/// List the account's token: its SHA-256, never the token
-#[derive(Args, Debug)]
-struct ListArgs {
-    #[command(flatten)]
-    server: ServerFlags,
-
-    #[command(flatten)]
-    places: PlaceFlags,
-
-    #[command(flatten)]
-    form: FormFlags,
-}
-
-/// Delete the secret, which revokes the token at once; with --output, write a kubeconfig with the new one
-#[derive(Args, Debug)]
-struct RevokeArgs {
-    #[command(flatten)]
-    output: OutputFlags,
-
-    #[command(flatten)]
-    server: ServerFlags,
-
-    #[command(flatten)]
-    places: PlaceFlags,
-
-    #[command(flatten)]
-    wait: WaitFlags,
 }
 
 /// Runs the command.
 ///
 /// # Errors
 /// See [`super::run`].
-pub(super) async fn run(args: &WorkerArgs) -> Result<ExitCode, Failure> {
-    match &args.verb {
+pub(super) async fn run(verb: &Verb) -> Result<ExitCode, Failure> {
+    match verb {
         Verb::Create(args) => create(args).await,
         Verb::List(args) => {
             let connection = args.server.connect().await?;
-            print(&rows(&connection, &args.places).await?, &args.form)?;
-            Ok(ExitCode::SUCCESS)
+            print(&rows(&connection, &args.places).await?, args.form)
         }
         Verb::Revoke(args) => revoke(args).await,
     }
 }
 
-async fn create(args: &CreateArgs) -> Result<ExitCode, Failure> {
+async fn create(args: &TokenArgs) -> Result<ExitCode, Failure> {
     let connection = args.server.connect().await?;
     let endpoint = args.output.server(&connection.server(), &connection.certificate_authority())?;
     let output = args.output.begin()?;
@@ -121,7 +80,7 @@ async fn create(args: &CreateArgs) -> Result<ExitCode, Failure> {
     ensure_namespace(&connection, &account.namespace).await?;
     ensure_binding(&connection, &cluster::account_binding(account)).await?;
     ensure_account(&connection, &args.places).await?;
-    let (_, token) = token(&connection, &args.places, "", args.wait.timeout).await?;
+    let (_, token) = token(&connection, &args.places, "", args.timeout).await?;
     output.finish(&kubeconfig(&endpoint, &Holder::Token(&token)))?;
     eprintln!(
         "{} is let in by the token with SHA-256 digest {}",
@@ -137,7 +96,7 @@ async fn ensure_account(connection: &Connection, places: &PlaceFlags) -> Result<
     let resource = service_accounts(&account.namespace);
     let failed = || refused(format!("make the service account {account}"));
     let marks = json!({KEEP_TOKEN: "true"});
-    match find(connection, &resource, &account.name).await.map_err(failed())? {
+    match connection.find(&resource, &account.name).await.map_err(failed())? {
         None => {
             let object = json!({"apiVersion": "v1", "kind": "ServiceAccount",
                 "metadata": {"name": account.name, "namespace": account.namespace, "annotations": marks}});
@@ -164,7 +123,7 @@ fn secret_name(places: &PlaceFlags) -> String {
 
 async fn secret(connection: &Connection, places: &PlaceFlags) -> Result<Option<Value>, Failure> {
     let (namespace, name) = (&places.account.namespace, secret_name(places));
-    let found = find(connection, &secrets(namespace), &name).await;
+    let found = connection.find(&secrets(namespace), &name).await;
     found.map_err(refused(format!("read the secret {namespace}/{name}")))
 }
 
@@ -236,7 +195,7 @@ pub(super) async fn rows(connection: &Connection, places: &PlaceFlags) -> Result
     }])
 }
 
-async fn revoke(args: &RevokeArgs) -> Result<ExitCode, Failure> {
+async fn revoke(args: &TokenArgs) -> Result<ExitCode, Failure> {
     let connection = args.server.connect().await?;
     let endpoint = args.output.server(&connection.server(), &connection.certificate_authority())?;
     let output = args.output.output.is_some().then(|| args.output.begin()).transpose()?;
@@ -257,7 +216,7 @@ async fn revoke(args: &RevokeArgs) -> Result<ExitCode, Failure> {
     let Some(output) = output else { return Ok(ExitCode::SUCCESS) };
     ensure_account(&connection, &args.places).await?;
     let uid = text(&gone, &["metadata", "uid"]);
-    let (_, new) = token(&connection, &args.places, uid, args.wait.timeout).await?;
+    let (_, new) = token(&connection, &args.places, uid, args.timeout).await?;
     if kept(&gone, &args.places)?.as_deref() == Some(new.as_str()) {
         // An API server with deterministic (RSA) signatures, whose new token has the same claims.
         return Err(Failure::unreachable(
