@@ -22,6 +22,7 @@ mod memory;
 mod open_files;
 pub mod resource_type;
 mod signals;
+mod table;
 
 use std::process::ExitCode;
 

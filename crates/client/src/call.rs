@@ -111,6 +111,12 @@ impl Resource {
     }
 }
 
+/// CertificateSigningRequests.
+pub(crate) const REQUESTS: Resource =
+    Resource::new("certificates.k8s.io", "v1", "certificatesigningrequests");
+/// Nodes.
+pub(crate) const NODES: Resource = Resource::new("", "v1", "nodes");
+
 /// What does not stand for itself in a segment of a path.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 

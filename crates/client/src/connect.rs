@@ -140,7 +140,7 @@ struct Live {
 impl Connection {
     /// Connects as kubectl would: by the given file; else by the existing files in the environment variable
     /// `KUBECONFIG`, of which the first definition of a name wins; else by `~/.kube/config`; else, inside a pod, by its
-    /// service account files. Nothing is sent yet.
+    /// service account files, whose token is reloaded when it was renewed. Nothing is sent yet.
     ///
     /// # Errors
     /// A file is invalid, or no configuration was found.
@@ -157,7 +157,7 @@ impl Connection {
         if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
             return Err(ConnectError::Nowhere { looked });
         }
-        Self::in_cluster().await
+        Self::from_source(Source::InCluster).await
     }
 
     /// Connects by a kubeconfig file, with the given or its current context.
@@ -176,14 +176,6 @@ impl Connection {
     pub async fn to_server_of(path: &Path, credential: Credential) -> Result<Self, ConnectError> {
         let (paths, credential) = (vec![path.to_owned()], Some(credential));
         Self::from_source(Source::Kubeconfig { paths, must_exist: true, context: None, credential }).await
-    }
-
-    /// Connects by the service account files of a pod. A renewed token is reloaded.
-    ///
-    /// # Errors
-    /// The files do not exist.
-    pub async fn in_cluster() -> Result<Self, ConnectError> {
-        Self::from_source(Source::InCluster).await
     }
 
     /// Connects by parts.

@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use clock::MovedClock;
 use portcullis_client::Connection;
+use portcullis_client::review::cache::Ttl;
 use portcullis_client::review::{ReviewError, ReviewMetrics, Reviews, Settings};
 use portcullis_policy::{Attributes, Decision, ResourceRequest, User};
 use portcullis_testkit::scratch::Scratch;
@@ -187,7 +188,8 @@ async fn a_grant_that_is_revoked_is_used_up_and_one_that_is_added_is_waited_for_
 
 #[tokio::test]
 async fn answers_of_no_time_are_not_kept_ka_61() {
-    let zero = Settings { authorized_ttl: Duration::ZERO, token_ttl: Duration::ZERO, ..Settings::default() };
+    let access_ttl = Ttl { authorized: Duration::ZERO, ..Ttl::default() };
+    let zero = Settings { access_ttl, token_ttl: Duration::ZERO, ..Settings::default() };
     let rig = Rig::with(zero, |asked, _| {
         token(asked, &json!({"allowed": true, "authenticated": true, "user": {"username": "jane"}}))
     })

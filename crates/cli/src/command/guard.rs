@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ValueEnum};
 use portcullis_client::Connection;
 use portcullis_client::rbac::{self, LocalRbac};
+use portcullis_client::review::cache::Ttl;
 use portcullis_client::review::{ReviewMetrics, Reviews, Settings as ReviewSettings};
 use portcullis_pki::KeyPair;
 use portcullis_pki::tls::ServerTls;
@@ -372,8 +373,10 @@ impl Api {
             .map_err(Failure::input)?;
         let settings = ReviewSettings {
             token_ttl: callers.authentication_token_webhook_cache_ttl,
-            authorized_ttl: callers.authorization_webhook_cache_authorized_ttl,
-            unauthorized_ttl: callers.authorization_webhook_cache_unauthorized_ttl,
+            access_ttl: Ttl {
+                authorized: callers.authorization_webhook_cache_authorized_ttl,
+                unauthorized: callers.authorization_webhook_cache_unauthorized_ttl,
+            },
             metrics,
             ..ReviewSettings::default()
         };

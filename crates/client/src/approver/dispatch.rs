@@ -14,7 +14,7 @@ use tokio::task::{Id, JoinSet};
 
 use super::evaluate::{Looked, look};
 use super::facts;
-use super::follow::{self, Change, NO_POOLS, News};
+use super::follow::{self, Change, Key, Kind, NO_POOLS, News, Object};
 use super::shared::Shared;
 use crate::lease::Leadership;
 use crate::random::fraction;
@@ -47,10 +47,10 @@ struct Dispatch {
     requests: HashMap<String, Pending>,
     /// The queue, by monotonic time.
     queue: BTreeSet<(Duration, String)>,
-    machines: HashMap<usize, BTreeMap<(String, String), Machine>>,
+    machines: HashMap<usize, BTreeMap<Key, Machine>>,
     nodes: HashSet<String>,
     /// The objects from before a list started that it has not contained so far.
-    unseen: HashMap<Kind, HashSet<(String, String)>>,
+    unseen: HashMap<Kind, HashSet<Key>>,
     /// The kinds whose first list is not complete.
     awaited: HashSet<Kind>,
     running: JoinSet<Looked>,
@@ -60,13 +60,6 @@ struct Dispatch {
     counted_at: Option<Duration>,
     is_dirty: bool,
     told_at: Option<Duration>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
-    Request,
-    Machine(usize),
-    Node,
 }
 
 /// Runs until the future is dropped.
@@ -109,67 +102,88 @@ pub(super) async fn work(shared: Arc<Shared>, leadership: Option<Leadership>) {
 }
 
 impl Dispatch {
-    fn take(&mut self, news: News) {
+    fn take(&mut self, News { kind, change }: News) {
         self.is_dirty = true;
-        match news {
-            News::Request(change) => self.take_request(change),
-            News::Machine(place, change) => self.take_machine(place, change),
-            News::Node(change) => match change {
-                Change::Restarted => {
-                    let seen = self.nodes.iter().map(|name| (String::new(), name.clone())).collect();
-                    self.unseen.insert(Kind::Node, seen);
+        match change {
+            Change::Restarted => {
+                let keys = self.keys(kind);
+                self.unseen.insert(kind, keys);
+            }
+            Change::There(object) => {
+                if let Some(unseen) = self.unseen.get_mut(&kind) {
+                    unseen.remove(&object.key());
                 }
-                Change::There(name) => {
-                    self.see(Kind::Node, "", &name);
-                    self.nodes.insert(name);
+                self.put(object);
+            }
+            Change::Gone(object) => {
+                if let Object::Machine(_, machine) = &object {
+                    self.wake(machine);
                 }
-                Change::Gone(name) => {
-                    self.nodes.remove(&name);
+                self.remove(kind, &object.key());
+            }
+            // Objects that the list did not contain are gone.
+            Change::Known => {
+                self.awaited.remove(&kind);
+                for key in self.unseen.remove(&kind).unwrap_or_default() {
+                    self.remove(kind, &key);
                 }
-                Change::Known => {
-                    for (_, name) in self.known(Kind::Node) {
-                        self.nodes.remove(&name);
-                    }
-                }
-            },
+            }
         }
     }
 
-    fn take_request(&mut self, change: Change<Box<Request>>) {
-        match change {
-            Change::Restarted => {
-                let seen = self.requests.keys().map(|name| (String::new(), name.clone())).collect();
-                self.unseen.insert(Kind::Request, seen);
+    /// Returns the known objects of a kind.
+    fn keys(&self, kind: Kind) -> HashSet<Key> {
+        let of = |name: &String| (String::new(), name.clone());
+        match kind {
+            Kind::Request => self.requests.keys().map(of).collect(),
+            Kind::Machine(place) => {
+                self.machines.get(&place).into_iter().flatten().map(|m| m.0.clone()).collect()
             }
-            Change::There(request) => {
-                self.see(Kind::Request, "", &request.name);
-                if let Some(grant) = Grant::of(&request) {
-                    self.shared.remember(grant);
-                }
-                match self.requests.get_mut(&request.name) {
-                    // Our own annotation is not a change.
-                    Some(known) if known.request == *request => return,
-                    Some(known) => known.request = *request.clone(),
-                    None => {
-                        let pending = Pending {
-                            request: *request.clone(),
-                            due: None,
-                            tries: 0,
-                            is_running: false,
-                            again: false,
-                        };
-                        self.requests.insert(request.name.clone(), pending);
-                    }
-                }
-                self.hurry(&request.name);
+            Kind::Node => self.nodes.iter().map(of).collect(),
+        }
+    }
+
+    fn put(&mut self, object: Object) {
+        let key = object.key();
+        match object {
+            Object::Request(request) => self.put_request(*request),
+            Object::Machine(place, machine) => {
+                self.wake(&machine);
+                self.machines.entry(place).or_default().insert(key, *machine);
             }
-            Change::Gone(request) => self.drop_request(&request.name),
-            Change::Known => {
-                for (_, name) in self.known(Kind::Request) {
-                    self.drop_request(&name);
-                }
+            Object::Node(name) => {
+                self.nodes.insert(name);
             }
         }
+    }
+
+    fn remove(&mut self, kind: Kind, key: &Key) {
+        match kind {
+            Kind::Request => self.drop_request(&key.1),
+            Kind::Machine(place) => {
+                self.machines.entry(place).or_default().remove(key);
+            }
+            Kind::Node => {
+                self.nodes.remove(&key.1);
+            }
+        }
+    }
+
+    fn put_request(&mut self, request: Request) {
+        if let Some(grant) = Grant::of(&request) {
+            self.shared.remember(grant);
+        }
+        let name = request.name.clone();
+        match self.requests.get_mut(&name) {
+            // Our own annotation is not a change.
+            Some(known) if known.request == request => return,
+            Some(known) => known.request = request,
+            None => {
+                let pending = Pending { request, due: None, tries: 0, is_running: false, again: false };
+                self.requests.insert(name.clone(), pending);
+            }
+        }
+        self.hurry(&name);
     }
 
     fn drop_request(&mut self, name: &str) {
@@ -213,31 +227,6 @@ impl Dispatch {
         }
     }
 
-    fn take_machine(&mut self, place: usize, change: Change<Box<Machine>>) {
-        let kind = Kind::Machine(place);
-        match change {
-            Change::Restarted => {
-                let seen = self.machines.get(&place).map(|m| m.keys().cloned().collect()).unwrap_or_default();
-                self.unseen.insert(kind, seen);
-            }
-            Change::There(machine) => {
-                self.see(kind, &machine.namespace, &machine.name);
-                self.wake(&machine);
-                let key = (machine.namespace.clone(), machine.name.clone());
-                self.machines.entry(place).or_default().insert(key, *machine);
-            }
-            Change::Gone(machine) => {
-                self.wake(&machine);
-                self.machines.entry(place).or_default().remove(&(machine.namespace, machine.name));
-            }
-            Change::Known => {
-                for key in self.known(kind) {
-                    self.machines.entry(place).or_default().remove(&key);
-                }
-            }
-        }
-    }
-
     /// NB-53: schedules the requests of a Machine that has changed.
     fn wake(&mut self, machine: &Machine) {
         let dns = machine.addresses.iter().filter(|address| address.kind == AddressKind::InternalDns);
@@ -246,18 +235,6 @@ impl Dispatch {
             .chain(machine.node_ref.clone())
             .collect();
         self.hurry_all(|request| request.node_name().is_some_and(|name| names.contains(name)));
-    }
-
-    fn see(&mut self, kind: Kind, namespace: &str, name: &str) {
-        if let Some(unseen) = self.unseen.get_mut(&kind) {
-            unseen.remove(&(namespace.to_owned(), name.to_owned()));
-        }
-    }
-
-    /// A list is complete: objects that it did not contain are gone.
-    fn known(&mut self, kind: Kind) -> HashSet<(String, String)> {
-        self.awaited.remove(&kind);
-        self.unseen.remove(&kind).unwrap_or_default()
     }
 
     /// Starts all due evaluations, and returns the time until the next one.

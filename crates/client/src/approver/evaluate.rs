@@ -6,10 +6,10 @@ use portcullis_policy::approval::machine::{
 };
 use serde_json::Value;
 
-use super::lookup::{self, Machines, REQUESTS};
+use super::lookup::{self, Machines};
 use super::shared::Shared;
 use super::{facts, kubelet, report};
-use crate::call::Resource;
+use crate::call::{REQUESTS, Resource};
 use crate::lease::Leadership;
 
 /// The maximum number of conflicts before an evaluation is given up.

@@ -11,36 +11,65 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
 use super::facts;
-use super::lookup::{NODES, REQUESTS, machine_kind, machines_of};
+use super::lookup::{machine_kind, machines_of};
 use super::shared::Shared;
+use crate::call::{NODES, REQUESTS};
 use crate::rbac::name_of;
 use crate::watched::{Event, Watched};
 
 /// The interval at which a missing Machine API is looked for again.
 const ABSENT: Duration = Duration::from_secs(30);
 
+/// A namespace, empty for cluster-scoped objects, and a name.
+pub(super) type Key = (String, String);
+
+/// What is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Request,
+    /// The Machines of the API with this index in the configuration.
+    Machine(usize),
+    Node,
+}
+
 /// A watch event.
 #[derive(Debug)]
-pub(super) enum News {
-    /// About requests.
-    Request(Change<Box<Request>>),
-    /// About Machines of the API with this index in the configuration.
-    Machine(usize, Change<Box<Machine>>),
-    /// About Nodes.
-    Node(Change<String>),
+pub(super) struct News {
+    pub(super) kind: Kind,
+    pub(super) change: Change,
 }
 
 /// What happened.
 #[derive(Debug)]
-pub(super) enum Change<T> {
+pub(super) enum Change {
     /// A new list starts.
     Restarted,
     /// The object exists.
-    There(T),
+    There(Object),
     /// The object is gone.
-    Gone(T),
+    Gone(Object),
     /// The list is complete, or is not available.
     Known,
+}
+
+/// A watched object.
+#[derive(Debug)]
+pub(super) enum Object {
+    Request(Box<Request>),
+    /// A Machine, with the index of its API.
+    Machine(usize, Box<Machine>),
+    /// The name of a Node.
+    Node(String),
+}
+
+impl Object {
+    pub(super) fn key(&self) -> Key {
+        match self {
+            Self::Request(request) => (String::new(), request.name.clone()),
+            Self::Machine(_, machine) => (machine.namespace.clone(), machine.name.clone()),
+            Self::Node(name) => (String::new(), name.clone()),
+        }
+    }
 }
 
 /// Starts all watches, in tasks that end with the set.
@@ -48,11 +77,12 @@ pub(super) fn all(shared: &Arc<Shared>, news: &Sender<News>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let (requests, nodes) = (news.clone(), news.clone());
     let watched = Watched::new(&shared.workload, REQUESTS, None);
-    tasks.spawn(follow(watched, requests, News::Request, |object| {
-        Request::from_json(&object.to_string(), facts::pkcs10).map(Box::new).map_err(|e| e.to_string())
+    tasks.spawn(follow(watched, requests, Kind::Request, |object| {
+        let request = Request::from_json(&object.to_string(), facts::pkcs10);
+        request.map(|request| Object::Request(Box::new(request))).map_err(|error| error.to_string())
     }));
     let watched = Watched::new(&shared.workload, NODES, None);
-    tasks.spawn(follow(watched, nodes, News::Node, |node| Ok(name_of(&node).to_owned())));
+    tasks.spawn(follow(watched, nodes, Kind::Node, |node| Ok(Object::Node(name_of(&node).to_owned()))));
     for (place, api) in shared.config.load().machine_apis.iter().enumerate() {
         tasks.spawn(follow_machines(Arc::clone(shared), place, api.clone(), news.clone()));
     }
@@ -67,7 +97,7 @@ async fn follow_machines(shared: Arc<Shared>, place: usize, api: MachineApi, new
             Ok(None) => tracing::debug!(group = api.group, "the server does not have this Machine API"),
             Err(error) => tracing::warn!(group = api.group, %error, "cannot ask for Machines"),
         }
-        if news.send(News::Machine(place, Change::Known)).await.is_err() {
+        if news.send(News { kind: Kind::Machine(place), change: Change::Known }).await.is_err() {
             return;
         }
         shared.clock.sleep(ABSENT).await;
@@ -75,22 +105,18 @@ async fn follow_machines(shared: Arc<Shared>, place: usize, api: MachineApi, new
     let namespace = shared.config.load().machine_namespace.clone();
     let machines = machines_of(kind, namespace.as_deref());
     let watched = Watched::new(&shared.management, machines, None);
-    follow(
-        watched,
-        news,
-        move |change| News::Machine(place, change),
-        move |object| {
-            Machine::from_json(kind, &object.to_string()).map(Box::new).map_err(|error| error.to_string())
-        },
-    )
-    .await;
+    let read = move |object: Value| {
+        let machine = Machine::from_json(kind, &object.to_string());
+        machine.map(|machine| Object::Machine(place, Box::new(machine))).map_err(|error| error.to_string())
+    };
+    follow(watched, news, Kind::Machine(place), read).await;
 }
 
-async fn follow<T>(
+async fn follow(
     mut watched: Watched<Value>,
     news: Sender<News>,
-    of: impl Fn(Change<T>) -> News,
-    read: impl Fn(Value) -> Result<T, String>,
+    kind: Kind,
+    read: impl Fn(Value) -> Result<Object, String>,
 ) {
     loop {
         let change = match watched.next().await {
@@ -117,7 +143,7 @@ async fn follow<T>(
                 Change::Known
             }
         };
-        if news.send(of(change)).await.is_err() {
+        if news.send(News { kind, change }).await.is_err() {
             return;
         }
     }

@@ -5,14 +5,8 @@ use portcullis_policy::approval::machine::{
 };
 use serde_json::Value;
 
-use crate::call::{CallError, Resource, found};
+use crate::call::{CallError, NODES, Resource, found};
 use crate::connect::Connection;
-
-/// CertificateSigningRequests.
-pub(super) const REQUESTS: Resource =
-    Resource::new("certificates.k8s.io", "v1", "certificatesigningrequests");
-/// Nodes.
-pub(super) const NODES: Resource = Resource::new("", "v1", "nodes");
 
 /// The namespaces of the bootstrap CA if the configuration names none (NB-14).
 const BOOTSTRAP_CA_NAMESPACES: [&str; 2] = ["openshift-config", "openshift-config-managed"];

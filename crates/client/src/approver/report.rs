@@ -4,8 +4,7 @@ use portcullis_apimachinery::time::Instant;
 use portcullis_policy::approval::machine::{APPROVED_REASON, Outcome, Request, Verdict};
 use serde_json::{Value, json};
 
-use super::lookup::REQUESTS;
-use crate::call::{CallError, Resource};
+use crate::call::{CallError, REQUESTS, Resource};
 use crate::connect::Connection;
 
 /// The annotation with the last decision.

@@ -10,11 +10,6 @@ use portcullis_pki::{Csr, KeyPair, Pair, Request, sha512_256};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::call::Resource;
-
-/// The resource of requests.
-pub const REQUESTS: Resource = Resource::new("certificates.k8s.io", "v1", "certificatesigningrequests");
-
 /// The purpose of a node's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {

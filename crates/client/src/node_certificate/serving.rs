@@ -12,10 +12,8 @@ use super::error::CredentialError;
 use super::manager::{Manager, Step, WAIT};
 use super::request::{self, Address, Purpose};
 use super::store::Store;
-use crate::call::Resource;
+use crate::call::NODES;
 use crate::random::fraction;
-
-const NODES: Resource = Resource::new("", "v1", "nodes");
 
 /// The relevant fields of a Node.
 #[derive(Debug, Default, Deserialize)]

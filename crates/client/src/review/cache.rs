@@ -82,16 +82,6 @@ impl<K: Copy + Eq + Hash, V: Clone, T: Copy + Ord> ExpiringLru<K, V, T> {
         entries.add(key, value, deadline);
     }
 
-    /// Returns the number of entries, including expired ones.
-    pub fn len(&self) -> usize {
-        self.lock().places.len()
-    }
-
-    /// Returns whether the cache is empty.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     fn lock(&self) -> MutexGuard<'_, Entries<K, V, T>> {
         // No code here panics in the middle of a change.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
@@ -242,7 +232,7 @@ mod tests {
         (0..ACCESS_ENTRIES).for_each(store);
         assert!(is_there(0));
         store(ACCESS_ENTRIES);
-        assert_eq!(cache.entries.len(), ACCESS_ENTRIES);
+        assert_eq!(cache.entries.lock().places.len(), ACCESS_ENTRIES);
         assert!(is_there(0) && !is_there(1) && is_there(ACCESS_ENTRIES));
     }
 
@@ -252,7 +242,7 @@ mod tests {
         cache.store('a', 1, 10);
         assert_eq!(cache.find(&'a', 10), Some(1));
         assert_eq!(cache.find(&'a', 11), None);
-        assert!(cache.is_empty());
+        assert!(cache.lock().places.is_empty());
         // A deadline of now has passed at once.
         cache.store('a', 1, 10);
         assert_eq!(cache.find(&'a', 11), None);
@@ -262,7 +252,7 @@ mod tests {
     fn nothing_fits_into_a_cache_of_no_entries() {
         let cache = ExpiringLru::new(0);
         cache.store('a', 1, 10);
-        assert_eq!((cache.find(&'a', 0), cache.len()), (None, 0));
+        assert_eq!((cache.find(&'a', 0), cache.lock().places.len()), (None, 0));
     }
 
     proptest! {
@@ -291,7 +281,7 @@ mod tests {
                     model.extend(alive);
                     prop_assert_eq!(cache.find(&key, at), alive.map(|(_, value, _)| value));
                 }
-                prop_assert_eq!(cache.len(), model.len());
+                prop_assert_eq!(cache.lock().places.len(), model.len());
                 prop_assert!(cache.lock().slots.len() <= CAPACITY);
             }
         }

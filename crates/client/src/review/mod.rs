@@ -56,10 +56,8 @@ const CALLS: usize = 32;
 pub struct Settings {
     /// For TokenReviews, accepted and rejected (KA-65). Zero: not cached.
     pub token_ttl: Duration,
-    /// For allowed requests (KA-68). Zero: not cached.
-    pub authorized_ttl: Duration,
-    /// For requests that are not allowed (KA-68). Zero: not cached.
-    pub unauthorized_ttl: Duration,
+    /// For SubjectAccessReviews (KA-68).
+    pub access_ttl: Ttl,
     /// The metrics.
     pub metrics: ReviewMetrics,
     /// The clock.
@@ -71,8 +69,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             token_ttl: Duration::from_secs(2 * 60),
-            authorized_ttl: Duration::from_secs(5 * 60),
-            unauthorized_ttl: Duration::from_secs(30),
+            access_ttl: Ttl::default(),
             metrics: ReviewMetrics::default(),
             clock: Arc::new(SystemClock::new()),
         }
@@ -121,14 +118,13 @@ impl Reviews {
         getrandom::fill(&mut secret)?;
         let clock = Arc::clone(&settings.clock);
         let caller = Caller { connection, clock, silence: Mutex::default() };
-        let ttl = Ttl { authorized: settings.authorized_ttl, unauthorized: settings.unauthorized_ttl };
         let shared = Shared {
+            access: AccessCache::new(settings.access_ttl),
             caller,
             settings,
             secret,
             accepted: ExpiringLru::new(TOKEN_ENTRIES),
             rejected: ExpiringLru::new(TOKEN_ENTRIES),
-            access: AccessCache::new(ttl),
             token_calls: Flights::new(CALLS),
             access_calls: Flights::new(CALLS),
         };

@@ -73,7 +73,7 @@ pub(super) async fn forward(
             text(StatusCode::BAD_REQUEST, "an upgrade request with a body is not supported"),
         );
     }
-    let kubelet = guard.kubelet();
+    let kubelet = &guard.parts.kubelet;
     let request = match kubelet.url(&forwarding.path_and_query) {
         Ok(url) => {
             let mut request = Request::new(body);

@@ -53,11 +53,6 @@ impl Guard {
         let router = Router::new(parts.debugging_handlers);
         Self { parts, router }
     }
-
-    /// Returns the kubelet behind the guard.
-    pub fn kubelet(&self) -> &Kubelet {
-        &self.parts.kubelet
-    }
 }
 
 /// Creates a response like Go's `http.Error`: plain text with a newline.

@@ -17,7 +17,7 @@ pub(super) fn table(
     if report.holders.is_empty() {
         writeln!(out, "nobody holds nodes/proxy")?;
     } else {
-        columns(out, &rows(report, is_wide))?;
+        crate::table::columns(out, &rows(report, is_wide))?;
     }
     for holder in &report.holders {
         if let Some(meaning) = holder.subject.meaning() {
@@ -82,19 +82,6 @@ fn row(holder: &Holder, grant: &Grant, is_wide: bool) -> Vec<String> {
         row.push(format!("{} -> {} {rule}{from}", grant.binding, grant.role));
     }
     row.iter().map(|cell| plain(cell)).collect()
-}
-
-fn columns(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
-    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width =
-        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max();
-    let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or(0)).collect();
-    for row in rows {
-        let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}", width = *width)).collect();
-        writeln!(out, "{}", cells.join("   ").trim_end())?;
-    }
-    Ok(())
 }
 
 /// Prints everything as JSON.

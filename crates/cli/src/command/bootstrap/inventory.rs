@@ -1,6 +1,7 @@
 //! The list of existing credentials, for people and for programs (NB-37). It contains no tokens.
 
 use std::io::Write as _;
+use std::iter;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
@@ -9,6 +10,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::table;
 
 /// The flags for the output format of a list.
 #[derive(Args, Clone, Copy, Debug)]
@@ -55,7 +57,6 @@ pub(super) fn print(rows: &[Row], form: FormFlags) -> Result<ExitCode, Failure> 
         print_json(rows)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut out = std::io::stdout().lock();
     let words = |row: &Row| {
         let revoked = if row.revoked { "yes" } else { "no" };
         let cells = [row.kind, &row.subject, &row.sha256, &row.not_after, revoked, &row.note];
@@ -63,17 +64,8 @@ pub(super) fn print(rows: &[Row], form: FormFlags) -> Result<ExitCode, Failure> 
         cells.map(|cell| cell.chars().map(|c| if c.is_control() { '?' } else { c }).collect::<String>())
     };
     let heads = ["KIND", "SUBJECT", "SHA256", "NOT-AFTER", "REVOKED", "NOTE"].map(str::to_owned);
-    let lines: Vec<[String; 6]> = std::iter::once(heads).chain(rows.iter().map(words)).collect();
-    let mut widths = [0; 6];
-    for line in &lines {
-        for (width, cell) in widths.iter_mut().zip(line) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    for line in &lines {
-        let padded = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        writeln!(out, "{}", padded.collect::<Vec<_>>().join("   ").trim_end())?;
-    }
+    let lines: Vec<Vec<String>> = iter::once(heads).chain(rows.iter().map(words)).map(Vec::from).collect();
+    table::columns(&mut std::io::stdout().lock(), &lines)?;
     Ok(ExitCode::SUCCESS)
 }
 

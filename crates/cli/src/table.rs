@@ -1,0 +1,20 @@
+//! Tables for people.
+
+use std::io::{self, Write};
+
+/// Prints rows in columns of equal width.
+///
+/// # Errors
+/// The output cannot be written.
+pub(crate) fn columns(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max();
+    let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or(0)).collect();
+    for row in rows {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}", width = *width)).collect();
+        writeln!(out, "{}", cells.join("   ").trim_end())?;
+    }
+    Ok(())
+}
