@@ -119,14 +119,11 @@ pub fn run(args: &CredentialArgs) -> Result<ExitCode, Failure> {
             until_told(agent.once(wait)).await?;
             return Ok(());
         }
-        if args.rotate_server_certificates {
-            let (client, serving) = tokio::select! {
-                ended = agent.run(told()) => (ended, Ok(())),
-                ended = agent.serve(told()) => (Ok(()), ended),
-            };
-            return client.and(serving).map_err(failure);
-        }
-        agent.run(told()).await.map_err(failure)
+        let ended = tokio::select! {
+            ended = agent.run(told()) => ended,
+            ended = agent.serve(told()), if args.rotate_server_certificates => ended,
+        };
+        ended.map_err(failure)
     })?;
     Ok(ExitCode::SUCCESS)
 }

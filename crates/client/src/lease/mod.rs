@@ -172,19 +172,18 @@ impl Contender {
                     self.release().await;
                     return None;
                 }
-                lost = self.keep() => {
+                lost = async {
+                    let lost = self.keep().await;
+                    if lost.is_none() {
+                        clock.sleep(retry_period).await;
+                    }
+                    lost
+                } => {
                     if lost.is_some() {
                         self.leadership.give_up();
                         return lost;
                     }
                 }
-            }
-            tokio::select! {
-                _ = &mut ended => {
-                    self.release().await;
-                    return None;
-                }
-                () = clock.sleep(retry_period) => {}
             }
         }
     }

@@ -42,17 +42,11 @@ pub enum Why {
     Missing,
 }
 
-/// The dates of a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Life {
-    not_before: SystemTime,
-    not_after: SystemTime,
-}
-
 /// The state of the certificate.
 #[derive(Clone, Debug)]
 pub struct Manager {
-    life: Option<Life>,
+    /// The expiry of the certificate, if there is one.
+    not_after: Option<SystemTime>,
     /// When to renew the certificate. None: at once.
     deadline: Option<SystemTime>,
     failures: u32,
@@ -69,7 +63,7 @@ impl Manager {
     /// renewed at once; otherwise `chance`, from 0 to 1, determines when (CS-102).
     pub fn begin(current: Option<&Pair>, template: &Request, now: SystemTime, chance: f64) -> Self {
         let mut manager = Self {
-            life: None,
+            not_after: None,
             deadline: None,
             failures: 0,
             not_before: None,
@@ -78,7 +72,7 @@ impl Manager {
         };
         match current {
             Some(pair) => {
-                manager.life = Some(Life { not_before: pair.not_before(), not_after: pair.not_after() });
+                manager.not_after = Some(pair.not_after());
                 if pair.satisfies(template) && pair.is_unexpired(now) {
                     manager.deadline = Some(rotation(pair.not_before(), pair.not_after(), chance));
                 }
@@ -108,8 +102,8 @@ impl Manager {
         if !self.is_server_well || self.failures == 0 {
             return None;
         }
-        match self.life {
-            Some(life) if now >= life.not_after => Some(Why::Expired),
+        match self.not_after {
+            Some(not_after) if now >= not_after => Some(Why::Expired),
             Some(_) => None,
             None => self.without_since.filter(|since| now >= *since + WITHOUT).map(|_| Why::Missing),
         }

@@ -38,17 +38,10 @@ pub(super) struct Caller {
     pub(super) silence: Mutex<Option<String>>,
 }
 
-/// The error of an attempt, and whether a retry may succeed.
+/// The error of an attempt, and the least wait before a retry; none if no retry can succeed.
 struct Failure {
     error: ReviewError,
-    again: Again,
-}
-
-enum Again {
-    No,
-    Yes,
-    /// Not before this time.
-    After(Duration),
+    again: Option<Duration>,
 }
 
 impl Caller {
@@ -70,12 +63,8 @@ impl Caller {
                     Ok(answer) => return Ok(answer),
                     Err(failure) => failure,
                 };
-                let least = match again {
-                    Again::No => return Err(error),
-                    Again::Yes => Duration::ZERO,
-                    Again::After(time) => time.min(LONGEST_WAIT),
-                };
-                let Some(wait) = backoff.next(least) else { return Err(error) };
+                let wait = again.and_then(|least| backoff.next(least.min(LONGEST_WAIT)));
+                let Some(wait) = wait else { return Err(error) };
                 tracing::debug!(%error, path, "retrying a review");
                 self.clock.sleep(wait).await;
             }
@@ -105,7 +94,7 @@ impl Caller {
         metrics.called(code.map(|code| code.as_u16()), self.clock.running().saturating_sub(began));
         let Some(exchange) = exchange else {
             let error = self.unreachable(format!("no answer in {} s", ATTEMPT_LIMIT.as_secs()));
-            return Err(Failure { error, again: Again::Yes });
+            return Err(Failure { error, again: Some(Duration::ZERO) });
         };
         let ((code, headers), body) = exchange?;
         let body = body?;
@@ -127,7 +116,7 @@ impl Caller {
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json")
             .body(Body::from(body.to_vec()))
-            .map_err(|error| Failure { error: self.unreachable(error.to_string()), again: Again::No })?;
+            .map_err(|error| Failure { error: self.unreachable(error.to_string()), again: None })?;
         // The current client, so that the next review uses a renewed certificate.
         let client = self.connection.client();
         let response: Response<Body> = client.send(request).await.map_err(|error| self.lost(&error))?;
@@ -139,7 +128,7 @@ impl Caller {
                     kind: path.to_owned(),
                     why: format!("it is larger than {ANSWER_BYTES} bytes"),
                 },
-                again: Again::No,
+                again: None,
             }),
             Err(error) => Err(self.lost(&*error)),
         };
@@ -157,8 +146,7 @@ impl Caller {
             matches!(kind, ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof)
         };
         let is_lost = is_lost(error, io, hyper::Error::is_incomplete_message);
-        let again = if is_lost { Again::Yes } else { Again::No };
-        Failure { error: self.unreachable(describe(error)), again }
+        Failure { error: self.unreachable(describe(error)), again: is_lost.then_some(Duration::ZERO) }
     }
 }
 
@@ -166,11 +154,8 @@ impl Caller {
 fn refused(code: StatusCode, headers: &HeaderMap, body: &[u8], token: Option<&str>) -> Failure {
     let Refusal { message, reason, retry_after } = Refusal::read(code, body);
     let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    let again = match header.or(retry_after) {
-        Some(seconds) => Again::After(Duration::from_secs(seconds)),
-        None if is_passing(code.as_u16(), &reason) => Again::Yes,
-        None => Again::No,
-    };
+    let asked = header.or(retry_after).map(Duration::from_secs);
+    let again = asked.or_else(|| is_passing(code.as_u16(), &reason).then_some(Duration::ZERO));
     let message = told(&message, token);
     Failure { error: ReviewError::Refused { code: code.as_u16(), message }, again }
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use http::Method;
 use portcullis_client::{Connection, Resource};
-use portcullis_policy::audit::kubelet_access::{Evidence, Objects, Report, replacements};
+use portcullis_policy::audit::kubelet_access::{Evidence, Objects, replacements};
 use portcullis_policy::features::FeatureGates;
 use portcullis_policy::kubelet_api::Settings;
 use portcullis_policy::rbac::default_policy;
@@ -114,8 +114,7 @@ pub(super) fn run(args: &KubeletAccessArgs) -> Result<ExitCode, Failure> {
         Output::Name => print::names(&mut out, &report)?,
     }
     out.flush()?;
-    let Report { holders, .. } = report;
-    Ok(if holders.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(ExitCode::from(u8::from(!report.holders.is_empty())))
 }
 
 fn objects(args: &KubeletAccessArgs) -> Result<Objects, Failure> {

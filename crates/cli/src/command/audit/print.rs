@@ -100,7 +100,10 @@ pub(super) fn json(out: &mut dyn Write, report: &Report, replacements: &[Replace
     let replacement = |replacement: &Replacement| {
         json!({
             "subject": replacement.subject,
-            "basis": basis(replacement.basis),
+            "basis": match replacement.basis {
+                Basis::Verbs => "verbs",
+                Basis::Evidence => "evidence",
+            },
             "remarks": replacement.remarks,
             "objects": replacement.objects(),
         })
@@ -111,13 +114,6 @@ pub(super) fn json(out: &mut dyn Write, report: &Report, replacements: &[Replace
         "replacements": replacements.iter().map(replacement).collect::<Vec<_>>(),
     });
     writeln!(out, "{document:#}")
-}
-
-fn basis(basis: Basis) -> &'static str {
-    match basis {
-        Basis::Verbs => "verbs",
-        Basis::Evidence => "evidence",
-    }
 }
 
 /// Prints the rules for `kubectl apply`. Notes are printed as comments.

@@ -1,5 +1,7 @@
 //! Creates the objects that bootstrap credentials need in a cluster.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use portcullis_client::{CallError, Connection, Resource};
 use serde_json::{Value, json};
 
@@ -146,6 +148,12 @@ pub(super) async fn delete(
 pub(super) fn text<'o>(object: &'o Value, path: &[&str]) -> &'o str {
     let found = path.iter().try_fold(object, |value, name| value.get(name));
     found.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns a value of a secret as text; empty if there is none.
+pub(super) fn field(secret: &Value, key: &str) -> String {
+    let bytes = STANDARD.decode(text(secret, &["data", key])).ok();
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
 
 /// Returns whether the object is being deleted.

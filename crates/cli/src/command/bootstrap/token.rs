@@ -3,15 +3,13 @@
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use clap::{Args, Subcommand};
 use portcullis_apimachinery::duration::parse_unsigned;
 use portcullis_client::{Connection, Resource};
 use portcullis_server::authn::bootstrap_token::is_group;
 use serde_json::{Map, Value, json};
 
-use super::cluster::{self, ensure_binding, is_going, secrets, text};
+use super::cluster::{self, ensure_binding, field, is_going, secrets, text};
 use super::common::{ServerFlags, println_done, refused};
 use super::inventory::{FormFlags, Row, print, sha256, time};
 use super::output::{Holder, OutputFlags, kubeconfig};
@@ -154,12 +152,6 @@ fn random(length: usize) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Returns a value of a secret as text.
-fn field(secret: &Value, key: &str) -> String {
-    let bytes = STANDARD.decode(text(secret, &["data", key])).ok();
-    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
-}
-
 /// Returns the list rows of the tokens.
 ///
 /// # Errors
@@ -211,9 +203,7 @@ async fn revoke(args: &RevokeArgs) -> Result<ExitCode, Failure> {
         let found = connection.find(&secrets(NAMESPACE), &name).await.map_err(failed())?;
         let is_gone = match found {
             None => false,
-            Some(secret) => {
-                cluster::delete(&connection, &secrets(NAMESPACE), &secret).await.map_err(failed())?
-            }
+            Some(it) => cluster::delete(&connection, &secrets(NAMESPACE), &it).await.map_err(failed())?,
         };
         match is_gone {
             true => println_done(&format!("revoked: token {id} is refused"))?,

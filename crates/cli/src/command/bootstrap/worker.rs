@@ -3,8 +3,6 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use clap::{Args, Subcommand};
 use portcullis_apimachinery::duration::parse_unsigned;
 use portcullis_client::Connection;
@@ -13,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::cluster::{
-    self, ensure_binding, ensure_namespace, is_going, made, secrets, service_accounts, text,
+    self, ensure_binding, ensure_namespace, field, is_going, made, secrets, service_accounts, text,
 };
 use super::common::{ListArgs, PlaceFlags, ServerFlags, println_done, refused};
 use super::inventory::{Row, print, sha256};
@@ -138,8 +136,7 @@ fn kept(secret: &Value, places: &PlaceFlags) -> Result<Option<String>, Failure> 
             places.account.namespace
         )));
     }
-    let bytes = STANDARD.decode(text(secret, &["data", "token"])).ok();
-    Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()).filter(|token| !token.is_empty()))
+    Ok(Some(field(secret, "token")).filter(|token| !token.is_empty()))
 }
 
 /// Waits for a token in a secret whose UID is not `but`, and returns the UID and the token.
