@@ -69,12 +69,14 @@
 //! another. Users who are not nodes always pass.
 //!
 //! ```
-//! use portcullis_policy::{AdmissionRequest, Engine, EngineConfig, Mode, Operation, User};
+//! use portcullis_policy::{AdmissionObject, AdmissionRequest, Engine, EngineConfig, Mode, Operation, User};
 //!
 //! let config = EngineConfig { modes: vec![Mode::Node], admission: true, ..EngineConfig::default() };
 //! let engine = Engine::from_json(config, [])?;
-//! let lease = r#"{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-//!     "metadata": {"namespace": "kube-node-lease", "name": "node-1"}}"#;
+//! let lease = AdmissionObject::Json(
+//!     r#"{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+//!         "metadata": {"namespace": "kube-node-lease", "name": "node-1"}}"#,
+//! );
 //! let renewed_by = |user: &User| {
 //!     engine.admit(&AdmissionRequest {
 //!         operation: Operation::Update,
@@ -176,4 +178,4 @@ pub use identity::NodeIdentity;
 pub use objects::{Kind, Object};
 pub use request::{Attributes, ResourceRequest, User};
 pub use request_info::RequestInfo;
-pub use restriction::{AdmissionRequest, CertificateRequests, Operation, Rejection};
+pub use restriction::{AdmissionObject, AdmissionRequest, CertificateRequests, Operation, Rejection};

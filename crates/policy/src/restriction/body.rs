@@ -5,10 +5,9 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::rejection::Rejection;
-use super::request::{AdmissionRequest, Operation};
+use super::request::{AdmissionObject, AdmissionRequest, Operation};
 use crate::objects::decode::Text;
 use crate::objects::meta::MetadataOnly;
-use crate::objects::strict;
 
 /// The group and the name of a kind. Any version of it: the relevant fields are the same in each.
 #[derive(Clone, Copy, Debug)]
@@ -56,15 +55,18 @@ impl<'a> AdmissionRequest<'a> {
     }
 }
 
-fn decode<'a, T: Deserialize<'a>>(text: Option<&'a str>, expected: GroupKind) -> Result<T, String> {
-    let text = text.ok_or_else(|| format!("expected {expected}, found nothing"))?;
+fn decode<'a, T: Deserialize<'a>>(
+    object: Option<AdmissionObject<'a>>,
+    expected: GroupKind,
+) -> Result<T, String> {
+    let object = object.ok_or_else(|| format!("expected {expected}, found nothing"))?;
     let found: TypeMeta<'a> =
-        strict::from_str(text).map_err(|e| format!("expected {expected}, found no object: {e}"))?;
+        object.read().map_err(|e| format!("expected {expected}, found no object: {e}"))?;
     if !found.is(expected) {
         return Err(format!(
             "expected {expected}, found kind {:?} of {:?}",
             &*found.kind, &*found.api_version
         ));
     }
-    strict::from_str(text).map_err(|e| format!("cannot be read as {expected}: {e}"))
+    object.read().map_err(|e| format!("cannot be read as {expected}: {e}"))
 }

@@ -36,7 +36,7 @@ pub use cache::ObjectCache;
 pub use lookup::Lookup;
 pub use pod_references::{ApiReference, api_reference};
 pub use rejection::Rejection;
-pub use request::{AdmissionRequest, Operation};
+pub use request::{AdmissionObject, AdmissionRequest, Operation};
 
 /// Reads certificate requests. The caller implements it, because this crate knows no X.509.
 pub trait CertificateRequests: fmt::Debug + Send + Sync {

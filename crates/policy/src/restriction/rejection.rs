@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::request::AdmissionRequest;
 use crate::objects::meta::MetadataOnly;
-use crate::objects::strict;
 
 /// The rejection of a write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,7 +87,7 @@ impl AdmissionRequest<'_> {
         if !self.name.is_empty() {
             return self.name.to_owned();
         }
-        let body = self.object.and_then(|text| strict::from_str::<MetadataOnly<'_>>(text).ok());
+        let body = self.object.and_then(|object| object.read::<MetadataOnly<'_>>().ok());
         let metadata = body.map(|b| b.metadata).unwrap_or_default();
         [metadata.name, metadata.generate_name]
             .into_iter()

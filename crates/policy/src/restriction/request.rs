@@ -1,5 +1,9 @@
 //! A write as admission sees it.
 
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::objects::strict;
 use crate::request::User;
 
 /// The operation of a request.
@@ -18,7 +22,7 @@ pub enum Operation {
 
 /// A write as admission sees it (NR-4, NR-7, NR-10). Missing parts are empty strings.
 ///
-/// Objects are JSON texts with `apiVersion` and `kind`; an object without them is refused (NR-113).
+/// Objects have `apiVersion` and `kind`; an object without them is refused (NR-113).
 #[derive(Clone, Copy, Debug)]
 pub struct AdmissionRequest<'a> {
     /// The requested operation.
@@ -36,7 +40,26 @@ pub struct AdmissionRequest<'a> {
     /// The user who makes the request.
     pub user: &'a User,
     /// The submitted object.
-    pub object: Option<&'a str>,
+    pub object: Option<AdmissionObject<'a>>,
     /// The object as stored, unchanged (NC-5): of an update or a delete.
-    pub old_object: Option<&'a str>,
+    pub old_object: Option<AdmissionObject<'a>>,
+}
+
+/// An object of a request.
+#[derive(Clone, Copy, Debug)]
+pub enum AdmissionObject<'a> {
+    /// The JSON text of the object.
+    Json(&'a str),
+    /// The object as a server has decoded it.
+    Decoded(&'a Map<String, Value>),
+}
+
+impl<'a> AdmissionObject<'a> {
+    /// Reads the fields of a type.
+    pub(super) fn read<T: Deserialize<'a>>(self) -> Result<T, serde_json::Error> {
+        match self {
+            Self::Json(text) => strict::from_str(text),
+            Self::Decoded(object) => strict::from_map(object),
+        }
+    }
 }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::rejection::RejectionDetails;
 use super::semantic::Map;
-use super::{AdmissionRequest, Operation, Rejection};
+use super::{AdmissionObject, AdmissionRequest, Operation, Rejection};
 use crate::objects::decode::{List, Text};
 use crate::objects::strict;
 use crate::request::User;
@@ -191,8 +191,8 @@ impl<'a> AdmissionReview<'a> {
             namespace: &request.namespace,
             name: &request.name,
             user: &self.user,
-            object: request.object.map(RawValue::get),
-            old_object: request.old_object.map(RawValue::get),
+            object: request.object.map(|object| AdmissionObject::Json(object.get())),
+            old_object: request.old_object.map(|object| AdmissionObject::Json(object.get())),
         }
     }
 

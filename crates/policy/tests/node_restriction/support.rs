@@ -2,7 +2,8 @@
 
 use portcullis_policy::objects::{Kind, Object};
 use portcullis_policy::restriction::{
-    AdmissionRequest, CertificateRequests, NodeRestriction, ObjectCache, Operation, Rejection,
+    AdmissionObject, AdmissionRequest, CertificateRequests, NodeRestriction, ObjectCache, Operation,
+    Rejection,
 };
 use portcullis_policy::{Attributes, Authorizer, Decision, FeatureGates, Reason, User};
 use serde_json::Value;
@@ -155,8 +156,8 @@ impl Write {
             namespace: &self.namespace,
             name: &self.name,
             user: &self.user,
-            object: self.object.as_deref(),
-            old_object: self.old_object.as_deref(),
+            object: self.object.as_deref().map(AdmissionObject::Json),
+            old_object: self.old_object.as_deref().map(AdmissionObject::Json),
         }
     }
 }

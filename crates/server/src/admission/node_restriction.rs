@@ -1,9 +1,8 @@
 //! NodeRestriction. The rules are in `portcullis_policy::restriction`; this module calls them.
 
 use http::StatusCode;
-use kinds::Map;
 use policy::identity::NodeIdentity;
-use policy::restriction::{AdmissionRequest, Rejection};
+use policy::restriction::{AdmissionObject, AdmissionRequest, Rejection};
 
 use super::plugin::Plugin;
 use crate::authz::Authorization;
@@ -23,9 +22,6 @@ fn handles(attributes: &AdmissionAttributes<'_>) -> bool {
 }
 
 async fn decide(attributes: &AdmissionAttributes<'_>, authorization: &Authorization) -> Result<(), Status> {
-    let text = |object: &Map| serde_json::to_string(object).map_err(Status::internal);
-    let object = attributes.object.as_deref().map(text).transpose()?;
-    let old_object = attributes.old.map(text).transpose()?;
     let request = AdmissionRequest {
         operation: attributes.operation,
         group: attributes.resource.group,
@@ -34,8 +30,8 @@ async fn decide(attributes: &AdmissionAttributes<'_>, authorization: &Authorizat
         namespace: attributes.namespace,
         name: attributes.name,
         user: attributes.user,
-        object: object.as_deref(),
-        old_object: old_object.as_deref(),
+        object: attributes.object.as_deref().map(AdmissionObject::Decoded),
+        old_object: attributes.old.map(AdmissionObject::Decoded),
     };
     authorization.admit_write(&request).await.map_err(refusal)
 }
