@@ -7,11 +7,12 @@ mod explain;
 mod file;
 mod line;
 
+use std::fmt;
+
 use crate::decision::{Authorizer, Decision, Reason};
 use crate::request::{Attributes, ResourceRequest, User};
 use crate::rules::{NonResourceRule, ResourceRule, RuleListing};
 
-use explain::Miss;
 pub use file::{Compatibility, PolicyFileError, ReadYaml};
 
 /// The group that `*` stands for: all authenticated users (AB-25, AB-26).
@@ -44,6 +45,42 @@ pub struct Policy {
     pub namespace: String,
     /// The path of non-resource requests. A trailing `*` matches by prefix (AB-38).
     pub non_resource_path: String,
+}
+
+/// The first property of a policy that does not match a request. Later variants are closer to a match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Miss {
+    /// The policy names neither user nor group (AB-24).
+    Nobody,
+    /// Another user.
+    User,
+    /// A group that the user is not in.
+    Group,
+    /// The policy is read-only.
+    ReadOnly,
+    /// Another path, for non-resource requests.
+    NonResourcePath,
+    /// Another namespace.
+    Namespace,
+    /// Another resource.
+    Resource,
+    /// Another API group.
+    ApiGroup,
+}
+
+impl fmt::Display for Miss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nobody => "it names neither a user nor a group",
+            Self::User => "it is for another user",
+            Self::Group => "it is for a group that the user is not in",
+            Self::ReadOnly => "it is read-only, which covers get, list and watch",
+            Self::NonResourcePath => "its nonResourcePath does not cover the path",
+            Self::Namespace => "it is for another namespace",
+            Self::Resource => "it is for another resource",
+            Self::ApiGroup => "it is for another API group",
+        })
+    }
 }
 
 impl Policy {
