@@ -172,18 +172,19 @@ impl Contender {
                     self.release().await;
                     return None;
                 }
-                lost = async {
-                    let lost = self.keep().await;
-                    if lost.is_none() {
-                        clock.sleep(retry_period).await;
-                    }
-                    lost
-                } => {
+                lost = self.keep() => {
                     if lost.is_some() {
                         self.leadership.give_up();
                         return lost;
                     }
                 }
+            }
+            tokio::select! {
+                _ = &mut ended => {
+                    self.release().await;
+                    return None;
+                }
+                () = clock.sleep(retry_period) => {}
             }
         }
     }
@@ -223,7 +224,11 @@ impl Contender {
         let resource = self.resource();
         // Taken before the request, so that the time in the lease cannot be older.
         let (asked_at, asked_on) = (self.clock.running(), self.clock.now());
-        let found = self.connection.find::<Value>(&resource, &self.config.name).await?;
+        let found = match self.connection.get::<Value>(&resource, &self.config.name).await {
+            Ok(found) => Some(found),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error),
+        };
         let step = self.election.decide(found.as_ref(), self.clock.running(), self.clock.now());
         let written: Result<Value, CallError> = match (step, found) {
             (Step::Wait, _) => return Ok(false),
