@@ -227,8 +227,8 @@ async fn of_two_who_contend_one_works_and_the_other_follows() {
     let two = LeaseConfig { release_on_exit: false, ..config("two") };
     let two = contend(&connection, two, &two_clock, &working);
     for _ in 0..40 {
-        one_clock.advance_until(1, || false).await;
-        two_clock.advance_until(1, || false).await;
+        one_clock.advance_slowly(2).await;
+        two_clock.advance_slowly(2).await;
     }
     assert!(one.works() && !two.has_worked(), "one renews");
     assert_eq!(holder().await, "one");

@@ -17,7 +17,7 @@ pub struct MovedClock {
     began: SystemTime,
     running: Arc<Mutex<Duration>>,
     moved: watch::Sender<()>,
-    /// When each sleep ends that was begun and is not over.
+    /// When each sleep ends, of all that have begun.
     sleeps: Arc<Mutex<Vec<Duration>>>,
 }
 
@@ -31,17 +31,21 @@ impl MovedClock {
         self.moved.send_replace(());
     }
 
-    /// Waits until some task sleeps that this clock wakes when it has run for exactly this time. Without it, a test on a
-    /// slow machine moves the clock before the task under test has begun its sleep.
-    pub async fn wait_for_sleep_until(&self, end: Duration) {
+    /// Waits until so many sleeps have begun that end when this clock has run for exactly this time. Without it, a test on
+    /// a slow machine moves the clock before the task under test has begun its sleep.
+    pub async fn wait_for_sleeps(&self, count: usize, end: Duration) {
         let deadline = Instant::now() + PATIENCE;
-        while !self.sleeps.lock().unwrap().contains(&end) {
-            assert!(
-                Instant::now() < deadline,
-                "nobody sleeps until {end:?}; sleeps end at {:?}",
-                self.sleeps.lock()
-            );
+        while self.sleeps.lock().unwrap().iter().filter(|begun| **begun == end).count() < count {
+            assert!(Instant::now() < deadline, "too few sleeps end at {end:?}: {:?}", self.sleeps.lock());
             tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Moves the clock by one second at a time. Other tasks have time to run after each step.
+    pub async fn advance_slowly(&self, seconds: u64) {
+        for _ in 0..seconds {
+            self.advance(Duration::from_secs(1));
+            tokio::time::sleep(Duration::from_millis(40)).await;
         }
     }
 
@@ -79,26 +83,10 @@ impl Clock for MovedClock {
         let until = self.running() + time;
         let mut moved = self.moved.subscribe();
         self.sleeps.lock().unwrap().push(until);
-        let sleeping = Sleeping { sleeps: self.sleeps.clone(), until };
         Box::pin(async move {
-            let _sleeping = sleeping;
             while self.running() < until {
                 moved.changed().await.unwrap();
             }
         })
-    }
-}
-
-/// Takes a sleep off the list when it is over or given up.
-struct Sleeping {
-    sleeps: Arc<Mutex<Vec<Duration>>>,
-    until: Duration,
-}
-
-impl Drop for Sleeping {
-    fn drop(&mut self) {
-        let mut sleeps = self.sleeps.lock().unwrap();
-        let place = sleeps.iter().position(|end| *end == self.until).unwrap();
-        sleeps.swap_remove(place);
     }
 }
