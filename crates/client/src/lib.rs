@@ -7,6 +7,7 @@ pub mod approver;
 pub mod call;
 pub mod clock;
 pub mod connect;
+mod connect_error;
 pub mod kubeconfig;
 pub mod lease;
 pub mod node_certificate;

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::config::{AuthInfo, Cluster, Kubeconfig};
 
-use crate::connect::{ConnectError, describe};
+use crate::connect_error::{ConnectError, describe};
 
 /// A PEM text.
 type Pem = Vec<u8>;
