@@ -268,8 +268,8 @@ impl ApiServer {
         }
 
         let selection = match config.approver {
-            Approver::Kubernetes => config.controllers,
-            Approver::Machine | Approver::Nobody => config.controllers.without(APPROVING),
+            Approver::Kubernetes | Approver::Machine => config.controllers,
+            Approver::Nobody => config.controllers.without(APPROVING),
         };
         if config.approver == Approver::Machine {
             let access = approver_access::ensure(&backend).await;

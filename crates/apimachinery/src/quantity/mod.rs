@@ -405,7 +405,9 @@ fn multiply_by_1024(digits: &mut Vec<u8>) {
 impl<'de> Deserialize<'de> for Quantity {
     /// Accepts strings and, like Kubernetes, bare numbers by their digits.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&RawValue>::deserialize(deserializer)?.get();
+        // Boxed, because a decoded value has no text to borrow.
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let raw = raw.get();
         if raw == "null" {
             return Ok(Self::default());
         }

@@ -6,7 +6,7 @@ use portcullis_policy::restriction::{
     Rejection,
 };
 use portcullis_policy::{Attributes, Authorizer, Decision, FeatureGates, Reason, User};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use x509_cert::der::Decode;
 use x509_cert::der::asn1::{PrintableStringRef, Utf8StringRef};
 use x509_cert::der::oid::db::rfc4519::CN;
@@ -174,9 +174,27 @@ impl World {
     }
 
     pub(crate) fn admit_with(&self, authorizer: &dyn Authorizer, write: &Write) -> Result<(), Rejection> {
-        NodeRestriction::new(&self.cache, self.gates)
-            .with_certificate_requests(&Pkcs10)
-            .admit(&write.request(), authorizer)
+        let plugin = NodeRestriction::new(&self.cache, self.gates).with_certificate_requests(&Pkcs10);
+        let request = write.request();
+        let decision = plugin.admit(&request, authorizer);
+        // A server hands over what it has decoded. That is decided like the text.
+        let decoded = |text: &Option<String>| text.as_deref().map(serde_json::from_str).transpose();
+        if let (Ok(object), Ok(old_object)) = (decoded(&write.object), decoded(&write.old_object)) {
+            let object: Option<Map<String, Value>> = object;
+            let old_object: Option<Map<String, Value>> = old_object;
+            let request = AdmissionRequest {
+                object: object.as_ref().map(AdmissionObject::Decoded),
+                old_object: old_object.as_ref().map(AdmissionObject::Decoded),
+                ..request
+            };
+            let again = plugin.admit(&request, authorizer);
+            assert_eq!(
+                again.as_ref().map_err(|r| r.code),
+                decision.as_ref().map_err(|r| r.code),
+                "{again:?}"
+            );
+        }
+        decision
     }
 
     /// The status code: 200 when it passes. Authorizers are silent.
