@@ -28,7 +28,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("pki", &[]),
     ("client", &["apimachinery", "pki", "policy"]),
     ("server", &["apimachinery", "client", "kinds", "pki", "policy", "store"]),
-    ("cli", &["apimachinery", "client", "pki", "policy", "server", "store"]),
+    ("cli", &["apimachinery", "client", "pki", "policy", "server"]),
     ("testkit", &[]),
 ];
 
