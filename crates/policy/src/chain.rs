@@ -171,6 +171,20 @@ pub struct Outcome {
 pub type Reasons = SmallVec<[Reason; 6]>;
 
 impl Outcome {
+    /// Allowed because the user is in group `system:masters`.
+    const BY_MASTERS: Self = Self { decision: Decision::Allow(Reasons::new_const()), by: None, error: None };
+
+    /// The decision of one member.
+    #[inline]
+    fn of(decision: Decision, mode: Mode) -> Self {
+        let decision = decision.map(|reason| {
+            let mut reasons = Reasons::new();
+            reasons.push(reason);
+            reasons
+        });
+        Self { decision, by: Some(mode), error: None }
+    }
+
     /// Whether the request is allowed.
     pub fn is_allow(&self) -> bool {
         self.decision.is_allow()
@@ -212,6 +226,16 @@ pub enum Step {
     Webhook(Pending),
 }
 
+/// Where the members of a chain stop.
+enum Stop {
+    /// At one that allows or denies.
+    Decided(Decision, Mode),
+    /// At a webhook: its place among the members.
+    Webhook(usize),
+    /// Behind the last one.
+    End,
+}
+
 /// A decision that waits for the answer of a webhook.
 #[derive(Debug, Default)]
 pub struct Pending {
@@ -248,11 +272,9 @@ impl Chain {
     }
 
     /// Asks the members in order until one allows or denies (AC-51), or a webhook must be asked. Allocates nothing.
-    #[inline]
     pub fn start(&self, attributes: &Attributes<'_>) -> Step {
-        if self.masters_first && attributes.user.in_group(MASTERS_GROUP) {
-            let decision = Decision::Allow(Reasons::new());
-            return Step::Decided(Outcome { decision, by: None, error: None });
+        if self.is_first(attributes) {
+            return Step::Decided(Outcome::BY_MASTERS);
         }
         self.proceed(Pending::default(), attributes)
     }
@@ -262,41 +284,62 @@ impl Chain {
     pub fn resume(&self, mut pending: Pending, answer: Answer, attributes: &Attributes<'_>) -> Step {
         pending.answered += 1;
         pending.webhook += 1;
-        match pending.take(answer.decision, Mode::Webhook) {
-            Some(outcome) => Step::Decided(Outcome { error: answer.error, ..outcome }),
-            None => {
+        match answer.decision {
+            Decision::NoOpinion(reason) => {
+                note(&mut pending.reasons, reason);
                 pending.errors.extend(answer.error);
                 self.proceed(pending, attributes)
             }
+            decided => Step::Decided(Outcome { error: answer.error, ..Outcome::of(decided, Mode::Webhook) }),
         }
     }
 
     /// Decides without waiting: the place of a webhook denies, because it might. Allocates nothing.
     #[inline]
     pub fn decide(&self, attributes: &Attributes<'_>) -> Outcome {
-        match self.start(attributes) {
-            Step::Decided(outcome) => outcome,
-            Step::Webhook(_) => Outcome {
-                decision: Decision::Deny(Reasons::from_iter([Reason::Text(
-                    "the webhook cannot be asked here",
-                )])),
-                by: Some(Mode::Webhook),
-                error: None,
-            },
+        if self.is_first(attributes) {
+            return Outcome::BY_MASTERS;
+        }
+        // Not by way of a [`Step`]: it would be copied, which takes as long as a small decision.
+        let mut reasons = Reasons::new();
+        match self.walk(0, &mut reasons, attributes) {
+            Stop::Decided(decision, mode) => Outcome::of(decision, mode),
+            Stop::Webhook(_) => {
+                Outcome::of(Decision::Deny(Reason::Text("the webhook cannot be asked here")), Mode::Webhook)
+            }
+            Stop::End => Outcome { decision: Decision::NoOpinion(reasons), by: None, error: None },
         }
     }
 
-    #[inline]
     fn proceed(&self, mut pending: Pending, attributes: &Attributes<'_>) -> Step {
-        for member in self.members.iter().skip(pending.answered) {
-            let Some(decision) = member.decide(attributes) else { return Step::Webhook(pending) };
-            pending.answered += 1;
-            if let Some(outcome) = pending.take(decision, member.mode()) {
-                return Step::Decided(outcome);
+        match self.walk(pending.answered, &mut pending.reasons, attributes) {
+            Stop::Decided(decision, mode) => Step::Decided(Outcome::of(decision, mode)),
+            Stop::Webhook(answered) => Step::Webhook(Pending { answered, ..pending }),
+            Stop::End => {
+                let Pending { reasons, errors, .. } = pending;
+                let decision = Decision::NoOpinion(reasons);
+                Step::Decided(Outcome { decision, by: None, error: aggregate(&errors) })
             }
         }
-        let Pending { reasons, errors, .. } = pending;
-        Step::Decided(Outcome { decision: Decision::NoOpinion(reasons), by: None, error: aggregate(&errors) })
+    }
+
+    /// Asks the members from this place on, and notes the reasons of those without an opinion.
+    #[inline]
+    fn walk(&self, from: usize, reasons: &mut Reasons, attributes: &Attributes<'_>) -> Stop {
+        for (place, member) in self.members.iter().enumerate().skip(from) {
+            match member.decide(attributes) {
+                Some(Decision::NoOpinion(reason)) => note(reasons, reason),
+                Some(decided) => return Stop::Decided(decided, member.mode()),
+                None => return Stop::Webhook(place),
+            }
+        }
+        Stop::End
+    }
+
+    /// Returns whether the user is allowed before any member is called (AC-63).
+    #[inline]
+    fn is_first(&self, attributes: &Attributes<'_>) -> bool {
+        self.masters_first && attributes.user.in_group(MASTERS_GROUP)
     }
 
     /// Lists the rules of all members in order (AC-59). Group `system:masters` is ignored.
@@ -309,7 +352,7 @@ impl Chain {
     /// Explains a decision, one paragraph per member. Show it only to users who may see everything that it names.
     pub fn explain(&self, attributes: &Attributes<'_>) -> Explanation {
         let mut members = Vec::new();
-        if self.masters_first && attributes.user.in_group(MASTERS_GROUP) {
+        if self.is_first(attributes) {
             let text = format!("the user is in group {MASTERS_GROUP}, which is allowed everything");
             return Explanation { allowed: true, members: vec![("system:masters".to_owned(), text)] };
         }
@@ -343,21 +386,11 @@ impl Authorizer for Chain {
     }
 }
 
-impl Pending {
-    /// The outcome, if this decision of a member ends the chain.
-    #[inline]
-    fn take(&mut self, decision: Decision, mode: Mode) -> Option<Outcome> {
-        match decision {
-            Decision::NoOpinion(Reason::None) => None,
-            Decision::NoOpinion(reason) => {
-                self.reasons.push(reason);
-                None
-            }
-            decided => {
-                let decision = decided.map(|reason| Reasons::from_iter([reason]));
-                Some(Outcome { decision, by: Some(mode), error: None })
-            }
-        }
+/// Notes the reason of a member without an opinion, if it gave one.
+#[inline]
+fn note(reasons: &mut Reasons, reason: Reason) {
+    if !reason.is_none() {
+        reasons.push(reason);
     }
 }
 
