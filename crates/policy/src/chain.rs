@@ -226,13 +226,13 @@ pub enum Step {
     Webhook(Pending),
 }
 
-/// Where the members of a chain stop.
+/// The reason why asking the members of a chain ended.
 enum Stop {
-    /// At one that allows or denies.
+    /// A member allowed or denied.
     Decided(Decision, Mode),
-    /// At a webhook: its place among the members.
+    /// The next member is a webhook: its place among the members.
     Webhook(usize),
-    /// Behind the last one.
+    /// All members were asked, and none decided.
     End,
 }
 

@@ -66,7 +66,7 @@ pub struct Config {
     pub metrics: Metrics,
     /// Additional health checks.
     pub checks: Vec<Check>,
-    /// Who asks.
+    /// The authentication of requests.
     pub authentication: AuthenticationConfig,
     /// The objects that control-plane bootstrap credentials depend on.
     pub bootstrap_authorities: bootstrap_authorities::Settings,
@@ -221,7 +221,7 @@ pub struct ApiServer {
     controllers: Controllers,
     kubeconfig: PathBuf,
     listener: Server<App>,
-    /// What reloads files. It ends when this is dropped.
+    /// The tasks that reload files. They end when this is dropped.
     reloading: JoinSet<()>,
     seeded: Seeded,
 }
@@ -338,7 +338,7 @@ impl ApiServer {
         &self.kubeconfig
     }
 
-    /// What became of the files that seed an empty store.
+    /// The result of seeding an empty store.
     pub fn seeded(&self) -> &Seeded {
         &self.seeded
     }

@@ -154,7 +154,7 @@ impl Running {
         self.child.id()
     }
 
-    /// What it has logged so far.
+    /// The log so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join(LOG)).expect("a log of text")
     }

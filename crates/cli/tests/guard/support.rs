@@ -37,7 +37,7 @@ impl Process {
         self.running.id()
     }
 
-    /// What it has logged.
+    /// The guard's log.
     pub(crate) fn said(&self) -> String {
         self.running.log()
     }

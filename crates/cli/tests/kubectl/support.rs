@@ -45,7 +45,7 @@ impl Served {
         self.scratch.path().join("data")
     }
 
-    /// What the server has logged since its last start.
+    /// The server's log since its last start.
     pub(crate) fn log(&self) -> String {
         self.process.log()
     }

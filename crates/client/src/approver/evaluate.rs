@@ -26,7 +26,7 @@ pub(super) enum Looked {
     Failed(String),
 }
 
-/// What was read for one request.
+/// The objects that were read to evaluate one request.
 struct Found {
     machines: Result<Machines, String>,
     node: Result<Option<Node>, String>,

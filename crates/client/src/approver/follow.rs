@@ -23,7 +23,7 @@ const ABSENT: Duration = Duration::from_secs(30);
 /// A namespace, empty for cluster-scoped objects, and a name.
 pub(super) type Key = (String, String);
 
-/// What is watched.
+/// The kinds of objects that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Request,

@@ -1,4 +1,4 @@
-//! What the parts of an approver share.
+//! State that is shared by the parts of an approver.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::AtomicBool;
@@ -22,7 +22,7 @@ const DENIAL_PERIOD: Duration = Duration::from_secs(10);
 /// A callback for each new decision.
 pub type Tell = Arc<dyn Fn(&Request, &Verdict) + Send + Sync>;
 
-/// What its parts share.
+/// The state that is shared by the parts of an approver.
 pub(super) struct Shared {
     pub(super) workload: Connection,
     pub(super) management: Connection,

@@ -1,4 +1,4 @@
-//! What identifies vertices and nodes: kinds, keys, and numbers. Plain values that the whole graph speaks of.
+//! Identifiers of vertices and nodes: kinds, keys and numbers. Plain values that the whole graph uses.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 

@@ -38,15 +38,15 @@ pub struct App {
     pub(super) stopping: watch::Sender<bool>,
 }
 
-/// What an [`App`] is made of.
+/// The parts of an [`App`].
 pub struct AppConfig {
     /// The enabled admission plugins.
     pub admission: AdmissionPlugins,
     /// The audit log, if any.
     pub audit: Option<Audit>,
-    /// Who asks.
+    /// Authenticates requests.
     pub authentication: Arc<Authentication>,
-    /// May they.
+    /// Authorizes requests.
     pub authorization: Arc<Authorization>,
     /// The stored objects.
     pub backend: Arc<Backend>,

@@ -1,4 +1,4 @@
-//! What `/livez` and `/readyz` look at.
+//! The health checks of `/livez` and `/readyz`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

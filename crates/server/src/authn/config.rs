@@ -19,9 +19,9 @@ use crate::bootstrap::{self, Bootstrap};
 use crate::registry::backend::Backend;
 use crate::registry::bootstrap_authorities::BootstrapAuthorities;
 
-/// Who is authenticated, and how. Names follow the flags of kube-apiserver.
+/// The configuration of authentication. Names follow the flags of kube-apiserver.
 pub struct AuthenticationConfig {
-    /// Where requests without credentials are allowed.
+    /// Where requests without credentials are allowed. With mode AlwaysAllow, set `Nowhere` yourself.
     pub anonymous: Anonymous,
     /// The CA files of clients and of front proxies, in addition to the server's own CA.
     pub authorities: AuthorityFiles,

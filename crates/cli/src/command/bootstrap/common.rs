@@ -1,4 +1,4 @@
-//! What the kinds of bootstrap credentials share: their flags, and how an outcome is told.
+//! Shared parts of the bootstrap credential commands: flags, and how results are reported.
 
 use std::path::PathBuf;
 

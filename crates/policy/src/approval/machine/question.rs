@@ -1,4 +1,4 @@
-//! What a check is given, what a path comes to, and the checks that both paths share.
+//! The input of the checks, their outcome, and the checks that client and serving requests share.
 
 use super::cluster::Cluster;
 use super::config::Config;

@@ -1,4 +1,4 @@
-//! What checks come to: failures, the list of checks, and the verdict.
+//! The results of checks: failures, the list of checks, and the decision.
 
 use super::reason::{Outcome, Reason};
 
