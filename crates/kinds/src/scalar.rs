@@ -8,7 +8,7 @@ use portcullis_apimachinery::time::Instant;
 use serde_json::Value;
 
 /// Base64 as Go reads it: padded, with any unused bits in the last character.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
+pub(crate) const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
         .with_decode_allow_trailing_bits(true)

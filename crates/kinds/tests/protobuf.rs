@@ -12,8 +12,8 @@ mod support;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portcullis_kinds::protobuf::ProtobufError;
-use portcullis_kinds::schema::{Type, coordination, core, meta};
-use portcullis_kinds::{decode, protobuf, schema};
+use portcullis_kinds::schema::{Field, Merge, Presence, Shape, Type, coordination, core, meta};
+use portcullis_kinds::{Map, decode, protobuf, schema};
 use portcullis_testkit::recorded;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -51,6 +51,120 @@ fn recorded_documents_read_the_same_from_json() {
     }
 }
 
+#[test]
+fn recorded_documents_are_written_as_kubernetes_reads_them() {
+    for line in recorded::lines("protobuf.jsonl") {
+        let bytes = BASE64_STANDARD.decode(line["protobuf"].as_str().unwrap()).unwrap();
+        let envelope = protobuf::envelope(&bytes).unwrap();
+        let ty = schema::find(envelope.api_version, envelope.kind).unwrap();
+        let object = protobuf::decode(&bytes, ty).unwrap();
+        let written = protobuf::encode(&object, ty).unwrap();
+        assert_eq!(protobuf::decode(&written, ty).unwrap(), object);
+    }
+}
+
+#[test]
+fn recorded_answers_are_written_as_kubernetes_writes_them_byte_for_byte() {
+    let (mut documents, mut lists, mut events) = (0, 0, 0);
+    for line in recorded::lines("data/kubelet-1.36-raw/requests.jsonl") {
+        let media = line["responseHeaders"]["Content-Type"].as_str().unwrap_or_default();
+        let bytes = |field: &Value| BASE64_STANDARD.decode(field.as_str().unwrap_or_default()).unwrap();
+        if media == "application/vnd.kubernetes.protobuf;stream=watch" {
+            let event = bytes(&line["watch"]["first_b64"]);
+            if !event.is_empty() {
+                events += u32::from(is_event_written_back(&event));
+            }
+            continue;
+        }
+        let answer = bytes(&line["response_b64"]);
+        let is_whole = line["response_len"].as_u64() == Some(answer.len() as u64);
+        if media != "application/vnd.kubernetes.protobuf" || !is_whole || answer.is_empty() {
+            continue;
+        }
+        match assert_written_back(&answer) {
+            Some(Written::Document) => documents += 1,
+            Some(Written::List) => lists += 1,
+            None => {}
+        }
+    }
+    assert!(
+        documents > 700 && lists > 30 && events > 60,
+        "{documents} documents, {lists} lists, {events} events"
+    );
+}
+
+fn field(name: &'static str, number: u32, shape: Shape) -> Field {
+    Field { name, number, within: 0, shape, presence: Presence::Always, merge: Merge::Default }
+}
+
+enum Written {
+    Document,
+    List,
+}
+
+/// Reads a recorded document or list, and compares what is written of it with the recording; nothing if its kind is not
+/// known here.
+fn assert_written_back(bytes: &[u8]) -> Option<Written> {
+    let envelope = protobuf::envelope(bytes).unwrap();
+    let written;
+    let found = if let Some(ty) = schema::find(envelope.api_version, envelope.kind) {
+        written = Written::Document;
+        let object = protobuf::decode(bytes, ty).unwrap();
+        protobuf::encode_document(&object).unwrap().unwrap()
+    } else {
+        let item = schema::find(envelope.api_version, envelope.kind.strip_suffix("List")?)?;
+        written = Written::List;
+        protobuf::encode_document(&read_list(bytes, item)).unwrap().unwrap()
+    };
+    assert_same(&found, bytes, envelope.kind);
+    Some(written)
+}
+
+fn assert_same(found: &[u8], recorded: &[u8], kind: &str) {
+    let at = found.iter().zip(recorded).position(|(a, b)| a != b).unwrap_or(found.len().min(recorded.len()));
+    let near = |bytes: &[u8]| {
+        let part = &bytes[at.saturating_sub(60).min(bytes.len())..(at + 40).min(bytes.len())];
+        part.escape_ascii().to_string()
+    };
+    assert!(found == recorded, "{kind} at byte {at}:\n{}\n{}", near(found), near(recorded));
+}
+
+/// Reads a recorded list, and compares what is written piece by piece of it with the recording.
+fn read_list(bytes: &[u8], item: &'static Type) -> Map {
+    let items: &'static Shape = Box::leak(Box::new(Shape::Object(item)));
+    let fields =
+        vec![field("metadata", 1, Shape::Object(&meta::LIST_META)), field("items", 2, Shape::List(items))];
+    let list = Box::leak(Box::new(Type::new("List", "", Vec::leak(fields))));
+    let list = protobuf::decode(bytes, list).unwrap();
+    let items = list["items"].as_array().into_iter().flatten();
+    let items: Vec<_> =
+        items.flat_map(|entry| protobuf::encode_item(entry.as_object().unwrap(), item).unwrap()).collect();
+    let (version, kind) = (list["apiVersion"].as_str().unwrap(), list["kind"].as_str().unwrap());
+    let metadata = list["metadata"].as_object().unwrap();
+    let encoder = protobuf::ListEncoder::new(version, kind, metadata, items.len()).unwrap();
+    assert_same(&[encoder.start, items, encoder.end].concat(), bytes, kind);
+    list
+}
+
+/// Reads a recorded event of a watch, and compares what is written of it with the recording; false if its kind is not
+/// known here.
+fn is_event_written_back(event: &[u8]) -> bool {
+    let object =
+        Box::leak(Box::new(Type::new("RawExtension", "", Vec::leak(vec![field("raw", 1, Shape::Bytes)]))));
+    let fields = vec![field("type", 1, Shape::Text), field("object", 2, Shape::Object(object))];
+    let ty = Box::leak(Box::new(Type::new("WatchEvent", "", Vec::leak(fields))));
+    let read = protobuf::message(event, ty).unwrap();
+    let document = BASE64_STANDARD.decode(read["object"]["raw"].as_str().unwrap()).unwrap();
+    if assert_written_back(&document).is_none() {
+        return false;
+    }
+    let written = protobuf::watch_event(read["type"].as_str().unwrap(), &document);
+    let (length, message) = written.split_at(4);
+    assert_eq!(u32::from_be_bytes(length.try_into().unwrap()) as usize, message.len());
+    assert_same(message, event, "WatchEvent");
+    true
+}
+
 fn kinds() -> Vec<&'static Type> {
     schema::kinds().filter(|ty| !ty.package.contains('.')).collect()
 }
@@ -71,7 +185,9 @@ proptest! {
         prop_assert_eq!(&found, &expected);
         // What was read and printed once reads and prints the same.
         let again = decode::value(Value::Object(found.clone()), ty).unwrap();
-        prop_assert_eq!(again.object, found);
+        prop_assert_eq!(&again.object, &found);
+        // So does what was written in protobuf.
+        prop_assert_eq!(&protobuf::decode(&protobuf::encode(&found, ty).unwrap(), ty).unwrap(), &found);
     }
 
     #[test]

@@ -11,7 +11,9 @@ use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, StreamOwned};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::protobuf;
 
 /// How long a read waits for data before the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -68,14 +70,19 @@ fn trusting(authority: &Path) -> ConfigBuilder<ClientConfig, WantsClientCert> {
 pub struct Answer {
     /// Its status code.
     pub code: u16,
+    /// Its media type, with parameters.
+    pub media_type: String,
     /// Its body.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// The body as JSON.
+    /// The body, which is JSON or protobuf.
     #[track_caller]
     pub fn json(&self) -> Value {
+        if self.media_type == protobuf::MEDIA_TYPE {
+            return protobuf::decode(&self.body);
+        }
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&self.body)))
     }
@@ -86,6 +93,8 @@ pub struct Client {
     address: SocketAddr,
     identity: Identity,
     headers: String,
+    /// Whether it sends and asks for protobuf, as kubelets and controllers do.
+    is_protobuf: bool,
     stream: Option<Stream>,
     connections: usize,
 }
@@ -95,7 +104,14 @@ impl Client {
     pub fn new(address: SocketAddr, identity: &Identity) -> Self {
         let token = identity.token.as_ref().map(|token| format!("Authorization: Bearer {token}\r\n"));
         let headers = token.unwrap_or_default();
-        Self { address, identity: identity.clone(), headers, stream: None, connections: 0 }
+        Self {
+            address,
+            identity: identity.clone(),
+            headers,
+            is_protobuf: false,
+            stream: None,
+            connections: 0,
+        }
     }
 
     /// How many connections were made.
@@ -109,6 +125,36 @@ impl Client {
         self.headers.push_str(header);
         self.headers.push_str("\r\n");
         self
+    }
+
+    /// Speaks as a kubelet does from now on: bodies are protobuf, except for patches, and so are answers.
+    #[must_use]
+    pub fn in_protobuf(self) -> Self {
+        let client = self.header(&format!("Accept: {},application/json", protobuf::MEDIA_TYPE));
+        Self { is_protobuf: true, ..client }
+    }
+
+    /// The body of a request with its media type.
+    fn body(&self, method: &str, body: Option<&Value>) -> (&'static str, Vec<u8>) {
+        let Some(body) = body else { return ("", Vec::new()) };
+        let mut options;
+        let body = if self.is_protobuf && method == "DELETE" {
+            options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+            options.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+            &options
+        } else {
+            body
+        };
+        let is_named = self.headers.contains("Content-Type:");
+        if self.is_protobuf && !is_named && method != "PATCH" && protobuf::knows(body) {
+            return ("Content-Type: application/vnd.kubernetes.protobuf\r\n", protobuf::encode(body));
+        }
+        let media_type = match method {
+            _ if is_named => "",
+            "PATCH" => "Content-Type: application/merge-patch+json\r\n",
+            _ => "Content-Type: application/json\r\n",
+        };
+        (media_type, body.to_string().into_bytes())
     }
 
     fn connected(&mut self) -> io::Result<&mut Stream> {
@@ -130,9 +176,10 @@ impl Client {
     /// # Errors
     /// The connection broke. The server may have processed the request or not.
     pub fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Answer> {
-        let headers = self.headers.clone();
+        let (media_type, body) = self.body(method, body);
+        let headers = format!("{}{media_type}", self.headers);
         let answer = self.connected().and_then(|stream| {
-            send(stream, method, path, &headers, body)?;
+            send(stream, method, path, &headers, &body)?;
             let head = Head::read(stream)?;
             let mut body = Vec::new();
             match head.length {
@@ -143,7 +190,7 @@ impl Client {
                 }
                 None => while chunk(stream, &mut body)? {},
             }
-            Ok((Answer { code: head.code, body }, head.closes))
+            Ok((Answer { code: head.code, media_type: head.media_type, body }, head.closes))
         });
         match answer {
             Ok((answer, closes)) => {
@@ -174,37 +221,29 @@ impl Client {
     pub fn watch(mut self, path: &str) -> io::Result<Events> {
         let headers = self.headers.clone();
         let stream = self.connected()?;
-        send(stream, "GET", path, &headers, None)?;
+        send(stream, "GET", path, &headers, &[])?;
         let head = Head::read(stream)?;
         assert_eq!((head.code, head.length), (200, None), "{path}");
         let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
-        Ok(Events { stream, text: Vec::new(), ended: false })
+        let is_protobuf = head.media_type == "application/vnd.kubernetes.protobuf;stream=watch";
+        Ok(Events { stream, is_protobuf, text: Vec::new(), ended: false })
     }
 }
 
-fn send(
-    stream: &mut Stream,
-    method: &str,
-    path: &str,
-    headers: &str,
-    body: Option<&Value>,
-) -> io::Result<()> {
-    let content = match method {
-        _ if headers.contains("Content-Type:") => "",
-        "PATCH" => "Content-Type: application/merge-patch+json\r\n",
-        _ => "Content-Type: application/json\r\n",
-    };
-    let body = body.map(Value::to_string).unwrap_or_default();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}{content}Content-Length: {}\r\n\r\n{body}",
+fn send(stream: &mut Stream, method: &str, path: &str, headers: &str, body: &[u8]) -> io::Result<()> {
+    let mut request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}Content-Length: {}\r\n\r\n",
         body.len(),
-    );
-    stream.get_mut().write_all(request.as_bytes())?;
+    )
+    .into_bytes();
+    request.extend(body);
+    stream.get_mut().write_all(&request)?;
     stream.get_mut().flush()
 }
 
 struct Head {
     code: u16,
+    media_type: String,
     /// Nothing for a body in chunks.
     length: Option<usize>,
     closes: bool,
@@ -212,7 +251,7 @@ struct Head {
 
 impl Head {
     fn read(stream: &mut Stream) -> io::Result<Self> {
-        let mut head = Self { code: 0, length: None, closes: false };
+        let mut head = Self { code: 0, media_type: String::new(), length: None, closes: false };
         loop {
             let mut line = String::new();
             if stream.read_line(&mut line)? == 0 {
@@ -225,6 +264,7 @@ impl Head {
                 return Ok(head);
             }
             match line.to_ascii_lowercase().split_once(": ") {
+                Some(("content-type", media_type)) => media_type.clone_into(&mut head.media_type),
                 Some(("content-length", length)) => head.length = length.parse().ok(),
                 Some(("connection", "close")) => head.closes = true,
                 _ => {}
@@ -250,7 +290,8 @@ fn chunk(stream: &mut Stream, into: &mut Vec<u8>) -> io::Result<bool> {
 /// The events of a watch, one after the other. Dropping this cuts the connection.
 pub struct Events {
     stream: Stream,
-    /// What has come of lines that are not complete yet, and of those that were not asked for.
+    is_protobuf: bool,
+    /// What has come of events that are not complete yet, and of those that were not asked for.
     text: Vec<u8>,
     ended: bool,
 }
@@ -260,12 +301,16 @@ impl Iterator for Events {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
+            if self.is_protobuf {
+                if let Some(event) = protobuf::take_event(&mut self.text) {
+                    return Some(Ok(event));
+                }
+            } else if let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.text.drain(..=end).collect();
                 return Some(serde_json::from_slice(&line).map_err(io::Error::from));
             }
             if self.ended {
-                assert!(self.text.is_empty(), "half a line: {}", String::from_utf8_lossy(&self.text));
+                assert!(self.text.is_empty(), "half an event: {}", String::from_utf8_lossy(&self.text));
                 return None;
             }
             match chunk(&mut self.stream, &mut self.text) {

@@ -14,6 +14,7 @@ pub mod kubelet;
 pub mod mutate;
 pub mod pages;
 pub mod program;
+pub mod protobuf;
 pub mod recorded;
 pub mod scratch;
 pub mod tls;

@@ -81,8 +81,12 @@ pub fn folder() -> PathBuf {
 
 /// The text of a recording, named as it was recorded: `rbac/case1/reviews.jsonl`.
 pub fn text(name: &str) -> String {
-    let path = folder().join(format!("{name}.gz"));
-    let file = File::open(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    decompressed(&folder().join(format!("{name}.gz")))
+}
+
+/// The text of a gzip file.
+pub fn decompressed(path: &Path) -> String {
+    let file = File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let mut text = String::new();
     GzDecoder::new(file).read_to_string(&mut text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     text

@@ -48,6 +48,9 @@ pub(super) fn object_protobuf(input: &[u8]) -> bool {
     let Ok(envelope) = protobuf::envelope(input) else { return false };
     let Some(ty) = schema::find(envelope.api_version, envelope.kind) else { return false };
     let Ok(object) = protobuf::decode(input, ty) else { return false };
+    let written = protobuf::encode(&object, ty).expect("what was read is of its type");
+    let again = protobuf::decode(&written, ty).expect("what was written can be read");
+    assert_eq!(again, object, "what was written is what was read");
     promise_to_stay(object, ty);
     true
 }

@@ -211,6 +211,9 @@ impl Subresource {
     }
 }
 
+/// The schema of a row that has none yet.
+static NOTHING: Type = Type::new("", "", &[]);
+
 impl Resource {
     /// The usual values. A row overrides those that differ, and always its names, schema, columns and row.
     pub const USUAL: Self = Self {
@@ -227,7 +230,7 @@ impl Resource {
         version_of: None,
         stored_as: None,
         subresources: &[],
-        schema: &Type { name: "", package: "", fields: &[] },
+        schema: &NOTHING,
         names: NameRule::Subdomain,
         metadata_checks: MetadataChecks::USUAL,
         selectable: &[],

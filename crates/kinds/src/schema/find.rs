@@ -80,6 +80,10 @@ static KINDS: &[&Type] = &[
 
 /// Kinds that exist in every group and version.
 static COMMON: &[&Type] = &[
+    &meta::API_GROUP,
+    &meta::API_GROUP_LIST,
+    &meta::API_RESOURCE_LIST,
+    &meta::API_VERSIONS,
     &meta::CREATE_OPTIONS,
     &meta::DELETE_OPTIONS,
     &meta::PARTIAL_OBJECT_METADATA,

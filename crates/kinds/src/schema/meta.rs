@@ -7,6 +7,12 @@ use crate::schema::table::{API_VERSION, KIND, always, types, unless_zero, when_s
 /// The metadata of an object, as its document holds it.
 pub(super) const METADATA: Field = always("metadata", 1, Object(&OBJECT_META));
 
+/// The kind of a resource, which is a field of its own here.
+const KIND_OF_RESOURCE: Field = always("kind", 3, Text);
+
+/// The verbs of a resource. In protobuf they are a message with the verbs under number 1.
+const VERBS: Field = always("verbs", 1, List(&Text)).within(4);
+
 types! {
     "meta/v1";
     ObjectMeta OBJECT_META {
@@ -76,6 +82,31 @@ types! {
         unless_zero("code", 6, Int32),
     }
     PartialObjectMetadata PARTIAL_OBJECT_METADATA object {}
+    APIVersions API_VERSIONS {
+        KIND,
+        API_VERSION,
+        always("versions", 1, List(&Text)),
+        always("serverAddressByClientCIDRs", 2, List(&Object(&SERVER_ADDRESS_BY_CLIENT_CIDR))),
+    }
+    APIGroupList API_GROUP_LIST {
+        KIND,
+        API_VERSION,
+        always("groups", 1, List(&Object(&API_GROUP))),
+    }
+    APIGroup API_GROUP {
+        KIND,
+        API_VERSION,
+        always("name", 1, Text),
+        always("versions", 2, List(&Object(&GROUP_VERSION_FOR_DISCOVERY))),
+        unless_zero("preferredVersion", 3, Object(&GROUP_VERSION_FOR_DISCOVERY)),
+        unless_zero("serverAddressByClientCIDRs", 4, List(&Object(&SERVER_ADDRESS_BY_CLIENT_CIDR))),
+    }
+    APIResourceList API_RESOURCE_LIST {
+        KIND,
+        API_VERSION,
+        always("groupVersion", 1, Text),
+        always("resources", 2, List(&Object(&API_RESOURCE))),
+    }
     LabelSelector LABEL_SELECTOR {
         unless_zero("matchLabels", 1, Map(&Text)),
         unless_zero("matchExpressions", 2, List(&Object(&LABEL_SELECTOR_REQUIREMENT))),
@@ -104,6 +135,26 @@ types! {
         unless_zero("fieldsType", 6, Text),
         when_set("fieldsV1", 7, Any),
         unless_zero("subresource", 8, Text),
+    }
+    ServerAddressByClientCIDR SERVER_ADDRESS_BY_CLIENT_CIDR {
+        always("clientCIDR", 1, Text),
+        always("serverAddress", 2, Text),
+    }
+    GroupVersionForDiscovery GROUP_VERSION_FOR_DISCOVERY {
+        always("groupVersion", 1, Text),
+        always("version", 2, Text),
+    }
+    APIResource API_RESOURCE {
+        always("name", 1, Text),
+        always("singularName", 6, Text),
+        always("namespaced", 2, Bool),
+        unless_zero("group", 8, Text),
+        unless_zero("version", 9, Text),
+        KIND_OF_RESOURCE,
+        VERBS,
+        unless_zero("shortNames", 5, List(&Text)),
+        unless_zero("categories", 7, List(&Text)),
+        unless_zero("storageVersionHash", 10, Text),
     }
     ShardInfo SHARD_INFO {
         always("selector", 1, Text),

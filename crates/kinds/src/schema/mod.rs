@@ -7,6 +7,8 @@
 mod find;
 mod table;
 
+use std::sync::OnceLock;
+
 pub mod authentication;
 pub mod authorization;
 pub mod authorization_v1beta1;
@@ -38,6 +40,8 @@ pub struct Type {
     pub package: &'static str,
     /// The fields, including those of inlined types.
     pub fields: &'static [Field],
+    /// See [`Type::numbered`].
+    numbered: OnceLock<Vec<Field>>,
 }
 
 /// A field of a type.
@@ -119,7 +123,35 @@ pub enum Merge {
     Set,
 }
 
+impl Field {
+    /// The number under which the field is in the message of its type: its own, or that of the embedded message.
+    pub(crate) fn slot(&self) -> u32 {
+        if self.within == 0 { self.number } else { self.within }
+    }
+}
+
 impl Type {
+    /// A type of this name and package with these fields.
+    pub const fn new(name: &'static str, package: &'static str, fields: &'static [Field]) -> Self {
+        Self { name, package, fields, numbered: OnceLock::new() }
+    }
+
+    /// The fields of the protobuf message in the order of their numbers; those of an embedded message are next to each
+    /// other.
+    pub(crate) fn numbered(&self) -> &[Field] {
+        self.numbered.get_or_init(|| {
+            let mut fields: Vec<Field> =
+                self.fields.iter().filter(|field| field.number > 0).copied().collect();
+            fields.sort_by_key(|field| (field.slot(), field.number));
+            fields
+        })
+    }
+
+    /// Whether documents of this type have a protobuf form: all fields but those of the envelope have numbers.
+    pub fn has_protobuf(&self) -> bool {
+        self.fields.iter().all(|field| field.number > 0 || matches!(field.name, "kind" | "apiVersion"))
+    }
+
     /// Returns the field with this JSON name, else the [`REST`] field if the type has one.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name).or_else(|| self.rest())

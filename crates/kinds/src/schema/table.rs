@@ -17,11 +17,11 @@ macro_rules! types {
     ($package:literal; $($name:ident $static:ident $($mark:ident)? { $($field:expr),* $(,)? })*) => {
         $(
             #[doc = concat!("`", stringify!($name), "` of `", $package, "`.")]
-            pub static $static: crate::schema::Type = crate::schema::Type {
-                name: stringify!($name),
-                package: $package,
-                fields: crate::schema::table::types!(@fields [$($mark)?] $($field),*),
-            };
+            pub static $static: crate::schema::Type = crate::schema::Type::new(
+                stringify!($name),
+                $package,
+                crate::schema::table::types!(@fields [$($mark)?] $($field),*),
+            );
         )*
     };
 }

@@ -8,7 +8,7 @@ use kinds::discovery::AGGREGATED;
 use super::app::App;
 use super::route::Route;
 use crate::authz::Permit;
-use crate::http::negotiate;
+use crate::http::negotiate::{self, Forms};
 use crate::http::status::{Answer, Status, json_bytes};
 
 /// Answers with a discovery document. GET only (AP-100).
@@ -25,7 +25,7 @@ pub(crate) fn answer(_permit: Permit, app: &App, path: &str, head: &Parts) -> Re
         answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
         return Ok(answer);
     }
-    negotiate::document(&head.headers)?;
+    negotiate::document(&head.headers, Forms::All)?;
     let document = if stem.is_empty() {
         Some(documents.root(|| Route::paths(documents)))
     } else {

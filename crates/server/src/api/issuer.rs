@@ -11,7 +11,7 @@ use super::app::App;
 use super::route::IssuerDocument;
 use crate::authn::service_account::DEFAULT_ISSUER;
 use crate::authz::Permit;
-use crate::http::negotiate;
+use crate::http::negotiate::{self, Forms};
 use crate::http::status::{self, Answer, Status};
 
 /// The media type of a JSON Web Key Set.
@@ -34,7 +34,7 @@ pub(crate) fn answer(
     let keys = accounts.keys();
     match document {
         IssuerDocument::Configuration => {
-            negotiate::document(&head.headers)?;
+            negotiate::document(&head.headers, Forms::Text)?;
             let settings = accounts.issuer();
             let issuer = settings.issuers.first().map_or(DEFAULT_ISSUER, String::as_str);
             let uri = settings.jwks_uri.clone();

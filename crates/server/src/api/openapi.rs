@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::app::App;
 use crate::authz::Permit;
-use crate::http::negotiate;
+use crate::http::negotiate::{self, Forms};
 use crate::http::status::{Answer, Status, json, json_bytes, page_not_found};
 
 /// The protobuf media type of `/openapi/v2` that clients request.
@@ -31,7 +31,7 @@ pub(crate) fn answer(_permit: Permit, app: &App, path: &str, head: &Parts) -> Re
     if path == "/openapi/v2" {
         return v2(head);
     }
-    negotiate::document(&head.headers)?;
+    negotiate::document(&head.headers, Forms::Text)?;
     let documents = app.documents().openapi();
     let document = match path.strip_prefix("/openapi/v3/") {
         None => Some(documents.index()),

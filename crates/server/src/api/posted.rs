@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::app::App;
 use crate::audit::Trail;
-use crate::http::negotiate::{self, Form};
+use crate::http::negotiate::{self, Form, Forms};
 use crate::http::query::Query;
 use crate::http::request_body;
 use crate::http::status::{Answer, Status, json};
@@ -33,7 +33,7 @@ pub(super) async fn read(
     if head.method != Method::POST {
         return Err(Status::method_not_allowed());
     }
-    negotiate::document(&head.headers)?;
+    negotiate::document(&head.headers, Forms::All)?;
     let form = negotiate::form(&head.headers)?;
     let bytes = request_body::read(head, body, app.limits()).await?;
     let query = Query::parse(head.uri.query().unwrap_or_default());

@@ -27,7 +27,7 @@ pub(crate) fn answer(_permit: Permit, head: &Parts) -> Result<Answer, Status> {
     if head.method != Method::GET {
         return Err(Status::method_not_allowed());
     }
-    negotiate::document(&head.headers)?;
+    negotiate::only(&head.headers, "application/json")?;
     Ok(json(
         StatusCode::OK,
         &Version {

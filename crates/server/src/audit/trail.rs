@@ -252,6 +252,11 @@ impl Trail {
         }
     }
 
+    /// Returns whether the response is logged with its body.
+    pub(crate) fn wants_response(&self) -> bool {
+        self.record().is_some_and(|record| record.wanted.level >= Level::RequestResponse)
+    }
+
     /// Records the response before it is converted for the client.
     pub(crate) fn answered(&self, answer: Answer) -> Answer {
         let Some(mut record) = self.record() else { return answer };

@@ -1,4 +1,5 @@
-//! The last step of every response: YAML or indented JSON for clients that ask for it, and compression where it pays.
+//! The last step of every response: protobuf, YAML or indented JSON for clients that ask for it, and compression where
+//! it pays.
 
 use std::io::Write as _;
 use std::mem;
@@ -10,9 +11,9 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue};
 
 use super::body::{Body, Parts};
-use super::negotiate::{self, Syntax};
+use super::negotiate::{self, Forms, PROTOBUF, Syntax};
 use super::pretty;
-use super::status::{Answer, JSON};
+use super::status::{Answer, JSON, Status};
 
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
 /// Smaller responses are not compressed. In bytes; as in kube-apiserver.
@@ -21,14 +22,39 @@ const COMPRESS_FROM: usize = 128 * 1024;
 /// Converts a response into the form that the client asked for. Streams are left unchanged.
 pub(crate) fn encode(answer: Answer, headers: &HeaderMap, is_pretty: bool) -> Answer {
     let (mut head, mut body) = answer.into_parts();
-    let is_json = head.headers.get(CONTENT_TYPE) == Some(&JSON);
-    let is_yaml = is_json && wants_yaml(head.status.is_success(), headers);
-    if is_json && !is_yaml && is_pretty {
-        body = pretty::indented(body);
+    if head.headers.get(CONTENT_TYPE) == Some(&JSON) {
+        let is_success = head.status.is_success();
+        let mut syntax = wanted(is_success, headers, Forms::All);
+        if syntax == Syntax::Protobuf {
+            let json = whole(body);
+            match &json {
+                Body::Whole(bytes) if let Some(protobuf) = protobuf(bytes) => {
+                    head.headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROTOBUF));
+                    body = Body::Whole(protobuf);
+                }
+                // The document has no protobuf form.
+                _ => {
+                    syntax = wanted(is_success, headers, Forms::Text);
+                    body = json;
+                }
+            }
+        }
+        match syntax {
+            Syntax::Yaml => {
+                body = whole(body);
+                if let Body::Whole(bytes) = &body
+                    && let Some(yaml) = yaml(bytes)
+                {
+                    head.headers.insert(CONTENT_TYPE, YAML);
+                    body = Body::Whole(yaml);
+                }
+            }
+            Syntax::Json if is_pretty => body = pretty::indented(body),
+            Syntax::Json | Syntax::Protobuf => {}
+        }
     }
     let mut bytes = match body {
         Body::Stream(_) => return Answer::from_parts(head, body),
-        Body::Parts(parts) if is_yaml => parts.flatten().collect(),
         Body::Parts(parts) if takes_gzip(headers) => {
             say_gzip(&mut head.headers);
             return Answer::from_parts(head, Body::Parts(Parts::new(Compressed::of(parts))));
@@ -36,10 +62,6 @@ pub(crate) fn encode(answer: Answer, headers: &HeaderMap, is_pretty: bool) -> An
         Body::Parts(_) => return Answer::from_parts(head, body),
         Body::Whole(bytes) => bytes,
     };
-    if is_yaml && let Some(yaml) = yaml(&bytes) {
-        head.headers.insert(CONTENT_TYPE, YAML);
-        bytes = yaml;
-    }
     if bytes.len() >= COMPRESS_FROM
         && takes_gzip(headers)
         && let Ok(smaller) = compressed(&bytes)
@@ -55,13 +77,35 @@ fn say_gzip(headers: &mut HeaderMap) {
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
-fn wants_yaml(is_success: bool, headers: &HeaderMap) -> bool {
-    let syntax = if is_success {
-        negotiate::objects(headers).map(|accepted| accepted.syntax).unwrap_or_default()
-    } else {
-        negotiate::syntax(headers)
-    };
-    syntax == Syntax::Yaml
+/// The syntax that the client asks for.
+fn wanted(is_success: bool, headers: &HeaderMap, forms: Forms) -> Syntax {
+    match is_success {
+        true => negotiate::objects(headers, forms).map(|accepted| accepted.syntax).unwrap_or_default(),
+        false => negotiate::syntax(headers),
+    }
+}
+
+/// Collects the chunks of a body. Streams are left as they are.
+fn whole(body: Body) -> Body {
+    match body {
+        Body::Parts(parts) => Body::Whole(parts.flatten().collect()),
+        body => body,
+    }
+}
+
+/// Converts a document from JSON to protobuf; none if it has no protobuf form.
+fn protobuf(json: &[u8]) -> Option<Bytes> {
+    let document = serde_json::from_slice(json).ok()?;
+    kinds::protobuf::encode_document(&document).ok()?.map(Bytes::from)
+}
+
+/// Encodes an event of a watch, with its document in JSON, as a frame of a protobuf stream.
+///
+/// # Errors
+/// The document has no protobuf form. This does not happen for kinds of which it was negotiated.
+pub(crate) fn protobuf_event(kind: &str, document: &[u8]) -> Result<Bytes, Status> {
+    let document = protobuf(document).ok_or_else(|| Status::internal("an event has no protobuf form"))?;
+    Ok(kinds::protobuf::watch_event(kind, &document).into())
 }
 
 fn yaml(json: &[u8]) -> Option<Bytes> {

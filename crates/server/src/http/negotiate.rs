@@ -1,14 +1,15 @@
 //! Content negotiation: the media type of a request body, and those that the client accepts (AP-10, AP-17, AP-18).
-//!
-//! DIVERGES: Kubernetes also answers in protobuf. This server answers in JSON or YAML only: clients that prefer
-//! protobuf accept JSON as their second choice.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
+use kinds::schema::Type;
 
 use super::status::Status;
 
-const ACCEPTED: &str = "application/json, application/yaml";
+/// The media type of protobuf.
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const TEXTS: &str = "application/json, application/yaml";
 const READ: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// The syntax of a response.
@@ -17,8 +18,33 @@ pub(crate) enum Syntax {
     /// `application/json`
     #[default]
     Json,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
     /// `application/yaml`
     Yaml,
+}
+
+/// The forms that a document has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forms {
+    /// JSON, YAML and protobuf.
+    All,
+    /// JSON and YAML. Its metadata alone has a protobuf form, too.
+    Text,
+}
+
+impl Forms {
+    /// The forms of the documents of a type.
+    pub(crate) fn of(ty: &Type) -> Self {
+        if ty.has_protobuf() { Self::All } else { Self::Text }
+    }
+
+    fn refusal(self) -> Status {
+        Status::not_acceptable(match self {
+            Self::All => ACCEPTED,
+            Self::Text => TEXTS,
+        })
+    }
 }
 
 /// The representation in which an object is sent (AP-18).
@@ -52,12 +78,12 @@ pub(crate) struct Accepted {
 ///
 /// # Errors
 /// 406 if the client accepts no supported media type.
-pub(crate) fn document(headers: &HeaderMap) -> Result<Syntax, Status> {
+pub(crate) fn document(headers: &HeaderMap, forms: Forms) -> Result<Syntax, Status> {
     clauses(headers)
         .iter()
-        .find_map(|clause| clause.accepted().filter(|a| a.view == View::Whole))
+        .find_map(|clause| clause.accepted(forms).filter(|a| a.view == View::Whole))
         .map(|accepted| accepted.syntax)
-        .ok_or_else(|| Status::not_acceptable(ACCEPTED))
+        .ok_or_else(|| forms.refusal())
 }
 
 /// Returns whether the client wants aggregated discovery (AP-100).
@@ -68,9 +94,9 @@ pub(crate) fn discovery(headers: &HeaderMap) -> Result<bool, Status> {
     let clauses = clauses(headers);
     let found = clauses.iter().find_map(|clause| match clause.is_aggregated_discovery() {
         true => Some(true),
-        false => clause.accepted().filter(|a| a.view == View::Whole).map(|_| false),
+        false => clause.accepted(Forms::All).filter(|a| a.view == View::Whole).map(|_| false),
     });
-    found.ok_or_else(|| Status::not_acceptable(ACCEPTED))
+    found.ok_or_else(|| Forms::All.refusal())
 }
 
 /// Returns whether the client prefers this media type to JSON.
@@ -81,9 +107,9 @@ pub(crate) fn prefers(headers: &HeaderMap, media: &str) -> Result<bool, Status> 
     let clauses = clauses(headers);
     let found = clauses.iter().find_map(|clause| match clause.media == media {
         true => Some(true),
-        false => clause.accepted().filter(|a| a.view == View::Whole).map(|_| false),
+        false => clause.accepted(Forms::Text).filter(|a| a.view == View::Whole).map(|_| false),
     });
-    found.ok_or_else(|| Status::not_acceptable(ACCEPTED))
+    found.ok_or_else(|| Forms::Text.refusal())
 }
 
 /// Checks that the client accepts the only media type of a document.
@@ -99,25 +125,28 @@ pub(crate) fn only(headers: &HeaderMap, media: &'static str) -> Result<(), Statu
 ///
 /// # Errors
 /// 406 if the client accepts no supported media type.
-pub(crate) fn objects(headers: &HeaderMap) -> Result<Accepted, Status> {
-    let found = clauses(headers).iter().find_map(Clause::accepted);
-    found.ok_or_else(|| Status::not_acceptable(ACCEPTED))
+pub(crate) fn objects(headers: &HeaderMap, forms: Forms) -> Result<Accepted, Status> {
+    let found = clauses(headers).iter().find_map(|clause| clause.accepted(forms));
+    found.ok_or_else(|| forms.refusal())
 }
 
-/// Negotiates the representation of a stream of events: JSON in any view (AP-80).
+/// Negotiates the representation of a stream of events: JSON or protobuf (AP-80).
 ///
 /// # Errors
 /// 406 if the client accepts no supported media type, or prefers YAML.
-pub(crate) fn events(headers: &HeaderMap) -> Result<Accepted, Status> {
-    match objects(headers) {
-        Ok(accepted) if accepted.syntax == Syntax::Json => Ok(accepted),
-        _ => Err(Status::not_acceptable("application/json;stream=watch")),
+pub(crate) fn events(headers: &HeaderMap, forms: Forms) -> Result<Accepted, Status> {
+    match objects(headers, forms) {
+        Ok(accepted) if accepted.syntax != Syntax::Yaml => Ok(accepted),
+        _ => Err(Status::not_acceptable(match forms {
+            Forms::All => "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
+            Forms::Text => "application/json;stream=watch",
+        })),
     }
 }
 
 /// Returns the syntax for errors: that of the requested response, or JSON without one (AP-17).
 pub(crate) fn syntax(headers: &HeaderMap) -> Syntax {
-    document(headers).unwrap_or_default()
+    document(headers, Forms::All).unwrap_or_default()
 }
 
 /// One media range of the `Accept` header.
@@ -170,11 +199,12 @@ impl<'a> Clause<'a> {
     }
 
     /// Returns the representation that the media range asks for, if it is supported (AP-18).
-    fn accepted(&self) -> Option<Accepted> {
+    fn accepted(&self, forms: Forms) -> Option<Accepted> {
         let syntax = match self.media {
             "*/*" => Syntax::Json,
             media if media.eq_ignore_ascii_case("application/json") => Syntax::Json,
             media if media.eq_ignore_ascii_case("application/yaml") => Syntax::Yaml,
+            media if media.eq_ignore_ascii_case(PROTOBUF) => Syntax::Protobuf,
             _ => return None,
         };
         let parameter = |name: &str| self.parameter(name);
@@ -189,6 +219,11 @@ impl<'a> Clause<'a> {
             "PartialObjectMetadataList" => View::PartialList,
             _ => return None,
         };
+        // Tables have no protobuf form.
+        if syntax == Syntax::Protobuf && (view == View::Table || view == View::Whole && forms == Forms::Text)
+        {
+            return None;
+        }
         let is_pretty = parameter("pretty") == "1";
         if view == View::Whole {
             return Some(Accepted { syntax, is_pretty, ..Accepted::default() });
@@ -226,7 +261,7 @@ pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Status> {
         "" => Ok(Form::Json),
         media if media.eq_ignore_ascii_case("application/json") => Ok(Form::Json),
         media if media.eq_ignore_ascii_case("application/yaml") => Ok(Form::Yaml),
-        media if media.eq_ignore_ascii_case("application/vnd.kubernetes.protobuf") => Ok(Form::Protobuf),
+        media if media.eq_ignore_ascii_case(PROTOBUF) => Ok(Form::Protobuf),
         _ => Err(Status::unsupported_media_type(READ)),
     }
 }
@@ -239,7 +274,7 @@ mod tests {
     fn asked(accept: &str) -> Option<(Syntax, View)> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_str(accept).unwrap());
-        objects(&headers).ok().map(|accepted| (accepted.syntax, accepted.view))
+        objects(&headers, Forms::All).ok().map(|accepted| (accepted.syntax, accepted.view))
     }
 
     #[test]
@@ -251,7 +286,13 @@ mod tests {
         assert_eq!(asked("application/json;q=0"), json);
         assert_eq!(asked("application/yaml;q=0.5, application/json"), json);
         assert_eq!(asked("application/yaml, application/json"), Some((Syntax::Yaml, View::Whole)));
-        assert_eq!(asked("application/vnd.kubernetes.protobuf, application/json"), json);
+        let protobuf = Some((Syntax::Protobuf, View::Whole));
+        assert_eq!(asked("application/vnd.kubernetes.protobuf, application/json"), protobuf);
+        assert_eq!(asked("application/vnd.kubernetes.protobuf;q=0.5, application/json"), json);
+        let metadata = "as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        let partial = Some((Syntax::Protobuf, View::Partial));
+        assert_eq!(asked(&format!("{PROTOBUF};{metadata}, application/json")), partial);
+        assert_eq!(asked(&format!("{PROTOBUF};as=Table;g=meta.k8s.io;v=v1, application/json")), json);
         for refused in ["application/*", ";;;", "text/plain", "application/json;as=Table;v=v1", "Application"]
         {
             assert_eq!(asked(refused), None, "{refused}");

@@ -17,33 +17,30 @@ const fn field(name: &'static str, number: u32, shape: Shape, presence: Presence
     Field { name, number, within: 0, shape, presence, merge: Merge::Default }
 }
 
-static SPEC: Type = Type {
-    name: "WidgetSpec",
-    package: "example.com/v1",
-    fields: &[
+static SPEC: Type = Type::new(
+    "WidgetSpec",
+    "example.com/v1",
+    &[
         field("color", 1, Shape::Text, Presence::Always),
         field("number", 2, Shape::Int32, Presence::WhenSet),
         field("owner", 3, Shape::Text, Presence::WhenNotZero),
     ],
-};
+);
 
-static STATUS: Type = Type {
-    name: "WidgetStatus",
-    package: "example.com/v1",
-    fields: &[field("phase", 1, Shape::Text, Presence::WhenNotZero)],
-};
+static STATUS: Type =
+    Type::new("WidgetStatus", "example.com/v1", &[field("phase", 1, Shape::Text, Presence::WhenNotZero)]);
 
-static WIDGET: Type = Type {
-    name: "Widget",
-    package: "example.com/v1",
-    fields: &[
+static WIDGET: Type = Type::new(
+    "Widget",
+    "example.com/v1",
+    &[
         field("kind", 0, Shape::Text, Presence::WhenNotZero),
         field("apiVersion", 0, Shape::Text, Presence::WhenNotZero),
         field("metadata", 1, Shape::Object(&OBJECT_META), Presence::Always),
         field("spec", 2, Shape::Object(&SPEC), Presence::Always),
         field("status", 3, Shape::Object(&STATUS), Presence::Always),
     ],
-};
+);
 
 fn of<'w>(widget: &'w Map, part: &str, field: &str) -> &'w Value {
     widget.get(part).and_then(|part| part.get(field)).unwrap_or(&Value::Null)

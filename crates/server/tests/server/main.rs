@@ -29,6 +29,7 @@ mod long_lists;
 mod match_conditions;
 mod node_cves;
 mod objects;
+mod protobuf;
 mod recorded_http;
 mod reviews;
 mod secrets;

@@ -19,5 +19,5 @@ pub(crate) async fn answer(
     let list = ListOptions::read(&request.query, &request.scope.target, false)?;
     let options = delete::options(request, body).await?;
     let page = delete_collection(&request.scope, &list, &options).await?;
-    view.list(&page.meta, &page.entries)
+    view.list(&page.meta, &page.entries, request.is_logged()).await
 }

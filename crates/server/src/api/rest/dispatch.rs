@@ -14,7 +14,7 @@ use crate::admission::Gate;
 use crate::api::app::App;
 use crate::api::route::Action;
 use crate::authz::Permit;
-use crate::http::negotiate;
+use crate::http::negotiate::{self, Forms};
 use crate::http::query::Query;
 use crate::http::status::{Answer, Status};
 use crate::registry::backend::Backend;
@@ -55,7 +55,7 @@ pub(crate) async fn answer(
         return objects(&request, action, body).await;
     }
     // Subresources with documents of their own are negotiated separately.
-    negotiate::objects(&request.head.headers)?;
+    negotiate::objects(&request.head.headers, Forms::All)?;
     match endpoint {
         Endpoint::Action(Acting::Bind) => binding::answer(&request, body).await,
         Endpoint::Action(Acting::Evict) => eviction::answer(&request, body).await,
@@ -69,9 +69,10 @@ pub(crate) async fn answer(
 /// # Errors
 /// An error response.
 async fn objects(request: &Request<'_>, action: Action, body: &mut Incoming) -> Result<Answer, Status> {
+    let forms = Forms::of(request.scope.target.served.schema);
     let accepted = match action {
-        Action::Watch => negotiate::events(&request.head.headers)?,
-        _ => negotiate::objects(&request.head.headers)?,
+        Action::Watch => negotiate::events(&request.head.headers, forms)?,
+        _ => negotiate::objects(&request.head.headers, forms)?,
     };
     let view = render::View::new(request, accepted)?;
     match action {

@@ -10,5 +10,5 @@ use crate::registry::list_options::ListOptions;
 pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer, Status> {
     let options = ListOptions::read(&request.query, &request.scope.target, false)?;
     let page = list::page(&request.scope, &options).await?;
-    view.list(&page.meta, &page.entries)
+    view.list(&page.meta, &page.entries, request.is_logged()).await
 }

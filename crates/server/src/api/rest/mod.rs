@@ -10,6 +10,7 @@ mod delete_collection;
 mod dispatch;
 mod eviction;
 mod get;
+mod items;
 mod list;
 mod patch;
 mod render;

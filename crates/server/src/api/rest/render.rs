@@ -1,28 +1,23 @@
 //! Renders an object for the client: the whole object, its metadata, or a table row (AP-18, AP-90 to AP-93).
 
-use std::mem;
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
-use http::StatusCode;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
 use kinds::Map;
 use kinds::resource::Resource;
 use portcullis_apimachinery::quote::quoted;
 use portcullis_store::Entry;
 use serde_json::{Value, json};
 
+use super::items::Items;
 use super::request::Request;
-use crate::http::body::{Body, Parts};
-use crate::http::negotiate::{self, Accepted};
+use crate::http::negotiate::{self, Accepted, PROTOBUF, Syntax};
 use crate::http::status::{Answer, Status, json, json_bytes};
 use crate::registry::list::ListMeta;
 use crate::registry::meta::{self, now};
 use crate::registry::{decode, storage};
-
-/// Lists of at least this size are streamed in chunks. In bytes of objects.
-const LONG: usize = 1 << 20;
-/// The approximate size of a chunk in bytes.
-const PIECE: usize = 64 << 10;
 
 /// What a table row includes of its object (AP-90).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +82,11 @@ impl View {
         self.accepted.view == view
     }
 
+    /// Returns whether objects are sent in protobuf.
+    pub(crate) fn is_protobuf(&self) -> bool {
+        self.accepted.syntax == Syntax::Protobuf
+    }
+
     /// Renders a bookmark: an object with only some metadata (AP-84, AP-85).
     pub(crate) fn bookmark(&self, metadata: Value) -> Result<Bytes, Status> {
         let document = match self.accepted.view {
@@ -145,8 +145,16 @@ impl View {
         storage::unstored(self.served, &object, meta::revision(&object)?)
     }
 
-    /// Renders a list.
-    pub(crate) fn list(&self, meta: &ListMeta, entries: &[Arc<Entry>]) -> Result<Answer, Status> {
+    /// Renders a list. `is_logged`: the audit log includes the response, which is read in JSON.
+    ///
+    /// # Errors
+    /// 406 for a view that lists do not have; an entry is not an object.
+    pub(crate) async fn list(
+        &self,
+        meta: &ListMeta,
+        entries: &[Arc<Entry>],
+        is_logged: bool,
+    ) -> Result<Answer, Status> {
         self.allow(true)?;
         let served = entries.iter().map(|entry| storage::served(self.resource, &entry.value));
         let served = served.collect::<Result<Vec<Bytes>, _>>()?;
@@ -155,8 +163,14 @@ impl View {
             negotiate::View::Whole => {
                 let whole =
                     served.iter().map(|bytes| self.whole(bytes)).collect::<Result<Vec<Bytes>, _>>()?;
+                let list = Items { kind: self.served, meta: meta.value(), objects: whole };
                 let mut answer = json_bytes(StatusCode::OK, Bytes::new());
-                *answer.body_mut() = self.items(meta, whole);
+                if self.is_protobuf() && list.is_long() && !is_logged {
+                    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROTOBUF));
+                    *answer.body_mut() = list.protobuf().await?;
+                } else {
+                    *answer.body_mut() = list.json();
+                }
                 return Ok(answer);
             }
             negotiate::View::Partial | negotiate::View::PartialList => {
@@ -176,26 +190,6 @@ impl View {
             }
         };
         Ok(json(StatusCode::OK, &document))
-    }
-
-    /// Renders a list from stored bytes. A long list is streamed in chunks.
-    fn items(&self, meta: &ListMeta, objects: Vec<Bytes>) -> Body {
-        let (kind, version, meta) = (self.served.kind, self.served.api_version(), meta.value());
-        let start = format!(r#"{{"kind":"{kind}List","apiVersion":"{version}","metadata":{meta},"items":["#);
-        let size: usize = objects.iter().map(Bytes::len).sum();
-        let mut items = Items {
-            piece: BytesMut::from(start.as_bytes()),
-            // Items have neither kind nor version (AP-70): both are cut from the start of the bytes.
-            type_length: format!(r#"{{"kind":"{kind}","apiVersion":"{version}","#).len(),
-            objects: objects.into_iter(),
-            has_begun: false,
-            has_ended: false,
-            most: if size < LONG { usize::MAX } else { PIECE },
-        };
-        match size < LONG {
-            true => items.next().unwrap_or_default().into(),
-            false => Body::Parts(Parts::new(items)),
-        }
     }
 
     fn partial(&self, mut object: Map) -> Value {
@@ -245,42 +239,6 @@ impl View {
                 json!({"cells": row.cells, "conditions": [completed], "object": object})
             }
         }
-    }
-}
-
-/// Streams a list in chunks.
-struct Items {
-    /// The start of the next chunk.
-    piece: BytesMut,
-    objects: std::vec::IntoIter<Bytes>,
-    /// The length of kind and version at the start of an object.
-    type_length: usize,
-    has_begun: bool,
-    has_ended: bool,
-    /// The approximate size of a chunk in bytes.
-    most: usize,
-}
-
-impl Iterator for Items {
-    type Item = Bytes;
-
-    fn next(&mut self) -> Option<Bytes> {
-        let mut piece = mem::take(&mut self.piece);
-        while piece.len() < self.most {
-            let Some(object) = self.objects.next() else {
-                if mem::replace(&mut self.has_ended, true) {
-                    return None;
-                }
-                piece.put_slice(b"]}");
-                break;
-            };
-            if mem::replace(&mut self.has_begun, true) {
-                piece.put_u8(b',');
-            }
-            piece.put_u8(b'{');
-            piece.put_slice(object.get(self.type_length..).unwrap_or_default());
-        }
-        Some(piece.freeze())
     }
 }
 

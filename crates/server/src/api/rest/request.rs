@@ -30,6 +30,11 @@ impl Request<'_> {
         request_body::read(self.head, body, self.app.limits()).await
     }
 
+    /// Returns whether the audit log includes the response.
+    pub(crate) fn is_logged(&self) -> bool {
+        Trail::of(self.head).is_some_and(Trail::wants_response)
+    }
+
     /// Notes the decoded body for the audit log.
     pub(crate) fn note(&self, object: impl FnOnce() -> Value) {
         if let Some(trail) = Trail::of(self.head) {

@@ -1,11 +1,12 @@
-//! Watches: the initial objects, then changes, one JSON document a line (AP-80 to AP-85).
+//! Watches: the initial objects, then changes, one JSON document a line or one protobuf frame each (AP-80 to AP-85).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
 use kinds::resource::Resource;
 use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Watch as _};
 use serde_json::json;
@@ -15,13 +16,15 @@ use tokio::time::{Instant, sleep_until};
 use super::render::View;
 use super::request::Request;
 use crate::http::body::Body;
-use crate::http::negotiate;
 use crate::http::status::{Answer, Status, json_bytes};
+use crate::http::{encode, negotiate};
 use crate::registry::backend::BackendWatch;
 use crate::registry::list_options::{self, ListOptions};
 use crate::registry::selection::Selection;
 use crate::registry::{list, storage};
 
+const PROTOBUF_STREAM: HeaderValue =
+    HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
 /// The default timeout of a watch. A random part of up to the same length is added, so that watches do not all end
 /// together.
 const SHORTEST: Duration = Duration::from_secs(1800);
@@ -86,6 +89,9 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer,
         Err(error) => return Err(storage::failed(&error)),
     };
     let mut answer = json_bytes(StatusCode::OK, Bytes::new());
+    if view.is_protobuf() {
+        answer.headers_mut().insert(CONTENT_TYPE, PROTOBUF_STREAM);
+    }
     *answer.body_mut() = Body::unfold(stream, Stream::next);
     Ok(answer)
 }
@@ -147,7 +153,8 @@ impl Stream {
             let watch = match &mut self.changes {
                 Changes::Running(watch) => watch,
                 Changes::Failed(status) => {
-                    let piece = line("ERROR", status.take()?.document().to_string().as_bytes());
+                    let document = status.take()?.document().to_string();
+                    let piece = self.event("ERROR", document.as_bytes()).ok()?;
                     return Some((piece, self));
                 }
             };
@@ -212,7 +219,7 @@ impl Stream {
             Item::Present(_) => return Ok(None),
             Item::Bookmark { revision, is_initial_end } => {
                 let bookmark = self.bookmark(*revision, *is_initial_end)?;
-                return Ok(Some(line("BOOKMARK", &bookmark)));
+                return self.event("BOOKMARK", &bookmark).map(Some);
             }
             Item::Change(event) => {
                 let has = |entry: &Option<Arc<Entry>>| match entry {
@@ -232,7 +239,15 @@ impl Stream {
         };
         let document = self.view.document(&object, self.is_first)?;
         self.is_first = false;
-        Ok(Some(line(kind, &document)))
+        self.event(kind, &document).map(Some)
+    }
+
+    /// Renders an event in the syntax of the stream.
+    fn event(&self, kind: &str, document: &[u8]) -> Result<Bytes, Status> {
+        match self.view.is_protobuf() {
+            true => encode::protobuf_event(kind, document),
+            false => Ok(line(kind, document)),
+        }
     }
 
     fn bookmark(&self, revision: Revision, is_initial_end: bool) -> Result<Bytes, Status> {
@@ -246,7 +261,7 @@ impl Stream {
     }
 }
 
-/// Renders a watch event.
+/// Renders a watch event in JSON.
 fn line(kind: &str, object: &[u8]) -> Bytes {
     let mut line = BytesMut::with_capacity(object.len() + 32);
     line.put_slice(br#"{"type":""#);

@@ -9,14 +9,12 @@
 use portcullis_apimachinery::time::Instant;
 use serde_json::Value;
 
+use super::MAGIC;
 use crate::Map;
 use crate::complete;
 use crate::json::{self, MAX_VALUES};
 use crate::scalar;
 use crate::schema::{Shape, Type};
-
-/// The prefix of every document.
-pub const MAGIC: &[u8] = b"k8s\0";
 
 /// The first and the last second of the years 1 to 9999.
 const YEARS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
