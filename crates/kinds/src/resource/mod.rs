@@ -188,6 +188,11 @@ pub const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 pub const CREATE_VERBS: &[&str] = &["create"];
 
 impl Subresource {
+    /// Whether its objects can be shown as a table: as kubectl shows those of `status` and `scale`.
+    pub fn has_table(&self) -> bool {
+        matches!(self.name, "status" | "scale")
+    }
+
     /// The status subresource of a kind (AP-101).
     pub const fn status(kind: &'static str) -> Self {
         Self { behaviour: Behaviour::Status, ..Self::object("status", kind, &Update::NOTHING) }

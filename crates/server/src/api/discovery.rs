@@ -17,7 +17,7 @@ pub(crate) fn answer(_permit: Permit, app: &App, path: &str, head: &Parts) -> Re
         return Err(Status::method_not_allowed());
     }
     let documents = app.documents();
-    let stem = path.strip_suffix('/').unwrap_or(path);
+    let stem = path.trim_end_matches('/');
     if let Some(aggregated) = documents.aggregated.get(stem)
         && negotiate::discovery(&head.headers)?
     {
@@ -25,7 +25,7 @@ pub(crate) fn answer(_permit: Permit, app: &App, path: &str, head: &Parts) -> Re
         answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
         return Ok(answer);
     }
-    negotiate::document(&head.headers, Forms::All)?;
+    negotiate::document(&head.headers, Forms::DOCUMENT)?;
     let document = if stem.is_empty() {
         Some(documents.root(|| Route::paths(documents)))
     } else {

@@ -34,7 +34,7 @@ pub(crate) fn answer(
     let keys = accounts.keys();
     match document {
         IssuerDocument::Configuration => {
-            negotiate::document(&head.headers, Forms::Text)?;
+            negotiate::document(&head.headers, Forms::TEXT)?;
             let settings = accounts.issuer();
             let issuer = settings.issuers.first().map_or(DEFAULT_ISSUER, String::as_str);
             let uri = settings.jwks_uri.clone();

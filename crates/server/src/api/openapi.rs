@@ -31,7 +31,7 @@ pub(crate) fn answer(_permit: Permit, app: &App, path: &str, head: &Parts) -> Re
     if path == "/openapi/v2" {
         return v2(head);
     }
-    negotiate::document(&head.headers, Forms::Text)?;
+    negotiate::document(&head.headers, Forms::TEXT)?;
     let documents = app.documents().openapi();
     let document = match path.strip_prefix("/openapi/v3/") {
         None => Some(documents.index()),

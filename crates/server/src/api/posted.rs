@@ -33,7 +33,7 @@ pub(super) async fn read(
     if head.method != Method::POST {
         return Err(Status::method_not_allowed());
     }
-    negotiate::document(&head.headers, Forms::All)?;
+    negotiate::document(&head.headers, Forms::DOCUMENT)?;
     let form = negotiate::form(&head.headers)?;
     let bytes = request_body::read(head, body, app.limits()).await?;
     let query = Query::parse(head.uri.query().unwrap_or_default());

@@ -242,6 +242,10 @@ impl Route {
         match segments.next() {
             None => Self::Root,
             Some("api" | "apis") if documents.has(stem) => Self::Discovery,
+            // Kubernetes' router passes over further slashes, but not behind `/apis` alone.
+            Some("api" | "apis") if stem != "/apis/" && documents.has(stem.trim_end_matches('/')) => {
+                Self::Discovery
+            }
             Some("api") => Self::NotFound,
             Some("apis") => Self::of_group(segments, documents),
             Some("healthz") if !slash => Self::of_probe(Probe::Healthz, segments),
@@ -421,6 +425,10 @@ mod tests {
             ("/openapi/v3", Route::OpenApi),
             ("/openapi/v3/api/v1", Route::OpenApi),
             ("/openapi", Route::PageNotFound),
+            ("/api/v1//", Route::Discovery),
+            ("/api//", Route::Discovery),
+            ("/apis//", Route::PageNotFound),
+            ("/apis/authorization.k8s.io/v1///", Route::Discovery),
             ("/apis/nope", Route::PageNotFound),
             ("/apis/nope/v1/x", Route::PageNotFound),
             ("/apis/authorization.k8s.io/v1beta1", Route::NotFound),

@@ -2,7 +2,7 @@
 //! handler.
 
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use http::header::{CONNECTION, EXPECT, WARNING};
 use http::request::Parts;
@@ -10,6 +10,8 @@ use http::{HeaderValue, Method, Request};
 use hyper::body::{Body as _, Incoming};
 use pki::UnverifiedCertificate;
 use policy::request_info::{RequestInfo, RequestInfoError};
+use portcullis_apimachinery::duration;
+use portcullis_apimachinery::quote::quoted;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::timeout;
@@ -24,6 +26,7 @@ use crate::authn::{Peer, is_anonymous, spare_space};
 use crate::http::body::Body;
 use crate::http::limits::Limits;
 use crate::http::listener::{Busy, Connection, Handler};
+use crate::http::query::Query;
 use crate::http::request_body::drain;
 use crate::http::status::{Answer, Status, internal_error};
 use crate::http::{encode, pretty, warning};
@@ -152,6 +155,27 @@ fn is_pretty(route: Route, is_success: bool, head: &Parts) -> bool {
     }
 }
 
+/// The time that a request may take: that of `?timeout=` if it is shorter than `longest`. `0s` is no limit of the
+/// client's.
+///
+/// # Errors
+/// 400 for a value that is not a duration. Watches do not have it, and are not looked at.
+fn time_limit(head: &Parts, route: Route, longest: Duration) -> Result<Duration, Status> {
+    // Most requests have no such parameter, and need not be parsed for it.
+    let query = head.uri.query().filter(|query| query.contains("timeout=") && !is_watch(route));
+    let query = query.map(Query::parse).unwrap_or_default();
+    let Some(text) = query.first("timeout").filter(|text| !text.is_empty()) else { return Ok(longest) };
+    let Some(nanoseconds) = duration::parse(text) else {
+        let message = format!(
+            "invalid timeout specified in the request URL - time: invalid duration {}; write it as 30s",
+            quoted(text)
+        );
+        return Err(Status::bad_request(message));
+    };
+    let asked = u64::try_from(nanoseconds).map(Duration::from_nanos).unwrap_or_default();
+    Ok(if asked.is_zero() { longest } else { asked.min(longest) })
+}
+
 fn is_watch(route: Route) -> bool {
     matches!(route, Route::Object { action: Action::Watch, .. })
 }
@@ -180,6 +204,11 @@ async fn respond(
     let route = match &about {
         Some(about) => object_route::route(about, &info, &head.method),
         None => Route::of(info.path(), &app.documents),
+    };
+
+    let time_limit = match time_limit(head, route, app.limits.request) {
+        Ok(limit) => limit,
+        Err(status) => return (route, status.into_answer(), true),
     };
 
     let authenticating =
@@ -234,7 +263,7 @@ async fn respond(
     let mut answer = if is_watch(route) {
         answering.await
     } else {
-        timeout(app.limits.request, answering).await.unwrap_or_else(|_| {
+        timeout(time_limit, answering).await.unwrap_or_else(|_| {
             let answer = Status::late().into_answer();
             app.metrics.terminated(route, &head.method, answer.status());
             answer

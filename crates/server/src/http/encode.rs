@@ -24,7 +24,7 @@ pub(crate) fn encode(answer: Answer, headers: &HeaderMap, is_pretty: bool) -> An
     let (mut head, mut body) = answer.into_parts();
     if head.headers.get(CONTENT_TYPE) == Some(&JSON) {
         let is_success = head.status.is_success();
-        let mut syntax = wanted(is_success, headers, Forms::All);
+        let mut syntax = wanted(is_success, headers, Forms::ALL);
         if syntax == Syntax::Protobuf {
             let json = whole(body);
             match &json {
@@ -34,7 +34,7 @@ pub(crate) fn encode(answer: Answer, headers: &HeaderMap, is_pretty: bool) -> An
                 }
                 // The document has no protobuf form.
                 _ => {
-                    syntax = wanted(is_success, headers, Forms::Text);
+                    syntax = wanted(is_success, headers, Forms { has_protobuf: false, ..Forms::ALL });
                     body = json;
                 }
             }

@@ -2,7 +2,6 @@
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use kinds::schema::Type;
 
 use super::status::Status;
 
@@ -24,26 +23,25 @@ pub(crate) enum Syntax {
     Yaml,
 }
 
-/// The forms that a document has.
+/// The forms that a document has beside JSON and YAML. Metadata alone always has a protobuf form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Forms {
-    /// JSON, YAML and protobuf.
-    All,
-    /// JSON and YAML. Its metadata alone has a protobuf form, too.
-    Text,
+pub(crate) struct Forms {
+    /// Protobuf.
+    pub(crate) has_protobuf: bool,
+    /// A table.
+    pub(crate) has_table: bool,
 }
 
 impl Forms {
-    /// The forms of the documents of a type.
-    pub(crate) fn of(ty: &Type) -> Self {
-        if ty.has_protobuf() { Self::All } else { Self::Text }
-    }
+    /// Every form.
+    pub(crate) const ALL: Self = Self { has_protobuf: true, has_table: true };
+    /// Those of a document that is not an object with columns.
+    pub(crate) const DOCUMENT: Self = Self { has_protobuf: true, has_table: false };
+    /// JSON and YAML alone.
+    pub(crate) const TEXT: Self = Self { has_protobuf: false, has_table: false };
 
     fn refusal(self) -> Status {
-        Status::not_acceptable(match self {
-            Self::All => ACCEPTED,
-            Self::Text => TEXTS,
-        })
+        Status::not_acceptable(if self.has_protobuf { ACCEPTED } else { TEXTS })
     }
 }
 
@@ -94,9 +92,9 @@ pub(crate) fn discovery(headers: &HeaderMap) -> Result<bool, Status> {
     let clauses = clauses(headers);
     let found = clauses.iter().find_map(|clause| match clause.is_aggregated_discovery() {
         true => Some(true),
-        false => clause.accepted(Forms::All).filter(|a| a.view == View::Whole).map(|_| false),
+        false => clause.accepted(Forms::ALL).filter(|a| a.view == View::Whole).map(|_| false),
     });
-    found.ok_or_else(|| Forms::All.refusal())
+    found.ok_or_else(|| Forms::ALL.refusal())
 }
 
 /// Returns whether the client prefers this media type to JSON.
@@ -107,9 +105,9 @@ pub(crate) fn prefers(headers: &HeaderMap, media: &str) -> Result<bool, Status> 
     let clauses = clauses(headers);
     let found = clauses.iter().find_map(|clause| match clause.media == media {
         true => Some(true),
-        false => clause.accepted(Forms::Text).filter(|a| a.view == View::Whole).map(|_| false),
+        false => clause.accepted(Forms::TEXT).filter(|a| a.view == View::Whole).map(|_| false),
     });
-    found.ok_or_else(|| Forms::Text.refusal())
+    found.ok_or_else(|| Forms::TEXT.refusal())
 }
 
 /// Checks that the client accepts the only media type of a document.
@@ -137,16 +135,16 @@ pub(crate) fn objects(headers: &HeaderMap, forms: Forms) -> Result<Accepted, Sta
 pub(crate) fn events(headers: &HeaderMap, forms: Forms) -> Result<Accepted, Status> {
     match objects(headers, forms) {
         Ok(accepted) if accepted.syntax != Syntax::Yaml => Ok(accepted),
-        _ => Err(Status::not_acceptable(match forms {
-            Forms::All => "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
-            Forms::Text => "application/json;stream=watch",
+        _ => Err(Status::not_acceptable(match forms.has_protobuf {
+            true => "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
+            false => "application/json;stream=watch",
         })),
     }
 }
 
 /// Returns the syntax for errors: that of the requested response, or JSON without one (AP-17).
 pub(crate) fn syntax(headers: &HeaderMap) -> Syntax {
-    document(headers, Forms::All).unwrap_or_default()
+    document(headers, Forms::ALL).unwrap_or_default()
 }
 
 /// One media range of the `Accept` header.
@@ -219,9 +217,13 @@ impl<'a> Clause<'a> {
             "PartialObjectMetadataList" => View::PartialList,
             _ => return None,
         };
-        // Tables have no protobuf form.
-        if syntax == Syntax::Protobuf && (view == View::Table || view == View::Whole && forms == Forms::Text)
-        {
+        let has_form = match view {
+            // Tables have no protobuf form.
+            View::Table => forms.has_table && syntax != Syntax::Protobuf,
+            View::Whole => forms.has_protobuf || syntax != Syntax::Protobuf,
+            View::Partial | View::PartialList => true,
+        };
+        if !has_form {
             return None;
         }
         let is_pretty = parameter("pretty") == "1";
@@ -274,7 +276,7 @@ mod tests {
     fn asked(accept: &str) -> Option<(Syntax, View)> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_str(accept).unwrap());
-        objects(&headers, Forms::All).ok().map(|accepted| (accepted.syntax, accepted.view))
+        objects(&headers, Forms::ALL).ok().map(|accepted| (accepted.syntax, accepted.view))
     }
 
     #[test]

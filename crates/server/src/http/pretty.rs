@@ -18,7 +18,7 @@ const INDENT: &[u8] = b"  ";
 
 /// Whether the client asks for an indented answer: by the media type, by `?pretty=`, or by its name.
 pub(crate) fn is_asked(query: &str, headers: &HeaderMap) -> bool {
-    if negotiate::objects(headers, Forms::All).is_ok_and(|accepted| accepted.is_pretty) {
+    if negotiate::objects(headers, Forms::ALL).is_ok_and(|accepted| accepted.is_pretty) {
         return true;
     }
     match Query::parse(query).first("pretty") {

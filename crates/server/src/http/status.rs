@@ -143,6 +143,12 @@ impl Status {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message, None)
     }
 
+    /// The object is larger than the storage takes.
+    pub fn object_too_large(limit: usize) -> Self {
+        let message = format!("Request entity too large: the object has more than {limit} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message, None)
+    }
+
     /// The body did not arrive in time.
     pub fn timeout() -> Self {
         let message = "the body of the request did not arrive in time";

@@ -1,6 +1,5 @@
 //! Patches of stored objects (AP-60 to AP-64).
 
-use bytes::Bytes;
 use http::StatusCode;
 use kinds::Map;
 use kinds::decode::Problem;
@@ -12,10 +11,14 @@ use super::request_scope::RequestScope;
 use super::{decode, meta, update};
 use crate::http::status::{Cause, Status};
 
-/// Converts an applied configuration to a strategic merge patch. DIVERGES: field ownership is not tracked
+/// Reads an applied configuration, which is handled as a strategic merge patch. Without a name, it is about the object of
+/// the path. DIVERGES: field ownership is not tracked
 /// (`managedFields` stays empty), so there are no conflicts between managers, and a field that is no longer applied
 /// stays.
-pub(crate) fn applied(scope: &RequestScope<'_>, bytes: &[u8]) -> Result<Bytes, Status> {
+///
+/// # Errors
+/// 400 for another kind or name than those of the path.
+pub(crate) fn applied(scope: &RequestScope<'_>, bytes: &[u8]) -> Result<Map, Status> {
     let Value::Object(mut object) = decode::yaml_value(bytes)? else {
         return Err(Status::bad_request("an applied configuration is an object"));
     };
@@ -24,8 +27,11 @@ pub(crate) fn applied(scope: &RequestScope<'_>, bytes: &[u8]) -> Result<Bytes, S
     if meta::of(&object).get("managedFields").is_some_and(|fields| !fields.is_null()) {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }
+    if meta::text(&object, "name").is_empty() {
+        meta::set(&mut object, "name", scope.target.name);
+    }
     update::check_name(scope, &object)?;
-    serde_json::to_vec(&object).map(Bytes::from).map_err(Status::internal)
+    Ok(object)
 }
 
 /// A patch of a client.

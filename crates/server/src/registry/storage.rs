@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use kinds::resource::Resource;
-use kinds::{Kinds, Map};
+use kinds::{Kinds, Map, protobuf};
 use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Value};
 use serde_json::Value as Json;
 
@@ -59,23 +59,42 @@ pub(crate) fn head(resource: &Resource) -> String {
     format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{{"resourceVersion":""#)
 }
 
+/// The largest object, in bytes: the limit of etcd for a request.
+const MAX_OBJECT: usize = 3 << 19;
+
 /// Encodes an object for storage. Its kind, version and resourceVersion are ignored: see [`head`].
 ///
 /// # Errors
-/// JSON cannot be written. This cannot happen for decoded objects.
+/// 413 for an object of more than [`MAX_OBJECT`] bytes.
 pub(crate) fn encode(resource: &'static Resource, object: &Map) -> Result<Value, Status> {
-    match resource.stored_as {
-        None => written(resource, object),
-        Some(form) => written(form.row, &(form.to)(object.clone())),
+    let value = match resource.stored_as {
+        None => written(resource, object)?,
+        Some(form) => written(form.row, &(form.to)(object.clone()))?,
+    };
+    if value.bytes.len() > MAX_OBJECT && size(resource, object, &value) > MAX_OBJECT {
+        return Err(Status::object_too_large(MAX_OBJECT));
+    }
+    Ok(value)
+}
+
+/// The size that counts, in bytes: that of the object in protobuf, in which kube-apiserver stores it.
+fn size(resource: &Resource, object: &Map, value: &Value) -> usize {
+    match resource.schema.has_protobuf() {
+        true => protobuf::encode(object, resource.schema).map_or(usize::MAX, |bytes| bytes.len()),
+        false => value.bytes.len(),
     }
 }
 
-/// Encodes an object as it is served.
+/// Encodes an object as it is served. An object that was never stored, which is at revision 0, has no resourceVersion.
 ///
 /// # Errors
 /// See [`encode`].
 pub(crate) fn unstored(resource: &Resource, object: &Map, revision: Revision) -> Result<Bytes, Status> {
-    Ok(at_revision(resource, &written(resource, object)?.bytes, revision))
+    let bytes = written(resource, object)?.bytes;
+    if revision == Revision(0) {
+        return Ok(without_revision(resource, &bytes));
+    }
+    Ok(at_revision(resource, &bytes, revision))
 }
 
 /// Converts stored bytes for this kind; they differ only if the object is stored in another kind's form.
@@ -135,6 +154,19 @@ pub(crate) fn at_revision(resource: &Resource, bytes: &Bytes, revision: Revision
     moved.extend_from_slice(revision.0.to_string().as_bytes());
     moved.extend_from_slice(rest.get(digits..).unwrap_or_default());
     moved.freeze()
+}
+
+/// Removes the resourceVersion from the bytes.
+fn without_revision(resource: &Resource, bytes: &Bytes) -> Bytes {
+    const MEMBER: &str = r#""resourceVersion":""#;
+    let head = head(resource);
+    let kept = head.strip_suffix(MEMBER).unwrap_or(&head);
+    let rest = bytes.get(head.len()..).unwrap_or_default();
+    let after = rest.iter().position(|byte| *byte == b'"').map_or(0, |quote| quote.saturating_add(1));
+    let rest = rest.get(after..).unwrap_or_default();
+    let mut cut = BytesMut::from(kept);
+    cut.extend_from_slice(rest.strip_prefix(b",").unwrap_or(rest));
+    cut.freeze()
 }
 
 /// Returns the last state of a removed object, as of its removal; none if there was no object.
@@ -235,7 +267,10 @@ mod tests {
         let expected = json!({"apiVersion": "g.io/v1", "kind": "Base", "spec": {"a": [1]}, "metadata": {"name": "n",
             "resourceVersion": "31", "annotations": {"resourceVersion": "no"}}});
         assert_eq!(Json::Object(decode(&bytes).unwrap()), expected);
-        let moved = at_revision(&CLUSTERED, &Bytes::from(bytes), Revision(1234));
+        let bytes = Bytes::from(bytes);
+        let unstored = decode(&without_revision(&CLUSTERED, &bytes)).unwrap();
+        assert_eq!(unstored["metadata"], json!({"name": "n", "annotations": {"resourceVersion": "no"}}));
+        let moved = at_revision(&CLUSTERED, &bytes, Revision(1234));
         assert_eq!(decode(&moved).unwrap()["metadata"]["resourceVersion"], "1234");
     }
 }

@@ -82,6 +82,10 @@ pub(crate) async fn write(
         let stored = scope.stored(&key).await?.map(|entry| Stored::read(resource, entry)).transpose()?;
         let found = stored.as_ref().map_or("", |stored| meta::text(&stored.object, "uid"));
         if !uid.is_empty() && uid != found {
+            // The object with this uid is gone. An applied configuration conflicts with that.
+            if stored.is_none() && creates != Create::Always {
+                return Err(scope.no_object());
+            }
             let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
             return Err(Status::conflict(resource.group, resource.plural, scope.target.name, &why));
         }

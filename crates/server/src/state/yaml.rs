@@ -6,7 +6,7 @@
 use std::fmt;
 
 use portcullis_apimachinery::json::{JsonError, MAX_DEPTH};
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Error, Options, Spanned};
 
@@ -73,7 +73,26 @@ enum Yaml {
     Float(f64),
     Text(String),
     List(Vec<Node>),
-    Map(Vec<(String, Node)>),
+    Map(Vec<(Key, Node)>),
+}
+
+/// A key of a map, as text. An unquoted one is resolved like a value, so `y` is the key `true`, as in Kubernetes.
+struct Key(String);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let key = match Yaml::deserialize(deserializer)? {
+            Yaml::Bool(value) => value.to_string(),
+            Yaml::Signed(value) => value.to_string(),
+            Yaml::Unsigned(value) => value.to_string(),
+            Yaml::Float(value) => value.to_string(),
+            Yaml::Text(value) => value,
+            Yaml::Null | Yaml::List(_) | Yaml::Map(_) => {
+                return Err(D::Error::custom("a key must be text, a number or a boolean"));
+            }
+        };
+        Ok(Self(key))
+    }
 }
 
 impl<'de> Deserialize<'de> for Node {
@@ -175,7 +194,7 @@ impl Writer {
             }
             Yaml::Map(entries) => {
                 self.json.push('{');
-                for (index, (key, value)) in entries.iter().enumerate() {
+                for (index, (Key(key), value)) in entries.iter().enumerate() {
                     self.comma(index);
                     self.text(key);
                     self.json.push(':');

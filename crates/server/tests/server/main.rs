@@ -31,6 +31,7 @@ mod node_cves;
 mod objects;
 mod protobuf;
 mod recorded_http;
+mod requests;
 mod reviews;
 mod secrets;
 mod state;

@@ -189,9 +189,9 @@ fn watches_tell_the_same_in_protobuf_and_in_json() {
     assert!(kinds.starts_with(&["ADDED", "BOOKMARK", "ADDED"]), "{kinds:?}");
     assert_eq!(found, expected);
 
-    let old = format!("{DEFAULT}/pods?watch=true&resourceVersion=999999999&timeoutSeconds=1");
-    let refused = Client::new(server.address, &identity).in_protobuf().ask("GET", &old, None).unwrap();
-    assert_eq!(refused.media_type, MEDIA_TYPE);
+    let invalid = format!("{DEFAULT}/pods?watch=true&resourceVersion=x&timeoutSeconds=1");
+    let refused = Client::new(server.address, &identity).in_protobuf().ask("GET", &invalid, None).unwrap();
+    assert_eq!((refused.code, refused.media_type.as_str()), (500, MEDIA_TYPE));
     assert_eq!(refused.json()["kind"], "Status");
 }
 

@@ -55,7 +55,7 @@ pub(crate) async fn answer(
         return objects(&request, action, body).await;
     }
     // Subresources with documents of their own are negotiated separately.
-    negotiate::objects(&request.head.headers, Forms::All)?;
+    negotiate::objects(&request.head.headers, Forms::DOCUMENT)?;
     match endpoint {
         Endpoint::Action(Acting::Bind) => binding::answer(&request, body).await,
         Endpoint::Action(Acting::Evict) => eviction::answer(&request, body).await,
@@ -69,7 +69,11 @@ pub(crate) async fn answer(
 /// # Errors
 /// An error response.
 async fn objects(request: &Request<'_>, action: Action, body: &mut Incoming) -> Result<Answer, Status> {
-    let forms = Forms::of(request.scope.target.served.schema);
+    let target = &request.scope.target;
+    let forms = Forms {
+        has_protobuf: target.served.schema.has_protobuf(),
+        has_table: target.subresource.is_none_or(|subresource| subresource.has_table()),
+    };
     let accepted = match action {
         Action::Watch => negotiate::events(&request.head.headers, forms)?,
         _ => negotiate::objects(&request.head.headers, forms)?,

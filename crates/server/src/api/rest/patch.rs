@@ -9,6 +9,7 @@ use super::render::View;
 use super::request::Request;
 use crate::http::status::{Answer, Status};
 use crate::http::{negotiate, warning};
+use crate::registry::meta;
 use crate::registry::options::{self, FieldValidation, WriteKind};
 use crate::registry::patch::{Patch, applied};
 use crate::registry::update::{self, Create};
@@ -36,12 +37,15 @@ pub(crate) async fn answer(
         false => (WriteKind::Patch, Create::Never),
     };
     let options = options::write(&request.query, write_kind)?;
+    let mut uid = String::new();
     if is_apply {
-        bytes = applied(&request.scope, &bytes)?;
+        let configuration = applied(&request.scope, &bytes)?;
+        meta::text(&configuration, "uid").clone_into(&mut uid);
+        bytes = serde_json::to_vec(&configuration).map_err(Status::internal)?.into();
     }
     request.note(|| serde_json::from_slice(&bytes).unwrap_or_default());
     let patch = Patch { kind, bytes: &bytes, validation: options.validation };
-    let written = update::write(&request.scope, "", options.is_dry_run, creates, |old| {
+    let written = update::write(&request.scope, &uid, options.is_dry_run, creates, |old| {
         patch.apply(&request.scope, old)
     })
     .await?;

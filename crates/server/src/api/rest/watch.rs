@@ -63,6 +63,7 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer,
         bookmark: options.wants_bookmarks.then(|| Instant::now() + bookmarks),
         bookmarks,
         stopping: request.app.stopping(),
+        after: Revision(0),
         changes: Changes::Failed(None),
     };
     let after = match (begins_with_all, asked) {
@@ -73,17 +74,18 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer,
             let list = List { prefix: prefix.as_str().into(), ..List::default() };
             let listing = scope.listed(&list).await?;
             stream.pending.extend(listing.entries.into_iter().map(Item::Present));
-            if options.sends_initial == Some(true) && options.wants_bookmarks {
+            if options.wants_bookmarks {
                 stream.pending.push_back(Item::Bookmark { revision: listing.revision, is_initial_end: true });
             }
             listing.revision
         }
     };
+    stream.after = after;
     stream.changes = match watch(after).await {
         Ok(watch) => Changes::Running(watch),
-        Err(StoreError::Future { .. }) => {
-            scope.wait_for(Some(after)).await?;
-            Changes::Running(watch(after).await.map_err(|error| storage::failed(&error))?)
+        // The watch waits until the revision is reached.
+        Err(StoreError::Future { newest, .. }) => {
+            Changes::Running(watch(newest).await.map_err(|error| storage::failed(&error))?)
         }
         Err(error @ StoreError::Compacted { .. }) => Changes::Failed(Some(too_old(&error))),
         Err(error) => return Err(storage::failed(&error)),
@@ -140,6 +142,8 @@ struct Stream {
     /// The interval between bookmarks.
     bookmarks: Duration,
     stopping: watch::Receiver<bool>,
+    /// Only changes after this revision are sent.
+    after: Revision,
     changes: Changes,
 }
 
@@ -170,7 +174,11 @@ impl Stream {
                 _ = self.stopping.wait_for(|stopping| *stopping) => return None,
                 () = sleep_until(self.ends) => return None,
                 events = watch.next() => match events {
-                    Ok(events) => self.pending.extend(events.into_iter().map(Item::Change)),
+                    Ok(events) => {
+                        let after = self.after;
+                        let wanted = events.into_iter().filter(|event| event.revision > after);
+                        self.pending.extend(wanted.map(Item::Change));
+                    }
                     Err(error @ StoreError::Compacted { .. }) => {
                         self.changes = Changes::Failed(Some(too_old(&error)));
                     }
@@ -179,7 +187,9 @@ impl Stream {
                 () = bookmark => {
                     self.bookmark = Some(Instant::now() + self.bookmarks);
                     let revision = watch.revision();
-                    self.pending.push_back(Item::Bookmark { revision, is_initial_end: false });
+                    if revision >= self.after {
+                        self.pending.push_back(Item::Bookmark { revision, is_initial_end: false });
+                    }
                 }
             }
         }
@@ -253,8 +263,8 @@ impl Stream {
     fn bookmark(&self, revision: Revision, is_initial_end: bool) -> Result<Bytes, Status> {
         let version = revision.0.to_string();
         let metadata = match is_initial_end {
-            false => json!({"resourceVersion": version, "creationTimestamp": null}),
-            true => json!({"resourceVersion": version, "creationTimestamp": null,
+            false => json!({ "resourceVersion": version }),
+            true => json!({"resourceVersion": version,
                 "annotations": {"k8s.io/initial-events-end": "true"}}),
         };
         self.view.bookmark(metadata)
