@@ -1,6 +1,6 @@
 //! Thousands of kubelets on one API server: each renews its lease, tells its state, and watches its Node, its pods and
 //! the secret of its pods, over one connection with a certificate of its own, while pods are put on the nodes at a fixed
-//! rate. Whatever is refused that should not be, and each event that is missed, comes twice or out of turn, ends the run.
+//! rate. As kubelets do, they send and ask for protobuf. Whatever is refused that should not be, and each event that is missed, comes twice or out of turn, ends the run.
 //!
 //! `cargo bench -p portcullis --bench kubelets -- --nodes 5000 --pods-per-second 500 --seconds 60`
 //!
@@ -32,9 +32,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use portcullis_cli::bench::histogram::Histogram;
 use portcullis_pki::ca::{Template, Usage};
 use portcullis_pki::{CertificateAuthority, KeyPair};
-use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::{program, protobuf};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
@@ -147,15 +147,16 @@ impl Client {
     }
 
     async fn begin(&self, method: &str, path: &str, body: &Value) -> Response<Incoming> {
-        let content = match method {
-            "PATCH" => "application/strategic-merge-patch+json",
-            _ => "application/json",
+        let (content, body) = match body {
+            Value::Null => ("", Bytes::new()),
+            body if method == "PATCH" => ("application/strategic-merge-patch+json", body.to_string().into()),
+            body => (protobuf::MEDIA_TYPE, protobuf::encode(body).into()),
         };
-        let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
         let request = Request::builder()
             .method(method)
             .uri(format!("https://127.0.0.1{path}"))
             .header("content-type", content)
+            .header("accept", format!("{},application/json", protobuf::MEDIA_TYPE))
             .body(Full::new(body))
             .unwrap();
         let mut client = self.0.clone();
@@ -169,7 +170,7 @@ impl Client {
         let code = answer.status();
         let bytes = answer.into_body().collect().await.unwrap().to_bytes();
         assert!(code.is_success(), "{method} {path}: {code}: {}", String::from_utf8_lossy(&bytes));
-        serde_json::from_slice(&bytes).unwrap()
+        protobuf::decode(&bytes)
     }
 
     /// The events of a watch, each given to a function as it comes.
@@ -177,16 +178,12 @@ impl Client {
         let answer = self.begin("GET", path, &Value::Null).await;
         assert_eq!(answer.status(), 200, "{path}");
         let mut body = answer.into_body();
-        let mut text = Vec::new();
+        let mut come = Vec::new();
         while let Some(Ok(frame)) = body.frame().await {
             let Ok(data) = frame.into_data() else { continue };
-            text.extend_from_slice(&data);
-            let Some(end) = text.iter().rposition(|byte| *byte == b'\n') else { continue };
-            let rest = text.split_off(end + 1);
-            for line in std::mem::replace(&mut text, rest).split(|byte| *byte == b'\n') {
-                if !line.is_empty() {
-                    each(serde_json::from_slice(line).unwrap());
-                }
+            come.extend_from_slice(&data);
+            while let Some(event) = protobuf::take_event(&mut come) {
+                each(event);
             }
         }
     }
@@ -209,10 +206,18 @@ fn now() -> String {
 
 async fn kubelet(number: u32, client: Client, world: Arc<World>) {
     let node = format!("node-{number}");
-    client.ask("POST", "/api/v1/nodes", &json!({"metadata": {"name": node}})).await;
+    client
+        .ask(
+            "POST",
+            "/api/v1/nodes",
+            &json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}),
+        )
+        .await;
     let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
     let spec = || json!({"holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": now()});
-    let mut lease = client.ask("POST", leases, &json!({"metadata": {"name": node}, "spec": spec()})).await;
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": node},
+        "spec": spec()});
+    let mut lease = client.ask("POST", leases, &lease).await;
     let from_now =
         "allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&watch=true";
     let watcher = client.clone();
@@ -288,7 +293,7 @@ async fn pods(node: String, client: Client, world: Arc<World>, from_now: &'stati
 
 fn pod(number: u32, nodes: u32) -> Value {
     let node = format!("node-{}", number % nodes);
-    json!({"metadata": {"name": format!("pod-{number}"), "labels": {"app": "web"}}, "spec": {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("pod-{number}"), "labels": {"app": "web"}}, "spec": {
         "nodeName": node,
         "containers": [{"name": "c", "image": "registry.example/app:1",
             "env": [{"name": "P", "valueFrom": {"secretKeyRef": {"name": format!("of-{node}"), "key": "p"}}}]}],
@@ -371,7 +376,8 @@ async fn main() {
             (Arc::clone(&issuer), Arc::clone(&world), server.address, admin.clone());
         starting.push(tokio::spawn(async move {
             let secret =
-                json!({"metadata": {"name": format!("of-node-{number}")}, "stringData": {"p": "example"}});
+                json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("of-node-{number}")},
+                    "stringData": {"p": "example"}});
             admin.ask("POST", "/api/v1/namespaces/default/secrets", &secret).await;
             let client = Client::connect(address, issuer.node(number)).await;
             drop(place);

@@ -1,5 +1,6 @@
 //! A recorded session of a kubelet 1.36, from its bootstrap to the end of a pod, sent again to `portcullis serve`: each
-//! request gets the status code that the kubelet got, and the watches that it opened stay open and tell what happened.
+//! request gets the status code that the kubelet got, and the watches that it opened stay open and tell what happened. As
+//! a kubelet does, it sends and asks for protobuf.
 //!
 //! What the server makes up (names and unique ids of objects, revisions) is put in place of what was recorded.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
@@ -7,10 +8,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use portcullis_testkit::https::{Answer, Client, Events, Identity};
+use portcullis_testkit::https::{Client, Events, Identity};
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::{self, Finished};
-use portcullis_testkit::{program, recorded};
+use portcullis_testkit::{program, protobuf, recorded};
 use serde_json::{Value, json};
 
 const SESSION: &str = "data/kubelet-1.36-session";
@@ -38,8 +39,8 @@ impl Replay {
             client = client.header(&format!("Impersonate-Group: {}", text(group)));
         }
         match text(&request["verb"]) {
-            "patch" => client.header("Content-Type: application/strategic-merge-patch+json"),
-            _ => client,
+            "patch" => client.in_protobuf().header("Content-Type: application/strategic-merge-patch+json"),
+            _ => client.in_protobuf(),
         }
     }
 
@@ -111,12 +112,13 @@ impl Replay {
             other => panic!("{other} is no verb of a kubelet"),
         };
         let body = self.body(request, &path);
-        let Answer { code, body } = self.sender(request).ask(method, &path, body.as_ref()).unwrap();
-        assert_eq!(request["code"], code, "{context}: {}", String::from_utf8_lossy(&body));
+        let answer = self.sender(request).ask(method, &path, body.as_ref()).unwrap();
+        assert_eq!(request["code"], answer.code, "{context}: {}", String::from_utf8_lossy(&answer.body));
+        assert_eq!(answer.media_type, protobuf::MEDIA_TYPE, "{context}");
+        let answer = answer.json();
         if verb == "create" && path.ends_with("/certificatesigningrequests") {
-            let made: Value = serde_json::from_slice(&body).unwrap();
             // The next request that the kubelet sends asks for it by its name.
-            self.signing_request = Some((String::new(), text(&made["metadata"]["name"]).to_owned()));
+            self.signing_request = Some((String::new(), text(&answer["metadata"]["name"]).to_owned()));
         }
     }
 }

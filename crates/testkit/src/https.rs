@@ -77,6 +77,14 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// The body as text, for messages of tests.
+    pub fn text(&self) -> String {
+        match self.media_type == protobuf::MEDIA_TYPE {
+            true => self.json().to_string(),
+            false => String::from_utf8_lossy(&self.body).into_owned(),
+        }
+    }
+
     /// The body, which is JSON or protobuf.
     #[track_caller]
     pub fn json(&self) -> Value {

@@ -54,7 +54,9 @@ impl Message {
         let fields = FIELDS[&self.group][&self.name].as_object();
         let fields = fields.unwrap_or_else(|| panic!("the fields of {self:?} were not recorded"));
         fields.iter().map(|(name, field)| {
-            (name.as_str(), field[0].as_u64().expect("a number"), field[1].as_str().expect("a type"))
+            // The only field that has another name in JSON.
+            let name = if name == "uID" { "uid" } else { name };
+            (name, field[0].as_u64().expect("a number"), field[1].as_str().expect("a type"))
         })
     }
 

@@ -88,7 +88,7 @@ impl World {
         let pem = request.to_pem(&KeyPair::generate().unwrap()).unwrap();
         let (signer, usages) =
             ("kubernetes.io/kube-apiserver-client-kubelet", ["digital signature", "client auth"]);
-        client.must(201, "POST", REQUESTS, Some(&object(name, &pem, signer, &usages)));
+        client.in_protobuf().must(201, "POST", REQUESTS, Some(&object(name, &pem, signer, &usages)));
     }
 
     /// Asks for a serving certificate, as the node.
@@ -105,7 +105,7 @@ impl World {
         };
         let pem = request.to_pem(&KeyPair::generate().unwrap()).unwrap();
         let usages = ["digital signature", "server auth"];
-        client.must(
+        client.in_protobuf().must(
             201,
             "POST",
             REQUESTS,
