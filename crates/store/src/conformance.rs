@@ -246,6 +246,7 @@ pub async fn lists_at_revisions<S: Store>(store: &Arc<S>) {
                         prefix: prefix.into(),
                         after: after.map(Into::into),
                         limit,
+                        part: None,
                         at: (*at != newest).then_some(*at),
                     };
                     let listing = store.list(&list).await.unwrap();

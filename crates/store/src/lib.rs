@@ -80,6 +80,8 @@ pub struct Write {
 pub struct List {
     /// The prefix of the keys.
     pub prefix: Box<str>,
+    /// Only entries of this part of the collection, see [`PartOf`]. A backend without parts returns all.
+    pub part: Option<Box<str>>,
     /// Only keys after this one, which need not exist.
     pub after: Option<Box<str>>,
     /// The most entries to return; zero for all.
@@ -134,8 +136,8 @@ pub trait Amender: Send + Sync {
     fn amend(&self, writes: &[Write], current: Current<'_>) -> Vec<Write>;
 }
 
-/// Returns the part of its collection that an entry belongs to, if any, such as the pods of one node. A watch of one part
-/// reads the events of that part alone, which matters when thousands of clients each watch a part of a collection.
+/// Returns the part of its collection that an entry belongs to, if any, such as the pods of one node. A list or watch of
+/// one part reads that part alone, which matters when thousands of clients each want a part of a collection.
 /// Must depend on the entry alone and be fast: all writers wait for it.
 pub type PartOf = Arc<dyn Fn(&Entry) -> Option<Box<str>> + Send + Sync>;
 

@@ -62,7 +62,8 @@ pub(crate) async fn page(scope: &RequestScope<'_>, options: &ListOptions) -> Res
     };
     let mut found = Vec::new();
     loop {
-        let list = List { prefix: prefix.as_str().into(), after: after.take(), limit: chunk, at };
+        let part = selection.part(scope.target.resource).map(Into::into);
+        let list = List { prefix: prefix.as_str().into(), part, after: after.take(), limit: chunk, at };
         let listing = scope.listed(&list).await?;
         let revision = listing.revision;
         at = Some(revision);

@@ -3,7 +3,8 @@
 //! Only the writer changes it, a few keys at a time, and only after they are durable; readers also hold the lock for a few
 //! keys only. A long list is read in several steps, all at one revision.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -11,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use smallvec::SmallVec;
 
 use crate::watch::Commit;
-use crate::{Entry, List, Listing, Revision, StoreError};
+use crate::{Entry, List, Listing, PartOf, Revision, StoreError};
 
 /// The revision of a new store.
 pub(super) const FIRST: Revision = Revision(1);
@@ -26,12 +27,51 @@ pub(super) struct Memory {
     revision: AtomicU64,
 }
 
-#[derive(Debug)]
 struct Inner {
     keys: BTreeMap<Box<str>, Versions>,
+    parts: Parts,
     revision: Revision,
     /// The oldest revision that can be read.
     floor: Revision,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner").field("revision", &self.revision).finish_non_exhaustive()
+    }
+}
+
+/// The keys of each part.
+struct Parts {
+    part_of: Option<PartOf>,
+    /// By part and key, how many versions of the key are in the part.
+    keys: HashMap<Box<str>, BTreeMap<Box<str>, usize>>,
+}
+
+impl Parts {
+    fn of(&self, entry: &Entry) -> Option<Box<str>> {
+        self.part_of.as_ref().and_then(|of| of(entry))
+    }
+
+    fn add(&mut self, entry: &Entry) {
+        if let Some(part) = self.of(entry) {
+            *self.keys.entry(part).or_default().entry(entry.key.clone()).or_default() += 1;
+        }
+    }
+
+    fn remove(&mut self, entry: &Entry) {
+        let Some(part) = self.of(entry) else { return };
+        let Some(keys) = self.keys.get_mut(&part) else { return };
+        if let Some(count) = keys.get_mut(&entry.key) {
+            *count -= 1;
+            if *count == 0 {
+                keys.remove(&entry.key);
+            }
+        }
+        if keys.is_empty() {
+            self.keys.remove(&part);
+        }
+    }
 }
 
 /// The versions of a key that can be read, oldest first; never empty.
@@ -51,12 +91,19 @@ fn as_of(versions: &Versions, revision: Revision) -> Option<&Arc<Entry>> {
 
 impl Memory {
     /// The entries of a store at a revision, in key order. Nothing before `floor` can be read.
-    pub(super) fn new(entries: Vec<Arc<Entry>>, revision: Revision, floor: Revision) -> Self {
+    pub(super) fn new(
+        entries: Vec<Arc<Entry>>,
+        revision: Revision,
+        floor: Revision,
+        part_of: Option<PartOf>,
+    ) -> Self {
+        let mut parts = Parts { part_of, keys: HashMap::new() };
+        entries.iter().for_each(|entry| parts.add(entry));
         let keys = entries.into_iter().map(|entry| {
             let version = Version { revision: entry.modified, entry: Some(Arc::clone(&entry)) };
             (entry.key.clone(), Versions::from_iter([version]))
         });
-        let inner = Inner { keys: keys.collect(), revision, floor };
+        let inner = Inner { keys: keys.collect(), parts, revision, floor };
         Self { inner: RwLock::new(inner), revision: AtomicU64::new(revision.0) }
     }
 
@@ -117,6 +164,9 @@ impl Memory {
         for commit in commits {
             let mut inner = self.write();
             for event in &commit.events {
+                if let Some(entry) = &event.entry {
+                    inner.parts.add(entry);
+                }
                 let version = Version { revision: commit.revision, entry: event.entry.clone() };
                 match inner.keys.get_mut(event.key()) {
                     Some(versions) => versions.push(version),
@@ -146,16 +196,20 @@ impl Memory {
     pub(super) fn prune(&self, forgotten: &[Arc<Commit>]) {
         for stride in forgotten.chunks(STRIDE) {
             let mut inner = self.write();
-            let floor = inner.floor;
+            let Inner { keys, parts, floor, .. } = &mut *inner;
             for key in stride.iter().flat_map(|commit| commit.events.iter()).map(crate::Event::key) {
-                let Some(versions) = inner.keys.get_mut(key) else { continue };
-                let older = versions.iter().take_while(|version| version.revision <= floor).count();
+                let Some(versions) = keys.get_mut(key) else { continue };
+                let older = versions.iter().take_while(|version| version.revision <= *floor).count();
                 let Some(last) = older.checked_sub(1) else { continue };
                 // The last of them is the value at the floor, unless it is a removal.
                 let gone = versions.get(last).is_some_and(|version| version.entry.is_none());
-                versions.drain(..if gone { older } else { last });
+                for version in versions.drain(..if gone { older } else { last }) {
+                    if let Some(entry) = &version.entry {
+                        parts.remove(entry);
+                    }
+                }
                 if versions.is_empty() {
-                    inner.keys.remove(key);
+                    keys.remove(key);
                 }
             }
         }
@@ -194,18 +248,35 @@ impl<'a> Scan<'a> {
             Some(after) if after >= prefix => Bound::Excluded(after),
             _ => Bound::Included(prefix),
         };
+        let range = (start, Bound::Unbounded);
+        let Some(part) = self.list.part.as_ref().filter(|_| inner.parts.part_of.is_some()) else {
+            return Ok(self.visit(inner.keys.range::<str, _>(range), at, most, |_| true));
+        };
+        let Some(keys) = inner.parts.keys.get(part) else { return Ok(true) };
+        let keys = keys.range::<str, _>(range).filter_map(|(key, _)| inner.keys.get_key_value(key));
+        // Another version of the key is in the part, perhaps not this one.
+        Ok(self.visit(keys, at, most, |entry| inner.parts.of(entry).as_ref() == Some(part)))
+    }
+
+    /// Takes the wanted entries of these keys. Returns whether the list is complete.
+    fn visit<'k>(
+        &mut self,
+        keys: impl Iterator<Item = (&'k Box<str>, &'k Versions)>,
+        at: Revision,
+        most: usize,
+        is_wanted: impl Fn(&Entry) -> bool,
+    ) -> bool {
         let mut last: Option<&Box<str>> = None;
-        let keys = inner.keys.range::<str, _>((start, Bound::Unbounded));
         for (visited, (key, versions)) in keys.enumerate() {
-            if !key.starts_with(prefix) {
-                return Ok(true);
+            if !key.starts_with(&*self.list.prefix) {
+                return true;
             }
             if visited == most {
                 self.visited = last.cloned();
-                return Ok(false);
+                return false;
             }
             last = Some(key);
-            if let Some(entry) = as_of(versions, at) {
+            if let Some(entry) = as_of(versions, at).filter(|entry| is_wanted(entry)) {
                 if self.list.limit == 0 || self.listing.entries.len() < self.list.limit {
                     self.listing.entries.push(Arc::clone(entry));
                 } else {
@@ -213,6 +284,6 @@ impl<'a> Scan<'a> {
                 }
             }
         }
-        Ok(true)
+        true
     }
 }

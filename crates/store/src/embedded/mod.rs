@@ -77,7 +77,7 @@ impl Options {
         };
         // A new store has its whole history.
         let floor = if revision == FIRST { Revision(0) } else { revision };
-        let memory = Arc::new(Memory::new(entries, revision, floor));
+        let memory = Arc::new(Memory::new(entries, revision, floor, self.part_of.clone()));
         let feed = Arc::new(Feed::new(revision, floor));
         let (jobs, waiting) = channel();
         let (grown, topics) = channel();

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use portcullis_testkit::mutate::dice;
 use portcullis_testkit::scratch::Scratch;
 
 use super::disk::{Faults, Step};
@@ -477,5 +478,53 @@ async fn a_watch_of_a_part_sees_what_concerns_the_part_and_nothing_else() {
             seen.extend(events.iter().map(|event| (event.revision, event.key().to_owned())));
         }
         assert_eq!(seen, wanted, "{part} after {after:?}");
+    }
+}
+
+/// Listing a part is listing all of it and passing over what is not in the part, at every revision that is held.
+#[tokio::test]
+async fn a_list_of_a_part_holds_the_part_and_nothing_else() {
+    let first_letter = |entry: &Entry| {
+        let letter = std::str::from_utf8(entry.value.get(..1)?).ok()?;
+        (letter != "-").then(|| letter.into())
+    };
+    let store = Options::memory().parts(first_letter).open().unwrap();
+    let mut seed = 7;
+    let mut roll = |sides: u64| {
+        seed = dice(seed);
+        seed % sides
+    };
+    let letters = ["a", "b", "-"];
+    for round in 0..400_u64 {
+        let key = format!("/x/{}", roll(12));
+        let write = match roll(4) {
+            0 => Write { key: key.as_str().into(), expect: Expect::Anything, value: None },
+            _ => put(&key, &format!("{}{round}", letters[roll(3) as usize])),
+        };
+        store.commit(vec![write, put("/y/1", "a")]).await.unwrap();
+        if round % 50 == 49 {
+            store.compact(Revision(store.revision().0 - 20)).await.unwrap();
+        }
+        let newest = store.revision();
+        let at = Revision(newest.0 - roll(10).min(newest.0 - 1));
+        for part in ["a", "b", "c"] {
+            for limit in [0, 2] {
+                let of_part = List {
+                    prefix: "/x/".into(),
+                    part: Some(part.into()),
+                    after: (roll(3) == 0).then(|| "/x/3".into()),
+                    limit,
+                    at: (at != newest).then_some(at),
+                };
+                let all = List { part: None, limit: 0, ..of_part.clone() };
+                let mut due = store.list(&all).await.unwrap();
+                due.entries.retain(|entry| first_letter(entry).as_deref() == Some(part));
+                let kept = if limit == 0 { due.entries.len() } else { limit.min(due.entries.len()) };
+                let found = store.list(&of_part).await.unwrap();
+                assert_eq!(found.entries, due.entries[..kept], "{part} at {at:?}");
+                assert_eq!(found.remaining, due.entries.len() - kept);
+                assert_eq!(found.revision, due.revision);
+            }
+        }
     }
 }

@@ -71,7 +71,11 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer,
         (false, None) => scope.backend.revision(),
         (true, asked) => {
             scope.wait_for(asked).await?;
-            let list = List { prefix: prefix.as_str().into(), ..List::default() };
+            let list = List {
+                prefix: prefix.as_str().into(),
+                part: part.as_deref().map(Into::into),
+                ..List::default()
+            };
             let listing = scope.listed(&list).await?;
             stream.pending.extend(listing.entries.into_iter().map(Item::Present));
             if options.wants_bookmarks {
