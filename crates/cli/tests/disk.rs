@@ -37,6 +37,35 @@ fn check(client: &mut Client, count: usize) {
 }
 
 #[test]
+fn a_watch_continues_after_a_restart_where_it_was() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    let served = program!().serve(&data);
+    let mut client = Client::new(served.address(), &Identity::admin(&data));
+    let first = client.must(201, "POST", MAPS, Some(&map(0)));
+    client.must(201, "POST", MAPS, Some(&map(1)));
+    client.must(200, "DELETE", &format!("{MAPS}/m-0000"), None);
+    let listed = client.must(200, "GET", MAPS, None);
+    assert_eq!(served.stop().code, 0);
+
+    let served = program!().serve(&data);
+    let identity = Identity::admin(&data);
+    let mut client = Client::new(served.address(), &identity);
+    let version = first["metadata"]["resourceVersion"].as_str().unwrap();
+    let path = format!("{MAPS}?watch=true&resourceVersion={version}");
+    let mut watch = Client::new(served.address(), &identity).watch(&path).unwrap();
+    client.must(201, "POST", MAPS, Some(&map(2)));
+    for (kind, name) in [("ADDED", "m-0001"), ("DELETED", "m-0000"), ("ADDED", "m-0002")] {
+        let event = watch.next().unwrap().unwrap();
+        assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!(kind), &json!(name)));
+    }
+    let version = listed["metadata"]["resourceVersion"].as_str().unwrap();
+    let exact = format!("{MAPS}?resourceVersion={version}&resourceVersionMatch=Exact");
+    assert_eq!(client.must(200, "GET", &exact, None), listed);
+    assert_eq!(served.stop().code, 0);
+}
+
+#[test]
 fn a_full_disk_refuses_writes_says_why_and_lets_them_go_on_once_there_is_room() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");

@@ -137,11 +137,11 @@ impl Inner {
 }
 
 impl Feed {
-    /// A feed that begins after a revision.
-    pub(crate) fn new(revision: Revision, floor: Revision) -> Self {
+    /// A feed that begins after a revision, with the commits that led to it since `floor`.
+    pub(crate) fn new(revision: Revision, floor: Revision, past: Vec<Arc<Commit>>) -> Self {
         let inner = Inner {
-            history: VecDeque::new(),
-            bytes: 0,
+            bytes: past.iter().map(|commit| commit.bytes()).sum(),
+            history: past.into(),
             floor,
             topics: HashMap::new(),
             lengths: BTreeMap::new(),
@@ -293,6 +293,11 @@ impl Feed {
                 inner.lengths.remove(&length);
             }
         }
+    }
+
+    /// The commits of the history window, oldest first.
+    pub(crate) fn history(&self) -> Vec<Arc<Commit>> {
+        self.inner().history.iter().map(Arc::clone).collect()
     }
 
     /// Ends all watches after they have returned their remaining changes.

@@ -44,8 +44,33 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
+/// The state at each revision from one on.
+async fn states(store: &Embedded, first: Revision) -> Vec<Vec<Arc<Entry>>> {
+    let mut states = Vec::new();
+    for at in first.0..=store.revision().0 {
+        let list = List { at: Some(Revision(at)), ..List::default() };
+        states.push(store.list(&list).await.unwrap().entries);
+    }
+    states
+}
+
+/// A revision with a key, and whether the key had a value before and after it.
+type Change = (Revision, String, bool, bool);
+
+/// The changes after a revision, up to another.
+async fn changes(store: &Embedded, after: Revision, last: Revision) -> Vec<Change> {
+    let mut watch = store.watch("", after).await.unwrap();
+    let mut changes: Vec<Change> = Vec::new();
+    while changes.last().is_none_or(|(revision, ..)| *revision < last) {
+        changes.extend(watch.next().await.unwrap().into_iter().map(|event| {
+            (event.revision, event.key().to_owned(), event.previous.is_some(), event.entry.is_some())
+        }));
+    }
+    changes
+}
+
 #[tokio::test]
-async fn state_and_revision_survive_a_restart_and_the_past_is_compacted() {
+async fn state_revision_and_history_survive_a_restart() {
     let folder = Scratch::new();
     let path = folder.path().join("store");
     let store = Options::file(&path).open().unwrap();
@@ -59,15 +84,30 @@ async fn state_and_revision_survive_a_restart_and_the_past_is_compacted() {
     let last = store.commit(vec![remove("/b")]).await.unwrap().revision;
     let before = all(&store).await;
     assert_eq!(before.len(), 2);
+    let first = Revision(last.0 - 4);
+    let states = states(&store, first).await;
+    let changes = changes(&store, first, last).await;
+    assert_eq!(changes.len(), 5);
+    let copy = folder.path().join("copy");
+    store.backup(&copy).unwrap();
     drop(store);
 
-    let store = Options::file(&path).open().unwrap();
-    assert_eq!(store.revision(), last, "also where the newest change was a removal");
-    assert_eq!(all(&store).await, before);
+    // A copy made of a running store has no history, like the file after a crash.
+    let store = Options::file(&copy).open().unwrap();
     let old = Revision(last.0 - 1);
     let listing = store.list(&List { at: Some(old), ..List::default() }).await;
     assert!(matches!(listing, Err(StoreError::Compacted { oldest, .. }) if oldest == last));
     assert!(matches!(store.watch("", old).await.err(), Some(StoreError::Compacted { .. })));
+    drop(store);
+
+    for restart in 0..2 {
+        let store = Options::file(&path).open().unwrap();
+        assert_eq!(store.revision(), last, "also where the newest change was a removal");
+        assert_eq!(all(&store).await, before);
+        assert_eq!(self::states(&store, first).await, states, "restart {restart}");
+        assert_eq!(self::changes(&store, first, last).await, changes, "restart {restart}");
+    }
+    let store = Options::file(&path).open().unwrap();
     let mut watch = store.watch("", last).await.unwrap();
     let next = store.commit(vec![put("/a", "4")]).await.unwrap();
     assert_eq!(next.revision, Revision(last.0 + 1));

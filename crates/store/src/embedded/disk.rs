@@ -1,7 +1,8 @@
 //! The database file: the newest state, with one transaction and one flush for each batch of commits.
 //!
 //! The format is that of `redb`, with a checksum for every page; all of them are verified when the file is opened, so damage
-//! is an error and never another value. The file has no history.
+//! is an error and never another value. The history is written when the
+//! store is closed, see [`past`].
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -19,7 +20,8 @@ use redb::{
 };
 
 use super::memory::{FIRST, Memory};
-use crate::{Entry, Listing, Revision, StoreError};
+use super::past::{self, Past};
+use crate::{Entry, Event, Listing, Revision, StoreError};
 
 /// The entries, [`encode`]d, by key.
 const ENTRIES: TableDefinition<&[u8], &[u8]> = TableDefinition::new("portcullis.entries");
@@ -34,6 +36,16 @@ const THIS_FORMAT: u64 = 1;
 
 /// The size of redb's page cache. Bytes. Entries are never read from the file while it is open, so little is enough.
 const CACHE: usize = 64 << 20;
+
+/// What a file holds.
+pub(super) struct Contents {
+    /// The entries in key order.
+    pub(super) entries: Vec<Arc<Entry>>,
+    /// The newest revision.
+    pub(super) revision: Revision,
+    /// The newest commits.
+    pub(super) past: Past,
+}
 
 /// An open file.
 pub(super) struct Disk {
@@ -50,11 +62,8 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Opens or creates the file of a store. Returns its entries in order, and its revision.
-    pub(super) fn open(
-        path: &Path,
-        #[cfg(test)] faults: Faults,
-    ) -> Result<(Self, Vec<Arc<Entry>>, Revision), StoreError> {
+    /// Opens or creates the file of a store.
+    pub(super) fn open(path: &Path, #[cfg(test)] faults: Faults) -> Result<(Self, Contents), StoreError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
             made.map_err(|error| broken(path, "cannot make its folder", error, "check the path"))?;
@@ -90,10 +99,19 @@ impl Disk {
         };
         let database = disk.database(true).map_err(|error| explain(path, error))?;
         let (entries, revision) = load(&database).map_err(|error| explain(path, error))?;
+        let past = past::read(&database, revision).map_err(|error| explain(path, error))?;
         disk.lock.expect(path, Some(revision))?;
         disk.lock.acknowledge(revision);
         disk.database = Some(database);
-        Ok((disk, entries, revision))
+        Ok((disk, Contents { entries, revision, past }))
+    }
+
+    /// Writes the newest commits, oldest first, before the store is closed. If that fails, watches begin anew after the
+    /// restart.
+    pub(super) fn keep_past<'c>(&self, commits: impl DoubleEndedIterator<Item = (Revision, &'c [Event])>) {
+        if let Some(database) = &self.database {
+            let _ = past::write(database, commits);
+        }
     }
 
     /// Opens the file. A file that was not closed is always checked.

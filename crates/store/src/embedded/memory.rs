@@ -107,6 +107,33 @@ impl Memory {
         Self { inner: RwLock::new(inner), revision: AtomicU64::new(revision.0) }
     }
 
+    /// Adds the versions of commits that led to the entries, oldest first.
+    pub(super) fn remember(&mut self, past: &[Arc<Commit>]) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut histories: BTreeMap<&str, Versions> = BTreeMap::new();
+        for (revision, event) in
+            past.iter().flat_map(|commit| commit.events.iter().map(|event| (commit.revision, event)))
+        {
+            let versions = histories.entry(event.key()).or_insert_with(|| {
+                let before = event.previous.as_ref();
+                let before =
+                    before.map(|entry| Version { revision: entry.modified, entry: Some(Arc::clone(entry)) });
+                before.into_iter().collect()
+            });
+            versions.push(Version { revision, entry: event.entry.clone() });
+        }
+        for (key, versions) in histories {
+            for version in inner.keys.get(key).into_iter().flatten() {
+                version.entry.iter().for_each(|entry| inner.parts.remove(entry));
+            }
+            versions
+                .iter()
+                .filter_map(|version| version.entry.as_ref())
+                .for_each(|entry| inner.parts.add(entry));
+            inner.keys.insert(key.into(), versions);
+        }
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Inner> {
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,7 +3,8 @@
 //!
 //! One thread writes. It takes all waiting commits, decides them in order, writes their result in one disk transaction with
 //! one flush, and only then shows the commits to readers, calls the observers, passes them to the watches, and answers.
-//! Readers never wait for the disk. The file has no history: after a restart all revisions before the newest are compacted.
+//! Readers never wait for the disk. The history is added to the file when the store is closed, so that watches continue after
+//! a restart; after a crash all revisions before the newest are compacted.
 //!
 //! The file `NAME` has a lock file `NAME.lock`, which is locked while the store is open, so that two processes never write.
 //! Only their owner can read them.
@@ -21,6 +22,7 @@
 mod disk;
 mod memory;
 mod options;
+mod past;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -36,10 +38,10 @@ use tokio::sync::oneshot;
 pub use self::options::Options;
 pub use crate::history::History;
 
-use self::disk::Disk;
+use self::disk::{Contents, Disk};
 use self::memory::{FIRST, Memory};
 use self::writer::{Job, Reply, Writer};
-use crate::watch::{Feed, Subscription, Topic};
+use crate::watch::{Commit, Feed, Subscription, Topic};
 use crate::{Committed, Entry, List, Listing, Revision, Store, StoreError, Write};
 
 /// A store in this process.
@@ -64,21 +66,30 @@ impl Options {
     /// [`StoreError::Broken`], with what is wrong with the file and what to do: another process uses it, it is damaged, it is
     /// not a store, or it cannot be read or created.
     pub fn open(self) -> Result<Embedded, StoreError> {
-        let (disk, entries, revision) = match &self.path {
-            None => (None, Vec::new(), FIRST),
+        let (disk, contents) = match &self.path {
+            None => (None, Contents { entries: Vec::new(), revision: FIRST, past: Vec::new() }),
             Some(path) => {
-                let (disk, entries, revision) = Disk::open(
+                let (disk, contents) = Disk::open(
                     path,
                     #[cfg(test)]
                     self.faults.clone(),
                 )?;
-                (Some(disk), entries, revision)
+                (Some(disk), contents)
             }
         };
-        // A new store has its whole history.
-        let floor = if revision == FIRST { Revision(0) } else { revision };
-        let memory = Arc::new(Memory::new(entries, revision, floor, self.part_of.clone()));
-        let feed = Arc::new(Feed::new(revision, floor));
+        let Contents { entries, revision, past } = contents;
+        let commit = |(revision, events)| Arc::new(Commit::new(revision, events, self.part_of.as_ref()));
+        let past: Vec<Arc<Commit>> = past.into_iter().map(commit).collect();
+        let floor = match past.first() {
+            Some(oldest) => Revision(oldest.revision.0.saturating_sub(1)),
+            // A new store has its whole history.
+            None if revision == FIRST => Revision(0),
+            None => revision,
+        };
+        let mut memory = Memory::new(entries, revision, floor, self.part_of.clone());
+        memory.remember(&past);
+        let memory = Arc::new(memory);
+        let feed = Arc::new(Feed::new(revision, floor, past));
         let (jobs, waiting) = channel();
         let (grown, topics) = channel();
         let writer = Writer {

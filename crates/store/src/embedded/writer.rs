@@ -67,11 +67,19 @@ impl Writer {
             match self.jobs.recv_timeout(pause) {
                 Ok(first) => self.round(first),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return self.keep_past(),
             }
             if let Some(floor) = self.feed.overdue(&self.history, Instant::now()) {
                 self.forget(floor);
             }
+        }
+    }
+
+    /// Writes the history to the file, for the watches that continue after a restart.
+    fn keep_past(&self) {
+        if let Some(disk) = &self.disk {
+            let history = self.feed.history();
+            disk.keep_past(history.iter().map(|commit| (commit.revision, &*commit.events)));
         }
     }
 
