@@ -30,12 +30,12 @@ const ORDER: &[&str] = &[
 ];
 
 /// A review, which takes requests and keeps nothing.
-struct Review {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    is_namespaced: bool,
+pub(crate) struct Review {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) plural: &'static str,
+    pub(crate) is_namespaced: bool,
 }
 
 const fn review(
@@ -63,6 +63,11 @@ static REVIEWS: &[Review] = &[
     review(AUTHORIZATION, OLD, "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
     review(AUTHORIZATION, OLD, "SubjectAccessReview", "subjectaccessreviews"),
 ];
+
+/// The reviews in the version that is always served.
+pub(crate) fn current_reviews() -> impl Iterator<Item = &'static Review> {
+    REVIEWS.iter().filter(|review| review.version != OLD)
+}
 
 const fn local_review(version: &'static str) -> Review {
     let review = review(AUTHORIZATION, version, "LocalSubjectAccessReview", "localsubjectaccessreviews");

@@ -14,6 +14,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use portcullis_kinds::Kinds;
+use portcullis_kinds::discovery::Discovery;
 use portcullis_kinds::openapi::Documents;
 use portcullis_kinds::resources;
 use portcullis_testkit::scratch::Scratch;
@@ -215,5 +216,28 @@ fn every_kind_has_its_paths_and_its_schema() {
         let mut schemas = document["components"]["schemas"].as_object().unwrap().values();
         let is_of_kind = |schema: &Value| schema["x-kubernetes-group-version-kind"] == json!([kind]);
         assert_eq!(schemas.by_ref().filter(|schema| is_of_kind(schema)).count(), 1, "{kind}");
+    }
+}
+
+#[test]
+fn every_resource_of_discovery_has_a_path_in_the_document_of_its_group_and_version() {
+    let kinds = Kinds::of(resources::ALL.iter().copied());
+    let documents = Documents::of(&kinds);
+    let index: Value = serde_json::from_str(documents.index()).unwrap();
+    for (path, list) in Discovery::of(&kinds, false, |_| [0; 32]).documents() {
+        if list["kind"] != "APIResourceList" {
+            continue;
+        }
+        let root = path.trim_start_matches('/');
+        let named = list["resources"].as_array().unwrap().iter();
+        for name in named.map(|resource| resource["name"].as_str().unwrap()) {
+            assert!(index["paths"][root].is_object(), "{root} is in the index");
+            let document: Value = serde_json::from_str(documents.document(root).unwrap()).unwrap();
+            let plural = name.split('/').next().unwrap();
+            let paths = document["paths"].as_object().unwrap();
+            let is_there = |path: &String| path.ends_with(&format!("/{plural}"));
+            // What is only posted to a parent of its own, such as a binding, is no path of its own.
+            assert!(paths.keys().any(is_there) || plural == "bindings", "{root}: {name}");
+        }
     }
 }

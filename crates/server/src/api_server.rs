@@ -21,7 +21,7 @@ use crate::api::server_metrics::Metrics;
 use crate::audit::Audit;
 use crate::authn::{AuthenticationConfig, AuthenticationError};
 use crate::authz::AuthorizationConfig;
-use crate::bootstrap::{Bootstrap, BootstrapError};
+use crate::bootstrap::{self, Bootstrap, BootstrapError};
 use crate::clock::Clock;
 use crate::controller::selection::Selection;
 use crate::controller::{ControllerConfig, Controllers};
@@ -235,6 +235,10 @@ impl ApiServer {
         let now = SystemTime::now();
         let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, now)?;
         let mut reloading = JoinSet::new();
+        if config.serving_certificate.is_none() {
+            let dir = config.data_dir.clone();
+            reloading.spawn(bootstrap::keep_serving(dir, config.bind_address, config.clock.clone()));
+        }
         let certificate = serving_certificate(config.serving_certificate, &config.data_dir, &bootstrap)?;
         reloading.spawn(certificate.follow(bootstrap.tls.clone(), serving_certificate::INTERVAL));
 

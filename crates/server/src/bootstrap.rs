@@ -17,12 +17,17 @@ use pki::key::KeyError;
 use pki::tls::{ServerTls, TlsError};
 use pki::{CaBundle, CertificateAuthority, KeyPair, cert, pem};
 
+use crate::clock::Clock;
+
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Ten years, as with kubeadm.
 const CA_LIFETIME: Duration = Duration::from_secs(3650 * DAY.as_secs());
 const LEAF_LIFETIME: Duration = Duration::from_secs(365 * DAY.as_secs());
-/// A certificate is renewed at startup if less than this remains.
+/// A certificate is renewed if less than this remains.
 const RENEW_BEFORE: Duration = Duration::from_secs(30 * DAY.as_secs());
+
+/// How often a running server looks whether its serving certificate must be renewed.
+const RENEW_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// The files that only the owner may read.
 const PRIVATE: [&str; 7] = [
@@ -237,6 +242,28 @@ impl Bootstrap {
     }
 }
 
+/// Renews the server's own serving certificate in its files if it is about to expire. The server then loads the new one as
+/// it loads other changes of the files.
+///
+/// # Errors
+/// The files cannot be read or written, or the CA has expired.
+pub fn renew_serving(dir: &Path, bind_address: IpAddr, now: SystemTime) -> Result<(), BootstrapError> {
+    leaf(dir, "apiserver", &authority(dir, now)?, &serving_template(bind_address), now).map(drop)
+}
+
+/// Renews the server's own serving certificate while the server runs, and never returns.
+pub(crate) async fn keep_serving(dir: PathBuf, bind_address: IpAddr, clock: Clock) {
+    loop {
+        tokio::time::sleep(RENEW_INTERVAL).await;
+        let (dir, now) = (dir.clone(), clock.now());
+        let renewed = tokio::task::spawn_blocking(move || renew_serving(&dir, bind_address, now)).await;
+        if let Err(error) = renewed.map_err(io::Error::other).and_then(|done| done.map_err(io::Error::other))
+        {
+            tracing::error!(%error, "the serving certificate cannot be renewed; it will be tried again in an hour");
+        }
+    }
+}
+
 fn serving_template(bind_address: IpAddr) -> Template {
     let mut ip_addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
     if !bind_address.is_unspecified() && !ip_addresses.contains(&bind_address) {
@@ -401,5 +428,23 @@ mod tests {
         drop(lock);
         Lock::take(dir.path()).unwrap();
         drop(childs);
+    }
+
+    #[test]
+    fn the_serving_certificate_is_renewed_before_it_expires_and_not_earlier() {
+        let dir = Scratch::new();
+        let (ip, now) = (IpAddr::V4(Ipv4Addr::LOCALHOST), SystemTime::now());
+        let tls = Bootstrap::prepare(dir.path(), ip, now).unwrap().tls;
+        let files =
+            || ["apiserver.crt", "apiserver.key"].map(|name| fs::read(dir.path().join(name)).unwrap());
+        let first = files();
+        let due = now + LEAF_LIFETIME - RENEW_BEFORE;
+        renew_serving(dir.path(), ip, due - DAY).unwrap();
+        assert_eq!(files(), first);
+        renew_serving(dir.path(), ip, due + DAY).unwrap();
+        let [certificate, key] = files();
+        assert!(certificate != first[0] && key != first[1]);
+        assert!(cert::not_after(&certificate).unwrap() > now + LEAF_LIFETIME);
+        tls.reload(&certificate, &KeyPair::from_pem(&key).unwrap()).unwrap();
     }
 }

@@ -38,7 +38,8 @@ Examples:
 /// Repeats the same requests on several threads, and prints one JSON object on its last line: `objects` loaded in
 /// `load_seconds`, `decisions_per_second` of all threads together, the time of single decisions in nanoseconds
 /// (`p50_ns`, `p99_ns`, `max_ns`: every eighth is timed, minus the cost of reading the clock), the memory of the
-/// process (`rss_bytes`) and what is allocated for the index (`graph_bytes`).
+/// process (`rss_bytes`) and what is allocated for the index (`graph_bytes`, which is exact only for indexes of
+/// some megabytes).
 ///
 /// Exit codes: 0 success; 2 bad flags or input; 3 the output cannot be written.
 #[derive(Args, Debug)]

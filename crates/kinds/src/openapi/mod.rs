@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::Map;
+use crate::discovery::current_reviews;
 use crate::kinds::Kinds;
 use crate::resource::Resource;
 
@@ -32,8 +33,16 @@ impl Documents {
         for resource in kinds.rows().filter(|row| row.action.is_none()) {
             groups.entry(root(resource)).or_default().push(resource);
         }
-        let documents: BTreeMap<String, String> =
-            groups.into_iter().map(|(root, resources)| (root, document(&resources).to_string())).collect();
+        for review in current_reviews() {
+            groups.entry(format!("apis/{}/{}", review.group, review.version)).or_default();
+        }
+        let documents: BTreeMap<String, String> = groups
+            .into_iter()
+            .map(|(root, resources)| {
+                let document = document(&root, &resources).to_string();
+                (root, document)
+            })
+            .collect();
         let entry = |(root, document): (&String, &String)| {
             let url = format!("/openapi/v3/{root}?hash={:016X}", hash(document.as_bytes()));
             (root.clone(), json!({"serverRelativeURL": url}))
@@ -55,11 +64,16 @@ impl Documents {
     }
 }
 
-fn document(resources: &[&Resource]) -> Value {
+fn document(root: &str, resources: &[&Resource]) -> Value {
     let mut schemas = schemas::Schemas::default();
     let mut paths = Map::new();
     for resource in resources {
         paths::add(resource, &mut schemas, &mut paths);
+    }
+    for review in
+        current_reviews().filter(|review| root == format!("apis/{}/{}", review.group, review.version))
+    {
+        paths::add_review(review, &mut schemas, &mut paths);
     }
     json!({
         "openapi": "3.0.0",

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::schemas::Schemas;
 use crate::Map;
+use crate::discovery::Review;
 use crate::resource::{Resource, Subresource};
 use crate::schema::{self, meta};
 
@@ -75,6 +76,20 @@ pub(super) fn add(resource: &Resource, schemas: &mut Schemas, paths: &mut Map) {
         let operations = below(resource, subresource, schemas);
         paths.insert(format!("{item}/{}", subresource.name), with_parameters(operations, resource, true));
     }
+}
+
+/// Adds the path of a review.
+pub(super) fn add_review(review: &Review, schemas: &mut Schemas, paths: &mut Map) {
+    let Review { group, version, kind, plural, is_namespaced } = *review;
+    let Some(ty) = schema::find(&format!("{group}/{version}"), kind) else { return };
+    let document = schemas.of(ty);
+    let post = operation("post", (group, version, kind), WRITE, Some(&document), &document);
+    let mut operations = Map::from_iter([("post".to_owned(), post)]);
+    if is_namespaced {
+        operations.insert("parameters".to_owned(), json!([parameter("namespace", "path")]));
+    }
+    let namespaces = if is_namespaced { "/namespaces/{namespace}" } else { "" };
+    paths.insert(format!("/apis/{group}/{version}{namespaces}/{plural}"), operations.into());
 }
 
 /// The operations of a subresource.

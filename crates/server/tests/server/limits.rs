@@ -198,5 +198,8 @@ fn what_is_stored_and_who_decided_is_counted() {
     has("portcullis_node_denials_total 1");
     assert_eq!(server.get("/version").header("Authorization: Bearer x").send().code, 401);
     has(r#"authentication_attempts_total{result="error"} 1"#);
-    assert!(server.app.metrics().render().unwrap().contains("\nprocess_resident_memory_bytes "));
+    let metrics = server.app.metrics().render().unwrap();
+    for name in ["process_resident_memory_bytes", "process_cpu_seconds_total"] {
+        assert!(metrics.contains(&format!("\n{name} ")), "{name}");
+    }
 }
