@@ -93,6 +93,7 @@ impl Schemas {
             Merge::Default => return schema,
             Merge::ByKey(key) => ("merge", Some(key)),
             Merge::ByKeyRetaining(key) => ("merge,retainKeys", Some(key)),
+            Merge::Replace => ("replace", None),
             Merge::Retaining => ("retainKeys", None),
             Merge::Set => ("merge", None),
         };
@@ -160,6 +161,7 @@ fn is_required(field: &Field) -> bool {
 fn name(ty: &Type) -> String {
     let (group, version) = ty.package.split_once('/').unwrap_or((ty.package, ""));
     let package = match group {
+        "apiregistration" => "io.k8s.kube-aggregator.pkg.apis.apiregistration".to_owned(),
         "meta" => "io.k8s.apimachinery.pkg.apis.meta".to_owned(),
         group if group.contains('.') => group.rsplit('.').collect::<Vec<_>>().join("."),
         group => format!("io.k8s.api.{group}"),

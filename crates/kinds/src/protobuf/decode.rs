@@ -14,7 +14,7 @@ use crate::Map;
 use crate::complete;
 use crate::json::{self, MAX_VALUES};
 use crate::scalar;
-use crate::schema::{Shape, Type};
+use crate::schema::{Field, Shape, Type};
 
 /// The first and the last second of the years 1 to 9999.
 const YEARS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
@@ -108,7 +108,7 @@ pub fn envelope(bytes: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
 /// The bytes are not a message, or a value does not have its field's type.
 pub fn message(bytes: &[u8], ty: &Type) -> Result<Map, ProtobufError> {
     let mut object = Map::new();
-    Reader { values: 0 }.message(bytes, ty, 0, &mut object)?;
+    Reader { values: 0 }.message(bytes, ty, &[], &mut object)?;
     complete::object(&mut object, ty);
     Ok(object)
 }
@@ -120,8 +120,14 @@ struct Reader {
 }
 
 impl Reader {
-    /// Decodes the fields of a type that are in the embedded message `within`, or in its own message for 0.
-    fn message(&mut self, bytes: &[u8], ty: &Type, within: u32, into: &mut Map) -> Result<(), ProtobufError> {
+    /// Decodes the fields of a type that are in the embedded message `within`, or in its own message if that is empty.
+    fn message(
+        &mut self,
+        bytes: &[u8],
+        ty: &Type,
+        within: &[u32],
+        into: &mut Map,
+    ) -> Result<(), ProtobufError> {
         let mut fields = Fields(bytes);
         while let Some((number, wire)) = fields.next()? {
             if let Some(field) =
@@ -129,8 +135,9 @@ impl Reader {
             {
                 let value = self.value(field.name, field.shape, wire, into.remove(field.name))?;
                 into.insert(field.name.to_owned(), value);
-            } else if within == 0 && ty.fields.iter().any(|field| field.within == number) {
-                self.message(wire.bytes(ty.name)?, ty, number, into)?;
+            } else if let Some(embedded) = ty.fields.iter().find_map(|field| embedded(field, within, number))
+            {
+                self.message(wire.bytes(ty.name)?, ty, embedded, into)?;
             }
         }
         Ok(())
@@ -164,7 +171,7 @@ impl Reader {
                     Some(Value::Object(members)) => members,
                     _ => Map::new(),
                 };
-                self.message(wire.bytes(name)?, ty, 0, &mut members)?;
+                self.message(wire.bytes(name)?, ty, &[], &mut members)?;
                 members.into()
             }
             Shape::Quantity => quantity(name, wire.bytes(name)?)?,
@@ -242,6 +249,12 @@ impl Reader {
         }
         Ok(list.unwrap_or_default())
     }
+}
+
+/// The path of the embedded message `number` of the message `within`, if the field is in it.
+fn embedded(field: &Field, within: &[u32], number: u32) -> Option<&'static [u32]> {
+    let path = field.within.get(..=within.len())?;
+    path.split_last().filter(|(last, before)| **last == number && *before == within).map(|_| path)
 }
 
 /// Decodes JSON that is embedded in a message as bytes.

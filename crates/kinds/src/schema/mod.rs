@@ -9,21 +9,30 @@ mod table;
 
 use std::sync::OnceLock;
 
+pub mod admission_registration;
+pub mod api_registration;
+pub mod apps;
 pub mod authentication;
 pub mod authorization;
 pub mod authorization_v1beta1;
+pub mod autoscaling;
+pub mod batch;
 pub mod certificates;
+pub mod certificates_v1beta1;
 pub mod coordination;
 pub mod core;
 pub mod discovery;
 pub mod events;
+pub mod flow_control;
 pub mod machine;
 pub mod meta;
+pub mod networking;
 pub mod node;
 pub mod policy;
 pub mod rbac;
 pub mod rbac_old;
 pub mod resource;
+pub mod scheduling;
 pub mod storage;
 
 pub use find::{find, group_version, kinds};
@@ -51,9 +60,9 @@ pub struct Field {
     pub name: &'static str,
     /// The protobuf field number; 0 for a type without a protobuf form, and for fields of the envelope.
     pub number: u32,
-    /// The number of the embedded protobuf message that contains the field, if it is inlined in JSON; 0 if the field is
-    /// the type's own.
-    pub within: u32,
+    /// The numbers of the embedded protobuf messages that contain the field, from the outside in, if it is inlined in
+    /// JSON; empty if the field is the type's own.
+    pub within: &'static [u32],
     /// The shape of its value.
     pub shape: Shape,
     /// When the field is printed.
@@ -117,6 +126,8 @@ pub enum Merge {
     /// Like `ByKey`, and removes members of the merged object that the patch does not list in `$retainKeys`
     /// (`retainKeys`).
     ByKeyRetaining(&'static str),
+    /// An object that is replaced.
+    Replace,
     /// An object of which only the keys in `$retainKeys` are kept.
     Retaining,
     /// A list of plain values, merged as a set.

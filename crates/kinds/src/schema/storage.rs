@@ -1,8 +1,9 @@
-//! Schemas of storage classes, drivers and attachments.
+//! Schemas of storage classes, drivers, their capacity, and attachments.
 
-use crate::schema::Shape::{Bool, Int32, Int64, List, Map, Object, Text, Time};
+use crate::schema::Shape::{Bool, Int32, Int64, List, Map, Object, Quantity, Text, Time};
 use crate::schema::core::persistent_volume::PERSISTENT_VOLUME_SPEC;
 use crate::schema::core::references::TOPOLOGY_SELECTOR_TERM;
+use crate::schema::meta::LABEL_SELECTOR;
 use crate::schema::table::{always, types, unless_zero, when_set};
 
 types! {
@@ -25,6 +26,16 @@ types! {
     VolumeAttachment VOLUME_ATTACHMENT object {
         always("spec", 2, Object(&VOLUME_ATTACHMENT_SPEC)),
         always("status", 3, Object(&VOLUME_ATTACHMENT_STATUS)),
+    }
+    CSIStorageCapacity CSI_STORAGE_CAPACITY object {
+        when_set("nodeTopology", 2, Object(&LABEL_SELECTOR)),
+        always("storageClassName", 3, Text),
+        when_set("capacity", 4, Quantity),
+        when_set("maximumVolumeSize", 5, Quantity),
+    }
+    VolumeAttributesClass VOLUME_ATTRIBUTES_CLASS object {
+        always("driverName", 2, Text),
+        unless_zero("parameters", 3, Map(&Text)),
     }
     CSINodeSpec CSI_NODE_SPEC {
         always("drivers", 1, List(&Object(&CSI_NODE_DRIVER))).by_key("name"),

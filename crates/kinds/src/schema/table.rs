@@ -35,7 +35,7 @@ pub(super) const API_VERSION: Field = unless_zero("apiVersion", 0, Shape::Text);
 
 /// A field that is always printed.
 pub(super) const fn always(name: &'static str, number: u32, shape: Shape) -> Field {
-    Field { name, number, within: 0, shape, presence: Presence::Always, merge: Merge::Default }
+    Field { name, number, within: &[], shape, presence: Presence::Always, merge: Merge::Default }
 }
 
 /// A field that is printed as `null` if not set.
@@ -57,9 +57,9 @@ pub(super) const fn when_set(name: &'static str, number: u32, shape: Shape) -> F
 pub(super) const REST: Field = when_set(super::REST, 0, Shape::Any);
 
 impl Field {
-    /// In protobuf the field is in the embedded message with this number.
-    pub(super) const fn within(self, number: u32) -> Self {
-        Self { within: number, ..self }
+    /// In protobuf the field is in embedded messages with these numbers, from the outside in.
+    pub(super) const fn within(self, numbers: &'static [u32]) -> Self {
+        Self { within: numbers, ..self }
     }
 
     /// Entries with the same value of `key` are merged.
@@ -70,6 +70,16 @@ impl Field {
     /// Like `by_key`, and keeps only the members that the patch lists in `$retainKeys`.
     pub(super) const fn by_key_retaining(self, key: &'static str) -> Self {
         Self { merge: Merge::ByKeyRetaining(key), ..self }
+    }
+
+    /// The object is replaced.
+    pub(super) const fn replaced(self) -> Self {
+        Self { merge: Merge::Replace, ..self }
+    }
+
+    /// Only the members that the patch lists in `$retainKeys` are kept.
+    pub(super) const fn retaining(self) -> Self {
+        Self { merge: Merge::Retaining, ..self }
     }
 
     /// The list is merged as a set.

@@ -44,7 +44,7 @@ pub(super) fn entry_shape(shape: Shape) -> Result<Shape, PatchError> {
 pub(super) fn merge_key(how: Merge) -> Option<&'static str> {
     match how {
         Merge::ByKey(key) | Merge::ByKeyRetaining(key) => Some(key),
-        Merge::Default | Merge::Retaining | Merge::Set => None,
+        Merge::Default | Merge::Replace | Merge::Retaining | Merge::Set => None,
     }
 }
 

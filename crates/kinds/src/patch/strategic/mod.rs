@@ -74,8 +74,11 @@ fn merge_member(original: &mut Map, name: String, value: Value, shape: Shape) ->
     };
     match (old, value) {
         (Value::Object(old), Value::Object(patch)) => {
-            let (shape, _) = member(shape, &name)?;
-            *old = merge(std::mem::take(old), patch, shape)?;
+            let (shape, how) = member(shape, &name)?;
+            *old = match how {
+                Merge::Replace => patch,
+                _ => merge(std::mem::take(old), patch, shape)?,
+            };
         }
         (Value::Array(old), Value::Array(patch)) => {
             let (shape, how) = member(shape, &name)?;
@@ -102,7 +105,7 @@ fn merge_list(
     how: Merge,
     deletes: bool,
 ) -> Result<Vec<Value>, PatchError> {
-    if matches!(how, Merge::Default | Merge::Retaining) {
+    if matches!(how, Merge::Default | Merge::Replace | Merge::Retaining) {
         return Ok(patch);
     }
     if original.is_empty() && patch.is_empty() {

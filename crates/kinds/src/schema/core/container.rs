@@ -33,31 +33,31 @@ types! {
         unless_zero("tty", 18, Bool),
     }
     EphemeralContainer EPHEMERAL_CONTAINER {
-        always("name", 1, Text).within(1),
-        unless_zero("image", 2, Text).within(1),
-        unless_zero("command", 3, List(&Text)).within(1),
-        unless_zero("args", 4, List(&Text)).within(1),
-        unless_zero("workingDir", 5, Text).within(1),
-        unless_zero("ports", 6, List(&Object(&CONTAINER_PORT))).within(1).by_key("containerPort"),
-        unless_zero("envFrom", 19, List(&Object(&ENV_FROM_SOURCE))).within(1),
-        unless_zero("env", 7, List(&Object(&ENV_VAR))).within(1).by_key("name"),
-        always("resources", 8, Object(&RESOURCE_REQUIREMENTS)).within(1),
-        unless_zero("resizePolicy", 23, List(&Object(&CONTAINER_RESIZE_POLICY))).within(1),
-        when_set("restartPolicy", 24, Text).within(1),
-        unless_zero("restartPolicyRules", 25, List(&Object(&CONTAINER_RESTART_RULE))).within(1),
-        unless_zero("volumeMounts", 9, List(&Object(&VOLUME_MOUNT))).within(1).by_key("mountPath"),
-        unless_zero("volumeDevices", 21, List(&Object(&VOLUME_DEVICE))).within(1).by_key("devicePath"),
-        when_set("livenessProbe", 10, Object(&PROBE)).within(1),
-        when_set("readinessProbe", 11, Object(&PROBE)).within(1),
-        when_set("startupProbe", 22, Object(&PROBE)).within(1),
-        when_set("lifecycle", 12, Object(&LIFECYCLE)).within(1),
-        unless_zero("terminationMessagePath", 13, Text).within(1),
-        unless_zero("terminationMessagePolicy", 20, Text).within(1),
-        unless_zero("imagePullPolicy", 14, Text).within(1),
-        when_set("securityContext", 15, Object(&SECURITY_CONTEXT)).within(1),
-        unless_zero("stdin", 16, Bool).within(1),
-        unless_zero("stdinOnce", 17, Bool).within(1),
-        unless_zero("tty", 18, Bool).within(1),
+        always("name", 1, Text).within(&[1]),
+        unless_zero("image", 2, Text).within(&[1]),
+        unless_zero("command", 3, List(&Text)).within(&[1]),
+        unless_zero("args", 4, List(&Text)).within(&[1]),
+        unless_zero("workingDir", 5, Text).within(&[1]),
+        unless_zero("ports", 6, List(&Object(&CONTAINER_PORT))).within(&[1]).by_key("containerPort"),
+        unless_zero("envFrom", 19, List(&Object(&ENV_FROM_SOURCE))).within(&[1]),
+        unless_zero("env", 7, List(&Object(&ENV_VAR))).within(&[1]).by_key("name"),
+        always("resources", 8, Object(&RESOURCE_REQUIREMENTS)).within(&[1]),
+        unless_zero("resizePolicy", 23, List(&Object(&CONTAINER_RESIZE_POLICY))).within(&[1]),
+        when_set("restartPolicy", 24, Text).within(&[1]),
+        unless_zero("restartPolicyRules", 25, List(&Object(&CONTAINER_RESTART_RULE))).within(&[1]),
+        unless_zero("volumeMounts", 9, List(&Object(&VOLUME_MOUNT))).within(&[1]).by_key("mountPath"),
+        unless_zero("volumeDevices", 21, List(&Object(&VOLUME_DEVICE))).within(&[1]).by_key("devicePath"),
+        when_set("livenessProbe", 10, Object(&PROBE)).within(&[1]),
+        when_set("readinessProbe", 11, Object(&PROBE)).within(&[1]),
+        when_set("startupProbe", 22, Object(&PROBE)).within(&[1]),
+        when_set("lifecycle", 12, Object(&LIFECYCLE)).within(&[1]),
+        unless_zero("terminationMessagePath", 13, Text).within(&[1]),
+        unless_zero("terminationMessagePolicy", 20, Text).within(&[1]),
+        unless_zero("imagePullPolicy", 14, Text).within(&[1]),
+        when_set("securityContext", 15, Object(&SECURITY_CONTEXT)).within(&[1]),
+        unless_zero("stdin", 16, Bool).within(&[1]),
+        unless_zero("stdinOnce", 17, Bool).within(&[1]),
+        unless_zero("tty", 18, Bool).within(&[1]),
         unless_zero("targetContainerName", 2, Text),
     }
     ContainerPort CONTAINER_PORT {
@@ -104,10 +104,10 @@ types! {
         always("devicePath", 2, Text),
     }
     Probe PROBE {
-        when_set("exec", 1, Object(&EXEC_ACTION)).within(1),
-        when_set("httpGet", 2, Object(&HTTP_GET_ACTION)).within(1),
-        when_set("tcpSocket", 3, Object(&TCP_SOCKET_ACTION)).within(1),
-        when_set("grpc", 4, Object(&GRPC_ACTION)).within(1),
+        when_set("exec", 1, Object(&EXEC_ACTION)).within(&[1]),
+        when_set("httpGet", 2, Object(&HTTP_GET_ACTION)).within(&[1]),
+        when_set("tcpSocket", 3, Object(&TCP_SOCKET_ACTION)).within(&[1]),
+        when_set("grpc", 4, Object(&GRPC_ACTION)).within(&[1]),
         unless_zero("initialDelaySeconds", 2, Int32),
         unless_zero("timeoutSeconds", 3, Int32),
         unless_zero("periodSeconds", 4, Int32),
@@ -135,11 +135,11 @@ types! {
         when_set("appArmorProfile", 12, Object(&APP_ARMOR_PROFILE)),
     }
     ConfigMapEnvSource CONFIG_MAP_ENV_SOURCE {
-        unless_zero("name", 1, Text).within(1),
+        unless_zero("name", 1, Text).within(&[1]),
         when_set("optional", 2, Bool),
     }
     SecretEnvSource SECRET_ENV_SOURCE {
-        unless_zero("name", 1, Text).within(1),
+        unless_zero("name", 1, Text).within(&[1]),
         when_set("optional", 2, Bool),
     }
     EnvVarSource ENV_VAR_SOURCE {
@@ -215,12 +215,12 @@ types! {
         always("divisor", 3, Quantity),
     }
     ConfigMapKeySelector CONFIG_MAP_KEY_SELECTOR {
-        unless_zero("name", 1, Text).within(1),
+        unless_zero("name", 1, Text).within(&[1]),
         always("key", 2, Text),
         when_set("optional", 3, Bool),
     }
     SecretKeySelector SECRET_KEY_SELECTOR {
-        unless_zero("name", 1, Text).within(1),
+        unless_zero("name", 1, Text).within(&[1]),
         always("key", 2, Text),
         when_set("optional", 3, Bool),
     }

@@ -63,7 +63,7 @@ types! {
         when_set("cel", 1, Object(&CEL_DEVICE_SELECTOR)),
     }
     DeviceClassConfiguration DEVICE_CLASS_CONFIGURATION {
-        when_set("opaque", 1, Object(&OPAQUE_DEVICE_CONFIGURATION)).within(1),
+        when_set("opaque", 1, Object(&OPAQUE_DEVICE_CONFIGURATION)).within(&[1]),
     }
     DeviceRequest DEVICE_REQUEST {
         always("name", 1, Text),
@@ -77,7 +77,7 @@ types! {
     }
     DeviceClaimConfiguration DEVICE_CLAIM_CONFIGURATION {
         unless_zero("requests", 1, List(&Text)),
-        when_set("opaque", 1, Object(&OPAQUE_DEVICE_CONFIGURATION)).within(2),
+        when_set("opaque", 1, Object(&OPAQUE_DEVICE_CONFIGURATION)).within(&[2]),
     }
     DeviceAllocationResult DEVICE_ALLOCATION_RESULT {
         unless_zero("results", 1, List(&Object(&DEVICE_REQUEST_ALLOCATION_RESULT))),
@@ -128,7 +128,7 @@ types! {
     DeviceAllocationConfiguration DEVICE_ALLOCATION_CONFIGURATION {
         always("source", 1, Text),
         unless_zero("requests", 2, List(&Text)),
-        when_set("opaque", 1, Object(&OPAQUE_DEVICE_CONFIGURATION)).within(3),
+        when_set("opaque", 1, Object(&OPAQUE_DEVICE_CONFIGURATION)).within(&[3]),
     }
     DeviceToleration DEVICE_TOLERATION {
         unless_zero("key", 1, Text),
