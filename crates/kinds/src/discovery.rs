@@ -16,16 +16,24 @@ pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=API
 /// The groups in the order in which clients should try them. Other groups follow, sorted by name.
 const ORDER: &[&str] = &[
     "",
+    "apiregistration.k8s.io",
+    "apps",
     "events.k8s.io",
     "authentication.k8s.io",
     "authorization.k8s.io",
+    "autoscaling",
+    "batch",
     "certificates.k8s.io",
+    "networking.k8s.io",
     "policy",
     "rbac.authorization.k8s.io",
     "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "scheduling.k8s.io",
     "coordination.k8s.io",
     "node.k8s.io",
     "discovery.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
     "resource.k8s.io",
 ];
 
@@ -77,9 +85,6 @@ const fn local_review(version: &'static str) -> Review {
 /// The version of reviews that is served only if enabled.
 const OLD: &str = "v1beta1";
 
-/// A group without resources of its own: evictions are posted to a subresource of pods.
-const EMPTY: (&str, &str) = ("policy", "v1");
-
 /// The served groups, versions and resources.
 #[derive(Clone, Debug)]
 pub struct Discovery {
@@ -119,18 +124,17 @@ impl Discovery {
     /// function of that name.
     pub fn of(kinds: &Kinds, with_old_reviews: bool, sha256: impl Fn(&[u8]) -> [u8; 32]) -> Self {
         let mut served: BTreeMap<(usize, &str), BTreeMap<&str, Vec<Entry>>> = BTreeMap::new();
-        let mut entries = |group: &'static str, version: &'static str, entry: Option<Entry>| {
+        let mut add = |group: &'static str, version: &'static str, entry: Entry| {
             let place = ORDER.iter().position(|name| *name == group).unwrap_or(ORDER.len());
             let versions = served.entry((place, group)).or_default();
-            versions.entry(version).or_default().extend(entry);
+            versions.entry(version).or_default().push(entry);
         };
         for resource in kinds.rows() {
-            entries(resource.group, resource.version, Some(Entry::of(resource, &sha256)));
+            add(resource.group, resource.version, Entry::of(resource, &sha256));
         }
         for resource in REVIEWS.iter().filter(|resource| with_old_reviews || resource.version != OLD) {
-            entries(resource.group, resource.version, Some(Entry::review(resource)));
+            add(resource.group, resource.version, Entry::review(resource));
         }
-        entries(EMPTY.0, EMPTY.1, None);
         let groups = served.into_iter().map(|((_, name), versions)| Group {
             name,
             versions: {

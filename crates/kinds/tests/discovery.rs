@@ -89,7 +89,9 @@ fn only_what_is_switched_on_is_there_ap_100() {
     ] {
         assert_eq!(document(&DISCOVERY, path).is_some(), is_there, "{path}");
     }
-    assert!(DISCOVERY.has_group("policy") && !DISCOVERY.has_group("apps"));
+    assert!(
+        DISCOVERY.has_group("policy") && DISCOVERY.has_group("apps") && !DISCOVERY.has_group("extensions")
+    );
     assert_eq!(document(&DISCOVERY, "/apis/authorization.k8s.io/v1beta1"), None);
 
     let old = Discovery::of(&current(), true, sha256);
@@ -126,6 +128,9 @@ fn verbs_and_names_follow_the_rules_ap_101_ap_102() {
     assert_eq!(find("pods/log")["kind"], "Pod");
     for (name, short) in [
         ("configmaps", "cm"),
+        ("limitranges", "limits"),
+        ("replicationcontrollers", "rc"),
+        ("resourcequotas", "quota"),
         ("endpoints", "ep"),
         ("events", "ev"),
         ("namespaces", "ns"),
@@ -139,7 +144,8 @@ fn verbs_and_names_follow_the_rules_ap_101_ap_102() {
         assert_eq!(find(name)["shortNames"], json!([short]), "{name}");
     }
     for resource in resources {
-        let is_in_all = matches!(resource["name"].as_str(), Some("pods" | "services"));
+        let is_in_all =
+            matches!(resource["name"].as_str(), Some("pods" | "replicationcontrollers" | "services"));
         assert_eq!(
             resource["categories"],
             if is_in_all { json!(["all"]) } else { Value::Null },

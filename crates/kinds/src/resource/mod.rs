@@ -14,7 +14,7 @@ use crate::schema::Type;
 use crate::table::{Column, Row};
 
 pub use strategy::{
-    Action, Behaviour, Certificates, Context, Deletion, Endpoint, Need, OnRequest, Refusal, Requester,
+    Action, Behaviour, Certificates, Context, Deletion, Endpoint, Need, OnRequest, Part, Refusal, Requester,
     Update, ValidateRequest,
 };
 
@@ -294,6 +294,7 @@ impl Resource {
                 adds: None,
             }),
             Some(Behaviour::Object(update)) => Endpoint::Object(*update),
+            Some(Behaviour::Part(part)) => Endpoint::Part(part),
             Some(Behaviour::Action(action)) => Endpoint::Action(action),
             Some(Behaviour::Connect) => Endpoint::Connect,
         }

@@ -17,6 +17,16 @@ pub(super) const fn text_column(name: &'static str, description: &'static str) -
     Column { name, kind: "string", format: "", description, priority: 0 }
 }
 
+/// A column of whole numbers that is always shown.
+pub(super) const fn integer_column(name: &'static str, description: &'static str) -> Column {
+    Column { kind: "integer", ..text_column(name, description) }
+}
+
+/// A column of flags that is always shown.
+pub(super) const fn boolean_column(name: &'static str, description: &'static str) -> Column {
+    Column { kind: "boolean", ..text_column(name, description) }
+}
+
 /// A text column that `-o wide` shows.
 pub(super) const fn wide_column(name: &'static str, description: &'static str) -> Column {
     Column { priority: 1, ..text_column(name, description) }

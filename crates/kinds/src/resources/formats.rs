@@ -6,7 +6,8 @@ use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names::{self, Faults, MAX_LABEL};
 use portcullis_apimachinery::quote::quoted;
 
-use crate::fields::{ErrorList, Errors};
+use crate::Map;
+use crate::fields::{ErrorList, Errors, Members};
 
 /// Validates a DNS label.
 pub(super) fn dns_label(field: &str, value: &str) -> Errors {
@@ -74,6 +75,19 @@ pub(super) fn driver_name(field: &str, value: &str) -> Errors {
 /// Returns an error if an immutable field has changed.
 pub(super) fn immutable<T: PartialEq>(field: &str, new: T, old: T) -> Option<FieldError> {
     (new != old).then(|| FieldError::invalid(field, "", "field is immutable"))
+}
+
+/// Returns an error for each of these numbers that is negative.
+pub(super) fn not_negative(field: &str, holder: &Map, names: &[&str]) -> Errors {
+    let negative = names.iter().filter_map(|name| {
+        let number = holder.number_if_set(name).filter(|number| *number < 0)?;
+        Some((name, number))
+    });
+    let detail = "must be greater than or equal to 0";
+    let error = |(name, number): (&&str, i64)| {
+        FieldError::invalid(format!("{field}.{name}"), number.to_string(), detail)
+    };
+    negative.map(error).collect()
 }
 
 /// Returns an error if the value is not one of the supported ones.

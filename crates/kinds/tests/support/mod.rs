@@ -85,21 +85,25 @@ pub(crate) fn envelope(ty: &Type, api_version: &str, object: &Map<String, Value>
 
 /// The message of an object.
 pub(crate) fn message(ty: &Type, object: &Map<String, Value>) -> Vec<u8> {
+    message_within(ty, object, &[])
+}
+
+/// The embedded message of an object that is at a path of numbers.
+fn message_within(ty: &Type, object: &Map<String, Value>, within: &[u32]) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut embedded: Vec<u32> = ty.fields.iter().map(|field| field.within).collect();
+    for field in ty.fields.iter().filter(|field| field.within == within && field.number > 0) {
+        if let Some(value) = object.get(field.name) {
+            put_field(&mut out, field, value);
+        }
+    }
+    let mut embedded: Vec<&[u32]> =
+        ty.fields.iter().filter(|field| field.within.starts_with(within)).map(|field| field.within).collect();
+    embedded.retain(|path| path.len() > within.len());
+    embedded.iter_mut().for_each(|path| *path = &path[..=within.len()]);
     embedded.sort_unstable();
     embedded.dedup();
-    for within in embedded {
-        let mut inner = Vec::new();
-        for field in ty.fields.iter().filter(|field| field.within == within && field.number > 0) {
-            if let Some(value) = object.get(field.name) {
-                put_field(&mut inner, field, value);
-            }
-        }
-        match within {
-            0 => out.extend(inner),
-            number => bytes(&mut out, number, &inner),
-        }
+    for path in embedded {
+        bytes(&mut out, path[within.len()], &message_within(ty, object, path));
     }
     out
 }

@@ -1,6 +1,7 @@
 //! CertificateSigningRequests (CS-1 to CS-34). The certificates inside are read by the server, on request of the hooks.
 
 mod conditions;
+mod pods;
 mod signer_name;
 
 use std::borrow::Cow;
@@ -23,6 +24,7 @@ use portcullis_apimachinery::time::Instant;
 
 pub use conditions::{APPROVED, DENIED, FAILED, stamp as stamp_conditions};
 use conditions::{Path, has};
+pub use pods::{CLUSTER_TRUST_BUNDLES, POD_CERTIFICATE_REQUESTS};
 
 /// The row of CertificateSigningRequests (CS-2 to CS-7).
 pub static CERTIFICATE_SIGNING_REQUESTS: Resource = Resource {

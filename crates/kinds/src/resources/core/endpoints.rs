@@ -3,13 +3,13 @@
 use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
-use super::addresses;
-use super::ports::{number_errors, protocol_errors};
 use crate::Map;
 use crate::fields::{Errors, Members};
 use crate::resource::Resource;
+use crate::resources::addresses;
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::formats::{dns_label, dns_subdomain, qualified_name};
+use crate::resources::ports::{number_errors, protocol_errors};
 use crate::schema;
 use crate::table::{NONE, Row};
 

@@ -1,6 +1,5 @@
 //! The core group except pods, and the events of `events.k8s.io`.
 
-mod addresses;
 pub mod config_maps;
 pub mod endpoints;
 pub mod events;
@@ -9,7 +8,7 @@ pub mod namespaces;
 pub mod nodes;
 pub mod persistent_volume_claims;
 pub mod persistent_volumes;
-mod ports;
+pub mod quotas;
 pub mod secrets;
 pub mod service_accounts;
 pub mod services;

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use portcullis_apimachinery::field_error::FieldError;
 use serde_json::{Value, json};
 
-use super::addresses::{is_ipv6_range, range_errors};
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{Resource, Selectable, Subresource};
+use crate::resources::addresses::{is_ipv6_range, range_errors};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
 use crate::resources::core::names::TextRule;
 use crate::resources::formats::{data_key, dns_label, dns_subdomain, label_value, qualified_name};

@@ -118,7 +118,7 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// Like [`same`], for optional values.
-pub(super) fn same_optional(a: Option<&Value>, b: Option<&Value>) -> bool {
+pub(in crate::resources) fn same_optional(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => same(a, b),
         (a, b) => a.is_none_or(Value::is_null) && b.is_none_or(Value::is_null),

@@ -23,17 +23,9 @@ pub(super) const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "
 
 /// Applies the defaults of a pod. Idempotent.
 pub(super) fn default(pod: &mut Map) {
-    if let Some(annotations) =
-        pod.object_mut("metadata").and_then(|metadata| metadata.object_mut("annotations"))
-    {
-        annotations.retain(|name, _| !OLD_ANNOTATIONS.contains(&name.as_str()));
-    }
+    drop_old_annotations(pod);
     if let Some(spec) = pod.object_or_new("spec") {
         default_spec(spec);
-        // A pod template keeps a negative period; a pod does not.
-        if spec.number_if_set("terminationGracePeriodSeconds").is_some_and(|period| period < 0) {
-            spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
-        }
     }
     if let Some(status) = pod.object_or_new("status") {
         align_pod_ips(status);
@@ -48,13 +40,26 @@ pub(super) fn default(pod: &mut Map) {
     }
 }
 
-fn default_spec(spec: &mut Map) {
-    align_service_account(spec);
-    for list in CONTAINER_LISTS {
-        for container in spec.objects_mut(list) {
-            default_container(container);
-        }
+/// Applies the defaults of a pod template. Idempotent.
+pub(in crate::resources) fn default_template(template: &mut Map) {
+    drop_old_annotations(template);
+    template.default_value("metadata", Map::new());
+    if let Some(spec) = template.object_or_new("spec") {
+        default_template_spec(spec);
     }
+}
+
+fn drop_old_annotations(pod: &mut Map) {
+    if let Some(annotations) =
+        pod.object_mut("metadata").and_then(|metadata| metadata.object_mut("annotations"))
+    {
+        annotations.retain(|name, _| !OLD_ANNOTATIONS.contains(&name.as_str()));
+    }
+}
+
+/// What a pod gets beyond what its template has.
+fn default_spec(spec: &mut Map) {
+    default_template_spec(spec);
     for list in ["containers", "initContainers"] {
         for container in spec.objects_mut(list) {
             if let Some(requirements) = container.object_mut("resources") {
@@ -63,20 +68,34 @@ fn default_spec(spec: &mut Map) {
         }
     }
     default_pod_resources(spec);
-    round_requirements(spec);
-    round_amounts(spec, "overhead");
     if spec.is_true("hostNetwork") {
         for list in ["containers", "initContainers"] {
             spec.objects_mut(list).for_each(default_host_ports);
         }
     }
+    spec.default_value("enableServiceLinks", true);
+    // A pod template keeps a negative period; a pod does not.
+    if spec.number_if_set("terminationGracePeriodSeconds").is_some_and(|period| period < 0) {
+        spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
+    }
+}
+
+/// What templates and pods have in common.
+fn default_template_spec(spec: &mut Map) {
+    align_service_account(spec);
+    for list in CONTAINER_LISTS {
+        for container in spec.objects_mut(list) {
+            default_container(container);
+        }
+    }
+    round_requirements(spec);
+    round_amounts(spec, "overhead");
     for volume in spec.objects_mut("volumes") {
         volume_defaults::default_volume(volume);
     }
     spec.default_text("dnsPolicy", "ClusterFirst");
     spec.default_text("restartPolicy", "Always");
     spec.default_text("schedulerName", "default-scheduler");
-    spec.default_value("enableServiceLinks", true);
     spec.default_value("securityContext", json!({}));
     spec.default_value("terminationGracePeriodSeconds", 30);
 }

@@ -26,11 +26,14 @@ mod volume_defaults;
 #[cfg(test)]
 mod tests;
 
+pub(super) use amount::same_optional as same_value;
+pub(super) use defaults::default_template;
 pub use prepare::{prepare_ephemeral_containers, prepare_resize};
 pub use subresources::{
     BindError, Deletion, add_topology_labels, bind, check_binding, check_eviction, mark_evicted, terminate,
 };
 pub use update::{validate_ephemeral_containers, validate_resize};
+pub(super) use validate::template_errors;
 
 /// Pods.
 pub static PODS: Resource = Resource {

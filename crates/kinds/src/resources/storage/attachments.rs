@@ -4,11 +4,10 @@ use portcullis_apimachinery::field_error::FieldError;
 use serde_json::{Value, json};
 
 use super::USUAL;
-use super::drivers::flag_column;
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members, keep_metadata};
 use crate::resource::{MetadataChecks, Resource, Subresource};
-use crate::resources::cells::{AGE, NAME, age, name, text_column};
+use crate::resources::cells::{AGE, NAME, age, boolean_column, name, text_column};
 use crate::resources::formats::{dns_subdomain, driver_name, immutable};
 use crate::schema::storage::VOLUME_ATTACHMENT;
 use crate::table::{Column, Row};
@@ -39,7 +38,7 @@ const COLUMNS: &[Column] = &[
     Column { format: "name", ..text_column("Attacher", "The driver that attaches the volume.") },
     text_column("PV", "The volume that is attached."),
     text_column("Node", "The node that it is attached to."),
-    flag_column("Attached", "Whether it has been attached."),
+    boolean_column("Attached", "Whether it has been attached."),
     AGE,
 ];
 

@@ -63,7 +63,7 @@ fn validate(class: &Map) -> Errors {
     errors
 }
 
-fn validate_parameters(parameters: &Map, errors: &mut Errors) {
+pub(super) fn validate_parameters(parameters: &Map, errors: &mut Errors) {
     if parameters.len() > MAX_PARAMETERS {
         errors.push(FieldError::too_long("parameters", MAX_PARAMETERS));
         return;

@@ -10,7 +10,7 @@ use super::USUAL;
 use crate::Map;
 use crate::fields::{Errors, Members, raise_generation};
 use crate::resource::{MetadataChecks, Resource};
-use crate::resources::cells::{AGE, NAME, age, name, text_column};
+use crate::resources::cells::{AGE, NAME, age, boolean_column, name, text_column};
 use crate::resources::formats::{immutable, one_of};
 use crate::schema::storage::CSI_DRIVER;
 use crate::table::{Column, NONE, Row};
@@ -32,21 +32,17 @@ pub static CSI_DRIVERS: Resource = Resource {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    flag_column("AttachRequired", "Whether volumes must be attached before they are mounted."),
-    flag_column("PodInfoOnMount", "Whether the driver is told about the pod that it mounts for."),
-    flag_column("StorageCapacity", "Whether the scheduler looks at how much storage is left."),
+    boolean_column("AttachRequired", "Whether volumes must be attached before they are mounted."),
+    boolean_column("PodInfoOnMount", "Whether the driver is told about the pod that it mounts for."),
+    boolean_column("StorageCapacity", "Whether the scheduler looks at how much storage is left."),
     text_column(
         "TokenRequests",
         "The audiences of the tokens that the driver gets of a pod's service account.",
     ),
-    flag_column("RequiresRepublish", "Whether the driver is called again from time to time."),
+    boolean_column("RequiresRepublish", "Whether the driver is called again from time to time."),
     text_column("Modes", "Which kinds of volumes it serves."),
     AGE,
 ];
-
-pub(super) const fn flag_column(name: &'static str, description: &'static str) -> Column {
-    Column { kind: "boolean", ..text_column(name, description) }
-}
 
 /// The minimum and maximum lifetime of a token, in seconds.
 const TOKEN_LIFE: std::ops::RangeInclusive<i64> = 600..=1 << 32;

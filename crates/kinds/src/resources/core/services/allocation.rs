@@ -14,7 +14,7 @@ use super::spec::{
 use crate::Map;
 use crate::fields::Members;
 use crate::resource::Refusal;
-use crate::resources::core::addresses;
+use crate::resources::addresses;
 
 /// The free addresses and ports.
 pub trait Pool {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::spec::{EXTERNAL_NAME, HEADLESS, is_headless};
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
-use crate::resources::core::addresses;
+use crate::resources::addresses;
 
 const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";

@@ -7,7 +7,7 @@ use portcullis_apimachinery::field_error::FieldError;
 use super::spec::LOAD_BALANCER;
 use crate::Map;
 use crate::fields::{Errors, Members};
-use crate::resources::core::addresses;
+use crate::resources::addresses;
 use crate::resources::formats::dns_subdomain;
 
 /// Validates the status of a service.

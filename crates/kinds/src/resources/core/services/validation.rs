@@ -11,9 +11,9 @@ use super::spec::{
 };
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
-use crate::resources::core::addresses;
-use crate::resources::core::ports::{number_errors, number_or_name_errors, protocol_errors};
+use crate::resources::addresses;
 use crate::resources::formats::{dns_label, dns_subdomain, qualified_name};
+use crate::resources::ports::{number_errors, number_or_name_errors, protocol_errors};
 use crate::resources::scheduling::validate_labels;
 
 /// The maximum timeout of session affinity, in seconds.

@@ -97,6 +97,24 @@ pub(super) fn pod_and_spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
     }
 }
 
+/// Validates a template of pods, which is what a pod is without a name. `old` is the template that it replaces. The
+/// labels are validated elsewhere.
+pub(in crate::resources) fn template_errors(field: &str, template: &Map, old: Option<&Map>) -> Errors {
+    let kept = old.map(Kept::of).unwrap_or_default();
+    let mut errors = Vec::new();
+    annotations::validate(template, &kept, &mut errors);
+    spec(template, &kept, &mut errors);
+    let ephemeral = Field::root(template, "spec").child("ephemeralContainers");
+    errors.push_if(!ephemeral.is_empty(), || {
+        ephemeral.forbidden("ephemeral containers not allowed in pod template")
+    });
+    for error in errors.iter_mut().filter(|error| error.field != NO_FIELD) {
+        let of_metadata = error.field.strip_prefix("metadata.");
+        error.field = format!("{field}.{}", of_metadata.unwrap_or(&error.field));
+    }
+    errors
+}
+
 fn spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
     let spec = Field::root(pod, "spec");
     let grace = spec.child("terminationGracePeriodSeconds");

@@ -1,0 +1,79 @@
+//! What webhooks and policies have in common: the requests that they are for.
+
+use portcullis_apimachinery::field_error::FieldError;
+use serde_json::json;
+
+use crate::Map;
+use crate::fields::{ErrorList, Errors, Members};
+use crate::resources::formats::one_of;
+use crate::resources::scheduling::validate_label_selector;
+
+/// The defaults of a webhook, or of what a policy is for.
+pub(super) fn default_matching(holder: &mut Map) {
+    holder.default_value("matchPolicy", "Equivalent");
+    holder.default_value("namespaceSelector", json!({}));
+    holder.default_value("objectSelector", json!({}));
+    for list in ["rules", "resourceRules", "excludeResourceRules"] {
+        for rule in holder.objects_mut(list) {
+            rule.default_value("scope", "*");
+        }
+    }
+}
+
+/// Validates what a webhook or a policy is for.
+pub(super) fn validate_matching(field: &str, holder: &Map, errors: &mut Errors) {
+    if holder.has("matchPolicy") {
+        let known = ["Equivalent", "Exact"];
+        errors.extend(one_of(&format!("{field}.matchPolicy"), holder.text("matchPolicy"), &known));
+    }
+    for selector in ["namespaceSelector", "objectSelector"] {
+        let of = format!("{field}.{selector}");
+        errors.extend(validate_label_selector(&of, holder.object(selector), true));
+    }
+    for list in ["rules", "resourceRules", "excludeResourceRules"] {
+        for (i, rule) in holder.objects(list).enumerate() {
+            validate_rule(&format!("{field}.{list}[{i}]"), rule, errors);
+        }
+    }
+}
+
+fn validate_rule(field: &str, rule: &Map, errors: &mut Errors) {
+    for list in ["operations", "apiGroups", "apiVersions", "resources"] {
+        let field = format!("{field}.{list}");
+        errors.push_if(rule.list(list).is_empty(), || FieldError::required(&field, ""));
+        errors.push_if(rule.list(list).len() > 1 && list != "resources" && has_all(rule, list), || {
+            let detail = "if '*' is present, must not specify other values";
+            FieldError::invalid(&field, "[\"*\"]", detail)
+        });
+    }
+    for (i, operation) in rule.texts("operations").enumerate() {
+        let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+        errors.extend(one_of(&format!("{field}.operations[{i}]"), operation, &known));
+    }
+    if rule.has("scope") {
+        errors.extend(one_of(&format!("{field}.scope"), rule.text("scope"), &["*", "Cluster", "Namespaced"]));
+    }
+}
+
+fn has_all(rule: &Map, list: &str) -> bool {
+    rule.texts(list).any(|entry| entry == "*")
+}
+
+/// Validates what becomes of a request when a webhook or a policy fails.
+pub(super) fn validate_failure(field: &str, holder: &Map, errors: &mut Errors) {
+    if holder.has("failurePolicy") {
+        let field = format!("{field}.failurePolicy");
+        errors.extend(one_of(&field, holder.text("failurePolicy"), &["Fail", "Ignore"]));
+    }
+}
+
+/// Validates that the entries of a list have these texts.
+pub(super) fn validate_texts(field: &str, holder: &Map, list: &str, texts: &[&str], errors: &mut Errors) {
+    for (i, entry) in holder.objects(list).enumerate() {
+        for text in texts {
+            errors.push_if(entry.text(text).trim().is_empty(), || {
+                FieldError::required(format!("{field}.{list}[{i}].{text}"), "")
+            });
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! ResourceQuotas and LimitRanges: how much a namespace may use, and how much of it one of its objects.
+//!
+//! They are kept, and nothing is limited by them here.
+
+use std::collections::BTreeSet;
+
+use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
+use serde_json::Value;
+
+use crate::Map;
+use crate::fields::{ErrorList, Errors, Members};
+use crate::resource::{MetadataChecks, Resource, Subresource};
+use crate::resources::cells::{AGE, NAME, age, name, text_column};
+use crate::resources::formats::{immutable, qualified_name};
+use crate::resources::pods::same_value;
+use crate::resources::quantities::{amount_errors, quantity, round_amounts};
+use crate::resources::status;
+use crate::schema::core::quota::{LIMIT_RANGE, RESOURCE_QUOTA, RESOURCE_QUOTA_STATUS};
+use crate::table::{Column, Row};
+
+/// The row of ResourceQuotas.
+pub static RESOURCE_QUOTAS: Resource = Resource {
+    kind: "ResourceQuota",
+    plural: "resourcequotas",
+    short_names: &["quota"],
+    subresources: &[Subresource::status("ResourceQuota")],
+    schema: &RESOURCE_QUOTA,
+    metadata_checks: CHECKS,
+    deletes_to_object: true,
+    default: |quota| {
+        if let Some(spec) = quota.object_or_new("spec") {
+            round_amounts(spec, "hard");
+        }
+        if let Some(status) = quota.object_or_new("status") {
+            round_amounts(status, "hard");
+            round_amounts(status, "used");
+        }
+    },
+    prepare_create: |quota| status::reset(quota, &RESOURCE_QUOTA_STATUS),
+    validate_create: validate_quota,
+    prepare_update: |quota, old| quota.copy("status", old),
+    validate_update: |quota, old| {
+        let mut errors = validate_quota(quota);
+        let scopes = |quota: &Map| -> BTreeSet<String> {
+            quota.object("spec").texts("scopes").map(str::to_owned).collect()
+        };
+        errors.extend(immutable("spec.scopes", scopes(quota), scopes(old)));
+        let selector = |quota: &Map| quota.object("spec").get("scopeSelector").cloned();
+        let is_same = same_value(selector(quota).as_ref(), selector(old).as_ref());
+        errors.extend(immutable("spec.scopeSelector", is_same, true));
+        errors
+    },
+    prepare_status: status::keep_spec,
+    validate_status: |quota, _| {
+        let status = quota.object("status");
+        let mut errors = amounts("status.hard", status.object("hard"));
+        errors.extend(amounts("status.used", status.object("used")));
+        errors
+    },
+    columns: COLUMNS,
+    row,
+    ..Resource::USUAL
+};
+
+/// The row of LimitRanges.
+pub static LIMIT_RANGES: Resource = Resource {
+    kind: "LimitRange",
+    plural: "limitranges",
+    short_names: &["limits"],
+    schema: &LIMIT_RANGE,
+    metadata_checks: CHECKS,
+    creates_on_update: true,
+    default: default_limits,
+    validate_create: validate_limits,
+    validate_update: |range, _| validate_limits(range),
+    columns: &[NAME, text_column("Created At", "When the object was created.")],
+    row: |range, _| Row::of(vec![name(range), Value::from(range.metadata().text("creationTimestamp"))]),
+    ..Resource::USUAL
+};
+
+const CHECKS: MetadataChecks = MetadataChecks { alone: 1, as_update: 1, knows_finalizers: true };
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    text_column("Request", "What is used of what is requested, and how much may be."),
+    text_column("Limit", "What is used of what is limited, and how much may be."),
+    AGE,
+];
+
+/// The scopes that a quota may have.
+const SCOPES: [&str; 7] = [
+    "BestEffort",
+    "CrossNamespacePodAffinity",
+    "NotBestEffort",
+    "NotTerminating",
+    "PriorityClass",
+    "Terminating",
+    "VolumeAttributesClass",
+];
+
+fn amounts(field: &str, amounts: &Map) -> Errors {
+    let of = |(resource, amount): (&String, &Value)| {
+        let field = format!("{field}[{resource}]");
+        let mut errors = qualified_name(&field, resource);
+        errors.extend(amount_errors(&field, resource, amount));
+        errors
+    };
+    amounts.iter().flat_map(of).collect()
+}
+
+fn validate_quota(quota: &Map) -> Errors {
+    let spec = quota.object("spec");
+    let mut errors = amounts("spec.hard", spec.object("hard"));
+    let mut seen = BTreeSet::new();
+    for (i, scope) in spec.texts("scopes").enumerate() {
+        let field = format!("spec.scopes[{i}]");
+        errors.push_if(!SCOPES.contains(&scope), || {
+            FieldError::invalid(&field, quoted(scope), "unsupported scope")
+        });
+        errors.push_if(!seen.insert(scope), || FieldError::duplicate(field, quoted(scope)));
+    }
+    let selector = spec.object("scopeSelector");
+    for (i, expression) in selector.objects("matchExpressions").enumerate() {
+        let field = format!("spec.scopeSelector.matchExpressions[{i}]");
+        let scope = expression.text("scopeName");
+        errors.push_if(!SCOPES.contains(&scope), || {
+            FieldError::invalid(format!("{field}.scopeName"), quoted(scope), "unsupported scope")
+        });
+        let has_values = !expression.list("values").is_empty();
+        let values = format!("{field}.values");
+        match expression.text("operator") {
+            "In" | "NotIn" => errors.push_if(!has_values, || {
+                let detail =
+                    "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+                FieldError::required(values, detail)
+            }),
+            "Exists" | "DoesNotExist" => errors.push_if(has_values, || {
+                let detail =
+                    "must be no value when `operator` is 'Exists' or 'DoesNotExist' for scope selector";
+                FieldError::invalid(values, "", detail)
+            }),
+            operator => errors.push(FieldError::invalid(
+                format!("{field}.operator"),
+                quoted(operator),
+                "not a valid selector operator",
+            )),
+        }
+    }
+    errors
+}
+
+/// What limits say of a resource.
+const LIMITS: [&str; 5] = ["default", "defaultRequest", "max", "maxLimitRequestRatio", "min"];
+
+/// Of a container, the default limit is the maximum, and the default request the default limit, or the minimum.
+fn default_limits(range: &mut Map) {
+    let Some(spec) = range.object_or_new("spec") else { return };
+    for item in spec.objects_mut("limits") {
+        LIMITS.into_iter().for_each(|name| round_amounts(item, name));
+        if item.text("type") != "Container" {
+            continue;
+        }
+        for (name, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {
+            let given = item.object(from).clone();
+            if given.is_empty() {
+                continue;
+            }
+            if let Some(limits) = item.object_or_new(name) {
+                for (resource, amount) in given {
+                    limits.entry(resource).or_insert(amount);
+                }
+            }
+        }
+    }
+}
+
+fn validate_limits(range: &Map) -> Errors {
+    let mut errors = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (i, item) in range.object("spec").objects("limits").enumerate() {
+        let field = format!("spec.limits[{i}]");
+        let kind = item.text("type");
+        errors.extend(qualified_name(&format!("{field}.type"), kind));
+        errors.push_if(!seen.insert(kind), || FieldError::duplicate(format!("{field}.type"), quoted(kind)));
+        for name in LIMITS {
+            errors.extend(amounts(&format!("{field}.{name}"), item.object(name)));
+        }
+        for name in ["default", "defaultRequest"] {
+            errors.push_if(kind == "Pod" && !item.object(name).is_empty(), || {
+                FieldError::forbidden(format!("{field}.{name}"), "may not be specified when `type` is 'Pod'")
+            });
+        }
+        for (low, high) in
+            [("min", "max"), ("min", "default"), ("defaultRequest", "default"), ("default", "max")]
+        {
+            errors.extend(ordered(&field, item, low, high));
+        }
+    }
+    errors
+}
+
+/// No amount of the one may be above that of the other.
+fn ordered(field: &str, item: &Map, low: &str, high: &str) -> Errors {
+    let above = item.object(low).iter().filter(|(resource, _)| {
+        let (least, most) = (quantity(item.object(low), resource), quantity(item.object(high), resource));
+        least.zip(most).is_some_and(|(least, most)| least > most)
+    });
+    let error = |(resource, amount): (&String, &Value)| {
+        let detail = format!("{low} value {amount} is greater than {high} value");
+        FieldError::invalid(format!("{field}.{low}[{resource}]"), amount.to_string(), detail)
+    };
+    above.map(error).collect()
+}
+
+fn row(quota: &Map, now: i64) -> Row {
+    let status = quota.object("status");
+    let used = |resource: &str| quantity(status.object("used"), resource).unwrap_or_default();
+    let (mut requests, mut limits) = (Vec::new(), Vec::new());
+    for (resource, hard) in status.object("hard") {
+        let hard = hard.as_str().unwrap_or_default();
+        let shown = format!("{resource}: {}/{hard}", used(resource));
+        if resource.starts_with("limits") { limits.push(shown) } else { requests.push(shown) }
+    }
+    Row::of(vec![name(quota), requests.join(", ").into(), limits.join(", ").into(), age(quota, now)])
+}
