@@ -463,7 +463,12 @@ mod tests {
 
     #[test]
     fn every_path_leads_somewhere_and_is_named_once() {
-        let runtime = RuntimeConfig { authorization_v1beta1: true, rbac_v1alpha1: true, rbac_v1beta1: true };
+        let runtime = RuntimeConfig {
+            authorization_v1beta1: true,
+            rbac_v1alpha1: true,
+            rbac_v1beta1: true,
+            ..RuntimeConfig::default()
+        };
         let documents = Documents::new(&Kinds::built_in(), runtime);
         let mut paths = Route::paths(&documents);
         for path in &paths {

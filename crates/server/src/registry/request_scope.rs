@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinds::resource::Update;
+use kinds::resource::{Part, Update};
 use kinds::{Kinds, Map};
 use policy::User;
 use portcullis_store::{Entry, List, Listing, Revision, Store as _};
@@ -29,6 +29,8 @@ pub(crate) struct RequestScope<'a> {
     pub(crate) user: &'a User,
     /// What it is about.
     pub(crate) target: Target<'a>,
+    /// The part of the target that clients read and write, if it is not all of it.
+    pub(crate) part: Option<&'static Part>,
     /// How the target is updated.
     pub(crate) update: Update,
     /// The kinds that are served.

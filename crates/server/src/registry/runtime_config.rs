@@ -7,6 +7,8 @@ use kinds::resource::Resource;
 pub struct RuntimeConfig {
     /// `authorization.k8s.io/v1beta1`, which Kubernetes no longer serves (WH-121).
     pub authorization_v1beta1: bool,
+    /// `certificates.k8s.io/v1beta1`, with certificates of pods: beta, and off by default in Kubernetes.
+    pub certificates_v1beta1: bool,
     /// `rbac.authorization.k8s.io/v1alpha1`, which Kubernetes served from 1.3 to 1.21 (RB-120).
     pub rbac_v1alpha1: bool,
     /// `rbac.authorization.k8s.io/v1beta1`, which Kubernetes served from 1.6 to 1.21 (RB-120).
@@ -14,8 +16,9 @@ pub struct RuntimeConfig {
 }
 
 /// The API versions that can be enabled.
-const SWITCHES: [&str; 3] = [
+const SWITCHES: [&str; 4] = [
     "authorization.k8s.io/v1beta1",
+    "certificates.k8s.io/v1beta1",
     "rbac.authorization.k8s.io/v1alpha1",
     "rbac.authorization.k8s.io/v1beta1",
 ];
@@ -51,6 +54,7 @@ impl RuntimeConfig {
             };
             match name {
                 "authorization.k8s.io/v1beta1" => config.authorization_v1beta1 = on,
+                "certificates.k8s.io/v1beta1" => config.certificates_v1beta1 = on,
                 "rbac.authorization.k8s.io/v1alpha1" => config.rbac_v1alpha1 = on,
                 "rbac.authorization.k8s.io/v1beta1" => config.rbac_v1beta1 = on,
                 _ => return Err(RuntimeConfigError::Unknown(name.to_owned())),
@@ -59,14 +63,14 @@ impl RuntimeConfig {
         Ok(config)
     }
 
-    /// Whether this version of a kind is served: the stored one always is.
+    /// Whether this version of a kind is served: those that cannot be disabled always are.
     pub fn serves(&self, resource: &Resource) -> bool {
-        resource.version_of.is_none()
-            || match resource.api_version().as_ref() {
-                "rbac.authorization.k8s.io/v1alpha1" => self.rbac_v1alpha1,
-                "rbac.authorization.k8s.io/v1beta1" => self.rbac_v1beta1,
-                _ => false,
-            }
+        match resource.api_version().as_ref() {
+            "certificates.k8s.io/v1beta1" => self.certificates_v1beta1,
+            "rbac.authorization.k8s.io/v1alpha1" => self.rbac_v1alpha1,
+            "rbac.authorization.k8s.io/v1beta1" => self.rbac_v1beta1,
+            _ => true,
+        }
     }
 }
 
@@ -85,7 +89,19 @@ mod tests {
         assert!(RuntimeConfig::parse("authorization.k8s.io/v1beta1=maybe").is_err());
         assert!(RuntimeConfig::parse("batch/v2alpha1=true").is_err());
         let all = RuntimeConfig::parse(&SWITCHES.join(",")).unwrap();
-        assert!(all.authorization_v1beta1 && all.rbac_v1alpha1 && all.rbac_v1beta1);
+        assert!(
+            all.authorization_v1beta1 && all.certificates_v1beta1 && all.rbac_v1alpha1 && all.rbac_v1beta1
+        );
+    }
+
+    #[test]
+    fn certificates_of_pods_are_served_if_enabled() {
+        let serves = |text: &str| {
+            let config = RuntimeConfig::parse(text).unwrap();
+            let served = Kinds::built_in().only(|row| config.serves(row));
+            served.find("certificates.k8s.io", "v1beta1", "podcertificaterequests").is_some()
+        };
+        assert!(!serves("") && serves("certificates.k8s.io/v1beta1"));
     }
 
     #[test]

@@ -23,7 +23,12 @@ fn every_route_refuses_strangers_and_users_without_rights_unless_it_is_public() 
     let authenticated_get = |path: &str| path.starts_with("/api") || path.starts_with("/openapi/");
     let authenticated_post = |path: &str| path.contains("/selfsubject");
 
-    let runtime = RuntimeConfig { authorization_v1beta1: true, rbac_v1alpha1: true, rbac_v1beta1: true };
+    let runtime = RuntimeConfig {
+        authorization_v1beta1: true,
+        rbac_v1alpha1: true,
+        rbac_v1beta1: true,
+        ..RuntimeConfig::default()
+    };
     let server = start_with(Setup { runtime, ..Setup::default() });
     let nobody = server.user("nobody", &[]);
     let paths = Route::paths(&Documents::new(&Kinds::built_in(), runtime));

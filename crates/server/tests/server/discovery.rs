@@ -104,7 +104,12 @@ fn old_versions_are_described_only_when_they_are_on() {
         get(&server, &format!("/apis/{version}")).assert_status(404, "NotFound");
     }
 
-    let runtime = RuntimeConfig { authorization_v1beta1: true, rbac_v1alpha1: true, rbac_v1beta1: true };
+    let runtime = RuntimeConfig {
+        authorization_v1beta1: true,
+        rbac_v1alpha1: true,
+        rbac_v1beta1: true,
+        ..RuntimeConfig::default()
+    };
     let server = start_with(Setup { runtime, ..Setup::default() });
     let names = |version: &str| {
         let list = get(&server, &format!("/apis/{version}")).json();

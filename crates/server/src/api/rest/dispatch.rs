@@ -38,7 +38,11 @@ pub(crate) async fn answer(
     let endpoint = target.resource.endpoint(target.subresource);
     let update = match endpoint {
         Endpoint::Object(update) => update,
-        Endpoint::Action(_) | Endpoint::Connect => target.resource.update(),
+        Endpoint::Part(_) | Endpoint::Action(_) | Endpoint::Connect => target.resource.update(),
+    };
+    let part = match endpoint {
+        Endpoint::Part(part) => Some(part),
+        Endpoint::Object(_) | Endpoint::Action(_) | Endpoint::Connect => None,
     };
     let admission = Gate::new(app.admission(), app.authorization(), &permit, info);
     let scope = RequestScope {
@@ -46,12 +50,13 @@ pub(crate) async fn answer(
         admission: &admission,
         user: permit.user(),
         target,
+        part,
         update,
         kinds: app.kinds(),
         allocating: &app.allocating,
     };
     let request = Request { app, head, query, scope };
-    if let Endpoint::Object(_) = endpoint {
+    if let Endpoint::Object(_) | Endpoint::Part(_) = endpoint {
         return objects(&request, action, body).await;
     }
     // Subresources with documents of their own are negotiated separately.
@@ -60,7 +65,9 @@ pub(crate) async fn answer(
         Endpoint::Action(Acting::Bind) => binding::answer(&request, body).await,
         Endpoint::Action(Acting::Evict) => eviction::answer(&request, body).await,
         Endpoint::Action(Acting::RequestToken) => token_request::answer(&request, body).await,
-        Endpoint::Object(_) | Endpoint::Connect => unsupported::answer(&request.scope).await,
+        Endpoint::Object(_) | Endpoint::Part(_) | Endpoint::Connect => {
+            unsupported::answer(&request.scope).await
+        }
     }
 }
 

@@ -9,10 +9,10 @@ use super::render::View;
 use super::request::Request;
 use crate::http::status::{Answer, Status};
 use crate::http::{negotiate, warning};
-use crate::registry::meta;
 use crate::registry::options::{self, FieldValidation, WriteKind};
 use crate::registry::patch::{Patch, applied};
 use crate::registry::update::{self, Create};
+use crate::registry::{meta, part};
 
 const READ: &str = "application/json-patch+json, application/merge-patch+json, \
      application/strategic-merge-patch+json, application/apply-patch+yaml";
@@ -37,20 +37,21 @@ pub(crate) async fn answer(
         false => (WriteKind::Patch, Create::Never),
     };
     let options = options::write(&request.query, write_kind)?;
+    let documents = request.scope.documents();
     let mut uid = String::new();
     if is_apply {
-        let configuration = applied(&request.scope, &bytes)?;
+        let configuration = applied(&documents, &bytes)?;
         meta::text(&configuration, "uid").clone_into(&mut uid);
         bytes = serde_json::to_vec(&configuration).map_err(Status::internal)?.into();
     }
     request.note(|| serde_json::from_slice(&bytes).unwrap_or_default());
     let patch = Patch { kind, bytes: &bytes, validation: options.validation };
     let written = update::write(&request.scope, &uid, options.is_dry_run, creates, |old| {
-        patch.apply(&request.scope, old)
+        part::put(&request.scope, old, |document| patch.apply(&documents, document))
     })
     .await?;
     let code = if written.is_new { StatusCode::CREATED } else { StatusCode::OK };
-    let mut answer = view.object(code, &written.bytes)?;
+    let mut answer = view.object(code, &part::document(&request.scope, &written.bytes)?)?;
     if options.validation == FieldValidation::Warn {
         let problems = patch::problems(kind, &bytes);
         for warning in problems.iter().filter_map(|problem| warning::header(&problem.to_string())) {

@@ -17,6 +17,7 @@ use crate::http::negotiate::{self, Accepted, PROTOBUF, Syntax};
 use crate::http::status::{Answer, Status, json, json_bytes};
 use crate::registry::list::ListMeta;
 use crate::registry::meta::{self, now};
+use crate::registry::target::Target;
 use crate::registry::{decode, storage};
 
 /// What a table row includes of its object (AP-90).
@@ -53,12 +54,8 @@ impl View {
                 return Err(Status::bad_request(message));
             }
         };
-        Ok(Self {
-            resource: request.scope.target.resource,
-            served: request.scope.target.served,
-            accepted,
-            include,
-        })
+        let Target { resource, served, .. } = request.scope.documents().target;
+        Ok(Self { resource, served, accepted, include })
     }
 
     /// 406 if the view is not available for this response (AP-18).

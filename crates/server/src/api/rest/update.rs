@@ -10,7 +10,7 @@ use crate::http::negotiate;
 use crate::http::status::{Answer, Status};
 use crate::registry::options::{self, WriteKind};
 use crate::registry::update::{self, Create};
-use crate::registry::{decode, meta};
+use crate::registry::{decode, meta, part};
 
 /// Replaces an object.
 pub(crate) async fn answer(
@@ -22,16 +22,18 @@ pub(crate) async fn answer(
     let form = negotiate::form(&request.head.headers)?;
     let bytes = request.body(body).await?;
     let options = options::write(&request.query, WriteKind::Update)?;
-    let body = decode::object(&bytes, form, &request.scope.target, options.validation)?;
-    update::check_name(&request.scope, &body.object)?;
+    let documents = request.scope.documents();
+    let body = decode::object(&bytes, form, &documents.target, options.validation)?;
+    update::check_name(&documents, &body.object)?;
     let new = body.object;
     request.note(|| new.clone().into());
     let uid = meta::text(&new, "uid").to_owned();
-    let written =
-        update::write(&request.scope, &uid, options.is_dry_run, Create::IfAllowed, |_| Ok(new.clone()))
-            .await?;
+    let written = update::write(&request.scope, &uid, options.is_dry_run, Create::IfAllowed, |old| {
+        part::put(&request.scope, old, |_| Ok(new.clone()))
+    })
+    .await?;
     let code = if written.is_new { StatusCode::CREATED } else { StatusCode::OK };
-    let mut answer = view.object(code, &written.bytes)?;
+    let mut answer = view.object(code, &part::document(&request.scope, &written.bytes)?)?;
     for warning in body.warnings {
         answer.headers_mut().append(WARNING, warning);
     }
