@@ -26,5 +26,7 @@ fn every_recorded_body_of_kubelet_controller_manager_and_kubectl_is_understood()
     let last = stdout.lines().last().unwrap_or_default();
     let sent = last.strip_suffix(" sent, 0 differ").and_then(|count| count.parse().ok());
     assert!(sent.is_some_and(|count: u32| count > 1200), "{stdout}{stderr}");
+    // Every kind is there, and every object that Kubernetes starts with.
+    assert!(!stdout.contains("404 for"), "{stdout}{stderr}");
     assert_eq!(served.stop().code, 0);
 }

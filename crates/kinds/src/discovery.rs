@@ -1,6 +1,7 @@
 //! What is served, for clients that ask before they use it (AP-100 to AP-105). All of it follows from the table of
 //! kinds and from that of the reviews.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -142,7 +143,7 @@ impl Discovery {
                     .into_iter()
                     .map(|(version, entries)| Version::new(name, version, entries))
                     .collect();
-                versions.sort_by_key(|version| maturity(version.name));
+                versions.sort_by_key(|version| rank(version.name));
                 versions
             },
         });
@@ -196,13 +197,15 @@ impl Discovery {
     }
 }
 
-/// Clients should try stable versions first, then betas, then alphas.
-fn maturity(version: &str) -> u8 {
-    match version {
+/// Clients should try stable versions first, then betas, then alphas, and of each the newest first.
+fn rank(version: &str) -> (u8, Reverse<u32>) {
+    let maturity = match version {
         alpha if alpha.contains("alpha") => 2,
         beta if beta.contains("beta") => 1,
         _ => 0,
-    }
+    };
+    let number = version.trim_start_matches('v').split(|c: char| !c.is_ascii_digit()).next();
+    (maturity, Reverse(number.and_then(|number| number.parse().ok()).unwrap_or_default()))
 }
 
 fn set(document: &mut Value, name: &str, value: Value) {

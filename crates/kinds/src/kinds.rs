@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::resource::Resource;
-use crate::resources::{self, pods, rbac};
+use crate::resources::{self, autoscalers, pods, rbac};
 
 /// The table of kinds, each in every version that is served. Rows live as long as the program.
 #[derive(Clone, Debug)]
@@ -32,10 +32,10 @@ impl Kinds {
         kinds
     }
 
-    /// The kinds of this crate, with the old versions of roles and bindings.
+    /// The kinds of this crate, with the old versions of roles, bindings and autoscalers.
     pub fn built_in() -> Self {
         let old = rbac::old::V1BETA1.iter().chain(&rbac::old::V1ALPHA1);
-        Self::of(resources::ALL.iter().copied().chain([&pods::BINDINGS]).chain(old))
+        Self::of(resources::ALL.iter().copied().chain([&pods::BINDINGS, &autoscalers::V1]).chain(old))
     }
 
     /// The same table with one row more.

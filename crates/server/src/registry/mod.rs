@@ -25,7 +25,7 @@ pub(crate) mod request_scope;
 pub mod runtime_config;
 pub(crate) mod selection;
 pub(crate) mod storage;
-pub mod system_namespaces;
+pub mod system_objects;
 pub(crate) mod target;
 pub(crate) mod update;
 pub(crate) mod write;

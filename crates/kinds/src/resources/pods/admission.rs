@@ -213,7 +213,33 @@ pub struct Priority {
     pub preemption: String,
 }
 
-/// The built-in priority classes (AP-110).
+impl Priority {
+    /// What a PriorityClass gives.
+    pub fn of_class(class: &Map) -> Self {
+        Self { value: class.number("value"), preemption: class.text("preemptionPolicy").to_owned() }
+    }
+}
+
+/// Returns the name of a new pod's priority class, for the caller to look up; empty if it names none.
+pub fn priority_class(pod: &Map) -> &str {
+    pod.object("spec").text("priorityClassName")
+}
+
+/// The class of pods that name none: of those that are marked so, the one with the lowest priority (AP-110).
+pub fn default_priority_class(classes: &[Map]) -> Option<&Map> {
+    let defaults = classes.iter().filter(|class| class.is_true("globalDefault"));
+    defaults.min_by_key(|class| class.number("value"))
+}
+
+/// Gives a new pod the class of pods that name none.
+pub fn set_priority_class(pod: &mut Map, class: &Map) {
+    let name = class.metadata().text("name").to_owned();
+    if let Some(spec) = pod.object_or_new("spec") {
+        spec.insert("priorityClassName".to_owned(), name.into());
+    }
+}
+
+/// The priority classes that every cluster has (AP-110).
 pub fn built_in_priority(class: &str) -> Option<Priority> {
     let value = match class {
         "system-cluster-critical" => 2_000_000_000,

@@ -21,7 +21,7 @@ use portcullis_store::{List, Store as _, StoreError};
 use self::follow::Follower;
 use self::seed::{SeedError, Seeded};
 use super::backend::Backend;
-use super::{storage, system_namespaces};
+use super::{storage, system_objects};
 use crate::certificate_requests::Pkcs10Reader;
 use crate::http::status::Status;
 use crate::registry::metrics::StoreMetrics;
@@ -59,7 +59,7 @@ pub enum ClusterError {
 }
 
 impl Cluster {
-    /// Opens a store, loads everything in it, and writes what every cluster has: its namespaces and, with mode RBAC,
+    /// Opens a store, loads everything in it, and writes what every cluster has: its namespaces and other objects and, with mode RBAC,
     /// the default policy if `config` wants it. Must be done before serving.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl Cluster {
     async fn begin(&self, config: &EngineConfig) -> Result<(), ClusterError> {
         let failed =
             |what| move |status: Status| ClusterError::Initial { what, why: status.message().to_owned() };
-        system_namespaces::ensure(&self.backend).await.map_err(failed("the namespaces of every cluster"))?;
+        system_objects::ensure(&self.backend).await.map_err(failed("the objects of every cluster"))?;
         if !config.default_policy || !config.modes.contains(&Mode::Rbac) {
             return Ok(());
         }

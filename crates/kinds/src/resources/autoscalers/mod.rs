@@ -1,16 +1,20 @@
 //! HorizontalPodAutoscalers, which scale workloads by what is measured of them.
 
+mod old;
+
+pub use old::V1;
+
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::quote::quoted;
 use serde_json::{Value, json};
 
-use super::cells::{AGE, NAME, age, name, text_column};
-use super::formats::one_of;
-use super::quantities::positive_error;
-use super::status;
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{MetadataChecks, Resource, Subresource};
+use crate::resources::cells::{AGE, NAME, age, name, text_column};
+use crate::resources::formats::one_of;
+use crate::resources::quantities::{positive_error, quantity};
+use crate::resources::status;
 use crate::schema::autoscaling::v2::{HORIZONTAL_POD_AUTOSCALER, HORIZONTAL_POD_AUTOSCALER_STATUS};
 use crate::table::{Column, NONE, Row};
 
@@ -160,8 +164,8 @@ fn validate_metric(field: &str, metric: &Map, errors: &mut Errors) {
         FieldError::invalid(format!("{at}.averageUtilization"), "", "must be greater than 0")
     });
     for amount in ["averageValue", "value"] {
-        let quantity = super::quantities::quantity(target, amount);
-        errors.extend(quantity.and_then(|quantity| positive_error(&format!("{at}.{amount}"), &quantity)));
+        let aim = quantity(target, amount);
+        errors.extend(aim.and_then(|quantity| positive_error(&format!("{at}.{amount}"), &quantity)));
     }
 }
 
