@@ -142,18 +142,21 @@ fn end(out: &mut Vec<u8>) {
 
 /// Writes the fields of a message.
 fn message(out: &mut Vec<u8>, object: &Map, ty: &Type) -> Result<(), EncodeError> {
-    let mut fields = ty.numbered();
-    while let Some((first, rest)) = fields.split_first() {
-        if first.within == 0 {
+    fields(out, object, ty.numbered(), 0)
+}
+
+/// Writes the fields of a message that is embedded this deep. Those of one embedded message are next to each other.
+fn fields(out: &mut Vec<u8>, object: &Map, mut rest: &[Field], depth: usize) -> Result<(), EncodeError> {
+    while let Some((first, others)) = rest.split_first() {
+        let Some(embedded) = first.within.get(depth) else {
             field(out, object, first)?;
-            fields = rest;
+            rest = others;
             continue;
-        }
-        // The fields of an embedded message are next to each other.
-        let embedded = fields.partition_point(|field| field.slot() == first.slot());
-        let (embedded, rest) = fields.split_at(embedded);
-        nested(out, first.within, |out| embedded.iter().try_for_each(|inner| field(out, object, inner)))?;
-        fields = rest;
+        };
+        let count = rest.partition_point(|field| field.within.get(depth) == Some(embedded));
+        let (inner, after) = rest.split_at(count);
+        nested(out, *embedded, |out| fields(out, object, inner, depth.saturating_add(1)))?;
+        rest = after;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ pub(super) const METADATA: Field = always("metadata", 1, Object(&OBJECT_META));
 const KIND_OF_RESOURCE: Field = always("kind", 3, Text);
 
 /// The verbs of a resource. In protobuf they are a message with the verbs under number 1.
-const VERBS: Field = always("verbs", 1, List(&Text)).within(4);
+const VERBS: Field = always("verbs", 1, List(&Text)).within(&[4]);
 
 types! {
     "meta/v1";

@@ -134,13 +134,6 @@ pub enum Merge {
     Set,
 }
 
-impl Field {
-    /// The number under which the field is in the message of its type: its own, or that of the embedded message.
-    pub(crate) fn slot(&self) -> u32 {
-        if self.within == 0 { self.number } else { self.within }
-    }
-}
-
 impl Type {
     /// A type of this name and package with these fields.
     pub const fn new(name: &'static str, package: &'static str, fields: &'static [Field]) -> Self {
@@ -153,7 +146,8 @@ impl Type {
         self.numbered.get_or_init(|| {
             let mut fields: Vec<Field> =
                 self.fields.iter().filter(|field| field.number > 0).copied().collect();
-            fields.sort_by_key(|field| (field.slot(), field.number));
+            let path = |field: &Field| field.within.iter().copied().chain([field.number]);
+            fields.sort_by(|a, b| path(a).cmp(path(b)));
             fields
         })
     }
