@@ -137,7 +137,6 @@ fn broken(asked: &Asked, how: &str) -> Reply {
         "a Status" => json(format!(r#"{{"apiVersion":"v1","kind":"Status","allowed":true,{status}}}"#)),
         "too large" => review(&format!(r#"{status},"junk":"{}""#, "x".repeat(2 << 20))),
         "too deep" => review(&format!(r#"{status},"junk":{}{}"#, "[".repeat(5000), "]".repeat(5000))),
-        "text" => Reply::Body(200, "text/plain", format!("{{{status}}}")),
         "code 403" => Reply::Body(403, "application/json", format!("{{{status}}}")),
         "code 207" => Reply::Body(207, "application/json", format!("{{{status}}}")),
         "code 302" => Reply::Head(302, "Location: /elsewhere\r\n".to_owned()),
@@ -166,7 +165,6 @@ fn whatever_is_not_a_clear_answer_never_allows_wh_20_wh_41() {
         "a Status",
         "too large",
         "too deep",
-        "text",
         "code 403",
         "code 207",
         "code 302",
@@ -193,6 +191,38 @@ fn whatever_is_not_a_clear_answer_never_allows_wh_20_wh_41() {
     assert!(service.asked().iter().all(|asked| !asked.line.contains("elsewhere")));
     let failed = server.metric("apiserver_authorization_webhook_evaluations_fail_open_total{");
     assert!(failed.ends_with(&format!(" {}", kinds.len())), "{failed}");
+}
+
+#[test]
+fn an_answer_counts_whatever_its_content_type_wh_20() {
+    let scratch = Scratch::new();
+    // The path says the type. The recorded cases `text-type` of webhook-authorization and `html` of
+    // webhook-authentication: the content decides.
+    let service = WebhookService::start(scratch.path(), |asked, _| {
+        let path = asked.review["spec"]["nonResourceAttributes"]["path"].as_str().unwrap_or_default();
+        let media = match path {
+            "/metrics" => "text/plain; charset=utf-8",
+            "/livez" => "text/html",
+            "/readyz" => "application/octet-stream",
+            _ => "",
+        };
+        let is_allowed = asked.review["spec"]["user"] == "jane";
+        let status = json!({"allowed": is_allowed, "denied": !is_allowed, "reason": "I say so"});
+        let answer = json!({
+            "apiVersion": asked.review["apiVersion"], "kind": "SubjectAccessReview", "status": status,
+        });
+        Reply::Body(200, media, answer.to_string())
+    });
+    let kubeconfig = service.kubeconfig();
+    let modes = "--authorization-mode=Webhook,AlwaysAllow";
+    let flags = [modes, "--authorization-webhook-config-file", text(&kubeconfig)];
+    let server = Running::start(&scratch, &flags);
+    for path in ["/metrics", "/livez", "/readyz", "/version"] {
+        assert_eq!(server.get("jane", path), 200, "{path}");
+        // The next authorizer allows everything; only a denial that is heard keeps bob out.
+        let refusal = server.message("bob", path);
+        assert!(refusal.ends_with(": I say so"), "{path}: {refusal}");
+    }
 }
 
 #[test]
