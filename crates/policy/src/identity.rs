@@ -1,6 +1,40 @@
-//! Node identities. This is the only module that parses `system:node:` user names.
+//! Node identities, and the groups that a user name implies. This is the only module that parses `system:node:` user
+//! names.
+
+use portcullis_apimachinery::names::{is_dns_label, is_dns_subdomain};
 
 use crate::request::User;
+
+/// The user of a request without credentials (AN-110).
+pub const ANONYMOUS: &str = "system:anonymous";
+/// The group of every user with credentials (AN-12).
+pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group of anonymous users (AN-110).
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The prefix of every service account's user name.
+pub const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
+/// The group of all service accounts. With `:` and a namespace after it, that of the service accounts in it.
+pub const ACCOUNTS: &str = "system:serviceaccounts";
+
+/// Returns the namespace and the name of the service account with this user name; none for another user (AN-123).
+pub fn service_account(user: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = user.strip_prefix(ACCOUNT_PREFIX)?.split_once(':')?;
+    (is_dns_label(namespace) && is_dns_subdomain(name)).then_some((namespace, name))
+}
+
+/// Adds the groups that an API server adds to an impersonated user: a service account without groups gets its two
+/// (AN-124), and everybody is authenticated or not (AN-125).
+pub fn add_implied_groups(user: &mut User) {
+    if user.groups.is_empty()
+        && let Some((namespace, _)) = service_account(&user.name)
+    {
+        user.groups = vec![ACCOUNTS.to_owned(), format!("{ACCOUNTS}:{namespace}")];
+    }
+    let implied = if user.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
+    if !user.in_group(implied) && !user.in_group(UNAUTHENTICATED) {
+        user.groups.push(implied.to_owned());
+    }
+}
 
 /// The prefix that every node's user name starts with (NA-1, NB-3).
 pub const NODE_USER_PREFIX: &str = "system:node:";
@@ -31,6 +65,30 @@ impl<'a> NodeIdentity<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_implies_the_groups_that_impersonation_adds_an_124_an_125() {
+        let groups = |name: &str, given: &[&str]| {
+            let mut user = User::new(name, given.iter().copied());
+            add_implied_groups(&mut user);
+            user.groups
+        };
+        assert_eq!(groups("jane", &[]), ["system:authenticated"]);
+        assert_eq!(groups("jane", &["a"]), ["a", "system:authenticated"]);
+        assert_eq!(groups("jane", &["system:authenticated", "a"]), ["system:authenticated", "a"]);
+        assert_eq!(groups("jane", &["system:unauthenticated"]), ["system:unauthenticated"]);
+        assert_eq!(groups("system:anonymous", &[]), ["system:unauthenticated"]);
+        assert_eq!(groups("system:anonymous", &["system:authenticated"]).len(), 2);
+        let of_account = ["system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"];
+        assert_eq!(groups("system:serviceaccount:ns:a.b", &[]), of_account);
+        assert_eq!(groups("system:serviceaccount:ns:a", &["x"]), ["x", "system:authenticated"]);
+        for name in ["system:serviceaccount:ns", "system:serviceaccount:n.s:a", "system:serviceaccount:ns:A"]
+        {
+            assert_eq!(groups(name, &[]), ["system:authenticated"], "{name}");
+        }
+        // A node's group is not implied by its name: a certificate says it.
+        assert_eq!(groups("system:node:n1", &[]), ["system:authenticated"]);
+    }
 
     #[test]
     fn a_node_needs_prefix_and_group_na_1_to_na_4() {

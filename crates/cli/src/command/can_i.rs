@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use portcullis_policy::engine::EngineConfig;
+use portcullis_policy::identity::add_implied_groups;
 use portcullis_policy::{Attributes, ResourceRequest, User};
 
 use crate::engine_flags::{EngineFlags, load};
@@ -14,9 +15,11 @@ use crate::resource_type::ResourceType;
 /// Check whether a user may do something, over a snapshot of a cluster
 ///
 /// The arguments are those of `kubectl auth can-i`: VERB TYPE, VERB TYPE/NAME, VERB TYPE NAME, or VERB /PATH. TYPE is
-/// plural, singular or short (pods, pod, po) and may include its group (deployments.apps, deployments.v1.apps). Groups
-/// are never added to the user implicitly: pass --as-group system:nodes for a node, system:authenticated for any
-/// authenticated user.
+/// plural, singular or short (pods, pod, po) and may include its group (deployments.apps, deployments.v1.apps).
+///
+/// The user gets the groups that an API server adds to an impersonated user: system:authenticated, and without
+/// --as-group those of a service account. They are named on the standard error. For a node pass --as-group system:nodes,
+/// which its certificate says and not its name.
 ///
 /// Exit codes: 0 yes; 1 no; 2 bad flags or input; 3 the output cannot be written.
 #[derive(Args, Debug)]
@@ -39,6 +42,10 @@ pub struct CanIArgs {
     /// A group of the user. Repeatable
     #[arg(long = "as-group", value_name = "GROUP")]
     groups: Vec<String>,
+
+    /// Use the groups of --as-group alone, and add none
+    #[arg(long)]
+    exact_groups: bool,
 
     /// The unique id of the user
     #[arg(long = "as-uid", value_name = "UID", default_value = "", hide_default_value = true)]
@@ -75,8 +82,8 @@ pub struct CanIArgs {
 const EXAMPLES: &str = "\
 Examples:
   portcullis can-i --state cluster.json --as system:node:n1 --as-group system:nodes get secrets/db -n shop --explain
-  portcullis can-i --state cluster.json --as jane --as-group system:authenticated create deploy -n shop
-  portcullis can-i --default-policy --as anyone --as-group system:authenticated get /version";
+  portcullis can-i --state cluster.json --as system:serviceaccount:shop:web create deploy -n shop
+  portcullis can-i --default-policy --as anyone get /version";
 
 /// The default namespace.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -127,8 +134,8 @@ const SUBRESOURCES: &[&str] = &[
 /// # Errors
 /// Flags or objects are invalid, or the question makes no sense.
 pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
-    let user = User { uid: args.uid.clone(), ..User::new(&*args.user, args.groups.iter().cloned()) };
     let target = Target::of(args)?;
+    let user = user(args);
     let config = EngineConfig { default_policy: args.default_policy, ..args.engine.config()? };
     let (engine, _) = load(config, &args.engine.state)?;
     let attributes = target.attributes(args, &user);
@@ -148,6 +155,20 @@ pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::from(u8::from(!allowed)))
+}
+
+/// Returns the user, and tells which groups were added.
+fn user(args: &CanIArgs) -> User {
+    let mut user = User { uid: args.uid.clone(), ..User::new(&*args.user, args.groups.iter().cloned()) };
+    if args.exact_groups {
+        return user;
+    }
+    add_implied_groups(&mut user);
+    let added: Vec<&str> = user.groups.iter().skip(args.groups.len()).map(String::as_str).collect();
+    if !added.is_empty() && !args.quiet {
+        eprintln!("note: groups added as by an API server: {} (none with --exact-groups)", added.join(", "));
+    }
+    user
 }
 
 /// The target of the check.

@@ -125,16 +125,35 @@ fn paths_are_asked_for_by_their_method() {
         assert_answer(&format!("{question} --as someone --as-group system:authenticated"), yes);
     }
     // RB-34: a RoleBinding never allows a path, and a namespace changes nothing.
-    assert_answer("get /metrics -n shop --as jane", false);
+    assert_answer("get /metrics -n shop --as jane --exact-groups", false);
 }
 
 #[test]
-fn groups_are_never_implicit() {
+fn the_groups_that_an_api_server_adds_are_added_and_told_an_124_an_125() {
+    assert_answer("list nodes --as jane", true);
+    assert_answer("list nodes --as jane --as-group developers", true);
+    assert_answer("list nodes --as system:anonymous", false);
+    assert_answer("list nodes --as jane --as-group system:unauthenticated", false);
+    let told = |question: &str| can_i(question).stderr;
+    assert!(told("list nodes --as jane").contains("system:authenticated"));
+    let account = told("list nodes --as system:serviceaccount:shop:web");
+    for group in ["system:serviceaccounts,", "system:serviceaccounts:shop,", "system:authenticated "] {
+        assert!(account.contains(group), "{group}: {account}");
+    }
+    // With a group, an account gets no other ones (AN-124).
+    assert!(!told("list nodes --as system:serviceaccount:shop:web --as-group x").contains("serviceaccounts"));
+    for question in ["list nodes --as jane --as-group system:authenticated", "list nodes --as jane -q"] {
+        assert_eq!(told(question), "", "{question}");
+    }
+}
+
+#[test]
+fn no_group_is_added_where_that_is_asked_for() {
     // Not system:authenticated for a name, not system:nodes for a node, not system:serviceaccounts for an account.
-    assert_answer("list nodes --as jane", false);
-    assert_answer("list nodes --as jane --as-group system:authenticated", true);
+    assert_answer("list nodes --as jane --exact-groups", false);
+    assert_answer("list nodes --as jane --as-group system:authenticated --exact-groups", true);
     assert_answer("list nodes --as jane --as-group developers --as-group system:authenticated", true);
-    assert_answer("list nodes --as system:serviceaccount:monitoring:watcher", true);
+    assert_answer("list nodes --as system:serviceaccount:monitoring:watcher --exact-groups", true);
     assert_answer("get nodes/n1 --as system:node:n1", false);
     assert_answer("get nodes/n1 --as system:node:n1 --as-group system:nodes", true);
     assert_answer("get nodes/n1 --as system:node:n2 --as-group system:nodes", false);
@@ -237,7 +256,7 @@ fn a_refused_user_is_shown_what_comes_nearest_and_what_is_needed() {
         ("get cm/other -n shop", "other name", "ResourceNames:[\"other\"]"),
         ("get /metrics", "", "NonResourceURLs:[\"/metrics\"]"),
     ] {
-        let run = can_i(&format!("{question} --as jane --explain"));
+        let run = can_i(&format!("{question} --as jane --exact-groups --explain"));
         assert_eq!(run.code, 1);
         assert!(run.stdout.contains(near), "{near}: {}", run.stdout);
         let line = run.stdout.lines().find(|line| line.trim().starts_with("needed: ")).unwrap();
@@ -334,7 +353,8 @@ fn a_question_gets_the_answer_of_the_same_review() {
                 });
                 let answered = with_input(["review", "--state", text(&state)], review.to_string().as_bytes())
                     .json_lines();
-                let question = format!("{verb} {kind}/settings -n {namespace} --as jane");
+                // A review says the groups itself: nothing is added to them.
+                let question = format!("{verb} {kind}/settings -n {namespace} --as jane --exact-groups");
                 assert_answer(&question, answered[0]["status"]["allowed"] == Value::Bool(true));
             }
         }
@@ -369,7 +389,7 @@ fn questions_that_were_hardly_meant_are_answered_with_a_warning() {
         ("get widgets --as a", "resource type \"widgets\""),
         ("get pods/log --as a", "--subresource log"),
     ] {
-        let run = can_i(question);
+        let run = can_i(&format!("{question} --exact-groups"));
         assert_eq!((run.code, &*run.stdout), (1, "no\n"));
         assert!(
             run.stderr.starts_with("warning: ") && run.stderr.contains(warning),
@@ -377,6 +397,6 @@ fn questions_that_were_hardly_meant_are_answered_with_a_warning() {
             run.stderr
         );
     }
-    let run = can_i("* * --as a");
+    let run = can_i("* * --as a --exact-groups");
     assert_eq!((run.code, &*run.stderr), (1, ""));
 }

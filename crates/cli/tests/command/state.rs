@@ -116,7 +116,7 @@ fn assert_complete(what: &str, states: &[&str]) {
         (&["get", "pods/web", "--as", "jane", "--as-group", "x"], 0),
         (&["get", "pods/web", "--as", "john", "--as-group", "x"], 1),
     ] {
-        let run = portcullis([&["can-i", "-n", "shop"], &question[..], &flags].concat());
+        let run = portcullis([&["can-i", "--exact-groups", "-n", "shop"], &question[..], &flags].concat());
         assert_eq!((run.code, &*run.stderr), (code, ""), "{what}: {question:?}");
     }
 }

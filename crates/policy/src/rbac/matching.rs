@@ -1,13 +1,11 @@
 //! Matches rules against requests and subjects against users. Nothing here needs the index.
 
+use crate::identity::ACCOUNT_PREFIX;
 use crate::objects::rbac::{PolicyRule, Subject};
 use crate::request::{Attributes, ResourceRequest, User};
 
 /// The wildcard, in lists that support it.
 pub(super) const ALL: &str = "*";
-
-/// The prefix of the user names of service accounts.
-const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
 /// The lists of a rule, independent of how it is stored. Words are compared byte for byte.
 pub(super) trait Lists {
@@ -116,7 +114,7 @@ pub(super) fn subject_matches(subject: &Subject, binding_namespace: &str, user: 
             !namespace.is_empty()
                 && user
                     .name
-                    .strip_prefix(SERVICE_ACCOUNT_PREFIX)
+                    .strip_prefix(ACCOUNT_PREFIX)
                     .is_some_and(|account| joined_by(account.as_bytes(), namespace, ':', &subject.name))
         }
         _ => false,
@@ -132,7 +130,7 @@ pub(super) fn effective_namespace<'a>(subject: &'a Subject, binding_namespace: &
 /// namespace (RB-21).
 pub(super) fn service_account_user(name: &str, namespace: &str, binding_namespace: &str) -> Option<String> {
     let namespace = if namespace.is_empty() { binding_namespace } else { namespace };
-    (!namespace.is_empty()).then(|| format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"))
+    (!namespace.is_empty()).then(|| format!("{ACCOUNT_PREFIX}{namespace}:{name}"))
 }
 
 /// [`crate::request::is_same`] for a word and a text.

@@ -3,8 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use policy::User;
-
-use super::caller::{ANONYMOUS, UNAUTHENTICATED};
+use policy::identity::{ANONYMOUS, UNAUTHENTICATED};
 
 static USER: LazyLock<Arc<User>> = LazyLock::new(|| Arc::new(User::new(ANONYMOUS, [UNAUTHENTICATED])));
 

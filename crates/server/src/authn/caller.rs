@@ -5,12 +5,9 @@
 use std::sync::Arc;
 
 use policy::User;
+use policy::identity::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
 use tokio::sync::watch;
 
-/// The user of requests without credentials (AN-110).
-pub const ANONYMOUS: &str = "system:anonymous";
-pub(crate) const AUTHENTICATED: &str = "system:authenticated";
-pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// AN-3, AN-45, AN-88
 pub(super) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 

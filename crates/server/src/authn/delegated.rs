@@ -10,10 +10,11 @@ use arc_swap::ArcSwap;
 use http::HeaderMap;
 use pki::CaBundle;
 use policy::User;
+use policy::identity::{ANONYMOUS, UNAUTHENTICATED};
 use portcullis_client::review::Reviews;
 
 use super::bearer;
-use super::caller::{ANONYMOUS, Caller, UNAUTHENTICATED};
+use super::caller::Caller;
 use super::certificate::Peer;
 use super::error::{Failure, Unauthorized};
 use super::reload::{AuthorityFileError, Followed};

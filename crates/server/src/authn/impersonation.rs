@@ -9,20 +9,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::HeaderMap;
+use policy::identity::{add_implied_groups, service_account};
 use policy::request_info::RequestInfo;
 use policy::{Attributes, ResourceRequest, User};
-use portcullis_apimachinery::names::{is_dns_label, is_dns_subdomain};
+use portcullis_apimachinery::names::is_dns_subdomain;
 use portcullis_apimachinery::percent;
 
-use super::caller::{ANONYMOUS, AUTHENTICATED, Caller, UNAUTHENTICATED};
+use super::caller::Caller;
 use crate::http::status::Status;
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const NODE_PREFIX: &str = "system:node:";
 const NODES: &str = "system:nodes";
 const MASTERS: &str = "system:masters";
-const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
-const ACCOUNTS: &str = "system:serviceaccounts";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const NODE_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
 /// With at least this many groups or extra values, permission for all of them is checked first (AN-145, AN-146).
@@ -63,7 +62,7 @@ impl Wanted {
 
     /// Returns the namespace and name if the requested user is a service account (AN-123).
     fn account(&self) -> Option<(&str, &str)> {
-        account(&self.0.name)
+        service_account(&self.0.name)
     }
 
     fn node(&self) -> Option<&str> {
@@ -76,23 +75,11 @@ impl Wanted {
 
     /// Returns the effective user of the request (AN-124 to AN-126, AN-147).
     fn user(self, mode: Mode) -> User {
-        let account = self.account().map(|(namespace, _)| format!("{ACCOUNTS}:{namespace}"));
         let Self(mut user) = self;
-        match mode {
-            Mode::AssociatedNode | Mode::ArbitraryNode => user.groups = vec![NODES.to_owned()],
-            _ => {
-                if let Some(account) = account.filter(|_| user.groups.is_empty()) {
-                    user.groups = vec![ACCOUNTS.to_owned(), account];
-                }
-            }
+        if matches!(mode, Mode::AssociatedNode | Mode::ArbitraryNode) {
+            user.groups = vec![NODES.to_owned()];
         }
-        if user.name == ANONYMOUS {
-            if !user.in_group(UNAUTHENTICATED) {
-                user.groups.push(UNAUTHENTICATED.to_owned());
-            }
-        } else if !user.in_group(AUTHENTICATED) && !user.in_group(UNAUTHENTICATED) {
-            user.groups.push(AUTHENTICATED.to_owned());
-        }
+        add_implied_groups(&mut user);
         user
     }
 }
@@ -101,11 +88,6 @@ impl Wanted {
 pub(crate) fn unescaped(key: &str) -> String {
     let decoded = percent::decode(key).ok().and_then(|bytes| percent::utf8(bytes).ok());
     decoded.map_or_else(|| key.to_owned(), Cow::into_owned)
-}
-
-fn account(name: &str) -> Option<(&str, &str)> {
-    let (namespace, name) = name.strip_prefix(ACCOUNT_PREFIX)?.split_once(':')?;
-    (is_dns_label(namespace) && is_dns_subdomain(name)).then_some((namespace, name))
 }
 
 /// The ways in which impersonation can be allowed, in the order in which they are tried (AN-140, AN-148).
@@ -138,7 +120,7 @@ impl Mode {
         match self {
             Self::AssociatedNode => {
                 let own = caller.extra.get(NODE_NAME).map(Vec::as_slice);
-                account(&caller.name).is_some()
+                service_account(&caller.name).is_some()
                     && node.is_some_and(|node| matches!(own, Some([own]) if own == node))
             }
             Self::ArbitraryNode => node.is_some(),

@@ -28,7 +28,7 @@ mod vouched;
 pub use self::authentication::Authentication;
 pub(crate) use self::authentication::Reviewed;
 pub(crate) use self::bearer::{spare_space, without_token};
-pub use self::caller::{ANONYMOUS, Caller, is_anonymous};
+pub use self::caller::{Caller, is_anonymous};
 pub use self::certificate::{BootstrapError, Peer};
 pub use self::config::{AuthenticationConfig, AuthenticationError};
 pub use self::error::Unauthorized;

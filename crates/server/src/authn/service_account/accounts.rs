@@ -21,8 +21,6 @@ use crate::registry::backend::Backend;
 ///
 /// DIVERGES: kube-apiserver has no default and requires the flag.
 pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc";
-pub(crate) const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
-pub(crate) const ACCOUNTS: &str = "system:serviceaccounts";
 
 /// The settings for issuing and accepting tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]

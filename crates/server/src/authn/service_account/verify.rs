@@ -9,10 +9,11 @@ use kinds::resources::core::secrets::SECRETS;
 use kinds::resources::core::service_accounts::SERVICE_ACCOUNTS;
 use kinds::resources::pods::PODS;
 use policy::User;
+use policy::identity::{ACCOUNT_PREFIX, ACCOUNTS};
 use portcullis_apimachinery::quote::quoted;
 use portcullis_store::{Entry, Store as _};
 
-use super::accounts::{ACCOUNT_PREFIX, ACCOUNTS, ServiceAccounts};
+use super::accounts::ServiceAccounts;
 use super::claims::{Bound, Reference};
 use crate::authn::caller::{CREDENTIAL_ID, join_authenticated};
 use crate::authn::token_error::TokenError;
