@@ -1,11 +1,12 @@
 //! Checks an expression before it is evaluated (AC-100, AC-101): every name is declared, every call matches a
-//! signature, and the result is a boolean.
+//! signature, and the result is a boolean. Selections from optional values are replaced by calls (see `selection`).
 
 use std::collections::HashMap;
 
 use kube_cel::cel::common::ast::operators::{GREATER, GREATER_EQUALS, LESS, LESS_EQUALS, OPT_SELECT};
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
+use super::selection;
 use super::types::{BOOL, INT, NULL, Object, STRING, TYPE_NAMES, Type, signatures};
 
 /// The ordered types.
@@ -17,7 +18,7 @@ const NUMBERS: [&str; 3] = ["double", "int", "uint"];
 ///
 /// # Errors
 /// A description of the error.
-pub(super) fn check(expression: &IdedExpr) -> Result<(), String> {
+pub(super) fn check(expression: &mut IdedExpr) -> Result<(), String> {
     let mut checker = Checker { scopes: vec![("request".to_owned(), Object::request())] };
     let found = checker.type_of(expression)?;
     if found == BOOL { Ok(()) } else { Err(format!("must evaluate to bool, and not to {found}")) }
@@ -33,8 +34,13 @@ impl Checker {
         self.scopes.iter().rev().find(|(known, _)| known == name).map(|(_, found)| found.clone())
     }
 
-    fn type_of(&mut self, expression: &IdedExpr) -> Result<Type, String> {
-        match &expression.expr {
+    fn type_of(&mut self, expression: &mut IdedExpr) -> Result<Type, String> {
+        let is_type = matches!(expression.expr, Expr::Select(_))
+            && qualified(expression).is_some_and(|name| TYPE_NAMES.contains(&name.as_str()));
+        if is_type {
+            return Ok(Type::Kind);
+        }
+        match &mut expression.expr {
             Expr::Unspecified => Err("an empty expression".to_owned()),
             Expr::Literal(literal) => Ok(match literal {
                 LiteralValue::Boolean(_) => BOOL,
@@ -51,25 +57,27 @@ impl Checker {
                 None => Err(format!("undeclared reference to '{name}'")),
             },
             Expr::Select(select) => {
-                if qualified(expression).is_some_and(|name| TYPE_NAMES.contains(&name.as_str())) {
-                    return Ok(Type::Kind);
-                }
-                let operand = self.type_of(&select.operand)?;
+                let operand = self.type_of(&mut select.operand)?;
                 let field = field_of(&operand, &select.field)?;
-                Ok(if select.test { BOOL } else { field })
+                let found = if select.test { BOOL } else { field };
+                if matches!(operand, Type::Optional(_) | Type::Dyn) {
+                    let select = std::mem::take(select);
+                    expression.expr = selection::call(select);
+                }
+                Ok(found)
             }
             Expr::List(list) => {
-                self.elements(list.elements.iter(), true).map(|one| Type::List(Box::new(one)))
+                self.elements(list.elements.iter_mut(), true).map(|one| Type::List(Box::new(one)))
             }
             Expr::Map(map) => {
                 let mut keys = Vec::new();
                 let mut values = Vec::new();
-                for entry in &map.entries {
-                    let EntryExpr::MapEntry(entry) = &entry.expr else {
+                for entry in &mut map.entries {
+                    let EntryExpr::MapEntry(entry) = &mut entry.expr else {
                         return Err("a field where an entry must be".to_owned());
                     };
-                    keys.push(&entry.key);
-                    values.push(&entry.value);
+                    keys.push(&mut entry.key);
+                    values.push(&mut entry.value);
                 }
                 let key = self.elements(keys.into_iter(), true)?;
                 let value = self.elements(values.into_iter(), true)?;
@@ -84,7 +92,7 @@ impl Checker {
     /// Returns the common type of several values. All must agree, except for the arguments of `format`.
     fn elements<'e>(
         &mut self,
-        elements: impl Iterator<Item = &'e IdedExpr>,
+        elements: impl Iterator<Item = &'e mut IdedExpr>,
         must_agree: bool,
     ) -> Result<Type, String> {
         let mut common: Option<Type> = None;
@@ -100,11 +108,11 @@ impl Checker {
         Ok(common.unwrap_or(Type::Dyn))
     }
 
-    fn call(&mut self, call: &CallExpr) -> Result<Type, String> {
-        let name = call.func_name.as_str();
-        if name == OPT_SELECT {
+    fn call(&mut self, call: &mut CallExpr) -> Result<Type, String> {
+        if call.func_name == OPT_SELECT {
             return self.optional_select(call);
         }
+        let name = call.func_name.as_str();
         // `sets.contains(..)`: what precedes the dot is a part of the function name, unless it is a variable.
         let namespace = call.target.as_deref().and_then(qualified).filter(|name| {
             let first = name.split('.').next().unwrap_or_default();
@@ -112,16 +120,17 @@ impl Checker {
         });
         let (name, target) = match namespace {
             Some(namespace) => (format!("{namespace}.{name}"), None),
-            None => (name.to_owned(), call.target.as_deref()),
+            None => (name.to_owned(), call.target.as_deref_mut()),
         };
+        let is_member = target.is_some();
         let mut arguments = Vec::new();
         if let Some(target) = target {
             arguments.push(self.type_of(target)?);
         }
-        for argument in &call.args {
-            arguments.push(match &argument.expr {
+        for argument in &mut call.args {
+            arguments.push(match &mut argument.expr {
                 Expr::List(list) if name == "format" => {
-                    self.elements(list.elements.iter(), false)?;
+                    self.elements(list.elements.iter_mut(), false)?;
                     Type::List(Box::new(Type::Dyn))
                 }
                 _ => self.type_of(argument)?,
@@ -130,7 +139,7 @@ impl Checker {
         if matches!(name.as_str(), LESS | LESS_EQUALS | GREATER | GREATER_EQUALS) {
             return compare(&arguments).ok_or_else(|| no_way(&name, &arguments));
         }
-        let ways = signatures(&name).iter().filter(|way| way.is_member == target.is_some());
+        let ways = signatures(&name).iter().filter(|way| way.is_member == is_member);
         let mut result: Option<Type> = None;
         for way in ways.filter(|way| way.parameters.len() == arguments.len()) {
             let mut letters = HashMap::new();
@@ -155,8 +164,9 @@ impl Checker {
         }
     }
 
-    fn optional_select(&mut self, call: &CallExpr) -> Result<Type, String> {
-        let [operand, field] = call.args.as_slice() else {
+    fn optional_select(&mut self, call: &mut CallExpr) -> Result<Type, String> {
+        selection::OPTIONAL_FIELD.clone_into(&mut call.func_name);
+        let [operand, field] = call.args.as_mut_slice() else {
             return Err("an optional selection without field".to_owned());
         };
         let Expr::Literal(LiteralValue::String(field)) = &field.expr else {
@@ -172,29 +182,29 @@ impl Checker {
         })
     }
 
-    fn comprehension(&mut self, it: &ComprehensionExpr) -> Result<Type, String> {
-        let (first, second) = match self.type_of(&it.iter_range)? {
+    fn comprehension(&mut self, it: &mut ComprehensionExpr) -> Result<Type, String> {
+        let (first, second) = match self.type_of(&mut it.iter_range)? {
             Type::List(element) if it.iter_var2.is_some() => (INT, *element),
             Type::List(element) => (*element, Type::Dyn),
             Type::Map(key, value) => (*key, *value),
             Type::Dyn => (Type::Dyn, Type::Dyn),
             other => return Err(format!("expression of type '{other}' cannot be range of a comprehension")),
         };
-        let start = self.type_of(&it.accu_init)?;
+        let start = self.type_of(&mut it.accu_init)?;
         let before = self.scopes.len();
         self.scopes.push((it.accu_var.clone(), start.clone()));
         self.scopes.push((it.iter_var.clone(), first));
         if let Some(name) = &it.iter_var2 {
             self.scopes.push((name.clone(), second));
         }
-        let condition = self.type_of(&it.loop_cond)?;
-        let step = self.type_of(&it.loop_step)?;
+        let condition = self.type_of(&mut it.loop_cond)?;
+        let step = self.type_of(&mut it.loop_step)?;
         self.scopes.truncate(before);
         if !condition.agrees(&BOOL) || !start.agrees(&step) {
             return Err(format!("expected type '{start}' but found '{step}'"));
         }
         self.scopes.push((it.accu_var.clone(), step));
-        let result = self.type_of(&it.result);
+        let result = self.type_of(&mut it.result);
         self.scopes.truncate(before);
         result
     }

@@ -12,8 +12,8 @@ use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 use policy::review::{AccessReview, ResourceAttributes, SelectorAttributes};
 
-use super::check;
 use super::types::TYPE_NAMES;
+use super::{check, selection};
 
 /// The maximum length of an expression.
 const EXPRESSION_BYTES: usize = 16 << 10;
@@ -67,13 +67,13 @@ fn compile_one(text: &str) -> Result<Expression, String> {
         return Err(too_deep());
     }
     let parser = Parser::new().max_recursion_depth(90).enable_optional_syntax(true);
-    let expression = parser.parse(text).map_err(|errors| errors.to_string())?;
+    let mut expression = parser.parse(text).map_err(|errors| errors.to_string())?;
     measure(&expression, DEPTH).ok_or_else(too_deep)?;
     let loops = loops(&expression);
     if loops > LOOPS {
         return Err(format!("comprehensions nest deeper than {LOOPS} levels (map and filter count twice)"));
     }
-    check::check(&expression)?;
+    check::check(&mut expression)?;
     fold(&expression)?;
     let (longest, splits) = (longest(&expression), splits(&expression));
     Ok(Expression { parsed: expression, loops, longest, splits })
@@ -200,6 +200,7 @@ static BASE: LazyLock<Context<'static>> = LazyLock::new(|| {
         },
         _ => Err(ExecutionError::NoSuchOverload),
     });
+    selection::declare(&mut context);
     for name in TYPE_NAMES {
         context.add_variable_from_value(name, type_value(name));
     }

@@ -12,6 +12,8 @@ mod check;
 #[cfg(feature = "cel")]
 mod evaluate;
 #[cfg(feature = "cel")]
+mod selection;
+#[cfg(feature = "cel")]
 mod types;
 
 #[cfg(feature = "cel")]

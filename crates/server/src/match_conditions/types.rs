@@ -293,9 +293,11 @@ const DECLARED: &str = "
     _[_] global list<A> int A
     _[_] global map<A,B> A B
     _[_] global optional<list<A>> int optional<A>
+    _[_] global optional<map<A,B>> A optional<B>
     _[?_] global list<A> int optional<A>
     _[?_] global map<A,B> A optional<B>
     _[?_] global optional<list<A>> int optional<A>
+    _[?_] global optional<map<A,B>> A optional<B>
     @in global A list<A> bool
     @in global A map<A,B> bool
     size global string int

@@ -85,6 +85,58 @@ fn what_is_not_declared_does_not_compile_ac_100() {
 }
 
 #[test]
+fn a_field_of_an_optional_value_is_optional_ac_100() {
+    let selected = |requirements: Value| {
+        let attributes =
+            json!({"verb": "list", "resource": "pods", "labelSelector": {"requirements": requirements}});
+        json!({"user": "x", "resourceAttributes": attributes})
+    };
+    let plain = json!({"user": "x", "resourceAttributes": {"verb": "get", "resource": "pods", "name": "a"}});
+    let path = json!({"user": "x", "nonResourceAttributes": {"path": "/healthz", "verb": "get"}});
+    let one = selected(json!([{"key": "app", "operator": "In", "values": ["a"]}]));
+    // The language definition of optional values: a selection from an absent value is absent, whichever way it is
+    // written, and does not nest.
+    let chain = |text: &str| format!("request.?resourceAttributes{text}");
+    for (expression, of_one, of_plain, of_path) in [
+        (chain(".labelSelector.requirements.orValue([]).size() == 1"), true, false, false),
+        (chain(".?labelSelector.?requirements.orValue([]).size() == 0"), false, true, true),
+        (chain(".labelSelector.requirements.hasValue()"), true, false, false),
+        (chain(".labelSelector.requirements[0].key.orValue('') == 'app'"), true, false, false),
+        (chain(".labelSelector.requirements[?0].values[0].orValue('') == 'a'"), true, false, false),
+        (chain(".verb.orValue('none') == 'none'"), false, false, true),
+        (chain(".?name.orValue('none') == 'a'"), false, true, false),
+        (chain(".hasValue()"), true, true, false),
+        (chain(".labelSelector.hasValue()"), true, false, false),
+        ("has(request.?resourceAttributes.labelSelector)".to_owned(), true, false, false),
+        ("dyn(request.?resourceAttributes).verb.orValue('none') == 'none'".to_owned(), false, false, true),
+        ("dyn(request).user == 'x' && !has(dyn(request).nope)".to_owned(), true, true, true),
+        ("request.?extra['k'].hasValue() || request.?extra[?'k'].hasValue()".to_owned(), false, false, false),
+    ] {
+        let conditions = Conditions::compile(std::slice::from_ref(&expression)).unwrap_or_else(|error| {
+            panic!("{expression}: {error:?}");
+        });
+        for (spec, expected) in [(&one, of_one), (&plain, of_plain), (&path, of_path)] {
+            let kind = Some((ReviewKind::SubjectAccessReview, ReviewVersion::V1));
+            let Ok(Review::Access(review)) = Review::read(&json!({"spec": spec}), kind) else {
+                panic!("{spec}")
+            };
+            let expected = if expected { Matched::Yes } else { Matched::No { failed: false } };
+            assert_eq!(conditions.evaluate(&review), expected, "{expression}: {spec}");
+        }
+    }
+    // The type of such a selection is optional.
+    for (expression, why) in [
+        ("request.?resourceAttributes.verb == 'get'", "found no matching overload"),
+        ("request.?resourceAttributes.nope.hasValue()", "undefined field 'nope'"),
+        ("request.?resourceAttributes.verb.orValue(1) == 1", "found no matching overload"),
+        ("request.?resourceAttributes.verb.size() == 3", "found no matching overload"),
+    ] {
+        let found = refusal(expression);
+        assert!(found.contains(why), "{expression}: {found}");
+    }
+}
+
+#[test]
 fn what_nests_too_deep_is_refused_and_not_survived_by_luck() {
     let many = 20_000;
     for expression in [
