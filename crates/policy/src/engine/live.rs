@@ -137,6 +137,11 @@ impl LiveEngine {
         self.graph.mark_complete();
     }
 
+    /// The feature gates.
+    pub fn gates(&self) -> FeatureGates {
+        self.gates
+    }
+
     /// The authorizers, in order.
     pub fn chain(&self) -> &Chain {
         &self.chain

@@ -4,11 +4,12 @@ use kinds::Map;
 use policy::request_info::RequestInfo;
 
 use super::chain::PLUGINS;
-use super::escalation;
 use super::plugin::Plugin;
 use super::plugins::AdmissionPlugins;
+use super::{claim_status, escalation, node_restriction};
 use crate::authz::{Authorization, Permit};
-use crate::registry::admission::{Admission, AdmissionAttributes, Answered};
+use crate::http::status::Status;
+use crate::registry::admission::{Admission, AdmissionAttributes, Answered, FieldErrors};
 use crate::registry::target::Target;
 
 /// See the module.
@@ -42,6 +43,21 @@ impl<'a> Gate<'a> {
     }
 }
 
+impl Gate<'_> {
+    /// Asks about a document that is posted and answered, and not stored. Of the plugins here, only NodeRestriction has a
+    /// rule for those (NR-3).
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) async fn admit_document(&self, document: &Map) -> Result<(), Status> {
+        if self.plugins().any(|plugin| plugin.name == node_restriction::PLUGIN.name) {
+            let (info, user) = (self.info, self.permit.user());
+            node_restriction::decide_on_document(info, user, document, self.authorization).await?;
+        }
+        Ok(())
+    }
+}
+
 impl Admission for Gate<'_> {
     fn admit<'r>(&'r self, attributes: &'r mut AdmissionAttributes<'_>) -> Answered<'r> {
         Box::pin(async move {
@@ -72,6 +88,10 @@ impl Admission for Gate<'_> {
         old: Option<&'r Map>,
     ) -> Answered<'r> {
         Box::pin(escalation::check(self.authorization, self.permit.user(), target, new, old))
+    }
+
+    fn check_claim_status<'r>(&'r self, new: &'r Map, old: &'r Map) -> FieldErrors<'r> {
+        Box::pin(claim_status::check(self.authorization, self.permit.user(), self.info, new, old))
     }
 
     fn allow_create(&self) -> Answered<'_> {

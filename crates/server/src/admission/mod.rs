@@ -11,6 +11,7 @@ mod certificate_approval;
 mod certificate_signing;
 mod certificate_subject_restriction;
 mod chain;
+mod claim_status;
 mod default_storage_class;
 mod default_toleration_seconds;
 mod escalation;

@@ -1,8 +1,11 @@
 //! NodeRestriction. The rules are in `portcullis_policy::restriction`; this module calls them.
 
 use http::StatusCode;
+use kinds::Map;
+use policy::User;
 use policy::identity::NodeIdentity;
-use policy::restriction::{AdmissionObject, AdmissionRequest, Rejection};
+use policy::request_info::RequestInfo;
+use policy::restriction::{AdmissionObject, AdmissionRequest, Operation, Rejection};
 
 use super::plugin::Plugin;
 use crate::authz::Authorization;
@@ -32,6 +35,31 @@ async fn decide(attributes: &AdmissionAttributes<'_>, authorization: &Authorizat
         user: attributes.user,
         object: attributes.object.as_deref().map(AdmissionObject::Decoded),
         old_object: attributes.old.map(AdmissionObject::Decoded),
+    };
+    authorization.admit_write(&request).await.map_err(refusal)
+}
+
+/// Decides about a document that is posted and answered, and not stored (NR-3).
+///
+/// # Errors
+/// The refusal.
+pub(super) async fn decide_on_document(
+    info: &RequestInfo,
+    user: &User,
+    document: &Map,
+    authorization: &Authorization,
+) -> Result<(), Status> {
+    let target = info.attributes(user).resource.unwrap_or_default();
+    let request = AdmissionRequest {
+        operation: Operation::Create,
+        group: target.group,
+        resource: target.resource,
+        subresource: target.subresource,
+        namespace: target.namespace,
+        name: target.name,
+        user,
+        object: Some(AdmissionObject::Decoded(document)),
+        old_object: None,
     };
     authorization.admit_write(&request).await.map_err(refusal)
 }

@@ -39,10 +39,10 @@ pub(crate) async fn answer(
         (Route::MethodNotAllowed, _) => Err(Status::method_not_allowed()),
         (Route::Version, _) => version::answer(permit, head),
         (Route::Review { kind, version }, _) => {
-            reviews::answer(permit, app, kind, version, path, head, body).await
+            reviews::answer(permit, app, kind, version, asked.info, head, body).await
         }
-        (Route::SelfReview, _) => self_review::answer(permit, app, head, body).await,
-        (Route::TokenReview, _) => token_review::answer(permit, app, head, body).await,
+        (Route::SelfReview, _) => self_review::answer(permit, app, asked.info, head, body).await,
+        (Route::TokenReview, _) => token_review::answer(permit, app, asked.info, head, body).await,
         (Route::Root | Route::Discovery, _) => discovery::answer(permit, app, path, head),
         (Route::Issuer(document), _) => issuer::answer(permit, app, document, head),
         (Route::OpenApi, _) => openapi::answer(permit, app, path, head),

@@ -7,10 +7,13 @@ use http::header::{HeaderValue, WARNING};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
+use policy::request_info::RequestInfo;
 use serde::Serialize;
 
 use super::app::App;
+use crate::admission::Gate;
 use crate::audit::Trail;
+use crate::authz::Permit;
 use crate::http::negotiate::{self, Form, Forms};
 use crate::http::query::Query;
 use crate::http::request_body;
@@ -19,13 +22,15 @@ use crate::registry::decode::{self, Body, Expected};
 use crate::registry::options::{self, FieldValidation, WriteKind};
 
 /// Reads a review, with the checks in the order of the API server: accepted media types, the media type of the body,
-/// its size, query parameters, then the fields of its kind (AP-10 to AP-14). Records the review for the audit log.
+/// its size, query parameters, then the fields of its kind (AP-10 to AP-14), then admission (NR-3). Records the review for
+/// the audit log.
 ///
 /// # Errors
 /// 405 for methods other than POST; 406, 415, 413 or 408 for problems with headers, size or time; 400 if the document
-/// cannot be decoded.
+/// cannot be decoded; 403 if it is not admitted.
 pub(super) async fn read(
     app: &App,
+    (permit, info): (&Permit, &RequestInfo),
     head: &Parts,
     body: &mut Incoming,
     expected: Expected<'_>,
@@ -42,6 +47,7 @@ pub(super) async fn read(
     if let Some(trail) = Trail::of(head) {
         trail.request_object(|| read.object.clone().into());
     }
+    Gate::new(app.admission(), app.authorization(), permit, info).admit_document(&read.object).await?;
     Ok(read)
 }
 

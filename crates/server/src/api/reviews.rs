@@ -6,6 +6,7 @@
 use http::StatusCode;
 use http::request::Parts;
 use hyper::body::Incoming;
+use policy::request_info::RequestInfo;
 use policy::review::{
     AccessReview, AccessStatus, REVIEW_GROUP, Review, RulesReview, invalid_message, rules_answer,
 };
@@ -24,16 +25,17 @@ pub(crate) async fn answer(
     app: &App,
     kind: Kind,
     version: Version,
-    path: &str,
+    info: &RequestInfo,
     head: &Parts,
     body: &mut Incoming,
 ) -> Result<Answer, Status> {
-    let Body { object, warnings } = posted::read(app, head, body, expected(kind, version)?).await?;
+    let Body { object, warnings } =
+        posted::read(app, (&permit, info), head, body, expected(kind, version)?).await?;
     let wanted = (kind.review(), version.review());
     let review =
         Review::read(&object.into(), Some(wanted)).map_err(|e| Status::bad_request(e.to_string()))?;
     let mut answer = match review {
-        Review::Access(review) => access(permit, app, review, namespace(path)).await?,
+        Review::Access(review) => access(permit, app, review, namespace(info.path())).await?,
         Review::Rules(review) => rules(permit, app, &review)?,
     };
     posted::warn(&mut answer, warnings);

@@ -6,6 +6,7 @@ use http::request::Parts;
 use hyper::body::Incoming;
 use kinds::schema::authentication::SELF_SUBJECT_REVIEW;
 use policy::User;
+use policy::request_info::RequestInfo;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -45,17 +46,18 @@ impl<'a> UserInfo<'a> {
 pub(crate) async fn answer(
     permit: Permit,
     app: &App,
+    info: &RequestInfo,
     head: &Parts,
     body: &mut Incoming,
 ) -> Result<Answer, Status> {
-    let read = posted::read(app, head, body, EXPECTED).await?;
-    let info = UserInfo::of(permit.user());
+    let read = posted::read(app, (&permit, info), head, body, EXPECTED).await?;
+    let user = UserInfo::of(permit.user());
     // WH-112: nothing of the posted document is returned.
     let review: Value = json!({
         "kind": EXPECTED.kind,
         "apiVersion": EXPECTED.api_version,
         "metadata": {"creationTimestamp": meta::time(now())},
-        "status": {"userInfo": info},
+        "status": {"userInfo": user},
     });
     Ok(posted::answer(&review, read.warnings))
 }

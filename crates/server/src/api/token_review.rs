@@ -4,6 +4,7 @@
 use http::request::Parts;
 use hyper::body::Incoming;
 use kinds::schema::authentication::TOKEN_REVIEW;
+use policy::request_info::RequestInfo;
 use serde_json::{Map, Value, json};
 use std::time::SystemTime;
 
@@ -21,12 +22,13 @@ const EXPECTED: Expected<'static> =
 
 /// Authenticates the token of a review.
 pub(crate) async fn answer(
-    _permit: Permit,
+    permit: Permit,
     app: &App,
+    info: &RequestInfo,
     head: &Parts,
     body: &mut Incoming,
 ) -> Result<Answer, Status> {
-    let read = posted::read(app, head, body, EXPECTED).await?;
+    let read = posted::read(app, (&permit, info), head, body, EXPECTED).await?;
     let mut review = read.object;
     meta::unset(&mut review, "namespace");
     let spec = |field: &str| review.get("spec").and_then(|spec| spec.get(field));

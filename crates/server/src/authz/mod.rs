@@ -20,7 +20,7 @@ use policy::rbac::escalation::{RbacWrite, Refusal};
 use policy::request_info::RequestInfo;
 use policy::restriction::{AdmissionRequest, Assessment, Rejection};
 use policy::rules::RuleListing;
-use policy::{Attributes, Authorizer, Decision, Reason, User};
+use policy::{Attributes, Authorizer, Decision, FeatureGates, Reason, User};
 use portcullis_apimachinery::quote::{quoted, sanitized};
 
 use crate::audit::Trail;
@@ -44,6 +44,11 @@ impl Authorization {
     /// What the authorizers say to a question that is not the request itself. Waits only for webhooks.
     pub async fn ask(&self, attributes: &Attributes<'_>) -> Outcome {
         Authorizers::authorize(&self.authorizers, attributes).await
+    }
+
+    /// The feature gates.
+    pub(crate) fn gates(&self) -> FeatureGates {
+        self.engine.gates()
     }
 
     /// The rules of a user in a namespace (AC-59). Webhooks list none.

@@ -6,6 +6,7 @@ use kinds::Map;
 use kinds::resource::Resource;
 use policy::User;
 pub(crate) use policy::restriction::Operation;
+use portcullis_apimachinery::field_error::FieldError;
 use portcullis_store::Store as _;
 
 use super::backend::Backend;
@@ -15,6 +16,9 @@ use crate::http::status::{Cause, Status};
 
 /// An answer, once everything that it takes has been looked up.
 pub(crate) type Answered<'r> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'r>>;
+
+/// What is wrong with the fields of an object, once everything that it takes has been looked up.
+pub(crate) type FieldErrors<'r> = Pin<Box<dyn Future<Output = Vec<FieldError>> + Send + 'r>>;
 
 /// Asked before a write. Every refusal is the answer to the request.
 pub(crate) trait Admission: Sync {
@@ -31,6 +35,9 @@ pub(crate) trait Admission: Sync {
         new: &'r Map,
         old: Option<&'r Map>,
     ) -> Answered<'r>;
+
+    /// The parts of the status of a resource claim that the user may not change (NR-110).
+    fn check_claim_status<'r>(&'r self, new: &'r Map, old: &'r Map) -> FieldErrors<'r>;
 
     /// Whether the user may create the object of the request as well (AP-41).
     fn allow_create(&self) -> Answered<'_>;

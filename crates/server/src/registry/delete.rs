@@ -29,7 +29,19 @@ pub(crate) enum Outcome {
 /// # Errors
 /// The object does not exist, fails a precondition, or admission refuses.
 pub(crate) async fn delete(scope: &RequestScope<'_>, options: &DeleteOptions) -> Result<Outcome, Status> {
-    delete_asking(scope, options, true).await
+    delete_asking(scope, options, Some(scope.target.name)).await
+}
+
+/// Like [`delete`], for one object of a collection that is deleted: admission is told no name, because the request has
+/// none (NR-7).
+///
+/// # Errors
+/// As [`delete`].
+pub(super) async fn delete_of_collection(
+    scope: &RequestScope<'_>,
+    options: &DeleteOptions,
+) -> Result<Outcome, Status> {
+    delete_asking(scope, options, Some("")).await
 }
 
 /// Like [`delete`], for a call that was already admitted in another form.
@@ -40,13 +52,14 @@ pub(crate) async fn delete_admitted(
     scope: &RequestScope<'_>,
     options: &DeleteOptions,
 ) -> Result<Outcome, Status> {
-    delete_asking(scope, options, false).await
+    delete_asking(scope, options, None).await
 }
 
+/// Deletes an object. Admission is asked with the name that the request has, if there is one to ask with.
 async fn delete_asking(
     scope: &RequestScope<'_>,
     options: &DeleteOptions,
-    asks_admission: bool,
+    name: Option<&str>,
 ) -> Result<Outcome, Status> {
     let resource = scope.target.resource;
     let key = scope.key();
@@ -54,9 +67,9 @@ async fn delete_asking(
         let entry = scope.stored(&key).await?.ok_or_else(|| scope.no_object())?;
         let stored = Stored::read(resource, entry)?;
         check_preconditions(scope, options, &stored.object)?;
-        if asks_admission {
-            scope.admit(Operation::Delete, scope.target.name, None, Some(&stored.object)).await?;
-            scope.validate(Operation::Delete, scope.target.name, None, Some(&stored.object)).await?;
+        if let Some(name) = name {
+            scope.admit(Operation::Delete, name, None, Some(&stored.object)).await?;
+            scope.validate(Operation::Delete, name, None, Some(&stored.object)).await?;
         }
         let outcome = match step(resource, &stored.object, options) {
             Step::Nothing => Some(Outcome::Stays(stored.bytes.clone())),

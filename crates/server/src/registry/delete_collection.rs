@@ -21,9 +21,9 @@ pub(crate) async fn delete_collection(
     let page = list::page(scope, list).await?;
     for entry in &page.entries {
         let (namespace, name) = storage::place(scope.target.resource, &entry.key);
-        match delete::delete(&scope.about(namespace, name), options).await {
+        match delete::delete_of_collection(&scope.about(namespace, name), options).await {
             Ok(_) => {}
-            // A conflicting write.
+            // A conflicting write, or what admission did not find without a name (NR-13).
             Err(status) if status.code() == StatusCode::NOT_FOUND => {}
             Err(status) => return Err(status),
         }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinds::resource::{Part, Update};
+use kinds::resources::dra::RESOURCE_CLAIMS;
 use kinds::{Kinds, Map};
 use policy::User;
+use portcullis_apimachinery::field_error::FieldError;
 use portcullis_store::{Entry, List, Listing, Revision, Store as _};
 use tokio::sync::Mutex;
 
@@ -104,6 +106,14 @@ impl RequestScope<'_> {
             return Ok(());
         }
         self.admission.check_escalation(&self.target, new, old).await
+    }
+
+    /// The fields that the user may not change, of a kind with rights for parts of its status (NR-110).
+    pub(super) async fn check_fields(&self, new: &Map, old: &Map) -> Vec<FieldError> {
+        if !self.update.is_status || *self.target.resource.current() != RESOURCE_CLAIMS {
+            return Vec::new();
+        }
+        self.admission.check_claim_status(new, old).await
     }
 
     /// The object's key.

@@ -221,7 +221,9 @@ async fn prepare(
     kinds::meta::carry_over(object, old);
     (scope.update.prepare)(object, old);
     let validate = |object: &Map| (scope.update.validate)(object, old);
+    let refused = scope.check_fields(object, old).await;
     let of_kind = surroundings.complete(scope, &scope.update.on_request, object, Some(old), validate).await?;
+    let of_kind = refused.into_iter().chain(of_kind).collect();
     let errors = kinds::meta::with_metadata(of_kind, object, old, resource, scope.update.is_status);
     match errors.as_slice() {
         [] => Ok(()),

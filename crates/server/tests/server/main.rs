@@ -33,6 +33,7 @@ mod protobuf;
 mod recorded_http;
 mod requests;
 mod reviews;
+mod rights;
 mod secrets;
 mod state;
 mod tokens;

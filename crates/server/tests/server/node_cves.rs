@@ -13,9 +13,9 @@ const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
 
 /// A cluster of two nodes, each with a pod of its own that mounts a secret of its own, and their two kubelets.
-struct Cluster {
-    server: Started,
-    n0: Identity,
+pub(crate) struct Cluster {
+    pub(crate) server: Started,
+    pub(crate) n0: Identity,
     n1: Identity,
 }
 
@@ -24,7 +24,7 @@ fn ask(mut client: Client, method: &str, path: &str, body: &Value) -> Answer {
 }
 
 impl Cluster {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let server = start_with(Setup { is_cluster: true, ..Setup::default() });
         let node = |name: &str| server.user(&format!("system:node:{name}"), &["system:nodes"]);
         let (n0, n1) = (node("n0"), node("n1"));
@@ -44,33 +44,39 @@ impl Cluster {
     }
 
     /// Sends what a kubelet sends, in protobuf.
-    fn send(&self, who: &Identity, method: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) fn send(&self, who: &Identity, method: &str, path: &str, body: &Value) -> Answer {
         ask(self.client(who).in_protobuf(), method, path, body)
     }
 
-    fn code(&self, who: &Identity, method: &str, path: &str, body: &Value) -> u16 {
+    pub(crate) fn code(&self, who: &Identity, method: &str, path: &str, body: &Value) -> u16 {
         self.send(who, method, path, body).code
     }
 
-    fn by_admin(&self, method: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) fn by_admin(&self, method: &str, path: &str, body: &Value) -> Answer {
         ask(self.client(&self.server.admin()), method, path, body)
     }
 
     #[track_caller]
-    fn make(&self, path: &str, body: &Value) -> Value {
+    pub(crate) fn make(&self, path: &str, body: &Value) -> Value {
         let answer = self.by_admin("POST", path, body);
         assert_eq!(answer.code, 201, "{}", answer.text());
         answer.json()
     }
 
     /// Gives all nodes a right that the Node authorizer does not, so that only admission stands in the way.
-    fn grant_nodes(&self, verbs: &[&str], groups: &[&str], resources: &[&str]) {
+    pub(crate) fn grant_nodes(&self, verbs: &[&str], groups: &[&str], resources: &[&str]) {
         let rules = json!([{"verbs": verbs, "apiGroups": groups, "resources": resources}]);
-        let role = json!({"metadata": {"name": "more"}, "rules": rules});
+        let nodes = json!({"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:nodes"});
+        self.grant("more", &nodes, &rules);
+    }
+
+    /// Gives a subject these rights in the whole cluster, by a role and a binding of this name.
+    pub(crate) fn grant(&self, name: &str, subject: &Value, rules: &Value) {
+        let role = json!({"metadata": {"name": name}, "rules": rules});
         self.make("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role);
-        let binding = json!({"metadata": {"name": "more"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "more"},
-            "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:nodes"}]});
+        let binding = json!({"metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [subject]});
         self.make("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding);
     }
 

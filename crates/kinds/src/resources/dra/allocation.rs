@@ -29,9 +29,9 @@ const MAX_REASON: usize = 1024;
 const MAX_MESSAGE: usize = 32 * 1024;
 
 /// Driver, pool, device and share ID.
-type DeviceId<'a> = (&'a str, &'a str, &'a str, Option<&'a str>);
+pub(super) type DeviceId<'a> = (&'a str, &'a str, &'a str, Option<&'a str>);
 
-fn device_id(device: &Map) -> DeviceId<'_> {
+pub(super) fn device_id(device: &Map) -> DeviceId<'_> {
     let share = device.get("shareID").and_then(Value::as_str);
     (device.text("driver"), device.text("pool"), device.text("device"), share)
 }

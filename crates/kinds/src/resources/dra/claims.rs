@@ -39,6 +39,15 @@ pub static RESOURCE_CLAIMS: Resource = Resource {
         allocation::drop_released(claim, old);
     },
     validate_status: allocation::validate,
+    on_status: OnRequest {
+        needs: |claim| admin_result(claim).map_or(Need::Nothing, |_| Need::Namespace),
+        validate: Some(|claim, old, context| {
+            let old = old.unwrap_or(claim);
+            let error = admin_status(claim, old, context.namespace);
+            error.into_iter().chain(allocation::validate(claim, old)).collect()
+        }),
+        ..OnRequest::NOTHING
+    },
     columns: &[NAME, text_column("State", "Whether devices have been allocated, and are in use."), AGE],
     row: |claim, now| Row::of(vec![name(claim), Value::from(state(claim)), age(claim, now)]),
     ..USUAL
@@ -86,12 +95,29 @@ fn need(spec: &Map) -> Need {
 /// comes before the other errors of a create.
 fn admin_access(spec: &Map, namespace: Option<&Map>) -> Option<FieldError> {
     let i = admin_request(spec)?;
+    without_label(format!("spec.devices.requests[{i}].adminAccess"), namespace)
+}
+
+/// The first allocated device with the access of an administrator.
+fn admin_result(claim: &Map) -> Option<usize> {
+    let allocation = claim.object("status").object("allocation");
+    allocation.object("devices").objects("results").position(|result| result.is_true("adminAccess"))
+}
+
+/// The error of a status that gives the access of an administrator, which it did not before, in a namespace without
+/// [`ADMIN_ACCESS_LABEL`] (NR-110).
+fn admin_status(claim: &Map, old: &Map, namespace: Option<&Map>) -> Option<FieldError> {
+    let i = admin_result(claim).filter(|_| admin_result(old).is_none())?;
+    without_label(format!("status.allocation.devices.results[{i}].adminAccess"), namespace)
+}
+
+fn without_label(field: String, namespace: Option<&Map>) -> Option<FieldError> {
     let labels = namespace.map(|namespace| namespace.metadata().object("labels"));
     if labels.is_some_and(|labels| labels.text(ADMIN_ACCESS_LABEL) == "true") {
         return None;
     }
     let detail = format!("admin access needs the label `{ADMIN_ACCESS_LABEL}: true` on the namespace");
-    Some(FieldError::forbidden(format!("spec.devices.requests[{i}].adminAccess"), detail))
+    Some(FieldError::forbidden(field, detail))
 }
 
 /// AP-133.

@@ -10,10 +10,12 @@ mod lists;
 mod names;
 mod requests;
 mod slices;
+mod status_change;
 
 pub use claims::{RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS};
 pub use classes::DEVICE_CLASSES;
 pub use slices::RESOURCE_SLICES;
+pub use status_change::StatusChange;
 
 use crate::resource::Resource;
 
