@@ -41,11 +41,12 @@ pub struct EngineFlags {
     #[arg(long, value_name = "USER", default_value = "", hide_default_value = true)]
     pub authorization_rbac_super_user: String,
 
-    /// Feature gates: NAME=true|false, comma separated
-    #[arg(long, value_name = "GATES", default_value = "", hide_default_value = true)]
-    pub feature_gates: String,
+    /// Feature gates: NAME=true|false, comma separated. Repeatable. Gates of Kubernetes 1.36 that change nothing here are
+    /// accepted
+    #[arg(long, value_name = "GATES")]
+    pub feature_gates: Vec<String>,
 
-    /// The release of Kubernetes whose feature gates are used, 1.33 to 1.36
+    /// The release of Kubernetes whose feature gates are used, 1.31 to 1.36
     ///
     /// DIVERGES from kube-apiserver: the only difference is which gates are locked.
     #[arg(long, value_name = "VERSION", default_value = "1.36", hide_default_value = true)]
@@ -81,7 +82,7 @@ impl EngineFlags {
     fn gates(&self) -> Result<FeatureGates, Failure> {
         let release = self.emulated_version.parse();
         let release = release.map_err(|e| Failure::input(format_args!("--emulated-version: {e}")))?;
-        FeatureGates::parse_in(&self.feature_gates, release)
+        FeatureGates::parse_in(&self.feature_gates.join(","), release)
             .map_err(|e| Failure::input(format_args!("--feature-gates: {e}")))
     }
 

@@ -14,6 +14,7 @@ pub mod controller_flags;
 pub mod engine_flags;
 pub mod failure;
 mod health;
+pub mod kube_apiserver_flags;
 mod kubeconfig;
 pub mod limit_flags;
 pub mod lines;

@@ -16,6 +16,26 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::{self, Finished};
 use serde_json::Value;
 
+/// What kubeadm writes into the manifest of a kube-apiserver, the files that exist here too and the range of services
+/// apart.
+const KUBEADM: &[&str] = &[
+    "--advertise-address=192.0.2.1",
+    "--allow-privileged=true",
+    "--authorization-mode=Node,RBAC",
+    "--enable-admission-plugins=NodeRestriction",
+    "--enable-bootstrap-token-auth=true",
+    "--etcd-cafile=/etc/kubernetes/pki/etcd/ca.crt",
+    "--etcd-certfile=/etc/kubernetes/pki/apiserver-etcd-client.crt",
+    "--etcd-keyfile=/etc/kubernetes/pki/apiserver-etcd-client.key",
+    "--etcd-servers=https://127.0.0.1:2379",
+    "--kubelet-client-certificate=/etc/kubernetes/pki/apiserver-kubelet-client.crt",
+    "--kubelet-client-key=/etc/kubernetes/pki/apiserver-kubelet-client.key",
+    "--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname",
+    "--proxy-client-cert-file=/etc/kubernetes/pki/front-proxy-client.crt",
+    "--proxy-client-key-file=/etc/kubernetes/pki/front-proxy-client.key",
+    "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+];
+
 const ROLE: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -93,6 +113,45 @@ impl Served {
 
     fn stop(self) -> i32 {
         self.process.stop().code
+    }
+}
+
+#[test]
+fn the_command_lines_of_kubernetes_start_and_what_has_no_effect_is_told_once() {
+    let more = [
+        "--feature-gates=WatchList=true",
+        "--feature-gates=kube:ClusterTrustBundle=true",
+        "--runtime-config=api/all=true,storage.k8s.io/v1beta1=true",
+        "--disable-admission-plugins=ServiceAccount,ResourceQuota",
+        "--profiling=false",
+        "--emulated-version=1.31",
+    ];
+    let served = Served::start(&[KUBEADM, &more].concat());
+    let log = served.process.stop().stderr;
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("without effect")).collect();
+    let [told] = told.as_slice() else { panic!("{log}") };
+    for name in
+        ["--advertise-address", "--etcd-servers", "--profiling", "WatchList", "storage.k8s.io/v1beta1"]
+    {
+        assert!(told.contains(name), "{name}: {told}");
+    }
+    for name in ["ClusterTrustBundle", "api/all", "NodeRestriction"] {
+        assert!(!told.contains(name), "{name}: {told}");
+    }
+}
+
+#[test]
+fn flags_that_promise_what_is_not_there_are_refused_by_name() {
+    for (flag, part) in [
+        ("--encryption-provider-config=/etc/a.yaml", "--encryption-provider-config"),
+        ("--oidc-issuer-url=https://a.example", "--oidc-issuer-url"),
+        ("--allow-privileged=false", "--allow-privileged"),
+        ("--enable-admission-plugins=AlwaysPullImages", "AlwaysPullImages"),
+        ("--feature-gates=ConstrainedImpersonation=false", "ConstrainedImpersonation"),
+        ("--runtime-config=api/all=false", "api/all"),
+    ] {
+        let Finished { code, stderr, .. } = program!().run(["serve", flag]);
+        assert!(code == 2 && stderr.contains(part), "{flag}: {stderr}");
     }
 }
 
@@ -189,7 +248,7 @@ fn mistakes_end_with_exit_2_and_what_cannot_be_had_with_3() {
     assert_eq!(code, 2, "{error}");
     assert!(error.contains("tokens.csv") && error.contains("line 1"), "{error}");
     assert_eq!(serve(&["--authorization-mode", "Nod"]).0, 2);
-    assert_eq!(serve(&["--runtime-config", "batch/v1=true"]).0, 2);
+    assert_eq!(serve(&["--runtime-config", "batch/v2alpha1=true"]).0, 2);
     let (code, error) = serve(&["--bind-address", "192.0.2.1"]);
     assert_eq!(code, 3, "{error}");
     assert!(error.contains("192.0.2.1"), "{error}");

@@ -1,8 +1,13 @@
 //! Feature gates that change a decision, with their Kubernetes 1.36 defaults (NA-106, NR-102 to NR-105, RB-92).
 //!
-//! Gates that affect no decision are unknown here. Naming one is an error, so that a typo is noticed.
+//! Gates that affect no decision are accepted without effect. A name that Kubernetes does not know is an error, so that
+//! a typo is noticed.
 
 use std::fmt;
+
+mod others;
+
+use others::Other;
 
 /// A feature gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,21 +102,23 @@ impl Gate {
     fn stage_in(&self, release: Release) -> Stage {
         match self.feature {
             // KA-74
+            Feature::KubeletFineGrainedAuthz if release < Release(33) => Stage::Alpha,
             Feature::KubeletFineGrainedAuthz if release < Release::NEWEST => Stage::Beta,
             _ => self.stage,
         }
     }
 }
 
-/// The emulated minor release of Kubernetes, 1.33 to 1.36.
+/// The emulated minor release of Kubernetes, 1.31 to 1.36.
 ///
-/// The only difference is that `KubeletFineGrainedAuthz` is not locked before 1.36 (KA-74).
+/// The only difference is that `KubeletFineGrainedAuthz` is not locked before 1.36 (KA-74). The defaults are those of 1.36,
+/// because those of older releases allow more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release(u8);
 
 impl Release {
     const NEWEST: Self = Self(36);
-    const OLDEST: Self = Self(33);
+    const OLDEST: Self = Self(31);
 }
 
 impl Default for Release {
@@ -146,7 +153,7 @@ const GATES: &[Gate] = gates![
     ClusterTrustBundle Beta false,
     ComponentFlagz Beta true,
     ComponentStatusz Beta true,
-    DRADeviceTaintRules Alpha false,
+    DRADeviceTaintRules Beta false,
     DRADeviceTaints Beta true,
     DRAExtendedResource Beta true,
     DRAResourceClaimGranularStatusAuthorization Beta true,
@@ -177,15 +184,18 @@ pub enum FeatureGateError {
     InvalidValue(String, String),
     /// The gate is locked to its default.
     #[error("cannot set feature gate {0} to {1}, feature is locked to {2}")]
-    Locked(&'static str, bool, bool),
+    Locked(String, bool, bool),
     /// An entry has no `=`.
     #[error("missing bool value for {0}: write {0}=true or {0}=false")]
     MissingValue(String),
+    /// The gate turns off a protection that is always on here.
+    #[error("feature gate {0} cannot be turned off here: what it protects from is always refused")]
+    Protects(String),
     /// A release that cannot be emulated.
-    #[error("{0:?} cannot be emulated: use 1.33, 1.34, 1.35 or 1.36")]
+    #[error("{0:?} cannot be emulated: use 1.31 to 1.36")]
     Release(String),
     /// The gate is unknown.
-    #[error("unrecognized feature gate: {0} (known: {known})", known = FeatureGates::names().collect::<Vec<_>>().join(", "))]
+    #[error("unrecognized feature gate: {0} (with an effect here: {known})", known = FeatureGates::names().collect::<Vec<_>>().join(", "))]
     Unknown(String),
 }
 
@@ -242,7 +252,7 @@ impl FeatureGates {
         let mut gates = Self { release, ..Self::default() };
         let mut named = 0_u64;
         let mut stages = Vec::new();
-        for entry in text.split(',').map(str::trim).filter(|e| !e.is_empty()) {
+        for entry in entries(text) {
             let (name, value) =
                 entry.split_once('=').ok_or_else(|| FeatureGateError::MissingValue(entry.to_owned()))?;
             let (name, value) = (name.trim(), value.trim());
@@ -255,12 +265,12 @@ impl FeatureGates {
                 "AllAlpha" => stages.push((Stage::Alpha, on)),
                 "AllBeta" => stages.push((Stage::Beta, on)),
                 _ => {
-                    let gate = GATES
-                        .iter()
-                        .find(|g| g.name == name)
-                        .ok_or_else(|| FeatureGateError::Unknown(name.to_owned()))?;
+                    let Some(gate) = GATES.iter().find(|g| g.name == name) else {
+                        check_other(name, on)?;
+                        continue;
+                    };
                     if gate.stage_in(release) == Stage::Locked && gate.default != on {
-                        return Err(FeatureGateError::Locked(gate.name, on, gate.default));
+                        return Err(FeatureGateError::Locked(gate.name.to_owned(), on, gate.default));
                     }
                     gates = gates.with(gate.feature, on);
                     named |= 1 << (gate.feature as u8);
@@ -277,6 +287,12 @@ impl FeatureGates {
         Ok(gates)
     }
 
+    /// The gates in a valid value of `--feature-gates` that change nothing here.
+    pub fn without_effect(text: &str) -> impl Iterator<Item = &str> {
+        let names = entries(text).map(|entry| entry.split_once('=').map_or(entry, |(name, _)| name.trim()));
+        names.filter(|name| others::find(name).is_some())
+    }
+
     /// Returns whether a feature is on.
     pub fn is_on(self, feature: Feature) -> bool {
         self.on & (1 << (feature as u8)) != 0
@@ -285,6 +301,22 @@ impl FeatureGates {
     /// The names of all known gates, sorted.
     pub fn names() -> impl Iterator<Item = &'static str> {
         GATES.iter().map(|g| g.name)
+    }
+}
+
+/// The entries of a value of `--feature-gates`. They may name the component, as in `kube:Name=true`.
+fn entries(text: &str) -> impl Iterator<Item = &str> {
+    let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    entries.map(|entry| entry.strip_prefix("kube:").unwrap_or(entry))
+}
+
+/// Checks the setting of a gate that changes nothing here.
+fn check_other(name: &str, on: bool) -> Result<(), FeatureGateError> {
+    match others::find(name) {
+        None => Err(FeatureGateError::Unknown(name.to_owned())),
+        Some(Other::Locked) if !on => Err(FeatureGateError::Locked(name.to_owned(), on, true)),
+        Some(Other::Protects) if !on => Err(FeatureGateError::Protects(name.to_owned())),
+        Some(_) => Ok(()),
     }
 }
 
@@ -302,18 +334,21 @@ mod tests {
     fn a_gate_is_locked_from_the_release_on_in_which_it_is_ka_74() {
         let off = "KubeletFineGrainedAuthz=false";
         assert!(FeatureGates::parse(off).is_err());
-        for (text, works) in [("1.36", false), ("kube=1.36", false), ("1.35", true), ("kube=1.33", true)] {
+        for (text, works) in
+            [("1.36", false), ("kube=1.36", false), ("1.35", true), ("kube=1.33", true), ("1.31", true)]
+        {
             let gates = FeatureGates::parse_in(off, text.parse().unwrap());
             assert_eq!(gates.is_ok(), works, "{text}");
             let default = FeatureGates::parse_in("", text.parse().unwrap()).unwrap();
             let found = default.all().find(|(name, _, _)| *name == "KubeletFineGrainedAuthz");
-            assert_eq!(
-                found,
-                Some(("KubeletFineGrainedAuthz", if works { "BETA" } else { "" }, true)),
-                "{text}"
-            );
+            let stage = match (works, text) {
+                (false, _) => "",
+                (true, "1.31") => "ALPHA",
+                (true, _) => "BETA",
+            };
+            assert_eq!(found, Some(("KubeletFineGrainedAuthz", stage, true)), "{text}");
         }
-        for text in ["1.32", "1.37", "1.3", "2.35", "", "kube=", "1.035", "1.+5"] {
+        for text in ["1.30", "1.37", "1.3", "2.35", "", "kube=", "1.035", "1.+5"] {
             assert!(text.parse::<Release>().is_err(), "{text}");
         }
     }
@@ -341,7 +376,23 @@ mod tests {
         ));
         assert_eq!(
             FeatureGates::parse("AuthorizeWithSelectors=false"),
-            Err(FeatureGateError::Locked("AuthorizeWithSelectors", false, true))
+            Err(FeatureGateError::Locked("AuthorizeWithSelectors".to_owned(), false, true))
         );
+    }
+
+    #[test]
+    fn gates_without_effect_are_accepted_and_told_but_protections_stay_on() {
+        let text = "kube:WatchList=true,kube:PodCertificateRequest=true,NodeSwap=true";
+        assert!(FeatureGates::parse(text).unwrap().is_on(Feature::PodCertificateRequest));
+        assert_eq!(FeatureGates::without_effect(text).collect::<Vec<_>>(), ["WatchList", "NodeSwap"]);
+        for (text, is_protection) in [("NodeSwap=false", false), ("ConstrainedImpersonation=false", true)] {
+            let error = FeatureGates::parse(text).unwrap_err();
+            assert_eq!(matches!(error, FeatureGateError::Protects(_)), is_protection, "{error}");
+            assert_eq!(matches!(error, FeatureGateError::Locked(..)), !is_protection, "{error}");
+        }
+        assert!(matches!(FeatureGates::parse("other:WatchList=true"), Err(FeatureGateError::Unknown(_))));
+        for name in FeatureGates::names() {
+            assert_eq!(others::find(name), None, "{name} has an effect");
+        }
     }
 }

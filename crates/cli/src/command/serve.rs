@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use portcullis_policy::FeatureGates;
 use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::admission::AdmissionPlugins;
@@ -26,6 +27,7 @@ use crate::bootstrap_flags::BootstrapFlags;
 use crate::controller_flags::ControllerFlags;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
+use crate::kube_apiserver_flags::KubeApiserverFlags;
 use crate::limit_flags::LimitFlags;
 use crate::logging::{LoggingFormat, log};
 use crate::{backups, open_files};
@@ -82,10 +84,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     secure_port: u16,
 
-    /// Enable optional API versions: GROUP/VERSION=true, comma separated. The optional versions are
-    /// authorization.k8s.io/v1beta1, rbac.authorization.k8s.io/v1beta1 and rbac.authorization.k8s.io/v1alpha1
-    #[arg(long, value_name = "VERSIONS", default_value = "", hide_default_value = true)]
-    runtime_config: String,
+    /// Enable optional API versions: GROUP/VERSION=true, comma separated. Repeatable. The optional versions are
+    /// authorization.k8s.io/v1beta1, rbac.authorization.k8s.io/v1beta1 and rbac.authorization.k8s.io/v1alpha1. Other
+    /// versions of Kubernetes 1.36 are accepted without effect
+    #[arg(long, value_name = "VERSIONS")]
+    runtime_config: Vec<String>,
 
     /// Admission plugins to enable, comma separated. All plugins are enabled by default
     #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
@@ -107,6 +110,9 @@ pub struct ServeArgs {
     /// The format of the log on standard error
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     logging_format: LoggingFormat,
+
+    #[command(flatten)]
+    kube_apiserver: KubeApiserverFlags,
 }
 
 /// Runs the command.
@@ -119,6 +125,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let mut metrics = Metrics::default();
     let approver = args.approver.machine(args.limits.serving_certificate().is_some(), &mut metrics)?;
     let config = config(args, metrics)?;
+    tell_without_effect(args);
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
     runtime.block_on(serve(args, config, approver))
@@ -142,7 +149,7 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
         secure_port: args.secure_port,
         serving_certificate: args.limits.serving_certificate(),
         limits: args.limits.limits()?,
-        runtime_config: RuntimeConfig::parse(&args.runtime_config).map_err(Failure::input)?,
+        runtime_config: RuntimeConfig::parse(&args.runtime_config.join(",")).map_err(Failure::input)?,
         authentication: args.authentication.config(allows_all)?,
         bootstrap_authorities: args.bootstrap.settings(),
         engine,
@@ -156,6 +163,24 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
         metrics,
         ..Config::default()
     })
+}
+
+/// Tells once what was accepted and changes nothing.
+fn tell_without_effect(args: &ServeArgs) {
+    let flags: Vec<String> = args.kube_apiserver.given.iter().map(|name| format!("--{name}")).collect();
+    let gates = args.engine.feature_gates.join(",");
+    let versions = args.runtime_config.join(",");
+    let plugins = args.enable_admission_plugins.iter().map(String::as_str);
+    let lists = [
+        flags.join(" "),
+        FeatureGates::without_effect(&gates).collect::<Vec<_>>().join(" "),
+        RuntimeConfig::without_effect(&versions).collect::<Vec<_>>().join(" "),
+        AdmissionPlugins::without_effect(plugins).collect::<Vec<_>>().join(" "),
+    ];
+    if lists.iter().any(|list| !list.is_empty()) {
+        let [flags, gates, versions, plugins] = &lists;
+        tracing::warn!(flags, gates, versions, plugins, "accepted from the command line without effect");
+    }
 }
 
 async fn serve(

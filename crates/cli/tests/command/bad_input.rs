@@ -365,7 +365,7 @@ fn bad_flags_are_refused() {
         ("review --authorization-mode Node,RBAC,Node", &["more than once"]),
         ("review --authorization-mode Webhook", &["Webhook is not available"]),
         ("review --authorization-mode ABAC", &["policy file not passed"]),
-        ("review --feature-gates Frob=true", &["Frob", "known: "]),
+        ("review --feature-gates Frob=true", &["Frob", "with an effect here: "]),
         ("review --feature-gates ClusterTrustBundle", &["ClusterTrustBundle"]),
         ("review --feature-gates ClusterTrustBundle=maybe", &["ClusterTrustBundle", "maybe"]),
         ("review --feature-gates AuthorizeNodeWithSelectors=false", &["AuthorizeNodeWithSelectors"]),

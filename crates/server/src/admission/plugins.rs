@@ -2,31 +2,41 @@
 
 use super::chain::PLUGINS;
 
-/// The plugins of kube-apiserver that are not implemented here. Enabling one of them is an error, so that nobody
-/// assumes it is in effect.
-const MISSING: &[&str] = &[
+/// The plugins of kube-apiserver 1.36 that are not implemented here and guard no boundary between users: they fill in
+/// defaults, count, or act on objects that are not served. Enabling one has no effect.
+const WITHOUT_EFFECT: &[&str] = &[
     "AlwaysAdmit",
-    "AlwaysDeny",
-    "AlwaysPullImages",
     "ClusterTrustBundleAttest",
     "DefaultIngressClass",
-    "DenyServiceExternalIPs",
-    "EventRateLimit",
     "ExtendedResourceToleration",
-    "ImagePolicyWebhook",
-    "LimitPodHardAntiAffinityTopology",
+    "JobValidation",
     "LimitRanger",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
     "NamespaceAutoProvision",
     "NamespaceExists",
+    "NodeDeclaredFeatureValidator",
+    "PodGroupProtection",
+    "PodGroupWorkloadExists",
+    "PodResizeValidator",
+    "ResourceQuota",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+];
+
+/// The plugins of kube-apiserver that are not implemented here and refuse what is dangerous. Enabling one of them is an
+/// error, so that nobody assumes it is in effect.
+const MISSING: &[&str] = &[
+    "AlwaysDeny",
+    "AlwaysPullImages",
+    "DenyServiceExternalIPs",
+    "EventRateLimit",
+    "ImagePolicyWebhook",
+    "LimitPodHardAntiAffinityTopology",
     "OwnerReferencesPermissionEnforcement",
     "PodNodeSelector",
     "PodSecurity",
     "PodTolerationRestriction",
-    "ResourceQuota",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
 ];
 
 /// The plugins that are part of how objects are created. They cannot be disabled.
@@ -91,7 +101,7 @@ impl AdmissionPlugins {
             if MISSING.contains(name) {
                 return Err(PluginError::Missing((*name).to_owned()));
             }
-            if !BUILT_IN.contains(name) {
+            if !BUILT_IN.contains(name) && !WITHOUT_EFFECT.contains(name) {
                 place("--enable-admission-plugins", name)?;
             }
         }
@@ -104,11 +114,16 @@ impl AdmissionPlugins {
                 return Err(PluginError::BuiltIn(name.to_owned()));
             }
             // Plugins that are not implemented are disabled anyway.
-            if !MISSING.contains(&name) {
+            if !MISSING.contains(&name) && !WITHOUT_EFFECT.contains(&name) {
                 enabled &= !(1 << place("--disable-admission-plugins", name)?);
             }
         }
         Ok(Self { enabled })
+    }
+
+    /// Those of the names that are known and have no effect, enabled or not.
+    pub fn without_effect<'n>(names: impl IntoIterator<Item = &'n str>) -> impl Iterator<Item = &'n str> {
+        names.into_iter().filter(|name| WITHOUT_EFFECT.contains(name) || MISSING.contains(name))
     }
 
     pub(super) fn has(self, place: usize) -> bool {
@@ -132,6 +147,10 @@ mod tests {
         assert!(PLUGINS.len() < 32);
         let all = AdmissionPlugins::default();
         assert_eq!(AdmissionPlugins::switched(["NodeRestriction"], ["PodSecurity"]), Ok(all));
+        assert_eq!(AdmissionPlugins::switched(["LimitRanger"], ["ResourceQuota"]), Ok(all));
+        let named = ["NodeRestriction", "LimitRanger", "PodSecurity"];
+        let without_effect: Vec<_> = AdmissionPlugins::without_effect(named).collect();
+        assert_eq!(without_effect, ["LimitRanger", "PodSecurity"]);
         let without = AdmissionPlugins::switched([], ["NodeRestriction", "Priority"]).unwrap();
         for (at, name) in AdmissionPlugins::names().enumerate() {
             assert!(all.has(at));
