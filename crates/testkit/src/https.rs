@@ -77,6 +77,16 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Checks that the answer is a refusal with this code and reason, and returns it.
+    #[track_caller]
+    pub fn assert_status(&self, code: u16, reason: &str) -> Value {
+        assert_eq!(self.code, code, "{}", self.text());
+        let status = self.json();
+        assert_eq!((&status["kind"], &status["status"]), (&json!("Status"), &json!("Failure")), "{status}");
+        assert_eq!((&status["code"], &status["reason"]), (&json!(code), &json!(reason)), "{status}");
+        status
+    }
+
     /// The body as text, for messages of tests.
     pub fn text(&self) -> String {
         match self.media_type == protobuf::MEDIA_TYPE {

@@ -65,9 +65,7 @@ pub(crate) async fn answer(
         Endpoint::Action(Acting::Bind) => binding::answer(&request, body).await,
         Endpoint::Action(Acting::Evict) => eviction::answer(&request, body).await,
         Endpoint::Action(Acting::RequestToken) => token_request::answer(&request, body).await,
-        Endpoint::Object(_) | Endpoint::Part(_) | Endpoint::Connect => {
-            unsupported::answer(&request).await
-        }
+        Endpoint::Object(_) | Endpoint::Part(_) | Endpoint::Connect => unsupported::answer(&request).await,
     }
 }
 
