@@ -1,10 +1,12 @@
 //! PodDisruptionBudgets: how many pods of an application may be evicted at a time.
 
 use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::time::Instant;
 use serde_json::{Value, json};
 
 use super::cells::{AGE, NAME, age, integer_column, name, text_column};
 use super::formats::{not_negative, one_of};
+use super::label_selectors::selects;
 use super::scheduling::validate_label_selector;
 use super::status;
 use super::workloads::share_errors;
@@ -61,6 +63,87 @@ fn validate(budget: &Map, checks_values: bool) -> Errors {
         errors.extend(one_of("spec.unhealthyPodEvictionPolicy", policy, &known));
     }
     errors
+}
+
+/// Why a budget does not let a pod go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// Not now: 429, with the cause.
+    ForNow(String),
+    /// Not until its status is put right: 403.
+    ByStatus(&'static str),
+}
+
+/// The number of pods that may be noted as evicted at a time.
+const MAX_DISRUPTED: usize = 2000;
+
+/// Whether a budget has a say in the eviction of a pod. It has none in that of a pod that serves nobody: one that has
+/// finished, has not started, or is being deleted.
+pub fn protects(budget: &Map, pod: &Map) -> bool {
+    let spec = budget.object("spec");
+    let is_idle = matches!(pod.object("status").text("phase"), "Failed" | "Pending" | "Succeeded")
+        || !pod.metadata().text("deletionTimestamp").is_empty();
+    if is_idle || !spec.object_if_set("selector").is_some_and(|selector| selects(selector, pod)) {
+        return false;
+    }
+    let status = budget.object("status");
+    let (healthy, needed) = (status.number("currentHealthy"), status.number("desiredHealthy"));
+    let is_whole = needed > 0 && healthy >= needed;
+    // A pod that is not ready is not counted among the healthy ones.
+    is_ready(pod) || !(spec.text("unhealthyPodEvictionPolicy") == "AlwaysAllow" || is_whole)
+}
+
+fn is_ready(pod: &Map) -> bool {
+    let mut conditions = pod.object("status").objects("conditions");
+    conditions.any(|condition| condition.text("type") == "Ready" && condition.text("status") == "True")
+}
+
+/// Takes the eviction of a pod from what a budget allows, at a time in seconds since 1970.
+///
+/// # Errors
+/// The budget does not allow it.
+pub fn take(budget: &mut Map, pod: &str, now: i64) -> Result<(), Held> {
+    let name = budget.metadata().text("name").to_owned();
+    let (generation, status) = (budget.metadata().number("generation"), budget.object("status"));
+    let (allowed, healthy, needed) = (
+        status.number("disruptionsAllowed"),
+        status.number("currentHealthy"),
+        status.number("desiredHealthy"),
+    );
+    if status.number("observedGeneration") < generation {
+        return Err(Held::ForNow(format!(
+            "The disruption budget {name} is still being processed by the server."
+        )));
+    }
+    if allowed < 0 {
+        return Err(Held::ByStatus("pdb disruptions allowed is negative"));
+    }
+    if status.object("disruptedPods").len() > MAX_DISRUPTED {
+        return Err(Held::ByStatus(
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+        ));
+    }
+    if allowed == 0 {
+        return Err(Held::ForNow(format!(
+            "The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
+        )));
+    }
+    let now = Instant::of_seconds(now).to_string();
+    let Some(status) = budget.object_or_new("status") else { return Ok(()) };
+    let left = allowed.saturating_sub(1);
+    status.insert("disruptionsAllowed".to_owned(), left.into());
+    if let Some(disrupted) = status.object_or_new("disruptedPods") {
+        disrupted.insert(pod.to_owned(), now.as_str().into());
+    }
+    if left == 0 {
+        let mut conditions = status.objects_mut("conditions");
+        if let Some(condition) = conditions.find(|condition| condition.text("type") == "DisruptionAllowed") {
+            condition.insert("status".to_owned(), "False".into());
+            condition.insert("reason".to_owned(), "InsufficientPods".into());
+            condition.insert("lastTransitionTime".to_owned(), now.into());
+        }
+    }
+    Ok(())
 }
 
 fn row(budget: &Map, now: i64) -> Row {

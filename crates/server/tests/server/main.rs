@@ -39,3 +39,4 @@ mod state;
 mod tokens;
 mod watches;
 mod ways_in;
+mod workloads;

@@ -225,8 +225,9 @@ fn row(ingress: &Map, now: i64) -> Row {
         spec.objects("rules").map(|rule| rule.text("host")).filter(|host| !host.is_empty()).collect();
     let shown = match hosts.as_slice() {
         [] => "*".to_owned(),
-        few if few.len() <= 3 => few.join(","),
-        [first, second, third, more @ ..] => format!("{first},{second},{third} + {} more...", more.len()),
+        [first, second, third, more @ ..] if !more.is_empty() => {
+            format!("{first},{second},{third} + {} more...", more.len())
+        }
         few => few.join(","),
     };
     let balancer = ingress.object("status").object("loadBalancer");
