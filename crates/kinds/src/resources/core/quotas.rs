@@ -1,6 +1,7 @@
 //! ResourceQuotas and LimitRanges: how much a namespace may use, and how much of it one of its objects.
 //!
-//! They are kept, and nothing is limited by them here.
+//! DIVERGES: they are stored and served, and limit nothing: kube-apiserver refuses what is beyond them, and fills in the
+//! defaults of a LimitRange.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,9 @@
 //! Kinds of `networking.k8s.io`: ingresses, network policies, and the addresses of services.
 //!
-//! They are kept for those who carry them out; nothing here routes or blocks traffic, and services get their addresses
-//! without them.
+//! They are kept for those who carry them out: nothing here routes or blocks traffic.
+//!
+//! DIVERGES: services get their addresses from a fixed range. Other ServiceCIDRs add nothing to it, and an address that is
+//! taken has no IPAddress.
 
 mod addresses;
 mod ingresses;

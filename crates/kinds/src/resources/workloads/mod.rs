@@ -2,6 +2,10 @@
 //! jobs and cron jobs, and what belongs to them.
 //!
 //! The controllers behind them are not part of this program; clients such as kube-controller-manager run them.
+//!
+//! DIVERGES: the validation of these kinds, and of the others that are only kept for such clients, has the rules that
+//! clients meet: required and immutable fields, selectors, templates, ranges of numbers. Rarer rules of kube-apiserver are
+//! missing: expressions are not compiled, schedules not read, statuses checked for negative numbers alone.
 
 mod controller_revisions;
 mod cron_jobs;
