@@ -20,3 +20,4 @@ mod old_manifests;
 mod reading;
 mod support;
 mod users;
+mod workloads;

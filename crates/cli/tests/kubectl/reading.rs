@@ -72,7 +72,19 @@ fn what_is_served_can_be_found_out() {
     let mut all =
         served.ok("api-resources --categories all -o name").lines().map(str::to_owned).collect::<Vec<_>>();
     all.sort();
-    assert_eq!(all, ["pods", "services"]);
+    let in_all = [
+        "cronjobs.batch",
+        "daemonsets.apps",
+        "deployments.apps",
+        "horizontalpodautoscalers.autoscaling",
+        "jobs.batch",
+        "pods",
+        "replicasets.apps",
+        "replicationcontrollers",
+        "services",
+        "statefulsets.apps",
+    ];
+    assert_eq!(all, in_all);
     let version = served.json("version");
     assert_eq!(
         (&version["serverVersion"]["major"], &version["serverVersion"]["minor"]),

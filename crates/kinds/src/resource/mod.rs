@@ -14,8 +14,7 @@ use crate::schema::Type;
 use crate::table::{Column, Row};
 
 pub use strategy::{
-    Action, Behaviour, Certificates, Context, Deletion, Endpoint, Need, OnRequest, Part, Refusal, Requester,
-    Update, ValidateRequest,
+    Action, Certificates, Context, Deletion, Need, OnRequest, Refusal, Requester, Update, ValidateRequest,
 };
 
 /// A kind that is served, and unless it has an `action` also stored. The functions are pure. Those that take only
@@ -160,6 +159,45 @@ pub struct Subresource {
     pub verbs: &'static [&'static str],
     /// What a request does there.
     pub behaviour: Behaviour,
+}
+
+/// What a request to a subresource does.
+#[derive(Clone, Copy, Debug)]
+pub enum Behaviour {
+    /// Reads the object and changes its status.
+    Status,
+    /// Reads the object and changes it in another way.
+    Object(&'static Update),
+    /// Reads and writes a part of the object, as a document of another kind.
+    Part(&'static Part),
+    /// Acts on a document that is not stored.
+    Action(Action),
+    /// Connects to the kubelet.
+    Connect,
+}
+
+/// A part of objects that clients read and write as a document of another kind, such as their scale.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// What the documents are. They are not stored.
+    pub row: &'static Resource,
+    /// The document of an object. It has the name of the object, its uid and its resourceVersion.
+    pub show: fn(&Map) -> Map,
+    /// Writes a document back into its object, unless something is wrong with the document.
+    pub put: fn(&mut Map, &Map) -> Result<(), Vec<FieldError>>,
+}
+
+/// What a request does.
+#[derive(Clone, Copy, Debug)]
+pub enum Endpoint {
+    /// Reads and writes objects, which are updated like this.
+    Object(Update),
+    /// Reads and writes a part of objects as documents of another kind.
+    Part(&'static Part),
+    /// Acts on a document that is not stored.
+    Action(Action),
+    /// Connects to the kubelet.
+    Connect,
 }
 
 /// How often a kind's own validation of an update repeats the metadata validation. Each repetition reports the same

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use portcullis_apimachinery::field_error::FieldError;
 
-use super::Resource;
 use crate::Map;
 
 /// What the hooks of a row may know of a request.
@@ -110,32 +109,6 @@ impl Update {
     };
 }
 
-/// What a request to a subresource does.
-#[derive(Clone, Copy, Debug)]
-pub enum Behaviour {
-    /// Reads the object and changes its status.
-    Status,
-    /// Reads the object and changes it in another way.
-    Object(&'static Update),
-    /// Reads and writes a part of the object, as a document of another kind.
-    Part(&'static Part),
-    /// Acts on a document that is not stored.
-    Action(Action),
-    /// Connects to the kubelet.
-    Connect,
-}
-
-/// A part of objects that clients read and write as a document of another kind, such as their scale.
-#[derive(Clone, Copy, Debug)]
-pub struct Part {
-    /// What the documents are. They are not stored.
-    pub row: &'static Resource,
-    /// The document of an object. It has the name of the object, its uid and its resourceVersion.
-    pub show: fn(&Map) -> Map,
-    /// Writes a document back into its object, unless something is wrong with the document.
-    pub put: fn(&mut Map, &Map) -> Result<(), Vec<FieldError>>,
-}
-
 /// What is done with a document that is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -145,19 +118,6 @@ pub enum Action {
     Evict,
     /// A TokenRequest is answered with a token of the service account (AN-90).
     RequestToken,
-}
-
-/// What a request does.
-#[derive(Clone, Copy, Debug)]
-pub enum Endpoint {
-    /// Reads and writes objects, which are updated like this.
-    Object(Update),
-    /// Reads and writes a part of objects as documents of another kind.
-    Part(&'static Part),
-    /// Acts on a document that is not stored.
-    Action(Action),
-    /// Connects to the kubelet.
-    Connect,
 }
 
 /// What a delete does to an object of a kind, before finalizers are looked at.

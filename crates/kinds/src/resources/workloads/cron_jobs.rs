@@ -134,7 +134,7 @@ fn row(cron: &Map, now: i64) -> Row {
         name(cron),
         Value::from(spec.text("schedule")),
         or_none(spec.text("timeZone")),
-        Value::from(spec.is_true("suspend")),
+        Value::from(if spec.is_true("suspend") { "True" } else { "False" }),
         json!(status.list("active").len()),
         Value::from(last.map_or_else(|| NONE.to_owned(), |last| table::age(Some(last), now))),
         age(cron, now),

@@ -21,6 +21,7 @@ use crate::Map;
 use crate::fields::Members;
 use crate::resource::{Need, OnRequest, Resource, Selectable, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column, wide_column};
+use crate::resources::label_selectors::{cell, labels_text};
 use crate::schema;
 use crate::table::{Column, NONE, Row, UNKNOWN};
 
@@ -138,11 +139,6 @@ const COLUMNS: &[Column] = &[
 fn row(service: &Map, now: i64) -> Row {
     let spec = service.object("spec");
     let ports: Vec<String> = spec.objects("ports").map(port_cell).collect();
-    let selector: Vec<String> = spec
-        .object("selector")
-        .iter()
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-        .collect();
     let or_none =
         |parts: Vec<String>| Value::from(if parts.is_empty() { NONE.to_owned() } else { parts.join(",") });
     Row::of(vec![
@@ -152,7 +148,7 @@ fn row(service: &Map, now: i64) -> Row {
         Value::from(external_address(service)),
         or_none(ports),
         age(service, now),
-        or_none(selector),
+        cell(labels_text(spec.object("selector"))),
     ])
 }
 
