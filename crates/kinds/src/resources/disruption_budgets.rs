@@ -68,8 +68,13 @@ fn validate(budget: &Map, checks_values: bool) -> Errors {
 /// Why a budget does not let a pod go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// Not now: 429, with the cause.
-    ForNow(String),
+    /// Not now: 429.
+    ForNow {
+        /// The cause.
+        why: String,
+        /// The seconds after which to ask again; 0 if that is not known.
+        retry_after: u32,
+    },
     /// Not until its status is put right: 403.
     ByStatus(&'static str),
 }
@@ -111,9 +116,8 @@ pub fn take(budget: &mut Map, pod: &str, now: i64) -> Result<(), Held> {
         status.number("desiredHealthy"),
     );
     if status.number("observedGeneration") < generation {
-        return Err(Held::ForNow(format!(
-            "The disruption budget {name} is still being processed by the server."
-        )));
+        let why = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(Held::ForNow { why, retry_after: 10 });
     }
     if allowed < 0 {
         return Err(Held::ByStatus("pdb disruptions allowed is negative"));
@@ -124,9 +128,8 @@ pub fn take(budget: &mut Map, pod: &str, now: i64) -> Result<(), Held> {
         ));
     }
     if allowed == 0 {
-        return Err(Held::ForNow(format!(
-            "The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
-        )));
+        let why = format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently");
+        return Err(Held::ForNow { why, retry_after: 0 });
     }
     let now = Instant::of_seconds(now).to_string();
     let Some(status) = budget.object_or_new("status") else { return Ok(()) };

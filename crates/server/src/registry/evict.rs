@@ -30,18 +30,19 @@ pub(crate) async fn evict(
         deletion.map(|body| DeleteOptions::from_body(body, scope.kinds)).transpose()?.unwrap_or_default();
     deletion.is_dry_run |= is_dry_run;
     scope.validate(Operation::Create, name, Some(&mut eviction), None).await?;
-    take_from_budget(scope, deletion.is_dry_run).await?;
+    take_from_budget(scope, &deletion).await?;
     mark_and_delete(scope, deletion).await
 }
 
 /// Takes the eviction from what the budget of the pod allows, if it has one.
 ///
 /// # Errors
-/// The budget does not allow it, or there is more than one.
-async fn take_from_budget(scope: &RequestScope<'_>, is_dry_run: bool) -> Result<(), Status> {
+/// The pod fails a precondition, the budget does not allow it, or there is more than one.
+async fn take_from_budget(scope: &RequestScope<'_>, options: &DeleteOptions) -> Result<(), Status> {
     let Target { namespace, name, .. } = scope.target;
     let entry = scope.stored(&scope.key()).await?.ok_or_else(|| scope.no_object())?;
     let pod = Stored::read(scope.target.resource, entry)?.object;
+    delete::check_preconditions(scope, options, &pod)?;
     let mut budgets = Vec::new();
     for entry in write::all(scope.backend, &POD_DISRUPTION_BUDGETS, namespace).await? {
         let budget = Stored::read(&POD_DISRUPTION_BUDGETS, entry)?.object;
@@ -60,17 +61,22 @@ async fn take_from_budget(scope: &RequestScope<'_>, is_dry_run: bool) -> Result<
     let resource = &POD_DISRUPTION_BUDGETS;
     let target = Target { resource, served: resource, subresource: None, namespace, name: budget };
     let of_budget = RequestScope { target, part: None, ..*scope };
-    let taken = update::change(&of_budget, is_dry_run, |object| {
+    let taken = update::change(&of_budget, options.is_dry_run, |object| {
         disruption_budgets::take(object, name, now()).map_err(|held| refused(budget, held))
     });
-    taken.await.map(|_| ())
+    match taken.await {
+        // The budget was deleted meanwhile.
+        Err(status) if status.code() == StatusCode::NOT_FOUND => Ok(()),
+        taken => taken.map(drop),
+    }
 }
 
 fn refused(budget: &str, held: Held) -> Status {
     match held {
-        Held::ForNow(message) => {
-            let cause = Cause { reason: "DisruptionBudget", message, field: String::new() };
-            let details = Details { causes: vec![cause], ..Details::default() };
+        Held::ForNow { why, retry_after } => {
+            let cause = Cause { reason: "DisruptionBudget", message: why, field: String::new() };
+            let details =
+                Details { causes: vec![cause], retry_after_seconds: retry_after, ..Details::default() };
             let message = "Cannot evict pod as it would violate the pod's disruption budget.";
             Status::other(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message, Some(details))
         }

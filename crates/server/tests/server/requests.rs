@@ -197,3 +197,59 @@ fn a_client_may_ask_for_an_answer_in_less_time_and_must_say_it_as_a_duration() {
     let refused = waiting.join().unwrap();
     assert_eq!((refused["reason"].as_str(), refused["details"]["causes"].is_null()), (Some("Timeout"), true));
 }
+
+#[test]
+fn an_eviction_asks_the_budget_of_the_pod_and_is_taken_from_it() {
+    let (_server, mut client) = cluster();
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let running = |ready: &str| json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}});
+    for (name, ready) in [("a", "True"), ("b", "True"), ("c", "True"), ("sick", "False")] {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        client.must(201, "POST", &format!("{DEFAULT}/pods"), Some(&pod));
+        client.must(200, "PATCH", &format!("{DEFAULT}/pods/{name}/status"), Some(&running(ready)));
+    }
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
+    client.must(201, "POST", budgets, Some(&budget));
+    let evict = |client: &mut Client, code: u16, name: &str, query: &str| {
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
+        client.must(code, "POST", &format!("{DEFAULT}/pods/{name}/eviction{query}"), Some(&eviction))
+    };
+    // No controller has looked at the budget yet.
+    let refused = evict(&mut client, 429, "a", "");
+    assert_eq!(refused["reason"], "TooManyRequests");
+    assert_eq!(refused["details"]["causes"][0]["reason"], "DisruptionBudget");
+    assert_eq!(refused["details"]["retryAfterSeconds"], 10);
+    let status = json!({"status": {"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2,
+        "desiredHealthy": 1, "expectedPods": 4, "conditions": [{"type": "DisruptionAllowed", "status": "True",
+        "reason": "SufficientPods", "message": "", "lastTransitionTime": "2026-11-22T00:00:00Z"}]}});
+    client.must(200, "PATCH", &format!("{budgets}/web/status"), Some(&status));
+    evict(&mut client, 201, "a", "?dryRun=All");
+    evict(&mut client, 201, "a", "");
+    let status = client.must(200, "GET", &format!("{budgets}/web"), None)["status"].take();
+    assert_eq!(status["disruptionsAllowed"], 0);
+    assert!(status["disruptedPods"]["a"].is_string(), "{status}");
+    assert_eq!(status["conditions"][0]["reason"], "InsufficientPods");
+    let refused = evict(&mut client, 429, "b", "");
+    let why = "The disruption budget web needs 1 healthy pods and has 2 currently";
+    assert_eq!(refused["details"]["causes"][0]["message"], why);
+    client.must(200, "GET", &format!("{DEFAULT}/pods/b"), None);
+    // More pods are healthy than must be, so one that is not may go.
+    evict(&mut client, 201, "sick", "");
+    // What does not run is no disruption.
+    client.must(
+        200,
+        "PATCH",
+        &format!("{DEFAULT}/pods/b/status"),
+        Some(&json!({"status": {"phase": "Failed"}})),
+    );
+    evict(&mut client, 201, "b", "");
+    let second = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "all"},
+        "spec": {"selector": {}}});
+    client.must(201, "POST", budgets, Some(&second));
+    evict(&mut client, 500, "c", "");
+    client.must(200, "DELETE", &format!("{budgets}/all"), None);
+    client.must(200, "DELETE", &format!("{budgets}/web"), None);
+    evict(&mut client, 201, "c", "");
+}

@@ -27,7 +27,8 @@ fn whoever_may_only_get_makes_no_connection_into_a_pod_ka_83_ac_140() {
         for pod in ["on-n0", "nowhere"] {
             let path = format!("{DEFAULT}/pods/{pod}/{name}");
             let refusal = cluster.send(&reader, "GET", &path, &Value::Null).assert_status(403, "Forbidden");
-            assert_eq!(refusal["details"], json!({"kind": "pods", "name": pod}), "{path}");
+            let details = &refusal["details"];
+            assert_eq!((&details["kind"], &details["name"]), (&json!("pods"), &json!(pod)), "{path}");
         }
         let code = |method: &str, pod: &str| {
             cluster.code(&runner, method, &format!("{DEFAULT}/pods/{pod}/{name}"), &Value::Null)
