@@ -39,6 +39,8 @@ impl Controller for AccountTokens {
     const LISTED: &'static str = "/core/secrets/";
     const WATCHED: &'static str = "/core/";
 
+    type Keys = Option<String>;
+
     /// A secret's key is its namespace and name; all accounts of a namespace share the key without a name.
     fn concerns(&self, event: &Event) -> Option<String> {
         let key = event.key();

@@ -28,6 +28,8 @@ impl Controller for Aggregation {
     const LISTED: &'static str = "/rbac.authorization.k8s.io/clusterroles/";
     const WATCHED: &'static str = "/rbac.authorization.k8s.io/clusterroles/";
 
+    type Keys = Option<String>;
+
     fn concerns(&self, _event: &Event) -> Option<String> {
         Some(ALL.to_owned())
     }

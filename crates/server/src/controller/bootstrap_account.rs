@@ -57,6 +57,8 @@ impl Controller for BootstrapAccount {
     const LISTED: &'static str = "/core/serviceaccounts/";
     const WATCHED: &'static str = "/core/";
 
+    type Keys = Option<String>;
+
     fn concerns(&self, event: &Event) -> Option<String> {
         let is_gone = event.entry.is_none() && *event.key() == *self.secret;
         let is_account = event.entry.is_some() && *event.key() == *self.account;

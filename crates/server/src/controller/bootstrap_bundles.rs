@@ -2,19 +2,15 @@
 
 use std::sync::Arc;
 
-use kinds::Map;
 use kinds::resources::core::config_maps::CONFIG_MAPS;
-use kinds::resources::core::events::CORE_EVENTS;
-use portcullis_apimachinery::time::Instant;
 use portcullis_store::Event;
-use serde_json::{Value, json};
 
+use super::events::{self, Report};
 use super::runner::{Controller, Next};
 use super::service_accounts::is_in_use;
 use crate::http::status::Status;
 use crate::registry::backend::Backend;
 use crate::registry::bootstrap_authorities::{ACKNOWLEDGE, Inventory, LIST_NAME, LIST_NAMESPACE, Settings};
-use crate::registry::meta::{self, now};
 use crate::registry::{storage, write};
 
 /// See the module.
@@ -37,6 +33,8 @@ impl Controller for BootstrapBundles {
     const NAME: &'static str = "bootstrap-bundle-controller";
     const LISTED: &'static str = "/core/configmaps/";
     const WATCHED: &'static str = Self::LISTED;
+
+    type Keys = Option<String>;
 
     fn concerns(&self, event: &Event) -> Option<String> {
         let key = &event.entry.as_ref()?.key;
@@ -64,38 +62,9 @@ impl Controller for BootstrapBundles {
             ("AuthorityRevoked", text)
         });
         for (reason, message) in passed_over.chain(revoked) {
-            let event = event(&found.object, namespace, reason, &message);
-            // A repeated message is not emitted again, because an event of that name exists.
-            let made = write::create(&CORE_EVENTS, namespace, event)?;
-            write::commit(&self.backend, vec![made]).await?;
+            let report = Report { component: "portcullis", severity: "Warning", reason, message: &message };
+            events::report(&self.backend, &CONFIG_MAPS, &found.object, &report).await?;
         }
         Ok(Next::OnChange)
     }
-}
-
-/// Creates an event about a ConfigMap. Its name is derived from its message.
-fn event(about: &Map, namespace: &str, reason: &str, message: &str) -> Map {
-    let (name, uid) = (meta::text(about, "name"), meta::text(about, "uid"));
-    let hash = pki::sha256(format!("{uid} {reason} {message}").as_bytes());
-    let suffix: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let at = Instant::of_seconds(now()).to_string();
-    let mut event = Map::new();
-    meta::set(&mut event, "name", format!("{name}.{suffix}"));
-    let fields = [
-        (
-            "involvedObject",
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace, "name": name, "uid": uid,
-                "resourceVersion": meta::text(about, "resourceVersion")}),
-        ),
-        ("reason", Value::from(reason)),
-        ("message", Value::from(message)),
-        ("type", Value::from("Warning")),
-        ("source", json!({"component": "portcullis"})),
-        ("reportingComponent", Value::from("portcullis")),
-        ("firstTimestamp", Value::from(at.as_str())),
-        ("lastTimestamp", Value::from(at)),
-        ("count", Value::from(1)),
-    ];
-    event.extend(fields.map(|(field, value)| (field.to_owned(), value)));
-    event
 }

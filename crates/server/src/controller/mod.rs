@@ -1,4 +1,5 @@
-//! Background controllers: they empty namespaces that are being deleted, keep service accounts and the tokens in their
+//! Background controllers: they collect objects without owners, empty namespaces that are being deleted, hold volumes and
+//! claims that are in use, keep service accounts and the tokens in their
 //! secrets, put the serving authority into every namespace, write the rules of aggregated roles, remove expired bootstrap
 //! tokens, and approve, sign and clean up certificate requests.
 //!
@@ -10,7 +11,10 @@ mod aggregation;
 mod bootstrap_account;
 mod bootstrap_bundles;
 mod certificates;
+mod events;
+mod garbage_collector;
 mod namespaces;
+mod protection;
 mod queue;
 mod root_ca;
 mod runner;
@@ -76,7 +80,10 @@ impl Controllers {
             spawn.one(root_ca::RootCa::new(backend(), authority.clone())),
         ];
         spawn.one(aggregation::Aggregation::new(backend()));
+        spawn.one(garbage_collector::GarbageCollector::new(backend(), &config.kinds));
         spawn.one(namespaces::Namespaces::new(backend(), config.kinds));
+        spawn.one(protection::ClaimProtection::new(backend()));
+        spawn.one(protection::VolumeProtection::new(backend()));
         spawn.one(token_cleaner::TokenCleaner::new(backend()));
         spawn.one(account_tokens::AccountTokens::new(backend(), config.accounts, authority));
         spawn.one(BootstrapBundles::new(backend(), &bootstrap));

@@ -36,6 +36,8 @@ impl Controller for RootCa {
     const LISTED: &'static str = "/core/namespaces/";
     const WATCHED: &'static str = "/core/";
 
+    type Keys = Option<String>;
+
     fn concerns(&self, event: &Event) -> Option<String> {
         let own = || namespace_of(event.key(), "/core/configmaps/", NAME).map(str::to_owned);
         changed_namespace(event).or_else(own)

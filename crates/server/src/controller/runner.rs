@@ -38,8 +38,12 @@ pub(super) trait Controller: Send + Sync + 'static {
     /// The number of keys that are reconciled concurrently; each key by only one worker.
     const WORKERS: usize = 1;
 
-    /// Returns the key to reconcile after an event. Existing objects are reported as if they had just been created.
-    fn concerns(&self, event: &Event) -> Option<String>;
+    /// The keys that one event concerns. One is enough for most controllers.
+    type Keys: IntoIterator<Item = String>;
+
+    /// Returns the keys to reconcile after an event. Existing objects are reported as if they had just been created. Every
+    /// event is reported, in order, and must be handled fast.
+    fn concerns(&self, event: &Event) -> Self::Keys;
 
     /// Reconciles a key with its current state.
     fn reconcile(&self, item: &str) -> impl Future<Output = Result<Next, Status>> + Send;
@@ -82,7 +86,7 @@ async fn follow<C: Controller>(
     let mut watch = backend.watch(C::WATCHED, listing.revision).await?;
     let mut queue = Queue::default();
     let take_in = |queue: &mut Queue, event: &Event| {
-        if let Some(item) = controller.concerns(event) {
+        for item in controller.concerns(event) {
             queue.add(item, Instant::now());
         }
     };

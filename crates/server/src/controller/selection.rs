@@ -3,14 +3,17 @@
 use std::fmt;
 
 /// The known controllers, each with its former short name.
-const KNOWN: [(&str, &str); 11] = [
+const KNOWN: [(&str, &str); 14] = [
     ("bootstrap-account-controller", "bootstrap-account"),
     ("bootstrap-bundle-controller", "bootstrap-bundle"),
     ("certificatesigningrequest-approving-controller", "csrapproving"),
     ("certificatesigningrequest-cleaner-controller", "csrcleaner"),
     ("certificatesigningrequest-signing-controller", "csrsigning"),
     ("clusterrole-aggregation-controller", "clusterrole-aggregation"),
+    ("garbage-collector-controller", "garbagecollector"),
     ("namespace-controller", "namespace"),
+    ("persistentvolume-protection-controller", "pv-protection"),
+    ("persistentvolumeclaim-protection-controller", "pvc-protection"),
     ("root-ca-certificate-publisher-controller", "root-ca-cert-publisher"),
     ("serviceaccount-controller", "serviceaccount"),
     ("serviceaccount-token-controller", "serviceaccount-token"),
@@ -102,7 +105,7 @@ mod tests {
         assert_eq!(has(&["namespace"]), (false, true));
         assert_eq!(has(&[""]), (false, false));
         assert!(Selection::default().has(approving));
-        let error = Selection::parse(["garbage-collector-controller"]).unwrap_err().to_string();
-        assert!(error.contains("\"garbage-collector-controller\"") && error.contains(namespace), "{error}");
+        let error = Selection::parse(["cronjob-controller"]).unwrap_err().to_string();
+        assert!(error.contains("\"cronjob-controller\"") && error.contains(namespace), "{error}");
     }
 }

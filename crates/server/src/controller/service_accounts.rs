@@ -30,6 +30,8 @@ impl Controller for ServiceAccounts {
     const LISTED: &'static str = "/core/namespaces/";
     const WATCHED: &'static str = "/core/";
 
+    type Keys = Option<String>;
+
     fn concerns(&self, event: &Event) -> Option<String> {
         changed_namespace(event).or_else(|| {
             let is_gone = event.entry.is_none();

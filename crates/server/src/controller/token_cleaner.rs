@@ -29,6 +29,8 @@ impl Controller for TokenCleaner {
     const LISTED: &'static str = "/core/secrets/kube-system/bootstrap-token-";
     const WATCHED: &'static str = Self::LISTED;
 
+    type Keys = Option<String>;
+
     fn concerns(&self, event: &Event) -> Option<String> {
         let id = event.entry.as_ref()?.key.strip_prefix(Self::LISTED)?;
         Some(format!("{NAME_PREFIX}{id}"))

@@ -7,9 +7,9 @@ use super::meta::{self, now};
 use super::options::DeleteOptions;
 
 /// The finalizer for orphaning dependents.
-const ORPHAN: &str = "orphan";
+pub(crate) const ORPHAN: &str = "orphan";
 /// The finalizer for deleting dependents first.
-const FOREGROUND: &str = "foregroundDeletion";
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
 /// The effect of a delete on an object.
 #[derive(Clone, Debug, PartialEq)]

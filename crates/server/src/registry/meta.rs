@@ -1,6 +1,7 @@
 //! Object metadata. The rules are in `portcullis_kinds::meta`; this module adds the time, generated names and UIDs, and
 //! what deletion reads and writes.
 
+use std::collections::HashSet;
 use std::time::SystemTime;
 
 use kinds::Map;
@@ -74,6 +75,18 @@ pub(crate) fn set_finalizers(object: &mut Map, finalizers: Vec<String>) {
     }
 }
 
+/// Adds a finalizer.
+pub(crate) fn add_finalizer(object: &mut Map, finalizer: &str) {
+    let all = finalizers(object).into_iter().chain([finalizer]).map(str::to_owned).collect();
+    set_finalizers(object, all);
+}
+
+/// Removes a finalizer, however often it is there.
+pub(crate) fn remove_finalizer(object: &mut Map, finalizer: &str) {
+    let rest = finalizers(object).into_iter().filter(|f| *f != finalizer).map(str::to_owned).collect();
+    set_finalizers(object, rest);
+}
+
 /// Returns the grace period of the deletion, if any.
 pub(crate) fn grace_period(object: &Map) -> Option<i64> {
     of(object).get("deletionGracePeriodSeconds").and_then(Value::as_i64)
@@ -91,15 +104,10 @@ pub(crate) fn drop_repeated_owners(object: &mut Map) -> bool {
     change(object, |metadata| {
         let Some(Value::Array(owners)) = metadata.get_mut("ownerReferences") else { return false };
         let count = owners.len();
-        let mut kept: Vec<Value> = Vec::with_capacity(count);
-        for owner in owners.drain(..) {
-            if !kept.contains(&owner) {
-                kept.push(owner);
-            }
-        }
-        let are_fewer = kept.len() < count;
-        *owners = kept;
-        are_fewer
+        let mut seen = HashSet::with_capacity(count);
+        // Decoded references have their members in one order.
+        owners.retain(|owner| seen.insert(owner.to_string()));
+        owners.len() < count
     })
 }
 

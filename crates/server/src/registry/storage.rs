@@ -16,10 +16,15 @@ use super::backend::Backend;
 use super::meta;
 use crate::http::status::Status;
 
+/// Returns the first part of the keys of a kind that is stored in its own form.
+pub(crate) fn group(resource: &Resource) -> &'static str {
+    if resource.group.is_empty() { "core" } else { resource.group }
+}
+
 /// Returns the key prefix of a kind, in one namespace or in all.
 pub(crate) fn prefix(resource: &'static Resource, namespace: &str) -> String {
     let resource = resource.storage();
-    let group = if resource.group.is_empty() { "core" } else { resource.group };
+    let group = group(resource);
     match namespace {
         "" => format!("/{group}/{}/", resource.plural),
         namespace => format!("/{group}/{}/{namespace}/", resource.plural),

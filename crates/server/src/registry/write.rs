@@ -8,6 +8,7 @@ use kinds::resource::Resource;
 use portcullis_store::{Entry, Expect, List, Store as _, StoreError, Write};
 
 use super::backend::Backend;
+use super::delete::ends_with_update;
 use super::deletion::{Step, step};
 use super::meta::{self, now};
 use super::options::DeleteOptions;
@@ -59,7 +60,35 @@ pub(crate) async fn commit(backend: &Backend, writes: Vec<Write>) -> Result<bool
     }
 }
 
-/// Deletes the object that was read, as a client would. Returns false if there was nothing to do, or after a conflict.
+/// Commits writes together, or one by one if there is a conflict. Returns false if a write conflicted, and so was not
+/// made.
+///
+/// # Errors
+/// The store failed.
+pub(crate) async fn commit_each(backend: &Backend, writes: Vec<Write>) -> Result<bool, Status> {
+    if commit(backend, writes.clone()).await? {
+        return Ok(true);
+    }
+    let mut are_all = true;
+    for write in writes {
+        are_all &= commit(backend, vec![write]).await?;
+    }
+    Ok(are_all)
+}
+
+/// Returns the write that changes the object that was read to this: it is removed if this ends its deletion (AP-44).
+///
+/// # Errors
+/// The object is not of this kind.
+pub(crate) fn change(resource: &'static Resource, stored: &Stored, object: Map) -> Result<Write, Status> {
+    match ends_with_update(resource, &object, &stored.object) {
+        true => Ok(remove(&stored.entry)),
+        false => replace(resource, &stored.entry, object),
+    }
+}
+
+/// Deletes the object that was read, as a client would without options. Returns false if there was nothing to do, or
+/// after a conflict.
 ///
 /// # Errors
 /// The store failed.
@@ -68,13 +97,37 @@ pub(crate) async fn delete(
     resource: &'static Resource,
     stored: &Stored,
 ) -> Result<bool, Status> {
-    let write = match step(resource, &stored.object, &DeleteOptions::default()) {
-        Step::Nothing => return Ok(false),
-        Step::Mark(marked) if marked == stored.object => return Ok(false),
-        Step::Mark(marked) => replace(resource, &stored.entry, marked)?,
-        Step::MarkAndRemove(_) | Step::Remove => remove(&stored.entry),
-    };
-    commit(backend, vec![write]).await
+    delete_as(backend, resource, stored, &stored.object, &DeleteOptions::default()).await
+}
+
+/// Deletes the object that was read, as a client would with these options, and with the changes of `object` if it stays.
+/// Returns false if there was nothing to do, or after a conflict. Preconditions are not checked: what is deleted is what
+/// was read.
+///
+/// # Errors
+/// The store failed.
+pub(crate) async fn delete_as(
+    backend: &Backend,
+    resource: &'static Resource,
+    stored: &Stored,
+    object: &Map,
+    options: &DeleteOptions,
+) -> Result<bool, Status> {
+    match step(resource, object, options) {
+        Step::Nothing => Ok(false),
+        Step::Mark(marked) if marked == stored.object => Ok(false),
+        Step::Mark(marked) => commit(backend, vec![replace(resource, &stored.entry, marked)?]).await,
+        Step::MarkAndRemove(_) | Step::Remove => {
+            let mut writes = vec![remove(&stored.entry)];
+            let (namespace, name) = storage::place(resource, &stored.entry.key);
+            for companion in resource.removed_with {
+                let found = find(backend, companion, namespace, name).await?;
+                let found = found.filter(|found| meta::finalizers(&found.object).is_empty());
+                writes.extend(found.map(|found| remove(&found.entry)));
+            }
+            commit(backend, writes).await
+        }
+    }
 }
 
 /// Reads the object of a key.

@@ -20,6 +20,7 @@ mod discovery;
 mod example_kind;
 mod first_start;
 mod freshness;
+mod garbage;
 mod hostile;
 mod hostile_clients;
 mod hostile_http2;

@@ -5,6 +5,7 @@ pub mod endpoints;
 pub mod events;
 mod names;
 pub mod namespaces;
+pub mod node_health;
 pub mod nodes;
 pub mod persistent_volume_claims;
 pub mod persistent_volumes;

@@ -10,6 +10,7 @@ use crate::schema::core::{BINDING, POD};
 
 pub mod admission;
 mod amount;
+mod claims;
 mod defaults;
 mod image;
 mod mirror;
@@ -28,6 +29,7 @@ mod tests;
 
 pub(super) use amount::same_optional as same_value;
 pub(super) use defaults::default_template;
+pub use claims::{UsedClaim, used_claims};
 pub use prepare::{prepare_ephemeral_containers, prepare_resize};
 pub use subresources::{
     BindError, Deletion, add_topology_labels, bind, check_binding, check_eviction, mark_evicted, terminate,

@@ -41,6 +41,8 @@ impl Controller for Approving {
     const WATCHED: &'static str = PREFIX;
     const WORKERS: usize = 5;
 
+    type Keys = Option<String>;
+
     fn concerns(&self, event: &Event) -> Option<String> {
         changed(event)
     }

@@ -51,6 +51,8 @@ impl Controller for Cleaning {
     const LISTED: &'static str = PREFIX;
     const WATCHED: &'static str = PREFIX;
 
+    type Keys = Option<String>;
+
     fn concerns(&self, event: &Event) -> Option<String> {
         changed(event)
     }

@@ -78,6 +78,8 @@ impl Controller for Signing {
     const WATCHED: &'static str = PREFIX;
     const WORKERS: usize = 16;
 
+    type Keys = Option<String>;
+
     fn concerns(&self, event: &Event) -> Option<String> {
         changed(event)
     }

@@ -79,7 +79,8 @@ impl Content {
                     }
                 }
                 is_settled &= writes.is_empty();
-                one_by_one_if_needed(backend, writes).await?;
+                // A conflicting write is repeated in the next round.
+                write::commit_each(backend, writes).await?;
             }
             if is_settled {
                 break;
@@ -99,18 +100,6 @@ impl Content {
         }
         Ok(())
     }
-}
-
-/// Commits writes together, or one by one if there is a conflict.
-async fn one_by_one_if_needed(backend: &Backend, writes: Vec<Write>) -> Result<(), Status> {
-    if write::commit(backend, writes.clone()).await? {
-        return Ok(());
-    }
-    for write in writes {
-        // A conflicting write is repeated in the next round.
-        write::commit(backend, vec![write]).await?;
-    }
-    Ok(())
 }
 
 /// Returns the next write of the deletion of an object; none if it must wait.

@@ -21,7 +21,7 @@ use crate::http::status::Status;
 use crate::registry::backend::Backend;
 use crate::registry::meta::{self, now};
 use crate::registry::storage::Stored;
-use crate::registry::{delete, write};
+use crate::registry::write;
 
 /// How long a terminating namespace is left unchanged, as in Kubernetes, so that clients learn of the deletion before
 /// they write there.
@@ -44,6 +44,8 @@ impl Controller for Namespaces {
     const NAME: &'static str = "namespace-controller";
     const LISTED: &'static str = "/core/namespaces/";
     const WATCHED: &'static str = "/";
+
+    type Keys = Option<String>;
 
     fn concerns(&self, event: &Event) -> Option<String> {
         if event.entry.is_some() {
@@ -126,10 +128,7 @@ impl Namespaces {
             if object == stored.object {
                 return Ok(());
             }
-            let write = match delete::ends_with_update(&NAMESPACES, &object, &stored.object) {
-                true => write::remove(&stored.entry),
-                false => write::replace(&NAMESPACES, &stored.entry, object)?,
-            };
+            let write = write::change(&NAMESPACES, &stored, object)?;
             if write::commit(&self.backend, vec![write]).await? {
                 return Ok(());
             }
