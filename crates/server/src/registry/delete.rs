@@ -83,12 +83,13 @@ async fn delete_asking(
             Step::MarkAndRemove(marked) => {
                 match mark(scope, &key, &stored, &marked, options.is_dry_run).await? {
                     Some(bytes) if options.is_dry_run => Some(Outcome::Gone(bytes)),
-                    Some(_) => match scope.stored(&key).await? {
-                        Some(entry) => {
+                    Some(bytes) => match scope.stored(&key).await? {
+                        Some(entry) if entry.created == stored.entry.created => {
                             let stored = Stored::read(resource, entry)?;
                             remove(scope, &key, &stored, &stored.object, false).await?.map(Outcome::Gone)
                         }
-                        None => return Err(scope.no_object()),
+                        // Somebody else has removed what was marked.
+                        _ => Some(Outcome::Gone(bytes)),
                     },
                     None => None,
                 }
