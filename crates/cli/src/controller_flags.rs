@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use portcullis_policy::approval::Signer;
 use portcullis_server::controller::selection::Selection;
+use portcullis_server::controller::settings::ControllerSettings;
 use portcullis_server::signing::{Pair, Signing};
 
 use crate::failure::Failure;
@@ -24,6 +25,26 @@ pub struct ControllerFlags {
         allow_hyphen_values = true
     )]
     controllers: Vec<String>,
+
+    /// How long a kubelet may be silent before its node counts as unreachable
+    #[arg(long, value_name = "TIME", default_value = "50s", value_parser = duration)]
+    node_monitor_grace_period: Duration,
+
+    /// How often a node that is not ready is looked at again
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    node_monitor_period: Duration,
+
+    /// How long a kubelet that was never heard of may be silent
+    #[arg(long, value_name = "TIME", default_value = "1m0s", value_parser = duration)]
+    node_startup_grace_period: Duration,
+
+    /// How many pods that have ended are kept; the oldest of more are deleted. 0 keeps all
+    #[arg(long, value_name = "COUNT", default_value_t = 12_500)]
+    terminated_pod_gc_threshold: usize,
+
+    /// How long events are kept after their last write; 0s keeps them for ever
+    #[arg(long, value_name = "TIME", default_value = "1h0m0s", value_parser = duration)]
+    event_ttl: Duration,
 
     /// The CA certificate, in PEM, that signs for all signers; without any of these files it is the server's own
     #[arg(long, value_name = "FILE")]
@@ -78,6 +99,30 @@ impl ControllerFlags {
     pub fn selection(&self) -> Result<Selection, Failure> {
         Selection::parse(self.controllers.iter().map(String::as_str))
             .map_err(|error| Failure::input(format_args!("--controllers: {error}")))
+    }
+
+    /// Returns the numbers that the controllers follow.
+    ///
+    /// # Errors
+    /// A period is zero.
+    pub fn settings(&self) -> Result<ControllerSettings, Failure> {
+        for (flag, period) in [
+            ("node-monitor-grace-period", self.node_monitor_grace_period),
+            ("node-monitor-period", self.node_monitor_period),
+            ("node-startup-grace-period", self.node_startup_grace_period),
+        ] {
+            if period.is_zero() {
+                return Err(Failure::input(format_args!("--{flag} must be longer than nothing")));
+            }
+        }
+        Ok(ControllerSettings {
+            node_monitor_grace_period: self.node_monitor_grace_period,
+            node_monitor_period: self.node_monitor_period,
+            node_startup_grace_period: self.node_startup_grace_period,
+            terminated_pod_gc_threshold: self.terminated_pod_gc_threshold,
+            event_ttl: self.event_ttl,
+            ..ControllerSettings::default()
+        })
     }
 
     /// Returns the certificate authorities of the signers (CS-71); none without flags that name any.

@@ -24,6 +24,7 @@ use crate::authz::AuthorizationConfig;
 use crate::bootstrap::{self, Bootstrap, BootstrapError};
 use crate::clock::Clock;
 use crate::controller::selection::Selection;
+use crate::controller::settings::ControllerSettings;
 use crate::controller::{ControllerConfig, Controllers};
 use crate::http::limits::Limits;
 use crate::http::listener::Server;
@@ -80,6 +81,8 @@ pub struct Config {
     pub audit: Option<Audit>,
     /// The enabled controllers (`--controllers`).
     pub controllers: Selection,
+    /// The numbers that the controllers follow.
+    pub controller_settings: ControllerSettings,
     /// The approver of certificate requests of kubelets (`--approver`).
     pub approver: Approver,
     /// The authorities that sign certificates. If none, the server's own.
@@ -116,6 +119,7 @@ impl Default for Config {
             admission: AdmissionPlugins::default(),
             audit: None,
             controllers: Selection::default(),
+            controller_settings: ControllerSettings::default(),
             approver: Approver::Kubernetes,
             signing: None,
             signing_duration: USUAL_LONGEST,
@@ -293,6 +297,7 @@ impl ApiServer {
             bootstrap: config.bootstrap_authorities,
             kinds: config.kinds.clone(),
             selection,
+            settings: config.controller_settings,
         };
         let controllers = Controllers::start(&backend, controllers).await;
 

@@ -156,6 +156,7 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
         authorization,
         admission: admission.map_err(Failure::input)?,
         controllers: args.controllers.selection()?,
+        controller_settings: args.controllers.settings()?,
         approver: args.approver.approver(),
         signing: args.controllers.signing()?,
         signing_duration: args.controllers.cluster_signing_duration,

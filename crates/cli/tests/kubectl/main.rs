@@ -11,6 +11,7 @@
 
 mod attacks;
 mod bootstrap;
+mod cascade;
 mod changes;
 mod confinement;
 mod csr;

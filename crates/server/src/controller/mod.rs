@@ -1,25 +1,31 @@
 //! Background controllers: they collect objects without owners, empty namespaces that are being deleted, hold volumes and
-//! claims that are in use, keep service accounts and the tokens in their
-//! secrets, put the serving authority into every namespace, write the rules of aggregated roles, remove expired bootstrap
-//! tokens, and approve, sign and clean up certificate requests.
+//! claims that are in use, follow the health of nodes and delete the pods of those that are lost, keep service accounts and
+//! the tokens in their secrets, put the serving authority into every namespace, write the rules of aggregated roles, remove
+//! expired bootstrap tokens, approve, sign and clean up certificate requests, and remove old events.
 //!
 //! Each controller follows the changes of the store and looks again at the objects that they concern. What fails is tried
-//! again, later each time. No controller polls.
+//! again, later each time. None polls, but that nodes that are not ready are looked at every few seconds.
 
 mod account_tokens;
 mod aggregation;
 mod bootstrap_account;
 mod bootstrap_bundles;
 mod certificates;
+mod event_ttl;
 mod events;
 mod garbage_collector;
 mod namespaces;
+mod node_lifecycle;
+mod pod_gc;
+mod pods_by_node;
 mod protection;
 mod queue;
 mod root_ca;
 mod runner;
 pub mod selection;
 mod service_accounts;
+pub mod settings;
+mod taint_eviction;
 mod token_cleaner;
 
 use std::sync::Arc;
@@ -30,7 +36,9 @@ use tokio::task::JoinSet;
 
 use self::bootstrap_account::BootstrapAccount;
 use self::bootstrap_bundles::BootstrapBundles;
+use self::pods_by_node::PodsByNode;
 use self::selection::Selection;
+use self::settings::ControllerSettings;
 use crate::authn::service_account::ServiceAccounts;
 use crate::authz::Authorization;
 use crate::clock::Clock;
@@ -65,12 +73,14 @@ pub struct ControllerConfig {
     pub kinds: Kinds,
     /// The enabled controllers (`--controllers`).
     pub selection: Selection,
+    /// The numbers that they follow.
+    pub settings: ControllerSettings,
 }
 
 impl Controllers {
     /// Starts the enabled controllers, and returns when the objects of every namespace were reconciled once.
     pub async fn start(backend: &Arc<Backend>, config: ControllerConfig) -> Self {
-        let ControllerConfig { authority, signing, clock, bootstrap, .. } = config;
+        let ControllerConfig { authority, signing, clock, bootstrap, settings, .. } = config;
         let mut controllers = Self { tasks: JoinSet::new(), stopping: watch::Sender::new(false) };
         let backend = || Arc::clone(backend);
         let mut spawn =
@@ -82,6 +92,10 @@ impl Controllers {
         spawn.one(aggregation::Aggregation::new(backend()));
         spawn.one(garbage_collector::GarbageCollector::new(backend(), &config.kinds));
         spawn.one(namespaces::Namespaces::new(backend(), config.kinds));
+        spawn.nodes(settings);
+        if !settings.event_ttl.is_zero() {
+            spawn.always(event_ttl::EventTtl::new(backend(), settings.event_ttl));
+        }
         spawn.one(protection::ClaimProtection::new(backend()));
         spawn.one(protection::VolumeProtection::new(backend()));
         spawn.one(token_cleaner::TokenCleaner::new(backend()));
@@ -129,12 +143,35 @@ struct Spawn<'a> {
 }
 
 impl Spawn<'_> {
+    /// Starts the controllers of nodes and their pods.
+    fn nodes(&mut self, settings: ControllerSettings) {
+        let pods = PodsByNode::new(Arc::clone(&self.backend));
+        let backend = Arc::clone(&self.backend);
+        let started = [
+            self.one(pod_gc::PodGc::new(Arc::clone(&backend), Arc::clone(&pods), settings)),
+            self.one(node_lifecycle::NodeLifecycle::new(Arc::clone(&backend), Arc::clone(&pods), settings)),
+            self.one(taint_eviction::TaintEviction::new(backend, Arc::clone(&pods))),
+        ];
+        if started.iter().any(Option::is_some) {
+            let listed = self.always(pods_by_node::Follower(Arc::clone(&pods)));
+            let mut stopping = self.controllers.stopping.subscribe();
+            self.controllers.tasks.spawn(async move {
+                tokio::select! {
+                    listed = listed => if listed.is_ok() { pods.complete() },
+                    _ = stopping.wait_for(|stopping| *stopping) => {}
+                }
+            });
+        }
+    }
+
     /// Starts a controller, if it is enabled. The returned receiver is notified when all existing objects were
     /// reconciled.
     fn one<C: runner::Controller>(&mut self, controller: C) -> Option<oneshot::Receiver<()>> {
-        if !self.selection.has(C::NAME) {
-            return None;
-        }
+        self.selection.has(C::NAME).then(|| self.always(controller))
+    }
+
+    /// Starts what is not a controller of Kubernetes, and so cannot be disabled.
+    fn always<C: runner::Controller>(&mut self, controller: C) -> oneshot::Receiver<()> {
         let (looked, first_look) = oneshot::channel();
         let mut stopping = self.controllers.stopping.subscribe();
         let backend = Arc::clone(&self.backend);
@@ -145,6 +182,6 @@ impl Spawn<'_> {
                 _ = stopping.wait_for(|stopping| *stopping) => {}
             }
         });
-        Some(first_look)
+        first_look
     }
 }

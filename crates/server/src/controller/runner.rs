@@ -15,6 +15,8 @@ use crate::registry::backend::Backend;
 
 /// The delay before listing again.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How many existing objects are reported before other tasks get their turn.
+const STRIDE: usize = 256;
 
 /// When to reconcile a key again without another event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +92,12 @@ async fn follow<C: Controller>(
             queue.add(item, Instant::now());
         }
     };
-    for entry in listing.entries {
-        take_in(&mut queue, &Event { revision: entry.modified, previous: None, entry: Some(entry) });
+    for entries in listing.entries.chunks(STRIDE) {
+        for entry in entries {
+            let entry = Arc::clone(entry);
+            take_in(&mut queue, &Event { revision: entry.modified, previous: None, entry: Some(entry) });
+        }
+        tokio::task::yield_now().await;
     }
     // Dropping this set stops the workers.
     let mut working = JoinSet::new();

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The known controllers, each with its former short name.
-const KNOWN: [(&str, &str); 14] = [
+const KNOWN: [(&str, &str); 17] = [
     ("bootstrap-account-controller", "bootstrap-account"),
     ("bootstrap-bundle-controller", "bootstrap-bundle"),
     ("certificatesigningrequest-approving-controller", "csrapproving"),
@@ -12,11 +12,14 @@ const KNOWN: [(&str, &str); 14] = [
     ("clusterrole-aggregation-controller", "clusterrole-aggregation"),
     ("garbage-collector-controller", "garbagecollector"),
     ("namespace-controller", "namespace"),
+    ("node-lifecycle-controller", "nodelifecycle"),
     ("persistentvolume-protection-controller", "pv-protection"),
     ("persistentvolumeclaim-protection-controller", "pvc-protection"),
+    ("pod-garbage-collector-controller", "podgc"),
     ("root-ca-certificate-publisher-controller", "root-ca-cert-publisher"),
     ("serviceaccount-controller", "serviceaccount"),
     ("serviceaccount-token-controller", "serviceaccount-token"),
+    ("taint-eviction-controller", "taint-eviction"),
     ("token-cleaner-controller", "tokencleaner"),
 ];
 

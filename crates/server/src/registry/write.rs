@@ -121,9 +121,12 @@ pub(crate) async fn delete_as(
             let mut writes = vec![remove(&stored.entry)];
             let (namespace, name) = storage::place(resource, &stored.entry.key);
             for companion in resource.removed_with {
-                let found = find(backend, companion, namespace, name).await?;
-                let found = found.filter(|found| meta::finalizers(&found.object).is_empty());
-                writes.extend(found.map(|found| remove(&found.entry)));
+                let Some(found) = find(backend, companion, namespace, name).await? else { continue };
+                match step(companion, &found.object, &DeleteOptions::default()) {
+                    Step::Nothing => {}
+                    Step::Mark(marked) => writes.push(replace(companion, &found.entry, marked)?),
+                    Step::MarkAndRemove(_) | Step::Remove => writes.push(remove(&found.entry)),
+                }
             }
             commit(backend, writes).await
         }

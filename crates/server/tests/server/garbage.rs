@@ -265,3 +265,89 @@ fn an_object_may_have_ten_thousand_owners_and_an_owner_a_thousand_dependents() {
     assert!(left.is_empty(), "{left:?}");
     assert!(server.get(&at(SECRETS, "rich")).is_none());
 }
+
+/// A family of objects: for each that is there its owners, by name.
+type Family = std::collections::BTreeMap<String, std::collections::BTreeSet<String>>;
+
+/// What a deletion leaves of a family, computed in the simplest way.
+fn delete_in_model(family: &mut Family, name: &str, policy: &str) {
+    family.remove(name);
+    if policy == "Orphan" {
+        for owners in family.values_mut() {
+            owners.remove(name);
+        }
+        return;
+    }
+    loop {
+        let there: Vec<String> = family.keys().cloned().collect();
+        let lost = |owners: &std::collections::BTreeSet<String>| {
+            !owners.is_empty() && owners.iter().all(|owner| !there.contains(owner))
+        };
+        let gone: Vec<String> =
+            family.iter().filter(|(_, owners)| lost(owners)).map(|(name, _)| name.clone()).collect();
+        if gone.is_empty() {
+            family.values_mut().for_each(|owners| owners.retain(|owner| there.contains(owner)));
+            return;
+        }
+        family.retain(|name, _| !gone.contains(name));
+    }
+}
+
+#[test]
+fn any_family_ends_as_a_simple_model_says() {
+    let mut server = Server::start();
+    for seed in 1..=6_u64 {
+        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut below = |limit: usize| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            usize::try_from(random % 1_000_003).unwrap() % limit
+        };
+        let (mut family, mut objects) = (Family::new(), Vec::new());
+        for i in 0..24 {
+            let name = format!("f-{seed}-{i}");
+            let collection = [CONFIG_MAPS, SECRETS][below(2)];
+            let mut owners: Vec<(String, Value)> = Vec::new();
+            for _ in 0..if i < 4 { 0 } else { below(4) } {
+                let (owner_name, _, object): &(String, &str, Value) = &objects[below(objects.len())];
+                let reference = if below(2) == 0 { owner(object) } else { blocking(object) };
+                if owners.iter().all(|(name, _)| name != owner_name) {
+                    owners.push((owner_name.clone(), reference));
+                }
+            }
+            let references: Vec<Value> = owners.iter().map(|(_, reference)| reference.clone()).collect();
+            let object = server.create(collection, &name, &references);
+            family.insert(name.clone(), owners.into_iter().map(|(name, _)| name).collect());
+            objects.push((name, collection, object));
+        }
+        for _ in 0..5 {
+            let (name, collection, _) = &objects[below(objects.len())];
+            if !family.contains_key(name) {
+                continue;
+            }
+            let policy = ["Background", "Foreground", "Orphan"][below(3)];
+            server.delete(&at(collection, name), policy);
+            delete_in_model(&mut family, name, policy);
+            let agrees = |server: &mut Server| {
+                let mut found = Family::new();
+                for collection in [CONFIG_MAPS, SECRETS] {
+                    for object in server.get(collection).unwrap()["items"].as_array().unwrap() {
+                        let name = object["metadata"]["name"].as_str().unwrap();
+                        let owners = object["metadata"]["ownerReferences"].as_array().cloned();
+                        let owners = owners.unwrap_or_default();
+                        if name.starts_with(&format!("f-{seed}-")) {
+                            let owners =
+                                owners.iter().map(|owner| owner["name"].as_str().unwrap().to_owned());
+                            found.insert(name.to_owned(), owners.collect());
+                        }
+                    }
+                }
+                if found == family { Ok(()) } else { Err(format!("{found:?}, not {family:?}")) }
+            };
+            wait::until_ok(&format!("{policy} of {name} is done"), || agrees(&mut server));
+            server.settled();
+            agrees(&mut server).unwrap();
+        }
+    }
+}

@@ -29,6 +29,7 @@ mod limits;
 mod long_lists;
 mod match_conditions;
 mod node_cves;
+mod nodes;
 mod objects;
 mod protobuf;
 mod recorded_http;

@@ -12,6 +12,7 @@ pub mod admission;
 mod amount;
 mod claims;
 mod defaults;
+mod disruption;
 mod image;
 mod mirror;
 mod prepare;
@@ -30,6 +31,7 @@ mod tests;
 pub(super) use amount::same_optional as same_value;
 pub(super) use defaults::default_template;
 pub use claims::{UsedClaim, used_claims};
+pub use disruption::{Stay, has_ended, mark_disrupted, mark_failed, mark_unready, stay};
 pub use prepare::{prepare_ephemeral_containers, prepare_resize};
 pub use subresources::{
     BindError, Deletion, add_topology_labels, bind, check_binding, check_eviction, mark_evicted, terminate,

@@ -7,7 +7,7 @@ use crate::Map;
 use crate::fields::Members;
 use crate::meta::is_terminating;
 use crate::resource;
-use crate::resources::pods::status;
+use crate::resources::pods::{disruption::mark_disrupted, status};
 
 /// An error of binding a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,12 +114,7 @@ pub fn check_eviction<'a>(eviction: &'a Map, name: &str) -> Result<Option<&'a Ma
 /// Sets the eviction condition of a pod before its deletion; not in a dry run (AP-121). `now` is in seconds since 1970.
 /// The pod is then deleted as usual, see [`Deletion::of`].
 pub fn mark_evicted(pod: &mut Map, now: i64) {
-    let mut condition = Map::new();
-    condition.insert("type".to_owned(), "DisruptionTarget".into());
-    condition.insert("status".to_owned(), "True".into());
-    condition.insert("reason".to_owned(), "EvictionByEvictionAPI".into());
-    condition.insert("message".to_owned(), "Eviction API: evicting".into());
-    status::set_condition(pod, condition, &Instant::of_seconds(now).to_string());
+    mark_disrupted(pod, "EvictionByEvictionAPI", "Eviction API: evicting", now);
 }
 
 /// What a delete does to a pod (AP-55), mirror pods included (MP-28, MP-29).

@@ -91,7 +91,7 @@ impl Controller for GarbageCollector {
         let Some(resource) = self.row(key) else { return Ok(Next::OnChange) };
         let Some(entry) = self.entry(key).await? else { return Ok(Next::OnChange) };
         let Some(links) = Links::read(&entry.value) else { return Ok(Next::OnChange) };
-        let object = Item { resource, links, stored: Stored::read(resource, entry)? };
+        let object = Item { resource, links, entry };
         let is_settled = if object.links.waits_for_dependents() {
             self.wait_for_dependents(&object).await?
         } else if object.links.waits_for_orphans() {
@@ -110,12 +110,17 @@ impl Controller for GarbageCollector {
 struct Item {
     resource: &'static Resource,
     links: Links,
-    stored: Stored,
+    entry: Arc<Entry>,
 }
 
 impl Item {
     fn key(&self) -> &str {
-        &self.stored.entry.key
+        &self.entry.key
+    }
+
+    /// Reads the whole object, which is needed only to change it.
+    fn stored(&self) -> Result<Stored, Status> {
+        Stored::read(self.resource, Arc::clone(&self.entry))
     }
 }
 
@@ -147,19 +152,21 @@ impl GarbageCollector {
         match decide(&owners, itself) {
             Fate::Stays => Ok(true),
             Fate::LetsGo(uids) => {
-                let mut object = item.stored.object.clone();
+                let stored = item.stored()?;
+                let mut object = stored.object.clone();
                 let_go(&mut object, &uids);
-                let write = write::change(item.resource, &item.stored, object)?;
+                let write = write::change(item.resource, &stored, object)?;
                 write::commit(&self.backend, vec![write]).await
             }
             Fate::Goes { propagation, unblocks } => {
                 let options = DeleteOptions { propagation: Some(propagation), ..DeleteOptions::default() };
-                let mut object = item.stored.object.clone();
+                let stored = item.stored()?;
+                let mut object = stored.object.clone();
                 if unblocks {
                     unblock(&mut object);
                 }
                 let deleted =
-                    write::delete_as(&self.backend, item.resource, &item.stored, &object, &options).await?;
+                    write::delete_as(&self.backend, item.resource, &stored, &object, &options).await?;
                 if deleted {
                     tracing::debug!(object = item.key(), ?propagation, "deleted an object without owners");
                 }
@@ -178,7 +185,7 @@ impl GarbageCollector {
             return Ok(None);
         };
         let namespace = match (row.is_namespaced, item.resource.is_namespaced) {
-            (true, true) => meta::text(&item.stored.object, "namespace"),
+            (true, true) => storage::place(item.resource, item.key()).0,
             (true, false) => {
                 self.report_namespace(item, reference).await?;
                 return Ok(None);
@@ -208,7 +215,7 @@ impl GarbageCollector {
             reason: "OwnerRefInvalidNamespace",
             message: &message,
         };
-        events::report(&self.backend, item.resource, &item.stored.object, &report).await
+        events::report(&self.backend, item.resource, &item.stored()?.object, &report).await
     }
 
     /// Completes the deletion of an owner in the foreground when no dependent blocks it any more.
@@ -256,9 +263,10 @@ impl GarbageCollector {
 
     /// Removes a finalizer of an owner, which ends its deletion if it was the last one.
     async fn release(&self, item: &Item, finalizer: &str) -> Result<bool, Status> {
-        let mut object = item.stored.object.clone();
+        let stored = item.stored()?;
+        let mut object = stored.object.clone();
         meta::remove_finalizer(&mut object, finalizer);
-        let write = write::change(item.resource, &item.stored, object)?;
+        let write = write::change(item.resource, &stored, object)?;
         write::commit(&self.backend, vec![write]).await
     }
 }

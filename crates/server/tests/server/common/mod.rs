@@ -26,6 +26,7 @@ use portcullis_server::authz::{AuthorizationConfig, Remote};
 use portcullis_server::certificate_requests::Pkcs10Reader;
 use portcullis_server::clock::Clock;
 use portcullis_server::controller::selection::Selection;
+use portcullis_server::controller::settings::ControllerSettings;
 use portcullis_server::http::limits::Limits;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_server::signing::Signing;
@@ -127,6 +128,10 @@ pub(crate) struct Setup {
     pub(crate) audit_sink: SinkOptions,
     /// The clock for certificate requests.
     pub(crate) clock: Clock,
+    /// Which controllers a cluster has.
+    pub(crate) selection: Selection,
+    /// The numbers that controllers follow.
+    pub(crate) controllers: ControllerSettings,
     /// Who signs certificates, if not the server's own authority.
     pub(crate) signing: Option<Signing>,
 }
@@ -153,6 +158,8 @@ impl Default for Setup {
                 rotation: Rotation::default(),
             },
             clock: Clock::default(),
+            selection: Selection::default(),
+            controllers: ControllerSettings::default(),
             signing: None,
         }
     }
@@ -212,7 +219,7 @@ pub(crate) fn start_with(setup: Setup) -> Started {
         false => AuthorizationConfig::Webhooks(vec![chain::Mode::Webhook], vec![Arc::new(FixedRules)]),
     };
     let controllers = match setup.is_cluster {
-        true => Selection::default(),
+        true => setup.selection,
         false => Selection::parse([]).unwrap(),
     };
     let config = Config {
@@ -238,6 +245,7 @@ pub(crate) fn start_with(setup: Setup) -> Started {
         authorization,
         audit,
         controllers,
+        controller_settings: setup.controllers,
         signing: setup.signing,
         clock: setup.clock,
         ..Config::default()
