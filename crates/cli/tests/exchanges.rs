@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::{self, Finished};
 use portcullis_testkit::{program, recorded};
@@ -21,7 +22,9 @@ const LANES: usize = 2;
 fn check(checker: &Path, recording: &str) -> (bool, String) {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    let _served = program!().serve(&data);
+    let mut command = program!().serve_command(&data);
+    command.arg("--controllers").arg(recorded::CONTROLLERS);
+    let _served = Running::start(command);
     let cases = recorded::unpacked(&scratch, recording);
     let text = fs::read_to_string(&cases).unwrap();
     // The one case that is answered differently on purpose (CS-18): keys on P-224 are refused. See docs/compatibility.md.

@@ -285,6 +285,8 @@ fn flags_about_certificates_that_cannot_be_used_end_with_2_and_say_why_cs_71() {
         ),
         (vec!["--cluster-signing-duration", "0s"], "must be at least 10m"),
         (vec!["--controllers", "*,-attachdetach"], "there is no controller \"attachdetach\""),
+        (vec!["--node-monitor-grace-period", "0s"], "must be longer than nothing"),
+        (vec!["--event-ttl", "never"], "event-ttl"),
         (vec!["--approver-config", authority], "is for --approver machine"),
         (vec!["--approver", "machine", "--approver-config", authority], "the document is empty"),
     ] {

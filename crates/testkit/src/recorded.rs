@@ -129,6 +129,11 @@ pub fn originals() -> Option<PathBuf> {
     found
 }
 
+/// The controllers (`--controllers`) of a server that is compared with recordings: no kube-controller-manager ran beside
+/// the recorded API server.
+pub const CONTROLLERS: &str =
+    "*,-garbagecollector,-nodelifecycle,-podgc,-pv-protection,-pvc-protection,-taint-eviction";
+
 /// The names of the recorded HTTP exchanges.
 pub fn exchanges() -> Vec<String> {
     let mut names = names();

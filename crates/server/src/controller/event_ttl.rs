@@ -77,6 +77,10 @@ impl Controller for EventTtl {
         is_first.then(String::new)
     }
 
+    fn forget(&self) {
+        self.writes().clear();
+    }
+
     async fn reconcile(&self, _all: &str) -> Result<Next, Status> {
         loop {
             let over = self.over();

@@ -209,6 +209,10 @@ impl Controller for PodGc {
         }
     }
 
+    fn forget(&self) {
+        *self.state() = State::default();
+    }
+
     async fn reconcile(&self, key: &str) -> Result<Next, Status> {
         if let Some(node) = key.strip_prefix(NODE_PREFIX) {
             return self.clear_node(node).await;

@@ -47,6 +47,9 @@ pub(super) trait Controller: Send + Sync + 'static {
     /// event is reported, in order, and must be handled fast.
     fn concerns(&self, event: &Event) -> Self::Keys;
 
+    /// Forgets what events have told, because all existing objects are about to be reported, and others were missed.
+    fn forget(&self) {}
+
     /// Reconciles a key with its current state.
     fn reconcile(&self, item: &str) -> impl Future<Output = Result<Next, Status>> + Send;
 }
@@ -87,6 +90,7 @@ async fn follow<C: Controller>(
     let listing = backend.list(&List { prefix: C::LISTED.into(), ..List::default() }).await?;
     let mut watch = backend.watch(C::WATCHED, listing.revision).await?;
     let mut queue = Queue::default();
+    controller.forget();
     let take_in = |queue: &mut Queue, event: &Event| {
         for item in controller.concerns(event) {
             queue.add(item, Instant::now());

@@ -105,6 +105,11 @@ impl Controller for TaintEviction {
         })
     }
 
+    /// What pods have used up of the time that they tolerate stays.
+    fn forget(&self) {
+        self.state(|state| state.tainted.clear());
+    }
+
     async fn reconcile(&self, name: &str) -> Result<Next, Status> {
         let node = write::find(&self.backend, &NODES, "", name).await?;
         let taints: Vec<_> = node.iter().flat_map(|node| evicting_taints(&node.object)).cloned().collect();

@@ -181,9 +181,7 @@ fn is_refused_here(topic: &str, case: &Value) -> bool {
 
 /// Replays a recording; returns how many cases there are, and what differs.
 fn replay(topic: &str) -> (usize, String) {
-    // No kube-controller-manager ran beside the recorded API server.
-    let absent = "-garbagecollector,-nodelifecycle,-podgc,-pv-protection,-pvc-protection,-taint-eviction";
-    let selection = Selection::parse(["*"].into_iter().chain(absent.split(','))).unwrap();
+    let selection = Selection::parse(recorded::CONTROLLERS.split(',')).unwrap();
     let server = start_with(Setup { is_cluster: true, selection, ..Setup::default() });
     let cases = recorded::lines(&format!("http/{topic}.jsonl"));
     let mut saved = BTreeMap::new();

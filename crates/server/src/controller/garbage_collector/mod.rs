@@ -87,6 +87,10 @@ impl Controller for GarbageCollector {
         graph.take_in(event.key(), old.as_ref(), new.as_ref())
     }
 
+    fn forget(&self) {
+        *self.graph() = Graph::default();
+    }
+
     async fn reconcile(&self, key: &str) -> Result<Next, Status> {
         let Some(resource) = self.row(key) else { return Ok(Next::OnChange) };
         let Some(entry) = self.entry(key).await? else { return Ok(Next::OnChange) };
@@ -230,7 +234,7 @@ impl GarbageCollector {
                 // Its removal is an event that concerns this owner.
                 return Ok(true);
             }
-            // The graph missed or has yet to take in that the dependent is gone.
+            // The graph has yet to take in that the dependent is gone.
             self.graph().unlink(uid, &key);
         }
         self.release(item, FOREGROUND).await

@@ -26,7 +26,8 @@ struct Node {
     heard: Instant,
     heartbeat: String,
     zone: String,
-    is_ready: bool,
+    /// Since when it is not ready, if it is not.
+    unready: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -62,12 +63,13 @@ impl Health {
     pub(super) fn see(&mut self, name: &str, seen: Seen, now: Instant) {
         let old = self.nodes.remove(name);
         if let Some(old) = &old {
-            self.count(&old.zone, old.is_ready, false);
+            self.count(&old.zone, old.unready.is_none(), false);
         }
         self.count(&seen.zone, seen.is_ready, true);
         let Seen { heartbeat, zone, is_ready } = seen;
+        let unready = old.as_ref().and_then(|old| old.unready).or(Some(now)).filter(|_| !is_ready);
         let heard = old.filter(|old| old.heartbeat == heartbeat).map_or(now, |old| old.heard);
-        self.nodes.insert(name.into(), Node { heard, heartbeat, zone, is_ready });
+        self.nodes.insert(name.into(), Node { heard, heartbeat, zone, unready });
     }
 
     /// Notes that a kubelet has renewed its lease.
@@ -80,7 +82,7 @@ impl Health {
     /// Forgets a node.
     pub(super) fn forget(&mut self, name: &str) {
         if let Some(node) = self.nodes.remove(name) {
-            self.count(&node.zone, node.is_ready, false);
+            self.count(&node.zone, node.unready.is_none(), false);
         }
     }
 
@@ -90,17 +92,27 @@ impl Health {
         grace_period.saturating_sub(silent.unwrap_or_default())
     }
 
-    /// Returns whether the pods of a node are evicted that is not ready. `begins` if they are not yet: the next node of the
-    /// zone then has to wait.
-    pub(super) fn eviction(&mut self, name: &str, begins: bool, now: Instant) -> Eviction {
+    /// Returns whether the pods of a node are evicted that is not ready. `begins` if they are not yet: the node must not have
+    /// been ready for as long as `patience`, so that others that are lost at the same time are known to be, and the next
+    /// node of the zone then has to wait.
+    pub(super) fn eviction(
+        &mut self,
+        name: &str,
+        begins: bool,
+        patience: Duration,
+        now: Instant,
+    ) -> Eviction {
         if self.zones.values().all(|zone| zone.ready == 0) {
             return Eviction::Off;
         }
         if !begins {
             return Eviction::Now;
         }
-        let zone = self.nodes.get(name).and_then(|node| self.zones.get_mut(&node.zone));
-        let Some(zone) = zone else { return Eviction::NotYet };
+        let is_late = |since: Instant| now.saturating_duration_since(since) >= patience;
+        let node = self.nodes.get(name).filter(|node| node.unready.is_some_and(is_late));
+        let Some(zone) = node.and_then(|node| self.zones.get_mut(&node.zone)) else {
+            return Eviction::NotYet;
+        };
         let total = zone.ready.saturating_add(zone.others);
         // 55 %, and more than two nodes.
         let is_partly_down =
@@ -171,33 +183,52 @@ mod tests {
     #[test]
     fn one_node_after_the_other_is_emptied() {
         let (mut health, start) = zone(10, 3);
-        assert_eq!(health.eviction("n-0", true, start), Eviction::Now);
-        assert_eq!(health.eviction("n-1", true, after(start, 9)), Eviction::NotYet);
-        assert_eq!(health.eviction("n-0", false, after(start, 9)), Eviction::Now);
-        assert_eq!(health.eviction("n-2", true, after(start, 10)), Eviction::Now);
-        assert_eq!(health.eviction("n-1", true, after(start, 19)), Eviction::NotYet);
+        assert_eq!(health.eviction("n-0", true, Duration::ZERO, start), Eviction::Now);
+        assert_eq!(health.eviction("n-1", true, Duration::ZERO, after(start, 9)), Eviction::NotYet);
+        assert_eq!(health.eviction("n-0", false, Duration::ZERO, after(start, 9)), Eviction::Now);
+        assert_eq!(health.eviction("n-2", true, Duration::ZERO, after(start, 10)), Eviction::Now);
+        assert_eq!(health.eviction("n-1", true, Duration::ZERO, after(start, 19)), Eviction::NotYet);
+    }
+
+    #[test]
+    fn nodes_that_are_lost_together_are_seen_together() {
+        let (mut health, start) = zone(2, 0);
+        let patience = Duration::from_secs(5);
+        health.see("n-0", seen("", false), after(start, 50));
+        assert_eq!(health.eviction("n-0", true, patience, after(start, 50)), Eviction::NotYet);
+        health.see("n-0", seen("", false), after(start, 52));
+        assert_eq!(health.eviction("n-0", true, patience, after(start, 55)), Eviction::Now);
+        let (mut health, start) = zone(2, 0);
+        for name in ["n-0", "n-1"] {
+            health.see(name, seen("", false), after(start, 50));
+        }
+        assert_eq!(health.eviction("n-0", true, patience, after(start, 55)), Eviction::Off);
     }
 
     #[test]
     fn a_zone_that_is_mostly_down_is_not_emptied_or_slowly_if_it_is_large() {
         let (mut health, start) = zone(10, 6);
-        assert_eq!(health.eviction("n-0", true, start), Eviction::NotYet);
+        assert_eq!(health.eviction("n-0", true, Duration::ZERO, start), Eviction::NotYet);
         let (mut health, start) = zone(100, 60);
-        assert_eq!(health.eviction("n-0", true, start), Eviction::Now);
-        assert_eq!(health.eviction("n-1", true, after(start, 99)), Eviction::NotYet);
-        assert_eq!(health.eviction("n-1", true, after(start, 100)), Eviction::Now);
+        assert_eq!(health.eviction("n-0", true, Duration::ZERO, start), Eviction::Now);
+        assert_eq!(health.eviction("n-1", true, Duration::ZERO, after(start, 99)), Eviction::NotYet);
+        assert_eq!(health.eviction("n-1", true, Duration::ZERO, after(start, 100)), Eviction::Now);
     }
 
     #[test]
     fn nothing_is_emptied_when_no_node_is_ready() {
         let (mut health, start) = zone(10, 10);
-        assert_eq!(health.eviction("n-0", false, start), Eviction::Off);
+        assert_eq!(health.eviction("n-0", false, Duration::ZERO, start), Eviction::Off);
         let other = Seen { heartbeat: String::new(), zone: "other".to_owned(), is_ready: true };
         health.see("m", other.clone(), start);
-        assert_eq!(health.eviction("n-0", true, start), Eviction::Now, "one zone is lost as a whole");
+        assert_eq!(
+            health.eviction("n-0", true, Duration::ZERO, start),
+            Eviction::Now,
+            "one zone is lost as a whole"
+        );
         health.forget("m");
-        assert_eq!(health.eviction("n-0", false, start), Eviction::Off);
+        assert_eq!(health.eviction("n-0", false, Duration::ZERO, start), Eviction::Off);
         health.see("m", Seen { is_ready: false, ..other }, start);
-        assert_eq!(health.eviction("n-0", true, start), Eviction::Off);
+        assert_eq!(health.eviction("n-0", true, Duration::ZERO, start), Eviction::Off);
     }
 }

@@ -73,7 +73,8 @@ impl NodeLifecycle {
             Readiness::Unreported => return false,
         };
         let is_begun = [NOT_READY, UNREACHABLE].iter().any(|key| has_evicting_taint(node, key));
-        match self.health().eviction(name, !is_begun, Instant::now()) {
+        let patience = self.settings.node_monitor_period;
+        match self.health().eviction(name, !is_begun, patience, Instant::now()) {
             Eviction::Now => set_evicting_taint(node, Some(key), now),
             Eviction::NotYet => {}
             Eviction::Off => set_evicting_taint(node, None, now),
@@ -144,6 +145,10 @@ impl Controller for NodeLifecycle {
         let node = storage::decode(&entry.value).ok()?;
         self.see(name, &node);
         Some(name.to_owned())
+    }
+
+    fn forget(&self) {
+        *self.health() = Health::default();
     }
 
     async fn reconcile(&self, name: &str) -> Result<Next, Status> {

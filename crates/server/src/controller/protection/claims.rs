@@ -71,6 +71,10 @@ impl Controller for ClaimProtection {
         (self.is_any_waiting(namespace) && pod.is_some()).then(|| namespace.to_owned())
     }
 
+    fn forget(&self) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     async fn reconcile(&self, namespace: &str) -> Result<Next, Status> {
         let entries = write::all(&self.backend, &PERSISTENT_VOLUME_CLAIMS, namespace).await?;
         let (mut writes, mut waiting) = (Vec::new(), Vec::new());
