@@ -199,7 +199,7 @@ fn of_pods_that_have_ended_the_evicted_and_the_oldest_go_first() {
 
 #[test]
 fn a_silent_node_becomes_unreachable_and_comes_back_with_its_kubelet() {
-    let mut server = Server::start(|settings| settings.node_monitor_grace_period = Duration::from_secs(2));
+    let mut server = Server::start(|settings| settings.node_monitor_grace_period = Duration::from_secs(6));
     server.node("silent", "True");
     let lease = |at: usize| {
         json!({"metadata": {"name": "alive"},

@@ -28,6 +28,8 @@ struct Node {
     zone: String,
     /// Since when it is not ready, if it is not.
     unready: Option<Instant>,
+    /// Whether its pods are known to be not ready since then.
+    has_unready_pods: bool,
 }
 
 #[derive(Debug, Default)]
@@ -68,14 +70,27 @@ impl Health {
         self.count(&seen.zone, seen.is_ready, true);
         let Seen { heartbeat, zone, is_ready } = seen;
         let unready = old.as_ref().and_then(|old| old.unready).or(Some(now)).filter(|_| !is_ready);
+        let has_unready_pods = !is_ready && old.as_ref().is_some_and(|old| old.has_unready_pods);
         let heard = old.filter(|old| old.heartbeat == heartbeat).map_or(now, |old| old.heard);
-        self.nodes.insert(name.into(), Node { heard, heartbeat, zone, unready });
+        self.nodes.insert(name.into(), Node { heard, heartbeat, zone, unready, has_unready_pods });
     }
 
     /// Notes that a kubelet has renewed its lease.
     pub(super) fn hear(&mut self, name: &str, now: Instant) {
         if let Some(node) = self.nodes.get_mut(name) {
             node.heard = now;
+        }
+    }
+
+    /// Returns whether the pods of a node are known to be not ready since it is not.
+    pub(super) fn has_unready_pods(&self, name: &str) -> bool {
+        self.nodes.get(name).is_some_and(|node| node.has_unready_pods)
+    }
+
+    /// Notes that the pods of a node are not ready.
+    pub(super) fn note_unready_pods(&mut self, name: &str) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.has_unready_pods = node.unready.is_some();
         }
     }
 
@@ -166,6 +181,13 @@ mod tests {
         assert_eq!(left(&health, 100), 10);
         health.see("n", seen("1998-01-01T00:00:00Z", true), after(start, 105));
         assert_eq!(left(&health, 105), 50);
+        assert!(!health.has_unready_pods("n"));
+        health.see("n", seen("1998-01-01T00:00:00Z", false), after(start, 106));
+        health.note_unready_pods("n");
+        health.see("n", seen("1998-01-01T00:00:00Z", false), after(start, 107));
+        assert!(health.has_unready_pods("n"));
+        health.see("n", seen("1998-01-01T00:00:01Z", true), after(start, 108));
+        assert!(!health.has_unready_pods("n"));
         health.hear("unknown", start);
         health.forget("n");
         assert_eq!(left(&health, 1_000), 50, "a node that is not there is not silent");

@@ -82,8 +82,11 @@ impl NodeLifecycle {
         true
     }
 
-    /// Notes that the pods of a silent node are not ready. Returns false after a conflict.
+    /// Notes that the pods of a silent node are not ready, once. Returns false after a conflict.
     async fn mark_pods(&self, name: &str) -> Result<bool, Status> {
+        if self.health().has_unready_pods(name) {
+            return Ok(true);
+        }
         let mut are_all = true;
         for pod in self.pods.of(name).await? {
             let mut unready = pod.object.clone();
@@ -91,6 +94,9 @@ impl NodeLifecycle {
                 let write = write::replace(&PODS, &pod.entry, unready)?;
                 are_all &= write::commit(&self.backend, vec![write]).await?;
             }
+        }
+        if are_all {
+            self.health().note_unready_pods(name);
         }
         Ok(are_all)
     }
