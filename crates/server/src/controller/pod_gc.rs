@@ -198,6 +198,8 @@ impl Controller for PodGc {
     // Nodes come before pods.
     const LISTED: &'static str = "/core/";
     const WATCHED: &'static str = "/core/";
+    /// Writers share a flush to disk, and many nodes may be lost together.
+    const WORKERS: usize = 8;
 
     type Keys = Vec<String>;
 

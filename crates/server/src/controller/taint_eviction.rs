@@ -81,6 +81,8 @@ impl Controller for TaintEviction {
     const NAME: &'static str = "taint-eviction-controller";
     const LISTED: &'static str = "/core/nodes/";
     const WATCHED: &'static str = "/core/";
+    /// Writers share a flush to disk, and many nodes may be lost together.
+    const WORKERS: usize = 8;
 
     type Keys = Option<String>;
 

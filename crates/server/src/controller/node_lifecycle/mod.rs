@@ -133,6 +133,8 @@ impl Controller for NodeLifecycle {
     const LISTED: &'static str = "/core/nodes/";
     /// Nodes, and the leases of their kubelets.
     const WATCHED: &'static str = "/co";
+    /// Writers share a flush to disk, and many nodes may be lost together.
+    const WORKERS: usize = 8;
 
     type Keys = Option<String>;
 
