@@ -165,6 +165,49 @@ fn verbs_and_names_follow_the_rules_ap_101_ap_102() {
     assert_eq!(events("/api/v1"), events("/apis/events.k8s.io/v1"));
 }
 
+/// From discovery documents of Kubernetes: group and version, resource, short names, and the hash of what is stored.
+const WORKLOADS: &[(&str, &str, &[&str], &str)] = &[
+    ("/api/v1", "limitranges", &["limits"], "EBKMFVe6cwo="),
+    ("/api/v1", "podtemplates", &[], "LIXB2x4IFpk="),
+    ("/api/v1", "replicationcontrollers", &["rc"], "Jond2If31h0="),
+    ("/api/v1", "resourcequotas", &["quota"], "8uhSgffRX6w="),
+    ("/apis/apps/v1", "controllerrevisions", &[], "85nkx63pcBU="),
+    ("/apis/apps/v1", "daemonsets", &["ds"], "dd7pWHUlMKQ="),
+    ("/apis/apps/v1", "deployments", &["deploy"], "8aSe+NMegvE="),
+    ("/apis/apps/v1", "replicasets", &["rs"], "P1RzHs8/mWQ="),
+    ("/apis/apps/v1", "statefulsets", &["sts"], "H+vl74LkKdo="),
+    ("/apis/batch/v1", "cronjobs", &["cj"], "sd5LIXh4Fjs="),
+    ("/apis/batch/v1", "jobs", &[], "mudhfqk/qZY="),
+    ("/apis/networking.k8s.io/v1", "ingresses", &["ing"], "39NQlfNR+bo="),
+    ("/apis/networking.k8s.io/v1", "networkpolicies", &["netpol"], "YpfwF18m1G8="),
+    ("/apis/policy/v1", "poddisruptionbudgets", &["pdb"], "EVWiDmWqyJw="),
+    ("/apis/scheduling.k8s.io/v1", "priorityclasses", &["pc"], "1QwjyaZjj3Y="),
+];
+
+#[test]
+fn workloads_are_described_as_by_kubernetes_ap_102_ap_105() {
+    for (path, name, short_names, hash) in WORKLOADS {
+        let list = document(&DISCOVERY, path).unwrap();
+        let resources = list["resources"].as_array().unwrap();
+        let found = resources.iter().find(|resource| resource["name"] == *name).unwrap();
+        let expected = if short_names.is_empty() { Value::Null } else { json!(short_names) };
+        assert_eq!((&found["shortNames"], &found["storageVersionHash"]), (&expected, &json!(hash)), "{name}");
+    }
+    let apps = document(&DISCOVERY, "/apis/apps/v1").unwrap()["resources"].clone();
+    let scale = apps.as_array().unwrap().iter().find(|r| r["name"] == "deployments/scale").unwrap();
+    assert_eq!(
+        scale,
+        &json!({
+            "name": "deployments/scale", "singularName": "", "namespaced": true, "group": "autoscaling",
+            "version": "v1", "kind": "Scale", "verbs": ["get", "patch", "update"],
+        })
+    );
+    let with_old = Discovery::of(&Kinds::built_in(), false, sha256);
+    let group = document(&with_old, "/apis/autoscaling").unwrap();
+    assert_eq!(group["preferredVersion"]["groupVersion"], "autoscaling/v2");
+    assert_eq!(group["versions"][1]["groupVersion"], "autoscaling/v1");
+}
+
 #[test]
 fn both_forms_say_the_same_ap_100() {
     let mut aggregated = Vec::new();
