@@ -128,7 +128,8 @@ pub fn take(budget: &mut Map, pod: &str, now: i64) -> Result<(), Held> {
         ));
     }
     if allowed == 0 {
-        let why = format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently");
+        let why =
+            format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently");
         return Err(Held::ForNow { why, retry_after: 0 });
     }
     let now = Instant::of_seconds(now).to_string();

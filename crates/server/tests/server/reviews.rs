@@ -253,7 +253,9 @@ fn bodies_are_json_or_yaml_and_no_larger_than_three_mebibytes_ap_10() {
 #[test]
 fn a_client_that_takes_nothing_that_is_served_is_406_before_anything_else() {
     let server = start();
-    for accept in ["text/html", "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1", "application/*"] {
+    for accept in
+        ["text/html", "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1", "application/*"]
+    {
         let request = server.post(REVIEWS, "not json").by(&server.admin());
         request.header(&format!("Accept: {accept}")).send().assert_status(406, "NotAcceptable");
     }

@@ -29,8 +29,8 @@ mod volume_defaults;
 mod tests;
 
 pub(super) use amount::same_optional as same_value;
-pub(super) use defaults::default_template;
 pub use claims::{UsedClaim, used_claims};
+pub(super) use defaults::default_template;
 pub use disruption::{Stay, has_ended, mark_disrupted, mark_failed, mark_unready, stay};
 pub use prepare::{prepare_ephemeral_containers, prepare_resize};
 pub use subresources::{
