@@ -98,12 +98,11 @@ pub struct AuthenticationFlags {
 }
 
 impl AuthenticationFlags {
-    /// Reads all files that the flags name. Nothing is written before that. With `allows_all` authorization allows
-    /// everything, so anonymous requests are disabled (AN-111).
+    /// Reads all files that the flags name. Nothing is written before that.
     ///
     /// # Errors
     /// The error of an invalid flag or file.
-    pub fn config(&self, allows_all: bool) -> Result<AuthenticationConfig, Failure> {
+    pub fn config(&self) -> Result<AuthenticationConfig, Failure> {
         let mut authorities = AuthorityFiles::default();
         if let Some(path) = &self.client_ca_file {
             authorities = authorities.with_clients(path.clone()).map_err(|e| of("--client-ca-file", e))?;
@@ -118,7 +117,7 @@ impl AuthenticationFlags {
             }
         };
         Ok(AuthenticationConfig {
-            anonymous: self.anonymous(allows_all)?,
+            anonymous: self.anonymous()?,
             authorities,
             front_proxy,
             bootstrap_tokens: self.enable_bootstrap_token_auth,
@@ -129,8 +128,8 @@ impl AuthenticationFlags {
         })
     }
 
-    /// AN-110 to AN-113
-    fn anonymous(&self, allows_all: bool) -> Result<Anonymous, Failure> {
+    /// AN-110 to AN-113. `--anonymous-auth=true` is the default and names nothing (AN-111).
+    fn anonymous(&self) -> Result<Option<Anonymous>, Failure> {
         if let Some(path) = &self.authentication_config {
             const FLAG: &str = "--authentication-config";
             let text = fs::read_to_string(path).map_err(|error| {
@@ -144,18 +143,11 @@ impl AuthenticationFlags {
                         "--anonymous-auth and field anonymous of {FLAG} are mutually exclusive: use one of them"
                     )));
                 }
-                (Some(anonymous), None) => return Ok(anonymous),
+                (Some(anonymous), None) => return Ok(Some(anonymous)),
                 (None, _) => {}
             }
         }
-        let is_on = self.anonymous_auth.unwrap_or(true);
-        if is_on && allows_all {
-            tracing::warn!(
-                "--authorization-mode has AlwaysAllow: requests without credentials are not served"
-            );
-            return Ok(Anonymous::Nowhere);
-        }
-        Ok(if is_on { Anonymous::Everywhere } else { Anonymous::Nowhere })
+        Ok(if self.anonymous_auth == Some(false) { Some(Anonymous::Nowhere) } else { None })
     }
 
     fn front_proxy(&self, bundle: portcullis_pki::CaBundle) -> Result<RequestHeader, Failure> {

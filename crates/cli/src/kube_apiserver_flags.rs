@@ -61,7 +61,6 @@ const FLAGS: &[Flag] = &[
     value("admission-control")
         .refused("name plugins with --enable-admission-plugins and --disable-admission-plugins"),
     value("admission-control-config-file").refused("plugins are not configured here"),
-    value("advertise-address"),
     switch("aggregator-reject-forwarding-redirect"),
     value("allow-metric-labels"),
     value("allow-metric-labels-manifest"),

@@ -130,14 +130,76 @@ fn the_command_lines_of_kubernetes_start_and_what_has_no_effect_is_told_once() {
     let log = served.process.stop().stderr;
     let told: Vec<&str> = log.lines().filter(|line| line.contains("without effect")).collect();
     let [told] = told.as_slice() else { panic!("{log}") };
-    for name in
-        ["--advertise-address", "--etcd-servers", "--profiling", "WatchList", "storage.k8s.io/v1beta1"]
-    {
+    for name in ["--etcd-servers", "--profiling", "WatchList", "storage.k8s.io/v1beta1"] {
         assert!(told.contains(name), "{name}: {told}");
     }
     for name in ["ClusterTrustBundle", "api/all", "NodeRestriction"] {
         assert!(!told.contains(name), "{name}: {told}");
     }
+}
+
+#[test]
+fn the_cluster_is_told_where_the_server_is_and_how_it_authenticates() {
+    let scratch = Scratch::new();
+    let authority = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
+    for name in ["clients", "proxies"] {
+        let files = format!("-subj /CN={name} -keyout {name}.key -out {name}.pem");
+        tool::openssl(scratch.path(), &format!("{authority} {files}"));
+    }
+    let file = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+    let served = Served::start(&[
+        "--advertise-address=192.0.2.1",
+        "--client-ca-file",
+        &file("clients.pem"),
+        "--requestheader-client-ca-file",
+        &file("proxies.pem"),
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group,X-Other",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+    ]);
+    let get = |path: &str| -> Value {
+        let (code, text) = served.curl(path, None);
+        assert_eq!(code, 200, "{path}: {text}");
+        serde_json::from_str(&text).unwrap()
+    };
+    let data =
+        get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication")["data"].clone();
+    let pem = |name: &str| std::fs::read_to_string(scratch.path().join(name)).unwrap();
+    assert!(data["client-ca-file"].as_str().unwrap().contains(pem("clients.pem").trim()), "{data}");
+    assert_eq!(data["requestheader-client-ca-file"].as_str().unwrap().trim(), pem("proxies.pem").trim());
+    for (key, value) in [
+        ("allowed-names", r#"["front-proxy-client"]"#),
+        ("username-headers", r#"["X-Remote-User"]"#),
+        ("uid-headers", "[]"),
+        ("group-headers", r#"["X-Remote-Group","X-Other"]"#),
+        ("extra-headers-prefix", r#"["X-Remote-Extra-"]"#),
+    ] {
+        assert_eq!(data[format!("requestheader-{key}")], value, "{key}");
+    }
+    let tracking = "kube-apiserver-legacy-service-account-token-tracking";
+    let tracking = get(&format!("/api/v1/namespaces/kube-system/configmaps/{tracking}"));
+    let since = tracking["data"]["since"].as_str().unwrap();
+    assert!(tracking["metadata"]["creationTimestamp"].as_str().unwrap().starts_with(since), "{tracking}");
+
+    let port: u64 = served.process.url().rsplit(':').next().unwrap().parse().unwrap();
+    let service = get("/api/v1/namespaces/default/services/kubernetes")["spec"].clone();
+    assert_eq!(service["clusterIP"], "10.0.0.1");
+    assert_eq!(service["ports"][0]["port"], 443);
+    assert_eq!(service["ports"][0]["targetPort"], port);
+    let subset = get("/api/v1/namespaces/default/endpoints/kubernetes")["subsets"][0].clone();
+    assert_eq!(
+        (&subset["addresses"][0]["ip"], &subset["ports"][0]["port"]),
+        (&"192.0.2.1".into(), &port.into())
+    );
+    let slice = get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes");
+    assert_eq!(slice["endpoints"][0]["addresses"][0], "192.0.2.1");
+    assert_eq!(slice["metadata"]["labels"]["kubernetes.io/service-name"], "kubernetes");
+    // Without an address that others reach, no endpoints are told.
+    drop(served);
+    let served = Served::start(&[]);
+    assert_eq!(served.curl("/api/v1/namespaces/default/services/kubernetes", None).0, 200);
+    assert_eq!(served.curl("/api/v1/namespaces/default/endpoints/kubernetes", None).0, 404);
 }
 
 #[test]

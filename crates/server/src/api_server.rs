@@ -33,6 +33,7 @@ use crate::registry::backend::Backend;
 use crate::registry::bootstrap_authorities::{self, BootstrapAuthorities};
 use crate::registry::cluster::seed::{SeedError, Seeded};
 use crate::registry::cluster::{Cluster, ClusterError, approver_access};
+use crate::registry::own_objects;
 use crate::registry::runtime_config::RuntimeConfig;
 use crate::signing::{Signing, USUAL_LONGEST};
 
@@ -59,6 +60,9 @@ pub struct Config {
     /// The files of the serving certificate and its key (`--tls-cert-file`, `--tls-private-key-file`). If none, the
     /// server issues its own.
     pub serving_certificate: Option<(PathBuf, PathBuf)>,
+    /// The address at which the cluster reaches the server (`--advertise-address`). If none is named, the one that it
+    /// listens on, unless that is a loopback address or all addresses.
+    pub advertise_address: Option<IpAddr>,
     /// The resource limits.
     pub limits: Limits,
     /// The optional API versions that are enabled (`--runtime-config`).
@@ -103,6 +107,7 @@ impl Default for Config {
             bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             secure_port: 6443,
             serving_certificate: None,
+            advertise_address: None,
             limits: Limits::default(),
             runtime_config: RuntimeConfig::default(),
             metrics: Metrics::default(),
@@ -199,6 +204,17 @@ impl From<BootstrapError> for StartError {
     }
 }
 
+/// The checks of what a start has done, in the order of kube-apiserver.
+fn started(has_default_policy: bool) -> impl Iterator<Item = Check> {
+    let names = [
+        "poststarthook/start-system-namespaces-controller",
+        "poststarthook/start-cluster-authentication-info-controller",
+        "poststarthook/start-legacy-token-tracking-controller",
+    ];
+    let policy = has_default_policy.then_some("poststarthook/rbac/bootstrap-roles");
+    names.into_iter().chain(policy).map(Check::done_at_start)
+}
+
 /// A server that is ready: its port is bound and its controllers run. It answers requests once [`Self::serve`] runs.
 ///
 /// ```
@@ -264,10 +280,11 @@ impl ApiServer {
         let Cluster { backend, engine, .. } = cluster;
         bootstrappers.load(&backend).await.map_err(StartError::unavailable)?;
 
+        // A configuration file that allows everything says so explicitly (AN-111).
+        let allows_all = config.engine.modes.contains(&Mode::AlwaysAllow) && !config.authorization.is_file();
         let (authentication, authorities) =
-            config.authentication.open(&bootstrap, &backend, bootstrappers)?;
+            config.authentication.open(&bootstrap, &backend, bootstrappers, allows_all)?;
         let authentication = Arc::new(authentication);
-        reloading.spawn(authorities.follow(Arc::clone(&authentication)));
         let (authorization, reloader) =
             config.authorization.open(engine, &config.metrics.webhooks).map_err(StartError::invalid)?;
         let authorization = Arc::new(authorization);
@@ -307,7 +324,7 @@ impl ApiServer {
             authentication,
             authorization,
             backend,
-            checks: config.checks,
+            checks: started(config.engine.default_policy).chain(config.checks).collect(),
             kinds: config.kinds,
             limits: config.limits,
             metrics: config.metrics,
@@ -323,7 +340,17 @@ impl ApiServer {
         let address = listener.local_addr().map_err(|error| {
             StartError::Unavailable(format!("cannot determine the local address: {error}"))
         })?;
+        let is_reachable = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified();
+        let advertised = config.advertise_address.or(Some(address.ip()).filter(is_reachable));
+        let (backend, authentication) = (app.backend(), app.authentication());
+        let told = tokio::try_join!(
+            authentication.publish(&authorities),
+            own_objects::track_legacy_tokens(backend),
+            own_objects::serve_cluster(backend, advertised, address.port()),
+        );
+        told.map_err(|status| StartError::unavailable(status.message()))?;
         let kubeconfig = bootstrap.write_kubeconfig(address.port())?;
+        reloading.spawn(authorities.follow(Arc::clone(app.authentication())));
         Ok(Self { address, app, bootstrap, controllers, kubeconfig, listener, reloading, seeded })
     }
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use clap::Args;
 use portcullis_policy::FeatureGates;
-use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::admission::AdmissionPlugins;
 use portcullis_server::api_server::STORE;
@@ -80,6 +79,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     bind_address: IpAddr,
 
+    /// The address at which the cluster reaches the server, for the endpoints of the service default/kubernetes [default:
+    /// --bind-address, unless that is a loopback address or all addresses]
+    #[arg(long, value_name = "IP")]
+    advertise_address: Option<IpAddr>,
+
     /// The port to listen on; 0 for any that is free
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     secure_port: u16,
@@ -140,17 +144,16 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
     let (engine, authorization) = args.authorization.prepare(&args.engine, &metrics.webhooks)?;
     let engine = EngineConfig { default_policy: args.default_policy, masters_first: true, ..engine };
     metrics.features.tell(engine.gates.all());
-    // A configuration file that allows everything says so explicitly (AN-111).
-    let allows_all = engine.modes.contains(&Mode::AlwaysAllow) && !authorization.is_file();
     Ok(Config {
         data_dir: args.data_dir.clone(),
         state: args.engine.state.clone(),
         bind_address: args.bind_address,
         secure_port: args.secure_port,
+        advertise_address: args.advertise_address,
         serving_certificate: args.limits.serving_certificate(),
         limits: args.limits.limits()?,
         runtime_config: RuntimeConfig::parse(&args.runtime_config.join(",")).map_err(Failure::input)?,
-        authentication: args.authentication.config(allows_all)?,
+        authentication: args.authentication.config()?,
         bootstrap_authorities: args.bootstrap.settings(),
         engine,
         authorization,

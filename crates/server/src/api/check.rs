@@ -19,6 +19,12 @@ impl Check {
         Self { name: "ping", is_vital: true, run: Box::new(|| Ok(())) }
     }
 
+    /// Creates the check of something that is done before the server answers, under the name that it has in
+    /// kube-apiserver.
+    pub(crate) fn done_at_start(name: &'static str) -> Self {
+        Self { name, is_vital: true, run: Box::new(|| Ok(())) }
+    }
+
     /// Creates the check that fails once the server is shutting down.
     pub(crate) fn shutdown(is_shutting_down: Arc<AtomicBool>) -> Self {
         let run = move || match is_shutting_down.load(Ordering::Relaxed) {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderValue, Method, StatusCode, header::CONTENT_TYPE};
+use http::{HeaderValue, Method, StatusCode};
 use pki::jwt::PublicKey;
 use serde_json::json;
 
@@ -16,6 +17,8 @@ use crate::http::status::{self, Answer, Status};
 
 /// The media type of a JSON Web Key Set.
 const KEYS: &str = "application/jwk-set+json";
+/// How long clients may keep the documents.
+const CACHED: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
 /// Answers with an issuer document.
 ///
@@ -46,13 +49,16 @@ pub(crate) fn answer(
                 "subject_types_supported": ["public"],
                 "id_token_signing_alg_values_supported": algorithms,
             });
-            Ok(status::json(StatusCode::OK, &configuration))
+            let mut answer = status::json(StatusCode::OK, &configuration);
+            answer.headers_mut().insert(CACHE_CONTROL, CACHED);
+            Ok(answer)
         }
         IssuerDocument::Keys => {
             negotiate::only(&head.headers, KEYS)?;
             let keys: Vec<_> = keys.iter().map(PublicKey::jwk).collect();
             let mut answer = status::json(StatusCode::OK, &json!({"keys": keys}));
             answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(KEYS));
+            answer.headers_mut().insert(CACHE_CONTROL, CACHED);
             Ok(answer)
         }
     }

@@ -18,10 +18,12 @@ use super::request_header::RequestHeader;
 use super::service_account::ServiceAccounts;
 use super::token_error::TokenError;
 use super::tokens::Tokens;
+use crate::registry::backend::Backend;
 use crate::registry::bootstrap_authorities::BootstrapAuthorities;
 
 /// The authenticator of requests. [`AuthenticationConfig::open`](super::AuthenticationConfig::open) makes it.
 pub struct Authentication {
+    pub(super) backend: Arc<Backend>,
     pub(super) anonymous: Anonymous,
     /// The CAs of control-plane bootstrap credentials (NB-16).
     pub(super) bootstrappers: Arc<BootstrapAuthorities>,

@@ -21,8 +21,9 @@ use crate::registry::bootstrap_authorities::BootstrapAuthorities;
 
 /// The configuration of authentication. Names follow the flags of kube-apiserver.
 pub struct AuthenticationConfig {
-    /// Where requests without credentials are allowed. With mode AlwaysAllow, set `Nowhere` yourself.
-    pub anonymous: Anonymous,
+    /// Where requests without credentials are allowed. If none is named, everywhere; nowhere if the modes of
+    /// authorization allow everything (AN-111).
+    pub anonymous: Option<Anonymous>,
     /// The CA files of clients and of front proxies, in addition to the server's own CA.
     pub authorities: AuthorityFiles,
     /// Front proxies, which name the user in headers (AN-30).
@@ -45,7 +46,7 @@ pub struct AuthenticationConfig {
 impl Default for AuthenticationConfig {
     fn default() -> Self {
         Self {
-            anonymous: Anonymous::Everywhere,
+            anonymous: None,
             authorities: AuthorityFiles::default(),
             front_proxy: None,
             tokens: TokenFile::default(),
@@ -78,7 +79,8 @@ pub enum AuthenticationError {
 }
 
 impl AuthenticationConfig {
-    /// Creates the authentication over the objects of a store, and returns it with the files to watch.
+    /// Creates the authentication over the objects of a store, and returns it with the files to watch. With `allows_all`
+    /// the modes of authorization allow everything.
     ///
     /// # Errors
     /// See [`AuthenticationError`].
@@ -87,6 +89,7 @@ impl AuthenticationConfig {
         bootstrap: &Bootstrap,
         backend: &Arc<Backend>,
         bootstrappers: Arc<BootstrapAuthorities>,
+        allows_all: bool,
     ) -> Result<(Authentication, AuthorityFiles), AuthenticationError> {
         let authorities = self.authorities.with_own(bootstrap.authority_pem());
         let is_any_proxy = self.front_proxy.as_ref().is_some_and(RequestHeader::allows_any_name);
@@ -99,7 +102,8 @@ impl AuthenticationConfig {
         };
         let accounts = ServiceAccounts::new(Arc::clone(backend), signing_key, self.keys, self.issuer);
         let authentication = Authentication {
-            anonymous: self.anonymous,
+            backend: Arc::clone(backend),
+            anonymous: anonymous(self.anonymous, allows_all),
             bootstrappers,
             clients: ArcSwap::from_pointee(authorities.clients()?),
             front_proxy: self.front_proxy,
@@ -110,5 +114,19 @@ impl AuthenticationConfig {
             },
         };
         Ok((authentication, authorities))
+    }
+}
+
+/// AN-111
+fn anonymous(named: Option<Anonymous>, allows_all: bool) -> Anonymous {
+    match named {
+        Some(anonymous) => anonymous,
+        None if allows_all => {
+            tracing::warn!(
+                "the authorization modes include AlwaysAllow: requests without credentials are not served"
+            );
+            Anonymous::Nowhere
+        }
+        None => Anonymous::Everywhere,
     }
 }

@@ -17,6 +17,7 @@ pub mod delegated;
 mod error;
 pub(crate) mod impersonation;
 mod metrics;
+mod published;
 pub mod reload;
 pub mod request_header;
 pub mod service_account;

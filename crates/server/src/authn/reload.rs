@@ -103,6 +103,17 @@ impl AuthorityFiles {
         Ok(self)
     }
 
+    /// The certificates of the client CAs, in PEM, and nothing else of the file.
+    pub(super) fn clients_pem(&self) -> String {
+        let file = self.clients.as_ref().map(|file| certificates(&file.last)).unwrap_or_default();
+        certificates(self.own.as_bytes()) + &file
+    }
+
+    /// The certificates of the front proxy CAs, in PEM, and nothing else of the file; none without a file.
+    pub(super) fn front_proxies_pem(&self) -> Option<String> {
+        self.front_proxies.as_ref().map(|file| certificates(&file.last))
+    }
+
     /// Returns the client CAs.
     ///
     /// # Errors
@@ -136,13 +147,18 @@ impl AuthorityFiles {
         if self.clients.is_none() && self.front_proxies.is_none() {
             return;
         }
+        let mut is_published = true;
         loop {
             tokio::time::sleep(PERIOD).await;
+            if !is_published {
+                is_published = publish(&authentication, &self).await;
+            }
             if let Some(new) = changed(&mut self.clients).await {
                 match self.clients_with(&new) {
                     // A file without any certificate is probably being written, and does not revoke everything.
                     Ok(bundle) if CaBundle::from_pem(&new).is_ok() => {
                         authentication.replace_clients(bundle);
+                        is_published = publish(&authentication, &self).await;
                         tracing::info!("the authorities of clients have changed");
                     }
                     _ => tracing::error!("--client-ca-file is invalid; its previous contents remain in use"),
@@ -152,6 +168,7 @@ impl AuthorityFiles {
                 match CaBundle::from_pem(&new) {
                     Ok(bundle) => {
                         authentication.replace_front_proxies(bundle);
+                        is_published = publish(&authentication, &self).await;
                         tracing::info!("the front proxy certificate authorities were reloaded");
                     }
                     Err(error) => tracing::error!(
@@ -162,6 +179,24 @@ impl AuthorityFiles {
             }
         }
     }
+}
+
+/// Tells other servers what has changed. Returns whether that worked.
+async fn publish(authentication: &Authentication, files: &AuthorityFiles) -> bool {
+    let published = authentication.publish(files).await;
+    if let Err(status) = &published {
+        tracing::error!(
+            error = status.message(),
+            "the changed authorities are not published yet; trying again"
+        );
+    }
+    published.is_ok()
+}
+
+/// The certificates of a text, in PEM.
+fn certificates(text: &[u8]) -> String {
+    let blocks = pem::blocks(text).into_iter().filter(|block| block.label == "CERTIFICATE");
+    blocks.map(|block| pem::encode(&block.label, &block.der)).collect()
 }
 
 /// Returns the new contents of a file, if any.

@@ -65,6 +65,8 @@ pub struct RequestHeader {
     group: Vec<HeaderName>,
     /// In lower case.
     extra_prefix: Vec<String>,
+    /// As they were given.
+    headers: Headers,
 }
 
 impl RequestHeader {
@@ -89,7 +91,20 @@ impl RequestHeader {
             uid,
             group: names("group-headers", &headers.group)?,
             extra_prefix: extra_prefix.iter().map(|name| name.as_str().to_owned()).collect(),
+            headers: headers.clone(),
         })
+    }
+
+    /// What other servers are told, by the flag that it was given with.
+    pub(super) fn told(&self) -> [(&'static str, &[String]); 5] {
+        let Headers { username, uid, group, extra_prefix } = &self.headers;
+        [
+            ("allowed-names", &self.allowed_names),
+            ("username-headers", username),
+            ("uid-headers", uid),
+            ("group-headers", group),
+            ("extra-headers-prefix", extra_prefix),
+        ]
     }
 
     /// Returns whether front proxies may have any name.

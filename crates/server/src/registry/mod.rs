@@ -19,6 +19,7 @@ pub(crate) mod list_options;
 pub(crate) mod meta;
 pub mod metrics;
 pub(crate) mod options;
+pub(crate) mod own_objects;
 pub(crate) mod part;
 pub(crate) mod patch;
 pub(crate) mod request_scope;

@@ -252,10 +252,15 @@ fn first_with(keys: &[String], key: &str) -> Vec<String> {
 }
 
 #[test]
-fn without_mode_rbac_no_policy_is_written() {
+fn the_policy_is_written_without_mode_rbac_too_rb_3() {
     let config = EngineConfig { modes: vec![Mode::Node], ..engine_config() };
     let direct = Direct::open(&config, None);
-    assert_eq!(direct.keys("/rbac.authorization.k8s.io/"), Vec::<String>::new());
+    let with_rbac = Direct::open(&engine_config(), None);
+    let policy = |direct: &Direct| direct.keys("/rbac.authorization.k8s.io/");
+    assert!(!policy(&direct).is_empty());
+    assert_eq!(policy(&direct), policy(&with_rbac));
+    let config = EngineConfig { default_policy: false, ..config };
+    assert_eq!(policy(&Direct::open(&config, None)), Vec::<String>::new());
     assert_eq!(direct.keys("/core/namespaces/").len(), 4);
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{Setup, Started, start, start_with};
+use crate::common::{STARTED, Setup, Started, start, start_with};
 use portcullis_server::api::check::Check;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_testkit::recorded;
@@ -174,13 +174,15 @@ fn a_check_that_fails_is_named_to_all_and_explained_to_those_who_may_ask() {
     assert_eq!(answer.code, 500);
     assert_eq!(
         answer.text(),
-        "[+]ping ok\n[-]index failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n"
+        format!(
+            "[+]ping ok\n{STARTED}[-]index failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n"
+        )
     );
     assert_eq!(get("/livez").text(), "ok", "it is not a reason to restart");
-    assert_eq!(get("/livez?verbose").text(), "[+]ping ok\nlivez check passed\n");
+    assert_eq!(get("/livez?verbose").text(), format!("[+]ping ok\n{STARTED}livez check passed\n"));
     assert_eq!(
         get("/readyz?verbose&exclude=index").text(),
-        "[+]ping ok\n[+]index excluded: ok\n[+]shutdown ok\nreadyz check passed\n"
+        format!("[+]ping ok\n{STARTED}[+]index excluded: ok\n[+]shutdown ok\nreadyz check passed\n")
     );
     let explained = server.get("/readyz/index").by(&server.admin()).send();
     assert_eq!((explained.code, explained.text()), (500, "internal server error: no pods seen yet\n"));

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::common::{Setup, scratch, start_with};
+use crate::common::{STARTED, Setup, scratch, start_with};
 use portcullis_server::bootstrap::{Bootstrap, BootstrapError};
 use portcullis_testkit::tool::{self, Finished};
 use serde_json::json;
@@ -142,7 +142,9 @@ fn kubectl_works_with_the_administrators_kubeconfig() {
     assert_eq!(code, 0, "{error}");
     assert!(out.contains("pods") && out.contains("[p]"), "{out}");
     let (code, out, error) = kubectl(&["get", "--raw", "/readyz?verbose"]);
-    assert_eq!((code, out.as_str()), (0, "[+]ping ok\n[+]shutdown ok\nreadyz check passed"), "{error}");
+    let policy = "[+]poststarthook/rbac/bootstrap-roles ok\n";
+    let expected = format!("[+]ping ok\n{STARTED}{policy}[+]shutdown ok\nreadyz check passed");
+    assert_eq!((code, out), (0, expected), "{error}");
     let (code, out, error) = kubectl(&["version"]);
     assert_eq!(code, 0, "{error}");
     assert!(out.contains("Server Version: v1.36.0+portcullis."), "{out}");

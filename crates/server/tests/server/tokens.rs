@@ -274,6 +274,10 @@ fn the_documents_of_the_issuer_name_the_key_that_verifies_its_tokens() {
     assert_eq!(configuration["issuer"], "https://kubernetes.default.svc");
     assert_eq!(configuration["jwks_uri"], "https://kubernetes.default.svc/openid/v1/jwks");
     let keys = admin.must(200, "GET", "/openid/v1/jwks", None);
+    for path in ["/.well-known/openid-configuration", "/openid/v1/jwks"] {
+        let head = server.get(path).by(&server.admin()).send().head.to_lowercase();
+        assert!(head.contains("cache-control: public, max-age=3600"), "{head}");
+    }
     // openssl has the key in the data directory, and knows the rest.
     let public = tool::openssl(&server.dir, "pkey -pubout -in sa.key");
     let public = portcullis_pki::jwt::PublicKey::all_from_pem(public.as_bytes()).unwrap();

@@ -131,8 +131,20 @@ fn authorities_in_a_file_count_as_soon_as_it_changes_an_40() {
     // Both, then the other one alone.
     fs::write(&path, first.certificate_pem() + &second.certificate_pem()).unwrap();
     wait_for((200, 200));
-    fs::write(&path, second.certificate_pem()).unwrap();
+    // A key that is in the file by mistake is told to nobody.
+    fs::write(&path, second.certificate_pem() + &fs::read_to_string(server.dir.join("ca.key")).unwrap())
+        .unwrap();
     wait_for((401, 200));
+    let told = || {
+        let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+        server.get(path).by(&server.admin()).send().json()["data"].clone()
+    };
+    wait::until("the change is published", || {
+        let text = told()["client-ca-file"].as_str().unwrap().to_owned();
+        text.contains(second.certificate_pem().trim()) && !text.contains(first.certificate_pem().trim())
+    });
+    let text = told()["client-ca-file"].as_str().unwrap().to_owned();
+    assert!(text.contains(own.trim()) && !text.contains("PRIVATE KEY"), "{text}");
     // A file that holds nothing takes nothing away, and a later one counts again.
     fs::write(&path, "half a cert").unwrap();
     std::thread::sleep(Duration::from_millis(1500));

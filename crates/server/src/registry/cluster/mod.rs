@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kinds::Kinds;
-use policy::chain::Mode;
 use policy::engine::{EngineConfig, EngineError, LiveEngine};
 use portcullis_store::embedded::Options;
 use portcullis_store::{List, Store as _, StoreError};
@@ -59,7 +58,7 @@ pub enum ClusterError {
 }
 
 impl Cluster {
-    /// Opens a store, loads everything in it, and writes what every cluster has: its namespaces and other objects and, with mode RBAC,
+    /// Opens a store, loads everything in it, and writes what every cluster has: its namespaces and other objects, and
     /// the default policy if `config` wants it. Must be done before serving.
     ///
     /// # Errors
@@ -113,7 +112,8 @@ impl Cluster {
         let failed =
             |what| move |status: Status| ClusterError::Initial { what, why: status.message().to_owned() };
         system_objects::ensure(&self.backend).await.map_err(failed("the objects of every cluster"))?;
-        if !config.default_policy || !config.modes.contains(&Mode::Rbac) {
+        // RB-3: also without mode RBAC, so that it is there when that is added.
+        if !config.default_policy {
             return Ok(());
         }
         let policy = failed("the default RBAC policy");

@@ -176,6 +176,13 @@ pub(crate) struct Started {
     pub(crate) runtime: Option<Runtime>,
 }
 
+/// The checks of what every start has done, by their names in kube-apiserver.
+pub(crate) const STARTED: &str = "\
+[+]poststarthook/start-system-namespaces-controller ok
+[+]poststarthook/start-cluster-authentication-info-controller ok
+[+]poststarthook/start-legacy-token-tracking-controller ok
+";
+
 pub(crate) fn scratch() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("server-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -233,7 +240,7 @@ pub(crate) fn start_with(setup: Setup) -> Started {
         metrics,
         checks: setup.checks,
         authentication: AuthenticationConfig {
-            anonymous: setup.anonymous,
+            anonymous: Some(setup.anonymous),
             front_proxy: setup.front_proxy,
             tokens: setup.tokens.map(|text| TokenFile::read(text).unwrap()).unwrap_or_default(),
             signing_key: setup

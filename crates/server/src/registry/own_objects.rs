@@ -1,0 +1,125 @@
+//! Objects by which the server tells its cluster about itself, as kube-apiserver does: the service `default/kubernetes` and
+//! since when the use of legacy tokens is tracked. They are written at start.
+//!
+//! DIVERGES: what others change of them stays until the next start; kube-apiserver puts it right every few seconds.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use kinds::Map;
+use kinds::resource::Resource;
+use kinds::resources::core::config_maps::CONFIG_MAPS;
+use kinds::resources::core::endpoints::ENDPOINTS;
+use kinds::resources::core::services::{FreePool, SERVICES};
+use kinds::resources::endpoint_slices::ENDPOINT_SLICES;
+use serde_json::{Value, json};
+
+use super::backend::Backend;
+use super::storage;
+use super::{meta, write};
+use crate::http::status::Status;
+
+/// The number of attempts after conflicting writes.
+const ATTEMPTS: usize = 30;
+const TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";
+const SERVICE: &str = "kubernetes";
+
+/// Creates an object, or puts its content right. Its metadata is only written when it is created.
+///
+/// # Errors
+/// The store failed, or there were too many conflicts.
+pub(crate) async fn keep(
+    backend: &Backend,
+    resource: &'static Resource,
+    namespace: &str,
+    object: &Map,
+) -> Result<(), Status> {
+    for _ in 0..ATTEMPTS {
+        let write = match write::find(backend, resource, namespace, meta::text(object, "name")).await? {
+            None => write::create(resource, namespace, object.clone())?,
+            Some(stored) => {
+                let mut right = stored.object.clone();
+                let content = object.iter().filter(|(field, _)| *field != "metadata");
+                right.extend(content.map(|(field, value)| (field.clone(), value.clone())));
+                if right == stored.object {
+                    return Ok(());
+                }
+                write::replace(resource, &stored.entry, right)?
+            }
+        };
+        if write::commit(backend, vec![write]).await? {
+            return Ok(());
+        }
+    }
+    Err(Status::internal(format_args!("too many conflicts while writing {}", resource.plural)))
+}
+
+/// An object of the server with this name and content.
+pub(crate) fn named(name: &str, labels: &Value, content: Value) -> Map {
+    let mut object = Map::new();
+    meta::set(&mut object, "name", name);
+    if labels.as_object().is_some_and(|labels| !labels.is_empty()) {
+        meta::set(&mut object, "labels", labels.clone());
+    }
+    if let Value::Object(content) = content {
+        object.extend(content);
+    }
+    object
+}
+
+/// Writes since when the use of legacy service account tokens is noted (AN-78), unless that is there.
+///
+/// # Errors
+/// See [`keep`].
+pub(crate) async fn track_legacy_tokens(backend: &Backend) -> Result<(), Status> {
+    if write::find(backend, &CONFIG_MAPS, "kube-system", TRACKING).await?.is_some() {
+        return Ok(());
+    }
+    let time = meta::time(meta::now());
+    let since = time.split('T').next().unwrap_or_default();
+    let object = named(TRACKING, &json!({}), json!({"data": {"since": since}}));
+    keep(backend, &CONFIG_MAPS, "kube-system", &object).await
+}
+
+/// Writes the service `default/kubernetes`, and where it leads: to this address, if the server can be reached there, and
+/// this port.
+///
+/// # Errors
+/// See [`keep`].
+pub(crate) async fn serve_cluster(
+    backend: &Backend,
+    address: Option<IpAddr>,
+    port: u16,
+) -> Result<(), Status> {
+    let (network, _) = FreePool::NETWORK;
+    let own = Ipv4Addr::from(u32::from(network).saturating_add(1)).to_string();
+    let labels = json!({"component": "apiserver", "provider": "kubernetes"});
+    if write::find(backend, &SERVICES, "default", SERVICE).await?.is_none() {
+        let services = storage::all(backend, &SERVICES).await?;
+        let is_taken = services.iter().any(|service| {
+            service.get("spec").and_then(|spec| spec.get("clusterIP")) == Some(&own.as_str().into())
+        });
+        if is_taken {
+            tracing::warn!(
+                address = own,
+                "another service has the address of default/kubernetes, which is not made"
+            );
+            return Ok(());
+        }
+        let ports = json!([{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]);
+        let spec = json!({"clusterIP": own, "clusterIPs": [own], "type": "ClusterIP", "ports": ports});
+        keep(backend, &SERVICES, "default", &named(SERVICE, &labels, json!({"spec": spec}))).await?;
+    }
+    let Some(address) = address else { return Ok(()) };
+    let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
+    let subsets = json!([{"addresses": [{"ip": address}], "ports": ports}]);
+    let labels = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
+    let endpoints = named(SERVICE, &labels, json!({"subsets": subsets}));
+    let labels = json!({"kubernetes.io/service-name": SERVICE});
+    let slice = json!({
+        "addressType": if address.is_ipv4() { "IPv4" } else { "IPv6" },
+        "endpoints": [{"addresses": [address], "conditions": {"ready": true}}],
+        "ports": ports,
+    });
+    keep(backend, &ENDPOINTS, "default", &endpoints).await?;
+    keep(backend, &ENDPOINT_SLICES, "default", &named(SERVICE, &labels, slice)).await
+}
