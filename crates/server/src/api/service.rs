@@ -221,6 +221,7 @@ async fn respond(
             tracing::debug!(audit_id = trail.id_text(), %cause, "unauthorized");
             let shows_certificate = connection.peer.shows_certificate();
             trail.unknown(app.audit.as_ref(), head, &info, shows_certificate);
+            cause.annotations().for_each(|(key, value)| trail.annotate(key, value));
             return (route, Status::unauthorized().into_answer(), true);
         }
     };
@@ -229,6 +230,9 @@ async fn respond(
     if let Err(status) = trail.known(app.audit.as_ref(), head, caller.user(), &info).await {
         return (route, status.into_answer(), is_stranger);
     }
+    for (key, value) in caller.annotations() {
+        trail.annotate(key, value.clone());
+    }
     // AN-120, AN-128, AN-152: the request continues as the impersonated user.
     let caller = match Wanted::read(&head.headers) {
         Ok(None) => caller,
@@ -236,7 +240,7 @@ async fn respond(
             let user = Arc::clone(caller.user());
             match impersonate(&*app.authorization, &app.impersonators, &user, wanted, &info).await {
                 Ok(other) => {
-                    trail.impersonated(other.user());
+                    trail.impersonated(other.user(), other.constraint());
                     caller.acting_as(other)
                 }
                 Err(status) => return (route, status.into_answer(), is_stranger),

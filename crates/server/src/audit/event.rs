@@ -27,6 +27,8 @@ pub(super) struct Event {
     pub(super) user: UserInfo,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) impersonated_user: Option<UserInfo>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) authentication_metadata: Option<AuthenticationMetadata>,
     #[serde(rename = "sourceIPs", skip_serializing_if = "Vec::is_empty")]
     pub(super) source_ips: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -43,6 +45,14 @@ pub(super) struct Event {
     pub(super) stage_timestamp: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) annotations: BTreeMap<&'static str, String>,
+}
+
+/// How the user was found.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AuthenticationMetadata {
+    /// The verb by which constrained impersonation was allowed (AN-151).
+    pub(super) impersonation_constraint: String,
 }
 
 /// A user; empty if unknown.

@@ -13,7 +13,9 @@ use policy::{Attributes, User};
 use portcullis_apimachinery::time::Instant;
 use serde_json::Value;
 
-use super::event::{Event, ObjectReference, ResponseStatus, drop_managed_fields, user_agent};
+use super::event::{
+    AuthenticationMetadata, Event, ObjectReference, ResponseStatus, drop_managed_fields, user_agent,
+};
 use super::level::{Level, Stage};
 use super::log::Audit;
 use super::sink::Mode;
@@ -192,10 +194,12 @@ impl Trail {
         sources.iter().map(ToString::to_string).collect()
     }
 
-    /// Records the impersonated user (AC-2).
-    pub(crate) fn impersonated(&self, user: &User) {
+    /// Records the impersonated user (AC-2), and the verb by which constrained impersonation was allowed (AN-151).
+    pub(crate) fn impersonated(&self, user: &User, constraint: Option<String>) {
         if let Some(mut record) = self.record() {
             record.event.impersonated_user = Some(user.into());
+            record.event.authentication_metadata = constraint
+                .map(|impersonation_constraint| AuthenticationMetadata { impersonation_constraint });
         }
     }
 

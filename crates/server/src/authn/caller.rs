@@ -19,13 +19,15 @@ pub struct Caller {
     pub(super) original: Option<Arc<User>>,
     /// The warning for the client about its credentials.
     pub(super) warning: Option<&'static str>,
+    /// What the audit log is told about the credentials.
+    pub(super) annotations: Vec<(&'static str, String)>,
     /// Notified when the credentials may have been revoked; none for credentials that every request checks again.
     pub(super) revocation: Option<watch::Receiver<()>>,
 }
 
 impl Caller {
     pub(super) fn of(user: Arc<User>) -> Self {
-        Self { user, original: None, warning: None, revocation: None }
+        Self { user, original: None, warning: None, annotations: Vec::new(), revocation: None }
     }
 
     /// Returns the effective user of the request.
@@ -41,6 +43,11 @@ impl Caller {
     /// The warning for the client about its credentials.
     pub(crate) fn warning(&self) -> Option<&'static str> {
         self.warning
+    }
+
+    /// What the audit log is told about the credentials, by key.
+    pub(crate) fn annotations(&self) -> &[(&'static str, String)] {
+        &self.annotations
     }
 
     /// Resolves when the credentials may have been revoked. Responses in progress must then end (NB-20).

@@ -10,6 +10,9 @@ use super::certificate::BootstrapError;
 use super::request_header::FrontProxyError;
 use super::token_error::TokenError;
 
+/// AN-77
+const INVALIDATED: &str = "authentication.k8s.io/legacy-token-invalidated";
+
 /// No credential was accepted. The response is 401, and the causes are only logged (AN-20). Its text never contains any
 /// part of a credential.
 #[derive(Debug)]
@@ -19,6 +22,14 @@ impl Unauthorized {
     /// Returns whether no usable credential was presented.
     pub(crate) fn is_for_want_of_credentials(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// What the audit log is told about the credentials, by key (AN-77).
+    pub(crate) fn annotations(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.0.iter().filter_map(|failure| match failure {
+            Failure::Token(TokenError::Marked { secret, .. }) => Some((INVALIDATED, secret.clone())),
+            _ => None,
+        })
     }
 }
 

@@ -114,6 +114,14 @@ impl Mode {
         }
     }
 
+    /// The verb of the right to the identity.
+    fn verb(self) -> String {
+        match self {
+            Self::Legacy => "impersonate".to_owned(),
+            mode => format!("impersonate:{}", mode.name()),
+        }
+    }
+
     /// AN-142
     fn applies(self, caller: &User, wanted: &Wanted) -> bool {
         let node = wanted.node().filter(|_| wanted.is_name_only());
@@ -151,11 +159,19 @@ impl Remembered {
 
 /// A user that the caller may impersonate. Only [`impersonate`] creates one.
 #[derive(Debug)]
-pub(crate) struct Impersonated(Arc<User>);
+pub(crate) struct Impersonated {
+    user: Arc<User>,
+    mode: Mode,
+}
 
 impl Impersonated {
     pub(crate) fn user(&self) -> &User {
-        &self.0
+        &self.user
+    }
+
+    /// The verb by which impersonation was allowed, unless that was the legacy one (AN-151).
+    pub(crate) fn constraint(&self) -> Option<String> {
+        (self.mode != Mode::Legacy).then(|| self.mode.verb())
     }
 }
 
@@ -163,7 +179,7 @@ impl Caller {
     /// Returns the caller acting as the impersonated user (AN-152).
     pub(crate) fn acting_as(self, other: Impersonated) -> Self {
         let original = self.original.unwrap_or(self.user);
-        Self { user: other.0, original: Some(original), ..self }
+        Self { user: other.user, original: Some(original), ..self }
     }
 }
 
@@ -198,7 +214,7 @@ pub(crate) async fn impersonate<A: Authorizer>(
         match check(authorizer, mode, caller, &wanted, info).await {
             Ok(()) => {
                 remembered.keep(caller, mode);
-                return Ok(Impersonated(Arc::new(wanted.user(mode))));
+                return Ok(Impersonated { user: Arc::new(wanted.user(mode)), mode });
             }
             Err(status) => refusal = refusal.or(Some(status)),
         }
@@ -223,12 +239,12 @@ async fn check<A: Authorizer>(
         caller = &known_by_keys;
     }
     let verb = match mode {
-        Mode::Legacy => "impersonate".to_owned(),
+        Mode::Legacy => mode.verb(),
         mode => {
             // AN-143: first the request, then the identity.
             let verb = format!("impersonate-on:{}:{}", mode.name(), info.verb());
             authorizer.allow(&Attributes { verb: &verb, ..info.attributes(caller) }).await?;
-            format!("impersonate:{}", mode.name())
+            mode.verb()
         }
     };
     let identity = Identity { authorizer, mode, caller, verb: &verb };

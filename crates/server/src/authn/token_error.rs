@@ -25,6 +25,14 @@ pub enum TokenError {
     /// invalid.
     #[error("service account token has been invalidated")]
     Invalidated,
+    /// The secret of the token is marked as invalid (AN-77).
+    #[error("the token is invalid: its secret has the label {label}; remove the label to use it again")]
+    Marked {
+        /// The secret, as `NAME/NAMESPACE`.
+        secret: String,
+        /// The label.
+        label: &'static str,
+    },
     /// Refused, with this message.
     #[error("{0}")]
     Refused(String),

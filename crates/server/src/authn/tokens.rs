@@ -8,7 +8,7 @@ use super::bootstrap_token::BootstrapTokens;
 use super::service_account::ServiceAccounts;
 use super::token_error::TokenError;
 use super::token_file::TokenFile;
-use super::vouched::{Vouched, shared};
+use super::vouched::{Notes, Vouched, shared};
 
 /// The authenticators of all kinds of tokens.
 pub(super) struct Tokens {
@@ -37,7 +37,7 @@ impl Tokens {
         let api = shared(self.api_audiences(), audiences);
         let is_for_api = !api.is_empty();
         if is_for_api && let Some(user) = self.file.user(token) {
-            return Ok(Vouched::new(Arc::clone(user), api, None));
+            return Ok(Vouched::new(Arc::clone(user), api, Notes::default()));
         }
         let mut errors = Vec::new();
         match self.accounts.vouch(token, audiences, now).await {
@@ -47,7 +47,7 @@ impl Tokens {
         }
         if is_for_api && let Some(bootstrap) = &self.bootstrap {
             match bootstrap.user(token, now).await {
-                Ok(Some(user)) => return Ok(Vouched::new(Arc::new(user), api, None)),
+                Ok(Some(user)) => return Ok(Vouched::new(Arc::new(user), api, Notes::default())),
                 Ok(None) => {}
                 Err(error) => errors.push(error),
             }

@@ -6,21 +6,31 @@ use policy::User;
 
 use super::caller::Caller;
 
+/// What is to be said about a credential that was accepted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Notes {
+    /// For the client.
+    pub(super) warning: Option<&'static str>,
+    /// For the audit log.
+    pub(super) annotations: Vec<(&'static str, String)>,
+}
+
 /// The user of a token, and the accepted ones of the requested audiences.
 #[derive(Debug)]
 pub(super) struct Vouched {
     user: Arc<User>,
     audiences: Vec<String>,
-    warning: Option<&'static str>,
+    notes: Notes,
 }
 
 impl Vouched {
-    pub(super) fn new(user: Arc<User>, audiences: Vec<String>, warning: Option<&'static str>) -> Self {
-        Self { user, audiences, warning }
+    pub(super) fn new(user: Arc<User>, audiences: Vec<String>, notes: Notes) -> Self {
+        Self { user, audiences, notes }
     }
 
     pub(super) fn into_caller(self) -> Caller {
-        Caller { warning: self.warning, ..Caller::of(self.user) }
+        let Notes { warning, annotations } = self.notes;
+        Caller { warning, annotations, ..Caller::of(self.user) }
     }
 
     pub(super) fn into_parts(self) -> (Arc<User>, Vec<String>) {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::{REVIEW, REVIEWS, Setup, Started, start_with};
+use crate::common::{Identity, REVIEW, REVIEWS, Setup, Started, start_with};
 use base64::Engine as _;
 use portcullis_server::audit::sink::Rotation;
 use portcullis_server::audit::{Mode, SinkOptions};
@@ -133,6 +133,68 @@ fn both_users_of_an_impersonated_request_are_told_ac_2() {
     let last = events(&server, "/version").pop().unwrap();
     assert_eq!(last["user"]["username"], "kubernetes-admin");
     assert_eq!(last["impersonatedUser"], json!({"username": "jane", "groups": ["system:authenticated"]}));
+}
+
+#[test]
+fn the_verb_of_constrained_impersonation_is_told_an_151() {
+    let server = cluster(ALL);
+    let constraint = |user: &str, by: &Identity, path: &str| {
+        let answer = server.get(path).header(&format!("Impersonate-User: {user}")).by(by).send();
+        assert_eq!(answer.code, 200, "{}", answer.text());
+        events(&server, path).pop().unwrap()["authenticationMetadata"].clone()
+    };
+    let admin = server.admin();
+    assert_eq!(
+        constraint("jane", &admin, "/api"),
+        json!({"impersonationConstraint": "impersonate:user-info"})
+    );
+    let node = constraint("system:node:n1", &admin, "/apis");
+    assert_eq!(node, json!({"impersonationConstraint": "impersonate:arbitrary-node"}));
+    // The legacy verb is no constraint.
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let rules = json!([{"verbs": ["impersonate"], "apiGroups": [""], "resources": ["users"], "resourceNames": ["jane"]}]);
+    let role = json!({"metadata": {"name": "as-jane"}, "rules": rules});
+    let subject = json!({"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "eve"});
+    let binding = json!({"metadata": {"name": "as-jane"}, "subjects": [subject],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "as-jane"}});
+    for (kind, body) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+        let made = server.post(&format!("{rbac}/{kind}"), body.to_string()).by(&admin).send();
+        assert_eq!(made.code, 201, "{}", made.text());
+    }
+    assert_eq!(constraint("jane", &server.user("eve", &[]), "/version"), Value::Null);
+}
+
+#[test]
+fn kept_tokens_are_told_with_their_secret_an_73_an_77_an_78() {
+    let server = cluster(ALL);
+    let admin = server.admin();
+    let account = "/api/v1/namespaces/default/serviceaccounts";
+    assert_eq!(server.post(account, r#"{"metadata":{"name":"bot"}}"#).by(&admin).send().code, 201);
+    let of_bot = r#"{"kubernetes.io/service-account.name":"bot"}"#;
+    let body = format!(
+        r#"{{"metadata":{{"name":"tok","annotations":{of_bot}}},"type":"kubernetes.io/service-account-token"}}"#
+    );
+    assert_eq!(server.post(SECRETS, body).by(&admin).send().code, 201);
+    let path = format!("{SECRETS}/tok");
+    let token = wait::until_some("the token", || {
+        let found = server.get(&path).by(&admin).send().json();
+        let token = found["data"]["token"].as_str()?.to_owned();
+        Some(String::from_utf8(base64::engine::general_purpose::STANDARD.decode(token).unwrap()).unwrap())
+    });
+    let told = |uri: &str, code: u16| {
+        let answer = server.get(uri).header(&format!("Authorization: Bearer {token}")).send();
+        assert_eq!(answer.code, code, "{}", answer.text());
+        events(&server, uri).pop().unwrap()["annotations"].clone()
+    };
+    let annotations = told("/version", 200);
+    assert_eq!(annotations["authentication.k8s.io/legacy-token"], "system:serviceaccount:default:bot");
+    assert_eq!(annotations["authentication.k8s.io/legacy-token-manual-secret"], "tok");
+    let label = r#"{"metadata":{"labels":{"kubernetes.io/legacy-token-invalid-since":"2020-01-01"}}}"#;
+    let patch =
+        server.request("PATCH", &path).by(&admin).header("Content-Type: application/merge-patch+json");
+    assert_eq!(patch.body(label.to_owned()).send().code, 200);
+    let annotations = told("/api", 401);
+    assert_eq!(annotations["authentication.k8s.io/legacy-token-invalidated"], "tok/default");
 }
 
 #[test]

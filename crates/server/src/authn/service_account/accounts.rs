@@ -125,10 +125,10 @@ impl ServiceAccounts {
         if accepted.is_empty() {
             return Err(TokenError::Audience { tokens: audiences, wanted: wanted.to_owned() });
         }
-        let (user, warning) = match is_legacy {
+        let (user, notes) = match is_legacy {
             true => self.legacy_user(token, verified.claims()?, now).await?,
-            false => (self.bound_user(verified.claims()?, now).await?, None),
+            false => self.bound_user(verified.claims()?, now).await?,
         };
-        Ok(Some(Vouched::new(Arc::new(user), accepted, warning)))
+        Ok(Some(Vouched::new(Arc::new(user), accepted, notes)))
     }
 }

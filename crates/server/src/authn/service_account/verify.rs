@@ -17,6 +17,7 @@ use super::accounts::ServiceAccounts;
 use super::claims::{Bound, Reference};
 use crate::authn::caller::{CREDENTIAL_ID, join_authenticated};
 use crate::authn::token_error::TokenError;
+use crate::authn::vouched::Notes;
 use crate::registry::{meta, storage};
 
 const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
@@ -26,12 +27,15 @@ const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
 /// The tolerated clock skew, and how long a deleted object still counts. In seconds (AN-82, AN-83).
 const LEEWAY: i64 = 60;
 
+/// AN-89
+const STALE: &str = "authentication.k8s.io/stale-token";
+
 impl ServiceAccounts {
     /// Returns the user of a token with a valid signature.
     ///
     /// # Errors
     /// The token is not valid at this time, or an object that it is bound to does not exist.
-    pub(super) async fn bound_user(&self, claims: Bound, now: i64) -> Result<User, TokenError> {
+    pub(super) async fn bound_user(&self, claims: Bound, now: i64) -> Result<(User, Notes), TokenError> {
         // AN-82
         if claims.nbf.is_some_and(|from| from > now.saturating_add(LEEWAY)) {
             return Err(TokenError::NotYet);
@@ -74,11 +78,12 @@ impl ServiceAccounts {
                 say(NODE_UID, node.uid.clone());
             }
         }
-        if bound.warnafter.is_some_and(|after| after < now) {
-            // AN-89. The name is not secret, the token is.
-            tracing::debug!(user = user.name, "a token is used after the time that was asked for");
-        }
-        Ok(user)
+        // AN-89
+        let late = bound.warnafter.filter(|after| *after < now).map(|after| now.saturating_sub(after));
+        let stale = late.map(|seconds| {
+            (STALE, format!("subject: {}, seconds after warning threshold: {seconds}", user.name))
+        });
+        Ok((user, Notes { annotations: stale.into_iter().collect(), ..Notes::default() }))
     }
 
     /// AN-83: returns the account if it exists with this UID.
