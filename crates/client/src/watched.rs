@@ -148,12 +148,18 @@ impl<T: DeserializeOwned> Watched<T> {
         let retry_in = delay(self.failures, fraction());
         self.failures = self.failures.saturating_add(1);
         self.delay = Some(Box::pin(tokio::time::sleep(retry_in)));
-        if let watcher::Error::WatchStartFailed(kube::Error::Api(status)) = error {
-            self.refusals = self.refusals.saturating_add(1);
-            // The revision of the watch is compacted, or does not exist because the store was replaced by an older one.
-            if status.code == 410 || self.refusals >= REFUSALS {
-                self.start_over();
+        match error {
+            watcher::Error::WatchStartFailed(kube::Error::Api(status)) => {
+                self.refusals = self.refusals.saturating_add(1);
+                // The revision of the watch is compacted, or the server refuses for another reason.
+                if status.code == 410 || self.refusals >= REFUSALS {
+                    self.start_over();
+                }
             }
+            // The server may have come back with an older store. A watch from a revision that this store has not
+            // reached yet would wait for it, and miss all changes until then.
+            watcher::Error::WatchStartFailed(_) | watcher::Error::WatchFailed(_) => self.start_over(),
+            _ => {}
         }
         if self.connection.generation() != self.generation {
             // The credentials of the stream are outdated.
