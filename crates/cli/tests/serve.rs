@@ -243,8 +243,8 @@ kind: Node
 metadata: {name: n0, uid: 7d3c9a52-0b1f-4d51-9d7e-5a54a3a4c111, creationTimestamp: '2024-05-06T07:08:09Z', resourceVersion: '812'}
 status: {nodeInfo: {kubeletVersion: v1.36.0}, phase: ''}
 ---
-apiVersion: apps/v1
-kind: Deployment
+apiVersion: monitoring.coreos.com/v1
+kind: Prometheus
 metadata: {name: web, namespace: shop}
 ";
     let state = Scratch::new();

@@ -154,7 +154,13 @@ impl Client {
 
     /// The body of a request with its media type.
     fn body(&self, method: &str, body: Option<&Value>) -> (&'static str, Vec<u8>) {
-        let Some(body) = body else { return ("", Vec::new()) };
+        let is_named = self.headers.contains("Content-Type:");
+        let media_type = match method {
+            _ if is_named => "",
+            "PATCH" => "Content-Type: application/merge-patch+json\r\n",
+            _ => "Content-Type: application/json\r\n",
+        };
+        let Some(body) = body else { return (media_type, Vec::new()) };
         let mut options;
         let body = if self.is_protobuf && method == "DELETE" {
             options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
@@ -163,15 +169,9 @@ impl Client {
         } else {
             body
         };
-        let is_named = self.headers.contains("Content-Type:");
         if self.is_protobuf && !is_named && method != "PATCH" && protobuf::knows(body) {
             return ("Content-Type: application/vnd.kubernetes.protobuf\r\n", protobuf::encode(body));
         }
-        let media_type = match method {
-            _ if is_named => "",
-            "PATCH" => "Content-Type: application/merge-patch+json\r\n",
-            _ => "Content-Type: application/json\r\n",
-        };
         (media_type, body.to_string().into_bytes())
     }
 
