@@ -65,6 +65,17 @@ fn a_watch_from_a_revision_in_the_future_waits_for_it() {
 }
 
 #[test]
+fn a_watch_from_a_revision_that_is_never_reached_ends_so_that_the_client_lists_again() {
+    let (server, mut client) = cluster();
+    client.must(201, "POST", MAPS, Some(&map("a", "")));
+    let path = format!("{MAPS}?watch=true&resourceVersion=999999999");
+    let watch = Client::new(server.address, &Identity::admin(&server.dir)).watch(&path).unwrap();
+    let events: Vec<Value> = watch.map(Result::unwrap).collect();
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!((&events[0]["type"], &events[0]["object"]["code"]), (&json!("ERROR"), &json!(410)));
+}
+
+#[test]
 fn a_watch_that_begins_with_all_ends_them_with_a_bookmark_if_bookmarks_are_wanted() {
     let (server, mut client) = cluster();
     client.must(201, "POST", MAPS, Some(&map("a", "")));

@@ -1,4 +1,7 @@
 //! Watches: the initial objects, then changes, one JSON document a line or one protobuf frame each (AP-80 to AP-85).
+//!
+//! DIVERGES: a watch from a revision in the future waits for ten seconds, not forever: a server that was restored from a
+//! backup would otherwise leave its clients without a single event until it has counted that far again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,6 +31,8 @@ const PROTOBUF_STREAM: HeaderValue =
 /// The default timeout of a watch. A random part of up to the same length is added, so that watches do not all end
 /// together.
 const SHORTEST: Duration = Duration::from_secs(1800);
+/// How long a watch waits for the revision from which it begins.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Pending events are sent together in chunks of about this many bytes.
 const PIECE: usize = 64 * 1024;
 
@@ -64,6 +69,7 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer,
         bookmarks,
         stopping: request.app.stopping(),
         after: Revision(0),
+        patience: None,
         changes: Changes::Failed(None),
     };
     let after = match (begins_with_all, asked) {
@@ -89,6 +95,7 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer,
         Ok(watch) => Changes::Running(watch),
         // The watch waits until the revision is reached.
         Err(StoreError::Future { newest, .. }) => {
+            stream.patience = Some(Instant::now() + PATIENCE);
             Changes::Running(watch(newest).await.map_err(|error| storage::failed(&error))?)
         }
         Err(error @ StoreError::Compacted { .. }) => Changes::Failed(Some(too_old(&error))),
@@ -148,6 +155,8 @@ struct Stream {
     stopping: watch::Receiver<bool>,
     /// Only changes after this revision are sent.
     after: Revision,
+    /// The time at which a revision that was in the future must have been reached.
+    patience: Option<Instant>,
     changes: Changes,
 }
 
@@ -173,6 +182,13 @@ impl Stream {
                     None => std::future::pending().await,
                 }
             };
+            let patience = self.patience;
+            let late = async {
+                match patience {
+                    Some(end) => sleep_until(end).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
                 _ = self.stopping.wait_for(|stopping| *stopping) => return None,
@@ -188,6 +204,15 @@ impl Stream {
                     }
                     Err(error) => self.changes = Changes::Failed(Some(storage::failed(&error))),
                 },
+                () = late => {
+                    self.patience = None;
+                    let reached = watch.revision();
+                    if reached < self.after {
+                        let asked = self.after.0;
+                        let why = format!("too large resource version: {asked}, current: {}", reached.0);
+                        self.changes = Changes::Failed(Some(Status::expired(why)));
+                    }
+                }
                 () = bookmark => {
                     self.bookmark = Some(Instant::now() + self.bookmarks);
                     let revision = watch.revision();
