@@ -6,18 +6,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use portcullis_server::registry::backend::Backend;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Writes a backup to a folder each time the process receives SIGUSR1. Never returns; errors are logged.
-pub(crate) async fn write_when_told(backend: Arc<Backend>, folder: PathBuf) {
-    let mut told = match signal(SignalKind::user_defined1()) {
-        Ok(told) => told,
-        Err(error) => {
-            tracing::error!(%error, "cannot handle SIGUSR1: backups are disabled");
-            return;
-        }
-    };
-    while told.recv().await.is_some() {
+use crate::failure::Failure;
+
+/// Handles SIGUSR1 from now on: it would kill the process otherwise.
+///
+/// # Errors
+/// The handler cannot be installed.
+pub(crate) fn signals() -> Result<Signal, Failure> {
+    signal(SignalKind::user_defined1())
+        .map_err(|error| Failure::unreachable(format_args!("cannot handle SIGUSR1: {error}")))
+}
+
+/// Writes a backup to a folder for each of the signals. Never returns; errors are logged.
+pub(crate) async fn write_on(mut signals: Signal, backend: Arc<Backend>, folder: PathBuf) {
+    while signals.recv().await.is_some() {
         let (backend, folder) = (Arc::clone(&backend), folder.clone());
         match tokio::task::spawn_blocking(move || write(&backend, &folder)).await {
             Ok(Ok(path)) => tracing::info!(path = %path.display(), "backup written"),

@@ -6,7 +6,7 @@ use clap::builder::ValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-/// What comes of a flag.
+/// The effect of a flag.
 #[derive(Clone, Copy, Debug)]
 enum Effect {
     /// Nothing.
@@ -152,8 +152,6 @@ const FLAGS: &[Flag] = &[
     switch("service-account-lookup").only(&["true"]),
     value("service-account-signing-endpoint")
         .refused("tokens are signed with --service-account-signing-key-file"),
-    value("service-cluster-ip-range").only(&["10.0.0.0/24"]),
-    value("service-node-port-range").only(&["30000-32767"]),
     value("show-hidden-metrics-for-version"),
     switch("shutdown-send-retry-after"),
     value("shutdown-watch-termination-grace-period"),

@@ -16,8 +16,7 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::{self, Finished};
 use serde_json::Value;
 
-/// What kubeadm writes into the manifest of a kube-apiserver, the files that exist here too and the range of services
-/// apart.
+/// The flags that kubeadm writes into the manifest of a kube-apiserver, without those that name files which exist here too.
 const KUBEADM: &[&str] = &[
     "--advertise-address=192.0.2.1",
     "--allow-privileged=true",
@@ -34,6 +33,7 @@ const KUBEADM: &[&str] = &[
     "--proxy-client-cert-file=/etc/kubernetes/pki/front-proxy-client.crt",
     "--proxy-client-key-file=/etc/kubernetes/pki/front-proxy-client.key",
     "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+    "--service-cluster-ip-range=10.96.0.0/12",
 ];
 
 const ROLE: &str = "
@@ -149,6 +149,7 @@ fn the_cluster_is_told_where_the_server_is_and_how_it_authenticates() {
     let file = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
     let served = Served::start(&[
         "--advertise-address=192.0.2.1",
+        "--service-cluster-ip-range=10.96.0.0/12,fd00:10:96::/112",
         "--client-ca-file",
         &file("clients.pem"),
         "--requestheader-client-ca-file",
@@ -184,7 +185,9 @@ fn the_cluster_is_told_where_the_server_is_and_how_it_authenticates() {
 
     let port: u64 = served.process.url().rsplit(':').next().unwrap().parse().unwrap();
     let service = get("/api/v1/namespaces/default/services/kubernetes")["spec"].clone();
-    assert_eq!(service["clusterIP"], "10.0.0.1");
+    assert_eq!(service["clusterIP"], "10.96.0.1");
+    let range = get("/apis/networking.k8s.io/v1/servicecidrs/kubernetes");
+    assert_eq!(range["spec"]["cidrs"], serde_json::json!(["10.96.0.0/12", "fd00:10:96::/112"]));
     assert_eq!(service["ports"][0]["port"], 443);
     assert_eq!(service["ports"][0]["targetPort"], port);
     let subset = get("/api/v1/namespaces/default/endpoints/kubernetes")["subsets"][0].clone();
@@ -195,6 +198,13 @@ fn the_cluster_is_told_where_the_server_is_and_how_it_authenticates() {
     let slice = get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes");
     assert_eq!(slice["endpoints"][0]["addresses"][0], "192.0.2.1");
     assert_eq!(slice["metadata"]["labels"]["kubernetes.io/service-name"], "kubernetes");
+    // Addresses of both families for a service that wants them.
+    let both =
+        r#"{"metadata":{"name":"both"},"spec":{"ipFamilyPolicy":"PreferDualStack","ports":[{"port":80}]}}"#;
+    let (code, made) = served.curl("/api/v1/namespaces/default/services", Some(both));
+    assert_eq!(code, 201, "{made}");
+    let made: Value = serde_json::from_str(&made).unwrap();
+    assert_eq!(made["spec"]["clusterIPs"], serde_json::json!(["10.96.1.1", "fd00:10:96::101"]));
     // Without an address that others reach, no endpoints are told.
     drop(served);
     let served = Served::start(&[]);

@@ -3,7 +3,7 @@
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test may stop")]
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::sync::LazyLock;
 
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_kinds::decode;
@@ -12,7 +12,7 @@ use portcullis_kinds::resource::{Deletion, Refusal};
 use portcullis_kinds::resources::core::namespaces::{self, NAMESPACES};
 use portcullis_kinds::resources::core::persistent_volume_claims::{self as claims, PERSISTENT_VOLUME_CLAIMS};
 use portcullis_kinds::resources::core::persistent_volumes::{self, PERSISTENT_VOLUMES};
-use portcullis_kinds::resources::core::services::{FreePool, SERVICES, allocate};
+use portcullis_kinds::resources::core::services::{FreePool, SERVICES, ServiceRanges, allocate};
 use portcullis_kinds::resources::core::{
     endpoints::ENDPOINTS, events, nodes::NODES, service_accounts::SERVICE_ACCOUNTS,
 };
@@ -40,6 +40,9 @@ fn updated(resource: &Resource, document: Value, old: &Map) -> Map {
     object
 }
 
+/// The default ranges of kube-apiserver.
+static RANGES: LazyLock<ServiceRanges> = LazyLock::new(ServiceRanges::default);
+
 /// The faults as `field reason`, in order of the text.
 fn faults(errors: &[FieldError]) -> Vec<String> {
     let mut faults: Vec<String> = errors
@@ -58,8 +61,8 @@ fn service(spec: Value) -> Value {
     json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": spec })
 }
 
-fn pool(services: &[Map]) -> FreePool {
-    FreePool::of(Ipv4Addr::new(10, 0, 0, 0), 24, services.iter())
+fn pool(services: &[Map]) -> FreePool<'static> {
+    FreePool::of(&RANGES, services.iter())
 }
 
 fn created(spec: Value) -> Map {
@@ -402,13 +405,77 @@ fn services_get_addresses_and_ports_of_nodes() {
     let external = created(json!({ "type": "ExternalName", "externalName": "example.com." }));
     assert_eq!(external["spec"].get("clusterIP"), None);
     let node_port = created(json!({ "type": "NodePort", "ports": ports }));
-    assert!(FreePool::PORTS.contains(&node_port["spec"]["ports"][0]["nodePort"].as_i64().unwrap()));
+    assert!((30_000..=32_767).contains(&node_port["spec"]["ports"][0]["nodePort"].as_i64().unwrap()));
     let open = created(json!({ "clusterIP": "None" }));
     assert_eq!(open["spec"]["ipFamilies"], json!(["IPv4", "IPv6"]));
     assert_eq!(open["spec"]["ipFamilyPolicy"], "RequireDualStack");
     let balanced =
         created(json!({ "type": "LoadBalancer", "ports": ports, "externalTrafficPolicy": "Local" }));
     assert_ne!(balanced["spec"]["healthCheckNodePort"], balanced["spec"]["ports"][0]["nodePort"]);
+}
+
+#[test]
+fn services_of_a_dual_stack_cluster_have_an_address_of_each_family_that_they_want() {
+    let ranges =
+        |text: &str| ServiceRanges { addresses: text.parse().unwrap(), ports: "80-90".parse().unwrap() };
+    let ranges = [ranges("10.96.0.0/12,fd00::/112"), ranges("fd00::/112,10.96.0.0/12"), ranges("fd00::/112")];
+    let [v4_first, v6_first, v6_only] = &ranges;
+    let made = |ranges: &ServiceRanges, spec: Value| {
+        let mut object = prepared(&SERVICES, service(spec));
+        allocate(&mut object, None, &mut FreePool::of(ranges, [].iter())).map(|()| {
+            assert_eq!(faults(&(SERVICES.validate_create)(&object)), Vec::<String>::new());
+            object
+        })
+    };
+    let families_and_addresses = |service: &Map| {
+        let spec = &service["spec"];
+        assert_eq!(spec["clusterIP"], spec["clusterIPs"][0]);
+        (spec["ipFamilies"].clone(), spec["clusterIPs"].clone())
+    };
+    let of = |ranges, mut spec: Value| {
+        spec["ports"] = json!([{ "port": 80 }]);
+        families_and_addresses(&made(ranges, spec).unwrap())
+    };
+    let (four, six) = ("10.96.1.1", "fd00::101");
+    assert_eq!(of(v4_first, json!({})), (json!(["IPv4"]), json!([four])));
+    assert_eq!(of(v6_first, json!({})), (json!(["IPv6"]), json!([six])));
+    assert_eq!(of(v6_only, json!({})), (json!(["IPv6"]), json!([six])));
+    assert_eq!(of(v4_first, json!({ "ipFamilies": ["IPv6"] })), (json!(["IPv6"]), json!([six])));
+    assert_eq!(of(v4_first, json!({ "clusterIP": "fd00::5" })), (json!(["IPv6"]), json!(["fd00::5"])));
+    for policy in ["PreferDualStack", "RequireDualStack"] {
+        let spec = json!({ "ipFamilyPolicy": policy });
+        assert_eq!(of(v4_first, spec.clone()), (json!(["IPv4", "IPv6"]), json!([four, six])));
+        assert_eq!(of(v6_first, spec), (json!(["IPv6", "IPv4"]), json!([six, four])));
+        let spec = json!({ "ipFamilyPolicy": policy, "ipFamilies": ["IPv6"], "clusterIP": "fd00::5" });
+        assert_eq!(of(v4_first, spec), (json!(["IPv6", "IPv4"]), json!(["fd00::5", four])));
+    }
+    let spec = json!({ "ipFamilyPolicy": "PreferDualStack" });
+    assert_eq!(of(v6_only, spec), (json!(["IPv6"]), json!([six])));
+
+    // A service can gain the other family, and lose it again.
+    let ports = json!([{ "port": 80 }]);
+    let single = made(v4_first, json!({ "ports": ports })).unwrap();
+    let change = |old: &Map, spec: Value| {
+        let mut new = updated(&SERVICES, service(spec), old);
+        allocate(&mut new, Some(old), &mut FreePool::of(v4_first, std::iter::once(old))).unwrap();
+        assert_eq!((SERVICES.validate_update)(&new, old), []);
+        new
+    };
+    let both = change(&single, json!({ "ports": ports, "ipFamilyPolicy": "RequireDualStack" }));
+    assert_eq!(families_and_addresses(&both), (json!(["IPv4", "IPv6"]), json!([four, six])));
+    assert_eq!(change(&both, both["spec"].clone()), both);
+    let again = change(&both, json!({ "ports": ports, "ipFamilyPolicy": "SingleStack" }));
+    assert_eq!(families_and_addresses(&again), (json!(["IPv4"]), json!([four])));
+
+    // The ports are those of the cluster, too.
+    let node_port = made(v4_first, json!({ "type": "NodePort", "ports": ports })).unwrap();
+    assert_eq!(node_port["spec"]["ports"][0]["nodePort"], 80);
+    let wanted = json!([{ "port": 80, "nodePort": 30_000 }]);
+    let Err(Refusal::Invalid(errors)) = made(v4_first, json!({ "type": "NodePort", "ports": wanted })) else {
+        panic!("a node port outside the range was accepted");
+    };
+    assert_eq!(faults(&errors), ["spec.ports[0].nodePort Invalid"]);
+    assert!(errors[0].message().ends_with("The range of valid ports is 80-90"), "{}", errors[0].message());
 }
 
 #[test]

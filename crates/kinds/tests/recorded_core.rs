@@ -10,7 +10,7 @@
 )]
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::sync::LazyLock;
 
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::time::Instant;
@@ -109,6 +109,9 @@ enum Outcome {
     Invalid(Vec<FieldError>),
 }
 
+/// The default ranges of kube-apiserver.
+static RANGES: LazyLock<services::ServiceRanges> = LazyLock::new(services::ServiceRanges::default);
+
 /// The objects of a server, in the form in which they are stored.
 #[derive(Default)]
 struct Store(BTreeMap<(String, String, String), Map>);
@@ -137,10 +140,10 @@ impl Store {
             .collect()
     }
 
-    fn pool(&self) -> services::FreePool {
+    fn pool(&self) -> services::FreePool<'static> {
         let services =
             self.0.iter().filter(|((plural, ..), _)| plural == "services").map(|(_, service)| service);
-        services::FreePool::of(Ipv4Addr::new(10, 0, 0, 0), 24, services)
+        services::FreePool::of(&RANGES, services)
     }
 
     fn create(&self, target: &Target, mut object: Map) -> Outcome {

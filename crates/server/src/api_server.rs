@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use kinds::Kinds;
+use kinds::resources::core::services::ServiceRanges;
 use policy::chain::Mode;
 use policy::engine::EngineConfig;
 use portcullis_store::embedded::Options;
@@ -73,6 +74,9 @@ pub struct Config {
     pub checks: Vec<Check>,
     /// The authentication of requests.
     pub authentication: AuthenticationConfig,
+    /// Where services get their addresses and node ports from (`--service-cluster-ip-range`,
+    /// `--service-node-port-range`).
+    pub service_ranges: ServiceRanges,
     /// The objects that control-plane bootstrap credentials depend on.
     pub bootstrap_authorities: bootstrap_authorities::Settings,
     /// The engine that decides.
@@ -113,6 +117,7 @@ impl Default for Config {
             metrics: Metrics::default(),
             checks: Vec::new(),
             authentication: AuthenticationConfig::default(),
+            service_ranges: ServiceRanges::default(),
             bootstrap_authorities: bootstrap_authorities::Settings::default(),
             engine: EngineConfig {
                 modes: vec![Mode::Node, Mode::Rbac],
@@ -318,6 +323,7 @@ impl ApiServer {
         };
         let controllers = Controllers::start(&backend, controllers).await;
 
+        let addresses = config.service_ranges.addresses.clone();
         let app = Arc::new(App::new(AppConfig {
             admission: config.admission,
             audit: config.audit,
@@ -329,6 +335,7 @@ impl ApiServer {
             limits: config.limits,
             metrics: config.metrics,
             runtime: config.runtime_config,
+            service_ranges: config.service_ranges,
         }));
         let address = SocketAddr::new(config.bind_address, config.secure_port);
         let listener = Server::bind(address, bootstrap.tls.clone(), Arc::clone(&app));
@@ -346,7 +353,8 @@ impl ApiServer {
         let told = tokio::try_join!(
             authentication.publish(&authorities),
             own_objects::track_legacy_tokens(backend),
-            own_objects::serve_cluster(backend, advertised, address.port()),
+            own_objects::name_ranges(backend, &addresses),
+            own_objects::serve_cluster(backend, &addresses, advertised, address.port()),
         );
         told.map_err(|status| StartError::unavailable(status.message()))?;
         let kubeconfig = bootstrap.write_kubeconfig(address.port())?;

@@ -50,3 +50,4 @@ pub use api::app::App;
 pub use api::server_metrics::Metrics;
 pub use api_server::{ApiServer, Config, StartError};
 pub use kinds::Kinds;
+pub use kinds::resources::core::services::{AddressRanges, PortRange, ServiceRanges};

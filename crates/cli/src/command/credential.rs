@@ -15,7 +15,7 @@ use portcullis_client::node_certificate::exec;
 use portcullis_pki::Pair;
 
 use crate::failure::Failure;
-use crate::signals::told;
+use crate::signals::StopSignals;
 
 /// Get a node's client certificate, and renew it
 ///
@@ -111,17 +111,18 @@ pub fn run(args: &CredentialArgs) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let wait = Duration::from_secs(args.wait.into());
     runtime.block_on(async {
+        let (mut stop, mut stop_serving) = (StopSignals::handle()?, StopSignals::handle()?);
         if let Some(version) = plugin {
-            let pair = until_told(agent.once(wait)).await?;
+            let pair = until_stopped(agent.once(wait), &mut stop).await?;
             return print(version, &pair);
         }
         if args.once || !args.rotate {
-            until_told(agent.once(wait)).await?;
+            until_stopped(agent.once(wait), &mut stop).await?;
             return Ok(());
         }
         let ended = tokio::select! {
-            ended = agent.run(told()) => ended,
-            ended = agent.serve(told()), if args.rotate_server_certificates => ended,
+            ended = agent.run(stop.received()) => ended,
+            ended = agent.serve(stop_serving.received()), if args.rotate_server_certificates => ended,
         };
         ended.map_err(failure)
     })?;
@@ -134,10 +135,13 @@ fn print(version: exec::Version, pair: &Pair) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-async fn until_told(work: impl Future<Output = Result<Pair, CredentialError>>) -> Result<Pair, Failure> {
+async fn until_stopped(
+    work: impl Future<Output = Result<Pair, CredentialError>>,
+    stop: &mut StopSignals,
+) -> Result<Pair, Failure> {
     tokio::select! {
         done = work => done.map_err(failure),
-        () = told() => Err(Failure::unreachable("told to stop; the next start goes on where this one was")),
+        () = stop.received() => Err(Failure::unreachable("stopped by a signal; the next start goes on from here")),
     }
 }
 

@@ -34,7 +34,7 @@ use crate::failure::Failure;
 use crate::health::{self, Health};
 use crate::limit_flags::duration;
 use crate::logging::{LoggingFormat, log};
-use crate::signals::told;
+use crate::signals::StopSignals;
 use crate::{kubeconfig, memory, open_files};
 
 /// Run in front of a kubelet, and forward only authorized requests
@@ -342,9 +342,10 @@ async fn guard(args: &GuardArgs) -> Result<ExitCode, Failure> {
         features: FeatureMetrics::of_gates(gate(settings)),
     });
     health::serve(args.metrics_bind_address, told_of, &mut tasks).await?;
+    let mut stop = StopSignals::handle()?;
     tracing::info!(address = %bound, node = node_name, kubelet = %kubelet.authority(), "guarding");
     println!("Guarding the kubelet of {node_name} at https://{bound}");
-    server.serve(told()).await;
+    server.serve(stop.received()).await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }

@@ -14,8 +14,9 @@ use portcullis_server::admission::AdmissionPlugins;
 use portcullis_server::api_server::STORE;
 use portcullis_server::registry::cluster::seed::Seeded;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
-use portcullis_server::{ApiServer, App, Config, Metrics, StartError};
-use tokio::signal::unix::{SignalKind, signal};
+use portcullis_server::{
+    AddressRanges, ApiServer, App, Config, Metrics, PortRange, ServiceRanges, StartError,
+};
 use tokio::task::JoinSet;
 
 use crate::approver_flags::{ApproverFlags, MachineApprover};
@@ -29,6 +30,7 @@ use crate::failure::Failure;
 use crate::kube_apiserver_flags::KubeApiserverFlags;
 use crate::limit_flags::LimitFlags;
 use crate::logging::{LoggingFormat, log};
+use crate::signals::StopSignals;
 use crate::{backups, open_files};
 
 /// The folder of the backups, in the data directory.
@@ -88,9 +90,18 @@ pub struct ServeArgs {
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     secure_port: u16,
 
+    /// The range of the cluster IPs of services, such as 10.96.0.0/12; with a comma, one range each for IPv4 and IPv6, of
+    /// which the first is the default
+    #[arg(long, value_name = "CIDRS", default_value = "10.0.0.0/24")]
+    service_cluster_ip_range: AddressRanges,
+
+    /// The range of the node ports of services: FIRST-LAST, both inclusive
+    #[arg(long, value_name = "PORTS", default_value = "30000-32767")]
+    service_node_port_range: PortRange,
+
     /// Enable optional API versions: GROUP/VERSION=true, comma separated. Repeatable. The optional versions are
-    /// authorization.k8s.io/v1beta1, rbac.authorization.k8s.io/v1beta1 and rbac.authorization.k8s.io/v1alpha1. Other
-    /// versions of Kubernetes 1.36 are accepted without effect
+    /// authorization.k8s.io/v1beta1, certificates.k8s.io/v1beta1, rbac.authorization.k8s.io/v1beta1 and
+    /// rbac.authorization.k8s.io/v1alpha1. Other versions of Kubernetes 1.36 are accepted without effect
     #[arg(long, value_name = "VERSIONS")]
     runtime_config: Vec<String>,
 
@@ -154,6 +165,10 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
         limits: args.limits.limits()?,
         runtime_config: RuntimeConfig::parse(&args.runtime_config.join(",")).map_err(Failure::input)?,
         authentication: args.authentication.config()?,
+        service_ranges: ServiceRanges {
+            addresses: args.service_cluster_ip_range.clone(),
+            ports: args.service_node_port_range.clone(),
+        },
         bootstrap_authorities: args.bootstrap.settings(),
         engine,
         authorization,
@@ -196,11 +211,16 @@ async fn serve(
         StartError::Invalid(error) => Failure::input(error),
         StartError::Unavailable(error) => Failure::unreachable(error),
     })?;
+    let stop = StopSignals::handle()?;
     tell(server.seeded(), &args.data_dir.join(STORE));
     let address = server.address();
     tracing::info!(%address, "listening");
     let mut background = JoinSet::new();
-    background.spawn(backups::write_when_told(Arc::clone(server.backend()), args.data_dir.join(BACKUPS)));
+    background.spawn(backups::write_on(
+        backups::signals()?,
+        Arc::clone(server.backend()),
+        args.data_dir.join(BACKUPS),
+    ));
     if let Some(approver) = approver {
         approver.start(&server, &mut background).await?;
     }
@@ -211,7 +231,7 @@ async fn serve(
         server.kubeconfig().display()
     );
     let app = Arc::clone(server.app());
-    server.serve(told_to_stop(&app, args.limits.shutdown_delay_duration)).await;
+    server.serve(told_to_stop(stop, &app, args.limits.shutdown_delay_duration)).await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
@@ -243,22 +263,12 @@ fn tell(seeded: &Seeded, store: &Path) {
 }
 
 /// Waits for a stop signal, and then for the shutdown delay; a second signal ends the delay.
-async fn told_to_stop(app: &App, delay: Duration) {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        tracing::error!("cannot handle signals; stopping");
-        return;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+async fn told_to_stop(mut stop: StopSignals, app: &App, delay: Duration) {
+    stop.received().await;
     app.begin_shutdown();
     tracing::info!(?delay, "told to stop");
     tokio::select! {
         () = tokio::time::sleep(delay) => {}
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        () = stop.received() => {}
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use portcullis_apimachinery::field_error::FieldError;
 
 use crate::Map;
+use crate::resources::core::services::ServiceRanges;
 
 /// What the hooks of a row may know of a request.
 #[derive(Clone, Copy)]
@@ -18,6 +19,8 @@ pub struct Context<'a> {
     pub stored: &'a [Map],
     /// The namespace of the request, for [`Need::Namespace`]; nothing when there is none.
     pub namespace: Option<&'a Map>,
+    /// Where services get their addresses and node ports from.
+    pub ranges: &'a ServiceRanges,
     /// Reads certificates.
     pub certificates: &'a dyn Certificates,
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kinds::Kinds;
+use kinds::resources::core::services::ServiceRanges;
 use tokio::sync::{Mutex, watch};
 
 use super::check::Check;
@@ -35,6 +36,7 @@ pub struct App {
     pub(super) limits: Limits,
     pub(super) audit: Option<Audit>,
     pub(super) metrics: Metrics,
+    pub(super) service_ranges: ServiceRanges,
     pub(super) stopping: watch::Sender<bool>,
 }
 
@@ -60,6 +62,8 @@ pub struct AppConfig {
     pub metrics: Metrics,
     /// The optional API versions that are enabled.
     pub runtime: RuntimeConfig,
+    /// Where services get their addresses and node ports from.
+    pub service_ranges: ServiceRanges,
 }
 
 impl App {
@@ -85,6 +89,7 @@ impl App {
             limits: config.limits,
             audit: config.audit,
             metrics: config.metrics,
+            service_ranges: config.service_ranges,
             stopping: watch::Sender::new(false),
         }
     }
@@ -94,7 +99,7 @@ impl App {
         self.admission
     }
 
-    /// The user who makes the request.
+    /// The authentication of requests.
     pub fn authentication(&self) -> &Arc<Authentication> {
         &self.authentication
     }

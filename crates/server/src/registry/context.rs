@@ -64,6 +64,7 @@ impl<'a> Surroundings<'a> {
             requester: Requester { name, uid, groups, extra },
             stored: &stored,
             namespace: namespace.as_ref(),
+            ranges: scope.service_ranges,
             certificates: &Pki,
         };
         (hooks.complete)(object, old, &context).map_err(|refusal| refused(resource, object, refusal))?;

@@ -1,16 +1,17 @@
-//! Objects by which the server tells its cluster about itself, as kube-apiserver does: the service `default/kubernetes` and
-//! since when the use of legacy tokens is tracked. They are written at start.
+//! Objects by which the server tells its cluster about itself, as kube-apiserver does: the service `default/kubernetes`, the
+//! ranges of addresses that services have, and since when the use of legacy tokens is tracked. They are written at start.
 //!
 //! DIVERGES: what others change of them stays until the next start; kube-apiserver puts it right every few seconds.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use kinds::Map;
 use kinds::resource::Resource;
 use kinds::resources::core::config_maps::CONFIG_MAPS;
 use kinds::resources::core::endpoints::ENDPOINTS;
-use kinds::resources::core::services::{FreePool, SERVICES};
+use kinds::resources::core::services::{AddressRanges, SERVICES};
 use kinds::resources::endpoint_slices::ENDPOINT_SLICES;
+use kinds::resources::networking::SERVICE_CIDRS;
 use serde_json::{Value, json};
 
 use super::backend::Backend;
@@ -21,6 +22,7 @@ use crate::http::status::Status;
 /// The number of attempts after conflicting writes.
 const ATTEMPTS: usize = 30;
 const TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";
+/// The name of the service that leads to the server, and of the ServiceCIDR of its flag.
 const SERVICE: &str = "kubernetes";
 
 /// Creates an object, or puts its content right. Its metadata is only written when it is created.
@@ -80,6 +82,28 @@ pub(crate) async fn track_legacy_tokens(backend: &Backend) -> Result<(), Status>
     keep(backend, &CONFIG_MAPS, "kube-system", &object).await
 }
 
+/// Writes the ServiceCIDR that names the ranges. One of an earlier start with other ranges stays: its ranges cannot be
+/// changed, and services have addresses from them.
+///
+/// # Errors
+/// See [`keep`].
+pub(crate) async fn name_ranges(backend: &Backend, ranges: &AddressRanges) -> Result<(), Status> {
+    let named_by_flag: Vec<String> = ranges.iter().map(|range| range.to_string()).collect();
+    let spec = json!({"cidrs": named_by_flag});
+    let Some(stored) = write::find(backend, &SERVICE_CIDRS, "", SERVICE).await? else {
+        return keep(backend, &SERVICE_CIDRS, "", &named(SERVICE, &json!({}), json!({"spec": spec}))).await;
+    };
+    if stored.object.get("spec") != Some(&spec) {
+        tracing::warn!(
+            flag = named_by_flag.join(","),
+            stored = stored.object.get("spec").map(ToString::to_string),
+            "--service-cluster-ip-range differs from ServiceCIDR kubernetes: new services get addresses by the flag; \
+             delete the ServiceCIDR and restart if the change is intended"
+        );
+    }
+    Ok(())
+}
+
 /// Writes the service `default/kubernetes`, and where it leads: to this address, if the server can be reached there, and
 /// this port.
 ///
@@ -87,11 +111,11 @@ pub(crate) async fn track_legacy_tokens(backend: &Backend) -> Result<(), Status>
 /// See [`keep`].
 pub(crate) async fn serve_cluster(
     backend: &Backend,
+    ranges: &AddressRanges,
     address: Option<IpAddr>,
     port: u16,
 ) -> Result<(), Status> {
-    let (network, _) = FreePool::NETWORK;
-    let own = Ipv4Addr::from(u32::from(network).saturating_add(1)).to_string();
+    let own = ranges.first().first().to_string();
     let labels = json!({"component": "apiserver", "provider": "kubernetes"});
     if write::find(backend, &SERVICES, "default", SERVICE).await?.is_none() {
         let services = storage::all(backend, &SERVICES).await?;
@@ -106,7 +130,14 @@ pub(crate) async fn serve_cluster(
             return Ok(());
         }
         let ports = json!([{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]);
-        let spec = json!({"clusterIP": own, "clusterIPs": [own], "type": "ClusterIP", "ports": ports});
+        let spec = json!({
+            "clusterIP": own,
+            "clusterIPs": [own],
+            "ipFamilies": [ranges.first().family()],
+            "ipFamilyPolicy": "SingleStack",
+            "ports": ports,
+            "type": "ClusterIP",
+        });
         keep(backend, &SERVICES, "default", &named(SERVICE, &labels, json!({"spec": spec}))).await?;
     }
     let Some(address) = address else { return Ok(()) };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinds::resource::{Part, Update};
+use kinds::resources::core::services::ServiceRanges;
 use kinds::resources::dra::RESOURCE_CLAIMS;
 use kinds::{Kinds, Map};
 use policy::User;
@@ -40,6 +41,8 @@ pub(crate) struct RequestScope<'a> {
     /// Held while an object gets what all objects of its kind share, until it is stored: no two services get the same
     /// address.
     pub(crate) allocating: &'a Mutex<()>,
+    /// Where services get their addresses and node ports from.
+    pub(crate) service_ranges: &'a ServiceRanges,
 }
 
 impl RequestScope<'_> {

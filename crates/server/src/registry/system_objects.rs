@@ -1,12 +1,9 @@
-//! The objects that every cluster has: the system namespaces, the priority classes of system pods, and the range of
-//! the addresses of services. They are created when the server starts, and not created again when one that can be
-//! deleted is deleted.
+//! The objects that every cluster has: the system namespaces and the priority classes of system pods. They are created when
+//! the server starts, and not created again when one that can be deleted is deleted.
 
 use kinds::Map;
 use kinds::resource::Resource;
 use kinds::resources::core::namespaces::NAMESPACES;
-use kinds::resources::core::services::FreePool;
-use kinds::resources::networking::SERVICE_CIDRS;
 use kinds::resources::pods::admission::built_in_priority;
 use kinds::resources::priority_classes::PRIORITY_CLASSES;
 use portcullis_store::{Expect, Store as _, StoreError, Write};
@@ -25,9 +22,6 @@ const CLASSES: [(&str, &str); 2] = [
     ("system-node-critical", "For pods that their node cannot do without."),
 ];
 
-/// The name of the range that the addresses of services are from.
-const RANGE: &str = "kubernetes";
-
 /// Creates what is missing.
 ///
 /// # Errors
@@ -40,9 +34,7 @@ pub async fn ensure(backend: &Backend) -> Result<(), Status> {
         let value = built_in_priority(name).map(|priority| priority.value);
         create(backend, &PRIORITY_CLASSES, name, json!({"value": value, "description": purpose})).await?;
     }
-    let (network, prefix) = FreePool::NETWORK;
-    let range = json!({"spec": {"cidrs": [format!("{network}/{prefix}")]}});
-    create(backend, &SERVICE_CIDRS, RANGE, range).await
+    Ok(())
 }
 
 async fn create(

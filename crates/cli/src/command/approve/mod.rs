@@ -22,7 +22,7 @@ use crate::health::{self, Health};
 use crate::kubeconfig;
 use crate::limit_flags::duration;
 use crate::logging::{LoggingFormat, log};
-use crate::signals::told;
+use crate::signals::StopSignals;
 
 /// Approve certificate requests of kubelets that match a Machine
 ///
@@ -170,6 +170,7 @@ async fn work(args: &ApproveArgs, config: Config) -> Result<ExitCode, Failure> {
         clock: Arc::new(SystemClock::new()),
         ..ApproverOptions::new(workload.clone(), config)
     });
+    let mut stop = StopSignals::handle()?;
     tracing::info!(server = workload.server(), dry_run = args.dry_run, "approving certificate requests");
     let mut tasks = JoinSet::new();
     let health = Arc::new(Told { approver: approver.clone(), metrics });
@@ -179,9 +180,9 @@ async fn work(args: &ApproveArgs, config: Config) -> Result<ExitCode, Failure> {
     }
     tasks.spawn(kubeconfig::refresh(workload));
     if args.leader_elect && !args.dry_run {
-        approver.run_elected(lease, told()).await.map_err(Failure::input)?;
+        approver.run_elected(lease, stop.received()).await.map_err(Failure::input)?;
     } else {
-        approver.run(told()).await;
+        approver.run(stop.received()).await;
     }
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)

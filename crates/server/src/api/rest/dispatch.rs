@@ -54,6 +54,7 @@ pub(crate) async fn answer(
         update,
         kinds: app.kinds(),
         allocating: &app.allocating,
+        service_ranges: &app.service_ranges,
     };
     let request = Request { app, head, query, scope };
     if let Endpoint::Object(_) | Endpoint::Part(_) = endpoint {

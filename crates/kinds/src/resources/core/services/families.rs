@@ -1,11 +1,12 @@
-//! The IP families of services, and the consistency of `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy`.
-//! The cluster is single-stack IPv4.
+//! The IP families of services, and the consistency of `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy`. The
+//! cluster has one family, or both.
 
 use std::collections::BTreeSet;
 
 use portcullis_apimachinery::field_error::FieldError;
 use serde_json::{Value, json};
 
+use super::ranges::{self, IPV4, IPV6};
 use super::spec::{EXTERNAL_NAME, HEADLESS, is_headless};
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
@@ -14,17 +15,13 @@ use crate::resources::addresses;
 const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";
 const REQUIRE: &str = "RequireDualStack";
-/// The cluster's IP family.
-const DEFAULT: &str = "IPv4";
-/// The IP family that the cluster does not have.
-const OTHER: &str = "IPv6";
 
-/// Sets the policy and the IP families of a new or updated service. On an error, the fields that were already set
-/// remain. The function is idempotent.
+/// Sets the policy and the IP families of a new or updated service. `cluster` holds the families that the cluster has, its
+/// default first.
 ///
 /// # Errors
 /// Inconsistent fields. No other errors are reported then.
-pub(super) fn fill_in(service: &mut Map, old: Option<&Map>) -> Result<(), Errors> {
+pub(super) fn fill_in(service: &mut Map, old: Option<&Map>, cluster: &[&'static str]) -> Result<(), Errors> {
     let Some(spec) = service.object_or_new("spec") else { return Ok(()) };
     let old = old.map(|old| old.object("spec"));
     if spec.text("type") == EXTERNAL_NAME || old.is_some_and(|old| stays_preferred(spec, old)) {
@@ -37,19 +34,17 @@ pub(super) fn fill_in(service: &mut Map, old: Option<&Map>) -> Result<(), Errors
         None => Vec::new(),
     };
     errors.extend(single_errors(spec));
-    infer(spec, &mut errors);
+    infer(spec, cluster, &mut errors);
     none_or(errors)?;
-    if spec.text("clusterIP") == HEADLESS && spec.object("selector").is_empty() {
-        default_families(spec);
-        if spec.text("ipFamilyPolicy") != SINGLE && spec.list("ipFamilies").len() < 2 {
-            let first = spec.texts("ipFamilies").next().unwrap_or(DEFAULT).to_owned();
-            let second = if first == DEFAULT { OTHER } else { DEFAULT };
-            spec.insert("ipFamilies".to_owned(), json!([first, second]));
-        }
-        return Ok(());
+    // Such a service may have both families in any cluster: whoever writes its endpoints decides.
+    let is_open = spec.text("clusterIP") == HEADLESS && spec.object("selector").is_empty();
+    if !is_open {
+        none_or(cluster_errors(spec, cluster))?;
     }
-    none_or(cluster_errors(spec))?;
-    default_families(spec);
+    default_families(spec, cluster);
+    if spec.text("ipFamilyPolicy") != SINGLE && (is_open || cluster.len() == 2) {
+        add_other_family(spec);
+    }
     Ok(())
 }
 
@@ -85,10 +80,20 @@ fn default_policy(spec: &mut Map, old: Option<&Map>) {
     spec.insert("ipFamilyPolicy".to_owned(), Value::from(policy));
 }
 
-fn default_families(spec: &mut Map) {
-    if spec.list("ipFamilies").is_empty() {
-        spec.insert("ipFamilies".to_owned(), json!([DEFAULT]));
+fn default_families(spec: &mut Map, cluster: &[&'static str]) {
+    if let Some(default) = cluster.first().filter(|_| spec.list("ipFamilies").is_empty()) {
+        spec.insert("ipFamilies".to_owned(), json!([default]));
     }
+}
+
+/// Adds the family that a service with a single family does not have.
+fn add_other_family(spec: &mut Map) {
+    let both = match spec.texts("ipFamilies").collect::<Vec<_>>().as_slice() {
+        [IPV4] => [IPV4, IPV6],
+        [IPV6] => [IPV6, IPV4],
+        _ => return,
+    };
+    spec.insert("ipFamilies".to_owned(), json!(both));
 }
 
 /// Setting the policy to SingleStack drops the second address and family. Dropping them without that policy is an
@@ -127,7 +132,7 @@ fn single_errors(spec: &Map) -> Errors {
 }
 
 /// Infers missing families from the addresses.
-fn infer(spec: &mut Map, errors: &mut Errors) {
+fn infer(spec: &mut Map, cluster: &[&'static str], errors: &mut Errors) {
     let mut families: Vec<String> = spec.texts("ipFamilies").map(str::to_owned).collect();
     for (i, ip) in spec.texts("clusterIPs").enumerate() {
         if ip == HEADLESS {
@@ -137,7 +142,7 @@ fn infer(spec: &mut Map, errors: &mut Errors) {
             continue;
         }
         match family_of(ip) {
-            Some(DEFAULT) => families.push(DEFAULT.to_owned()),
+            Some(family) if cluster.contains(&family) => families.push(family.to_owned()),
             _ => errors.push(FieldError::invalid(
                 format!("spec.clusterIPs[{i}]"),
                 ip,
@@ -151,13 +156,13 @@ fn infer(spec: &mut Map, errors: &mut Errors) {
 }
 
 /// Returns errors for families that the cluster does not have.
-fn cluster_errors(spec: &Map) -> Errors {
+fn cluster_errors(spec: &Map, cluster: &[&'static str]) -> Errors {
     let mut errors = Vec::new();
-    if spec.text("ipFamilyPolicy") == REQUIRE {
+    if spec.text("ipFamilyPolicy") == REQUIRE && cluster.len() < 2 {
         errors.push(policy_error(spec, "this cluster is not configured for dual-stack services"));
     }
     for (i, family) in spec.texts("ipFamilies").enumerate() {
-        if family != DEFAULT {
+        if !cluster.contains(&family) {
             let field = format!("spec.ipFamilies[{i}]");
             errors.push(FieldError::invalid(field, family, "not configured on this cluster"));
         }
@@ -166,7 +171,7 @@ fn cluster_errors(spec: &Map) -> Errors {
 }
 
 fn family_of(ip: &str) -> Option<&'static str> {
-    addresses::parse(ip).map(|address| if address.is_ipv4() { DEFAULT } else { OTHER })
+    addresses::parse(ip).map(ranges::family_of)
 }
 
 /// Validates that the addresses and families of a service are consistent.
@@ -227,8 +232,8 @@ fn family_errors(spec: &Map, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for (i, family) in spec.texts("ipFamilies").enumerate() {
         let field = format!("spec.ipFamilies[{i}]");
-        if !matches!(family, DEFAULT | OTHER) {
-            errors.push(FieldError::not_supported(&field, family, &[DEFAULT, OTHER]));
+        if !matches!(family, IPV4 | IPV6) {
+            errors.push(FieldError::not_supported(&field, family, &[IPV4, IPV6]));
         }
         errors.push_if(!seen.insert(family), || FieldError::duplicate(field, family));
     }
@@ -237,8 +242,8 @@ fn family_errors(spec: &Map, errors: &mut Errors) {
 /// Checks that each address has the family at the same index.
 fn match_errors(spec: &Map, ips: &[&str]) -> Errors {
     let pairs = ips.iter().zip(spec.texts("ipFamilies")).enumerate();
-    let differing = pairs
-        .filter(|(_, (ip, family))| matches!(*family, DEFAULT | OTHER) && family_of(ip) != Some(*family));
+    let differing =
+        pairs.filter(|(_, (ip, family))| matches!(*family, IPV4 | IPV6) && family_of(ip) != Some(*family));
     differing
         .map(|(i, (ip, family))| {
             let detail = format!("expected an {family} value as indicated by `ipFamilies[{i}]`");

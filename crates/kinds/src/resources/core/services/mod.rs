@@ -2,6 +2,7 @@
 
 mod allocation;
 mod families;
+mod ranges;
 mod spec;
 mod status;
 mod update;
@@ -13,7 +14,8 @@ use std::collections::BTreeSet;
 use portcullis_apimachinery::names::NameRule;
 use serde_json::{Value, json};
 
-pub use self::allocation::{FreePool, Pool, allocate};
+pub use self::allocation::{FreePool, allocate};
+pub use self::ranges::{AddressRange, AddressRanges, PortRange, RangeError, ServiceRanges};
 use self::spec::{CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, is_external};
 use super::endpoints::ENDPOINTS;
 use super::nodes::PROXY_VERBS;
@@ -63,8 +65,7 @@ pub static SERVICES: Resource = Resource {
 const ALLOCATES: OnRequest = OnRequest {
     needs: |_| Need::AllOfKind,
     complete: |service, old, context| {
-        let (network, prefix) = FreePool::NETWORK;
-        allocate(service, old, &mut FreePool::of(network, prefix, context.stored.iter()))
+        allocate(service, old, &mut FreePool::of(context.ranges, context.stored.iter()))
     },
     ..OnRequest::NOTHING
 };

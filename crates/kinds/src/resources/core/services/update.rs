@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::families::fill_in;
 use super::spec::{EXTERNAL_NAME, LOAD_BALANCER, needs_health_port, needs_node_ports};
 use crate::Map;
 use crate::fields::Members;
@@ -18,8 +17,6 @@ pub(super) fn prepare_create(service: &mut Map) {
         let ips = json!([ip]);
         spec.insert("clusterIPs".to_owned(), ips);
     }
-    // Inconsistent fields are reported when addresses are allocated.
-    let _ = fill_in(service, None);
     drop_internal_policy(service);
 }
 
@@ -30,10 +27,6 @@ pub(super) fn prepare_update(service: &mut Map, old: &Map) {
     if let Some(spec) = service.object_or_new("spec") {
         keep_allocated(spec, old_spec);
         match_addresses(spec, old_spec);
-    }
-    // Inconsistent fields are reported when addresses are allocated.
-    let _ = fill_in(service, Some(old));
-    if let Some(spec) = service.object_or_new("spec") {
         drop_unused(spec, old_spec);
     }
     if service.object("spec").text("type") != LOAD_BALANCER
