@@ -141,6 +141,80 @@ fn kubectl_explains_fields() {
     }
 }
 
+/// The values are those of the constants in `types.go` of `k8s.io/api`, sorted.
+#[test]
+fn kubectl_explains_which_values_a_field_can_have() {
+    let server = Server::start();
+    for (field, values) in [
+        ("pods.spec.restartPolicy", &["Always", "Never", "OnFailure"][..]),
+        ("pods.spec.dnsPolicy", &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]),
+        ("pods.spec.containers.imagePullPolicy", &["Always", "IfNotPresent", "Never"]),
+        ("pods.spec.containers.ports.protocol", &["SCTP", "TCP", "UDP"]),
+        ("pods.spec.tolerations.operator", &["Equal", "Exists", "Gt", "Lt"]),
+        ("pods.status.phase", &["Failed", "Pending", "Running", "Succeeded", "Unknown"]),
+        ("nodes.spec.taints.effect", &["NoExecute", "NoSchedule", "PreferNoSchedule"]),
+    ] {
+        let (text, _) = server.kubectl(&["explain", field], "");
+        let named = text.split_once("ENUM:\n").unwrap_or_else(|| panic!("{field}: {text}")).1;
+        let named: Vec<&str> = named.lines().map_while(|line| line.strip_prefix("    ")).collect();
+        assert_eq!(named, values, "{field}");
+    }
+}
+
+/// As above, in the documents of other groups, and for lists and maps of texts.
+#[test]
+fn values_are_limited_where_they_are_texts() {
+    let documents = Documents::of(&Kinds::of(resources::ALL.iter().copied()));
+    let core = "io.k8s.api.core.v1";
+    let modes = json!(["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]);
+    let resizes = json!([
+        "ControllerResizeInProgress",
+        "ControllerResizeInfeasible",
+        "NodeResizeInProgress",
+        "NodeResizeInfeasible",
+        "NodeResizePending",
+    ]);
+    for (root, pointer, values) in [
+        (
+            "api/v1",
+            format!("{core}.ServiceSpec/properties/type"),
+            json!(["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]),
+        ),
+        (
+            "api/v1",
+            format!("{core}.PersistentVolumeSpec/properties/persistentVolumeReclaimPolicy"),
+            json!(["Delete", "Recycle", "Retain"]),
+        ),
+        ("api/v1", format!("{core}.PersistentVolumeClaimSpec/properties/accessModes/items"), modes),
+        (
+            "api/v1",
+            format!(
+                "{core}.PersistentVolumeClaimStatus/properties/allocatedResourceStatuses/additionalProperties"
+            ),
+            resizes,
+        ),
+        (
+            "apis/apps/v1",
+            "io.k8s.api.apps.v1.DeploymentStrategy/properties/type".to_owned(),
+            json!(["Recreate", "RollingUpdate"]),
+        ),
+        (
+            "apis/batch/v1",
+            "io.k8s.api.batch.v1.CronJobSpec/properties/concurrencyPolicy".to_owned(),
+            json!(["Allow", "Forbid", "Replace"]),
+        ),
+        (
+            "apis/networking.k8s.io/v1",
+            "io.k8s.api.networking.v1.HTTPIngressPath/properties/pathType".to_owned(),
+            json!(["Exact", "ImplementationSpecific", "Prefix"]),
+        ),
+    ] {
+        let document: Value = serde_json::from_str(documents.document(root).unwrap()).unwrap();
+        let schema = document.pointer(&format!("/components/schemas/{pointer}")).unwrap();
+        assert_eq!((&schema["type"], &schema["enum"]), (&json!("string"), &values), "{pointer}");
+    }
+}
+
 #[test]
 fn kubectl_apply_merges_by_the_keys_of_the_documents() {
     let server = Server::start();

@@ -94,7 +94,7 @@ fn recorded_answers_are_written_as_kubernetes_writes_them_byte_for_byte() {
 }
 
 fn field(name: &'static str, number: u32, shape: Shape) -> Field {
-    Field { name, number, within: &[], shape, presence: Presence::Always, merge: Merge::Default }
+    Field { name, number, within: &[], shape, presence: Presence::Always, merge: Merge::Default, values: &[] }
 }
 
 enum Written {

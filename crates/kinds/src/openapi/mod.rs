@@ -1,7 +1,7 @@
 //! The OpenAPI v3 documents, which kubectl uses to validate, explain and merge: one for each group and version,
 //! generated from the table of kinds and the schemas.
 //!
-//! They contain what clients need; descriptions and value constraints are omitted.
+//! They contain what clients need: descriptions, defaults and formats are omitted.
 
 mod paths;
 mod schemas;

@@ -88,7 +88,8 @@ impl Schemas {
     }
 
     fn field(&mut self, field: &Field) -> Value {
-        let schema = self.shape(field.shape);
+        let mut schema = self.shape(field.shape);
+        restrict(&mut schema, field.values);
         let (strategy, key) = match field.merge {
             Merge::Default => return schema,
             Merge::ByKey(key) => ("merge", Some(key)),
@@ -136,6 +137,22 @@ impl Schemas {
         self.found.entry(name).or_insert(schema);
         reference(name)
     }
+}
+
+/// Limits a text, or the texts of a list or map, to these values, sorted as Kubernetes sorts them.
+fn restrict(schema: &mut Value, values: &[&str]) {
+    let Value::Object(members) = schema else { return };
+    if values.is_empty() {
+        return;
+    }
+    for inner in ["items", "additionalProperties"] {
+        if let Some(inner) = members.get_mut(inner) {
+            return restrict(inner, values);
+        }
+    }
+    let mut values = values.to_vec();
+    values.sort_unstable();
+    members.insert("enum".to_owned(), values.into());
 }
 
 fn reference(name: &str) -> Value {

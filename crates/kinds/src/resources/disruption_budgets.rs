@@ -14,6 +14,7 @@ use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::schema::policy::{POD_DISRUPTION_BUDGET, POD_DISRUPTION_BUDGET_STATUS};
+use crate::schema::values;
 use crate::table::Row;
 
 /// The row of PodDisruptionBudgets.
@@ -59,8 +60,7 @@ fn validate(budget: &Map, checks_values: bool) -> Errors {
     errors.extend(validate_label_selector("spec.selector", spec.object("selector"), checks_values));
     if spec.has("unhealthyPodEvictionPolicy") {
         let policy = spec.text("unhealthyPodEvictionPolicy");
-        let known = ["AlwaysAllow", "IfHealthyBudget"];
-        errors.extend(one_of("spec.unhealthyPodEvictionPolicy", policy, &known));
+        errors.extend(one_of("spec.unhealthyPodEvictionPolicy", policy, values::EVICTION_POLICIES));
     }
     errors
 }

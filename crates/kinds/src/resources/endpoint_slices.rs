@@ -14,6 +14,7 @@ use crate::Map;
 use crate::fields::{ErrorList, Errors, Members, begin_generation, raise_generation};
 use crate::resource::{MetadataChecks, Resource};
 use crate::schema::discovery::ENDPOINT_SLICE;
+use crate::schema::values;
 use crate::table::{Column, Row};
 
 /// The row of EndpointSlices.
@@ -82,7 +83,7 @@ fn validate(slice: &Map, old: Option<&Map>) -> Errors {
     let mut errors = Vec::new();
     match slice.text("addressType") {
         "" => errors.push(FieldError::required("addressType", "")),
-        value => errors.extend(one_of("addressType", value, &["FQDN", "IPv4", "IPv6"])),
+        value => errors.extend(one_of("addressType", value, values::ADDRESS_TYPES)),
     }
     if old.is_none_or(|old| old.list("endpoints") != slice.list("endpoints")) {
         errors.extend(validate_endpoints(slice));
@@ -206,7 +207,7 @@ fn validate_ports(slice: &Map, errors: &mut Errors) {
             errors.extend(dns_label(&at_name, port_name));
         }
         errors.push_if(!names.insert(port_name), || FieldError::duplicate(at_name, quoted(port_name)));
-        errors.extend(one_of(&format!("{field}.protocol"), port.text("protocol"), &["SCTP", "TCP", "UDP"]));
+        errors.extend(one_of(&format!("{field}.protocol"), port.text("protocol"), values::PROTOCOLS));
         if port.has("appProtocol") {
             errors.extend(qualified_name(&format!("{field}.appProtocol"), port.text("appProtocol")));
         }

@@ -4,6 +4,7 @@ use portcullis_apimachinery::field_error::FieldError;
 use serde_json::Value;
 
 use crate::fields::Errors;
+use crate::schema::values;
 
 /// The maximum length of a port name, in bytes.
 const MAX_NAME: usize = 15;
@@ -17,9 +18,9 @@ pub(super) fn number_errors(field: &str, port: i64) -> Option<FieldError> {
 /// Validates the protocol of a port.
 pub(super) fn protocol_errors(field: &str, protocol: &str) -> Option<FieldError> {
     match protocol {
-        "TCP" | "UDP" | "SCTP" => None,
         "" => Some(FieldError::required(field, "")),
-        protocol => Some(FieldError::not_supported(field, protocol, &["SCTP", "TCP", "UDP"])),
+        known if values::PROTOCOLS.contains(&known) => None,
+        protocol => Some(FieldError::not_supported(field, protocol, values::PROTOCOLS)),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::Map;
 use crate::fields::{ErrorList, Errors, Members, begin_generation};
 use crate::resource::{MetadataChecks, Resource};
 use crate::schema::scheduling::PRIORITY_CLASS;
+use crate::schema::values;
 use crate::table::Row;
 
 /// The row of PriorityClasses.
@@ -65,8 +66,8 @@ fn validate(class: &Map) -> Errors {
         errors.push(FieldError::forbidden("value", detail));
     }
     if class.has("preemptionPolicy") {
-        let known = ["Never", "PreemptLowerPriority"];
-        errors.extend(one_of("preemptionPolicy", class.text("preemptionPolicy"), &known));
+        let policy = class.text("preemptionPolicy");
+        errors.extend(one_of("preemptionPolicy", policy, values::PREEMPTION_POLICIES));
     }
     errors
 }

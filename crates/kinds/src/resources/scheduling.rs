@@ -6,6 +6,7 @@ use portcullis_apimachinery::quote::quoted;
 use super::formats::{dns_subdomain, label_value, one_of, qualified_name};
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
+use crate::schema::values;
 
 /// Validates labels, or the labels of a selector.
 pub(super) fn validate_labels(field: &str, labels: &Map) -> Errors {
@@ -142,8 +143,7 @@ fn validate_toleration(field: &str, toleration: &Map) -> Errors {
         }
     }
     if !effect.is_empty() {
-        let known = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-        errors.extend(one_of(&format!("{field}.effect"), effect, &known));
+        errors.extend(one_of(&format!("{field}.effect"), effect, values::TAINT_EFFECTS));
     }
     errors
 }

@@ -5,6 +5,7 @@ use crate::schema::core::claim::PERSISTENT_VOLUME_CLAIM;
 use crate::schema::core::pod::POD_TEMPLATE_SPEC;
 use crate::schema::meta::LABEL_SELECTOR;
 use crate::schema::table::{always, or_null, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "apps/v1";
@@ -89,7 +90,7 @@ types! {
         always("template", 3, Object(&POD_TEMPLATE_SPEC)),
         unless_zero("volumeClaimTemplates", 4, List(&Object(&PERSISTENT_VOLUME_CLAIM))),
         always("serviceName", 5, Text),
-        unless_zero("podManagementPolicy", 6, Text),
+        unless_zero("podManagementPolicy", 6, Text).one_of(values::POD_MANAGEMENT_POLICIES),
         always("updateStrategy", 7, Object(&STATEFUL_SET_UPDATE_STRATEGY)),
         when_set("revisionHistoryLimit", 8, Int32),
         unless_zero("minReadySeconds", 9, Int32),
@@ -109,15 +110,15 @@ types! {
         always("availableReplicas", 11, Int32),
     }
     DaemonSetUpdateStrategy DAEMON_SET_UPDATE_STRATEGY {
-        unless_zero("type", 1, Text),
+        unless_zero("type", 1, Text).one_of(values::DAEMON_SET_STRATEGIES),
         when_set("rollingUpdate", 2, Object(&ROLLING_UPDATE_DAEMON_SET)),
     }
     DeploymentStrategy DEPLOYMENT_STRATEGY {
-        unless_zero("type", 1, Text),
+        unless_zero("type", 1, Text).one_of(values::DEPLOYMENT_STRATEGIES),
         when_set("rollingUpdate", 2, Object(&ROLLING_UPDATE_DEPLOYMENT)),
     }
     StatefulSetUpdateStrategy STATEFUL_SET_UPDATE_STRATEGY {
-        unless_zero("type", 1, Text),
+        unless_zero("type", 1, Text).one_of(values::STATEFUL_SET_STRATEGIES),
         when_set("rollingUpdate", 2, Object(&ROLLING_UPDATE_STATEFUL_SET_STRATEGY)),
     }
     RollingUpdateDaemonSet ROLLING_UPDATE_DAEMON_SET {

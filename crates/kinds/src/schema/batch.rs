@@ -5,6 +5,7 @@ use crate::schema::core::pod::POD_TEMPLATE_SPEC;
 use crate::schema::core::references::OBJECT_REFERENCE;
 use crate::schema::meta::{LABEL_SELECTOR, OBJECT_META};
 use crate::schema::table::{always, or_null, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "batch/v1";
@@ -20,7 +21,7 @@ types! {
         always("schedule", 1, Text),
         when_set("timeZone", 8, Text),
         when_set("startingDeadlineSeconds", 2, Int64),
-        unless_zero("concurrencyPolicy", 3, Text),
+        unless_zero("concurrencyPolicy", 3, Text).one_of(values::CONCURRENCY_POLICIES),
         when_set("suspend", 4, Bool),
         always("jobTemplate", 5, Object(&JOB_TEMPLATE_SPEC)),
         when_set("successfulJobsHistoryLimit", 6, Int32),
@@ -48,9 +49,9 @@ types! {
         when_set("manualSelector", 5, Bool),
         always("template", 6, Object(&POD_TEMPLATE_SPEC)),
         when_set("ttlSecondsAfterFinished", 8, Int32),
-        when_set("completionMode", 9, Text),
+        when_set("completionMode", 9, Text).one_of(values::COMPLETION_MODES),
         when_set("suspend", 10, Bool),
-        when_set("podReplacementPolicy", 14, Text),
+        when_set("podReplacementPolicy", 14, Text).one_of(values::POD_REPLACEMENT_POLICIES),
         when_set("managedBy", 15, Text),
     }
     JobStatus JOB_STATUS {
@@ -82,13 +83,13 @@ types! {
         always("rules", 1, List(&Object(&POD_FAILURE_POLICY_RULE))),
     }
     PodFailurePolicyRule POD_FAILURE_POLICY_RULE {
-        always("action", 1, Text),
+        always("action", 1, Text).one_of(values::JOB_FAILURE_ACTIONS),
         or_null("onExitCodes", 2, Object(&POD_FAILURE_POLICY_ON_EXIT_CODES_REQUIREMENT)),
         always("onPodConditions", 3, List(&Object(&POD_FAILURE_POLICY_ON_POD_CONDITIONS_PATTERN))),
     }
     PodFailurePolicyOnExitCodesRequirement POD_FAILURE_POLICY_ON_EXIT_CODES_REQUIREMENT {
         or_null("containerName", 1, Text),
-        always("operator", 2, Text),
+        always("operator", 2, Text).one_of(values::SET_OPERATORS),
         always("values", 3, List(&Int32)),
     }
     PodFailurePolicyOnPodConditionsPattern POD_FAILURE_POLICY_ON_POD_CONDITIONS_PATTERN {

@@ -2,6 +2,7 @@
 
 use crate::schema::Shape::{Bytes, Int32, List, Map, Object, Text, Time};
 use crate::schema::table::{always, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "certificates/v1";
@@ -13,7 +14,7 @@ types! {
         always("request", 1, Bytes),
         always("signerName", 7, Text),
         when_set("expirationSeconds", 8, Int32),
-        unless_zero("usages", 5, List(&Text)),
+        unless_zero("usages", 5, List(&Text)).one_of(values::KEY_USAGES),
         unless_zero("username", 2, Text),
         unless_zero("uid", 3, Text),
         unless_zero("groups", 4, List(&Text)),

@@ -3,11 +3,12 @@
 use crate::schema::Shape::{Bool, Int32, List, Map, Object, Text};
 use crate::schema::core::references::OBJECT_REFERENCE;
 use crate::schema::table::{always, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "discovery/v1";
     EndpointSlice ENDPOINT_SLICE object {
-        always("addressType", 4, Text),
+        always("addressType", 4, Text).one_of(values::ADDRESS_TYPES),
         always("endpoints", 2, List(&Object(&ENDPOINT))),
         always("ports", 3, List(&Object(&ENDPOINT_PORT))),
     }
@@ -23,7 +24,7 @@ types! {
     }
     EndpointPort ENDPOINT_PORT {
         when_set("name", 1, Text),
-        when_set("protocol", 2, Text),
+        when_set("protocol", 2, Text).one_of(values::PROTOCOLS),
         when_set("port", 3, Int32),
         when_set("appProtocol", 4, Text),
     }

@@ -34,6 +34,7 @@ pub mod rbac_old;
 pub mod resource;
 pub mod scheduling;
 pub mod storage;
+pub mod values;
 
 pub use find::{find, group_version, kinds};
 
@@ -69,6 +70,8 @@ pub struct Field {
     pub presence: Presence,
     /// How a strategic merge patch treats the field.
     pub merge: Merge,
+    /// The values that the text, or each text of the list or map, can have; empty if any. See [`values`].
+    pub values: &'static [&'static str],
 }
 
 /// The shape of a field, a list entry or a map value.

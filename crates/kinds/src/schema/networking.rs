@@ -4,6 +4,7 @@ use crate::schema::Shape::{Int32, IntOrString, List, Object, Text};
 use crate::schema::core::references::TYPED_LOCAL_OBJECT_REFERENCE;
 use crate::schema::meta::{CONDITION, LABEL_SELECTOR};
 use crate::schema::table::{always, or_null, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "networking/v1";
@@ -46,7 +47,7 @@ types! {
     }
     HTTPIngressPath HTTP_INGRESS_PATH {
         unless_zero("path", 1, Text),
-        or_null("pathType", 3, Text),
+        or_null("pathType", 3, Text).one_of(values::PATH_TYPES),
         always("backend", 2, Object(&INGRESS_BACKEND)),
     }
     IngressBackend INGRESS_BACKEND {
@@ -71,7 +72,7 @@ types! {
     }
     IngressPortStatus INGRESS_PORT_STATUS {
         always("port", 1, Int32),
-        always("protocol", 2, Text),
+        always("protocol", 2, Text).one_of(values::PROTOCOLS),
         when_set("error", 3, Text),
     }
     IngressClassSpec INGRESS_CLASS_SPEC {
@@ -98,7 +99,7 @@ types! {
         always("podSelector", 1, Object(&LABEL_SELECTOR)),
         unless_zero("ingress", 2, List(&Object(&NETWORK_POLICY_INGRESS_RULE))),
         unless_zero("egress", 3, List(&Object(&NETWORK_POLICY_EGRESS_RULE))),
-        unless_zero("policyTypes", 4, List(&Text)),
+        unless_zero("policyTypes", 4, List(&Text)).one_of(values::NETWORK_POLICY_TYPES),
     }
     NetworkPolicyIngressRule NETWORK_POLICY_INGRESS_RULE {
         unless_zero("ports", 1, List(&Object(&NETWORK_POLICY_PORT))),
@@ -109,7 +110,7 @@ types! {
         unless_zero("to", 2, List(&Object(&NETWORK_POLICY_PEER))),
     }
     NetworkPolicyPort NETWORK_POLICY_PORT {
-        when_set("protocol", 1, Text),
+        when_set("protocol", 1, Text).one_of(values::PROTOCOLS),
         when_set("port", 2, IntOrString),
         when_set("endPort", 3, Int32),
     }

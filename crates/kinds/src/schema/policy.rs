@@ -3,6 +3,7 @@
 use crate::schema::Shape::{Int32, Int64, IntOrString, List, Map, Object, Text, Time};
 use crate::schema::meta::{CONDITION, DELETE_OPTIONS, LABEL_SELECTOR};
 use crate::schema::table::{always, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "policy/v1";
@@ -17,7 +18,7 @@ types! {
         when_set("minAvailable", 1, IntOrString),
         when_set("selector", 2, Object(&LABEL_SELECTOR)).replaced(),
         when_set("maxUnavailable", 3, IntOrString),
-        when_set("unhealthyPodEvictionPolicy", 4, Text),
+        when_set("unhealthyPodEvictionPolicy", 4, Text).one_of(values::EVICTION_POLICIES),
     }
     PodDisruptionBudgetStatus POD_DISRUPTION_BUDGET_STATUS {
         unless_zero("observedGeneration", 1, Int64),

@@ -2,6 +2,7 @@
 
 use crate::schema::Shape::{Bool, Int32, Text};
 use crate::schema::table::{always, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "scheduling/v1";
@@ -9,6 +10,6 @@ types! {
         always("value", 2, Int32),
         unless_zero("globalDefault", 3, Bool),
         unless_zero("description", 4, Text),
-        when_set("preemptionPolicy", 5, Text),
+        when_set("preemptionPolicy", 5, Text).one_of(values::PREEMPTION_POLICIES),
     }
 }

@@ -5,16 +5,17 @@ use crate::schema::core::persistent_volume::PERSISTENT_VOLUME_SPEC;
 use crate::schema::core::references::TOPOLOGY_SELECTOR_TERM;
 use crate::schema::meta::LABEL_SELECTOR;
 use crate::schema::table::{always, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "storage/v1";
     StorageClass STORAGE_CLASS object {
         always("provisioner", 2, Text),
         unless_zero("parameters", 3, Map(&Text)),
-        when_set("reclaimPolicy", 4, Text),
+        when_set("reclaimPolicy", 4, Text).one_of(values::RECLAIM_POLICIES),
         unless_zero("mountOptions", 5, List(&Text)),
         when_set("allowVolumeExpansion", 6, Bool),
-        when_set("volumeBindingMode", 7, Text),
+        when_set("volumeBindingMode", 7, Text).one_of(values::VOLUME_BINDING_MODES),
         unless_zero("allowedTopologies", 8, List(&Object(&TOPOLOGY_SELECTOR_TERM))),
     }
     CSINode CSI_NODE object {

@@ -35,7 +35,7 @@ pub(super) const API_VERSION: Field = unless_zero("apiVersion", 0, Shape::Text);
 
 /// A field that is always printed.
 pub(super) const fn always(name: &'static str, number: u32, shape: Shape) -> Field {
-    Field { name, number, within: &[], shape, presence: Presence::Always, merge: Merge::Default }
+    Field { name, number, within: &[], shape, presence: Presence::Always, merge: Merge::Default, values: &[] }
 }
 
 /// A field that is printed as `null` if not set.
@@ -60,6 +60,11 @@ impl Field {
     /// In protobuf the field is in embedded messages with these numbers, from the outside in.
     pub(super) const fn within(self, numbers: &'static [u32]) -> Self {
         Self { within: numbers, ..self }
+    }
+
+    /// The text, or each text of the list or map, is one of these.
+    pub(super) const fn one_of(self, values: &'static [&'static str]) -> Self {
+        Self { values, ..self }
     }
 
     /// Entries with the same value of `key` are merged.

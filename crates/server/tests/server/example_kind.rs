@@ -14,7 +14,7 @@ use portcullis_kinds::{Kinds, Map, meta};
 use serde_json::{Value, json};
 
 const fn field(name: &'static str, number: u32, shape: Shape, presence: Presence) -> Field {
-    Field { name, number, within: &[], shape, presence, merge: Merge::Default }
+    Field { name, number, within: &[], shape, presence, merge: Merge::Default, values: &[] }
 }
 
 static SPEC: Type = Type::new(

@@ -14,6 +14,7 @@ use crate::resources::status;
 use crate::schema::admission_registration::{
     MUTATING_ADMISSION_POLICY_BINDING, VALIDATING_ADMISSION_POLICY_BINDING,
 };
+use crate::schema::values;
 use crate::table::Row;
 
 /// The row of MutatingAdmissionPolicyBindings.
@@ -70,7 +71,11 @@ fn validate(binding: &Map) -> Errors {
             FieldError::required(field, "one of name or selector must be specified")
         });
         let action = reference.text("parameterNotFoundAction");
-        errors.extend(one_of(&format!("{field}.parameterNotFoundAction"), action, &["Allow", "Deny"]));
+        errors.extend(one_of(
+            &format!("{field}.parameterNotFoundAction"),
+            action,
+            values::PARAMETER_NOT_FOUND_ACTIONS,
+        ));
     }
     if let Some(resources) = spec.object_if_set("matchResources") {
         validate_matching("spec.matchResources", resources, &mut errors);
@@ -86,7 +91,7 @@ fn validate_validating(binding: &Map) -> Errors {
         FieldError::required(field, "at least one validation action is required")
     });
     for (i, action) in actions.iter().enumerate() {
-        errors.extend(one_of(&format!("{field}[{i}]"), action, &["Audit", "Deny", "Warn"]));
+        errors.extend(one_of(&format!("{field}[{i}]"), action, values::VALIDATION_ACTIONS));
     }
     errors.push_if(actions.contains(&"Deny") && actions.contains(&"Warn"), || {
         FieldError::invalid(

@@ -14,6 +14,7 @@ use crate::resources::status;
 use crate::schema::admission_registration::{
     MUTATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_STATUS,
 };
+use crate::schema::values;
 use crate::table::{Column, Row};
 
 /// The row of MutatingAdmissionPolicies.
@@ -102,8 +103,8 @@ fn validate_mutating(policy: &Map) -> Errors {
     errors.push_if(spec.list("mutations").is_empty(), || {
         FieldError::required("spec.mutations", "mutations must contain at least one item")
     });
-    let policies = ["IfNeeded", "Never"];
-    errors.extend(one_of("spec.reinvocationPolicy", spec.text("reinvocationPolicy"), &policies));
+    let policy = spec.text("reinvocationPolicy");
+    errors.extend(one_of("spec.reinvocationPolicy", policy, values::REINVOCATION_POLICIES));
     for (i, mutation) in spec.objects("mutations").enumerate() {
         let field = format!("spec.mutations[{i}]");
         let patch = mutation.text("patchType");
@@ -111,8 +112,7 @@ fn validate_mutating(policy: &Map) -> Errors {
             "ApplyConfiguration" => "applyConfiguration",
             "JSONPatch" => "jsonPatch",
             _ => {
-                let known = ["ApplyConfiguration", "JSONPatch"];
-                errors.extend(one_of(&format!("{field}.patchType"), patch, &known));
+                errors.extend(one_of(&format!("{field}.patchType"), patch, values::PATCH_TYPES));
                 continue;
             }
         };

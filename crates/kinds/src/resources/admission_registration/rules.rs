@@ -7,6 +7,7 @@ use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
 use crate::resources::formats::one_of;
 use crate::resources::scheduling::validate_label_selector;
+use crate::schema::values;
 
 /// The defaults of a webhook, or of what a policy is for.
 pub(super) fn default_matching(holder: &mut Map) {
@@ -23,8 +24,8 @@ pub(super) fn default_matching(holder: &mut Map) {
 /// Validates what a webhook or a policy is for.
 pub(super) fn validate_matching(field: &str, holder: &Map, errors: &mut Errors) {
     if holder.has("matchPolicy") {
-        let known = ["Equivalent", "Exact"];
-        errors.extend(one_of(&format!("{field}.matchPolicy"), holder.text("matchPolicy"), &known));
+        let policy = holder.text("matchPolicy");
+        errors.extend(one_of(&format!("{field}.matchPolicy"), policy, values::MATCH_POLICIES));
     }
     for selector in ["namespaceSelector", "objectSelector"] {
         let of = format!("{field}.{selector}");
@@ -47,11 +48,10 @@ fn validate_rule(field: &str, rule: &Map, errors: &mut Errors) {
         });
     }
     for (i, operation) in rule.texts("operations").enumerate() {
-        let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-        errors.extend(one_of(&format!("{field}.operations[{i}]"), operation, &known));
+        errors.extend(one_of(&format!("{field}.operations[{i}]"), operation, values::OPERATIONS));
     }
     if rule.has("scope") {
-        errors.extend(one_of(&format!("{field}.scope"), rule.text("scope"), &["*", "Cluster", "Namespaced"]));
+        errors.extend(one_of(&format!("{field}.scope"), rule.text("scope"), values::RULE_SCOPES));
     }
 }
 
@@ -63,7 +63,7 @@ fn has_all(rule: &Map, list: &str) -> bool {
 pub(super) fn validate_failure(field: &str, holder: &Map, errors: &mut Errors) {
     if holder.has("failurePolicy") {
         let field = format!("{field}.failurePolicy");
-        errors.extend(one_of(&field, holder.text("failurePolicy"), &["Fail", "Ignore"]));
+        errors.extend(one_of(&field, holder.text("failurePolicy"), values::FAILURE_POLICIES));
     }
 }
 

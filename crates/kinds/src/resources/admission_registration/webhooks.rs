@@ -16,6 +16,7 @@ use crate::resources::formats::{dns_subdomain, one_of};
 use crate::schema::admission_registration::{
     MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION,
 };
+use crate::schema::values;
 use crate::table::Row;
 
 /// The row of MutatingWebhookConfigurations.
@@ -130,7 +131,7 @@ fn validate_webhook(field: &str, webhook: &Map, errors: &mut Errors) {
     });
     if webhook.has("reinvocationPolicy") {
         let policy = webhook.text("reinvocationPolicy");
-        errors.extend(one_of(&format!("{field}.reinvocationPolicy"), policy, &["IfNeeded", "Never"]));
+        errors.extend(one_of(&format!("{field}.reinvocationPolicy"), policy, values::REINVOCATION_POLICIES));
     }
     validate_failure(field, webhook, errors);
     validate_matching(field, webhook, errors);

@@ -19,6 +19,7 @@ use crate::decode::bytes;
 use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::{Context, OnRequest, Refusal, Requester, Resource, Selectable, Subresource, Update};
 use crate::schema::certificates::CERTIFICATE_SIGNING_REQUEST;
+use crate::schema::values;
 use crate::table::{Column, NONE, Row};
 use portcullis_apimachinery::time::Instant;
 
@@ -97,33 +98,6 @@ const COLUMNS: &[Column] = &[
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 /// The minimum requested validity, in seconds (CS-14).
 const MIN_EXPIRATION: i64 = 600;
-
-/// CS-12.
-const USAGES: [&str; 23] = [
-    "any",
-    "cert sign",
-    "client auth",
-    "code signing",
-    "content commitment",
-    "crl sign",
-    "data encipherment",
-    "decipher only",
-    "digital signature",
-    "email protection",
-    "encipher only",
-    "ipsec end system",
-    "ipsec tunnel",
-    "ipsec user",
-    "key agreement",
-    "key encipherment",
-    "microsoft sgc",
-    "netscape sgc",
-    "ocsp signing",
-    "s/mime",
-    "server auth",
-    "signing",
-    "timestamping",
-];
 
 /// CS-1: drops the requester and the status sent by the client.
 fn prepare_create(request: &mut Map) {
@@ -246,11 +220,13 @@ fn validate(request: &Map, old: Option<&Map>, request_error: Option<&str>) -> Er
 fn validate_usages(spec: &Map, old_spec: Option<&Map>, errors: &mut Errors) {
     let usages = || spec.texts("usages");
     errors.push_if(usages().len() == 0, || FieldError::required("spec.usages", ""));
-    let is_known = |usage: &str| USAGES.contains(&usage);
+    let is_known = |usage: &str| values::KEY_USAGES.contains(&usage);
     if old_spec.is_none_or(|old| old.texts("usages").all(is_known)) {
         let unknown = usages().enumerate().filter(|(_, usage)| !is_known(usage));
-        errors
-            .extend(unknown.map(|(i, usage)| FieldError::not_supported(at_usage(i), quoted(usage), &USAGES)));
+        errors.extend(
+            unknown
+                .map(|(i, usage)| FieldError::not_supported(at_usage(i), quoted(usage), values::KEY_USAGES)),
+        );
     }
     if old_spec.is_none_or(|old| duplicate_usages(old).next().is_none()) {
         let duplicates = duplicate_usages(spec);

@@ -15,6 +15,7 @@ use crate::resources::core::names::TextRule;
 use crate::resources::formats::{data_key, dns_label, dns_subdomain, label_value, qualified_name};
 use crate::resources::quantities::{amount_errors, round_amounts};
 use crate::schema;
+use crate::schema::values;
 use crate::table::{Column, NONE, Row, UNKNOWN};
 
 /// The row of Nodes.
@@ -164,12 +165,12 @@ fn taint_errors(spec: &Map) -> Errors {
         // All errors of a value are reported as one.
         errors.extend(label_value(&format!("{field}.value"), value).into_iter().next());
         match effect {
-            "NoSchedule" | "PreferNoSchedule" | "NoExecute" => {}
+            known if values::TAINT_EFFECTS.contains(&known) => {}
             "" => errors.push(FieldError::required(format!("{field}.effect"), "")),
             effect => errors.push(FieldError::not_supported(
                 format!("{field}.effect"),
                 effect,
-                &["NoSchedule", "PreferNoSchedule", "NoExecute"],
+                values::TAINT_EFFECTS,
             )),
         }
         errors

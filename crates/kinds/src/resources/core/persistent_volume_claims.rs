@@ -20,6 +20,7 @@ use crate::resources::resource_names::is_native;
 use crate::resources::scheduling::validate_label_selector;
 use crate::resources::volume_sources::default_claim_spec;
 use crate::schema;
+use crate::schema::values;
 use crate::table::{Column, Row};
 
 /// The row of PersistentVolumeClaims.
@@ -317,13 +318,6 @@ fn unify_bound(is: &mut Map, old: &Map) {
 }
 
 fn validate_status(claim: &Map) -> Errors {
-    const RESIZING: &[&str] = &[
-        "ControllerResizeInProgress",
-        "ControllerResizeInfeasible",
-        "NodeResizeInProgress",
-        "NodeResizeInfeasible",
-        "NodeResizePending",
-    ];
     let status = claim.object("status");
     let mut errors = Vec::new();
     if claim.object("spec").list("accessModes").is_empty() {
@@ -338,8 +332,8 @@ fn validate_status(claim: &Map) -> Errors {
     let field = "status.allocatedResourceStatus";
     for (resource, state) in status.object("allocatedResourceStatuses") {
         errors.extend(resource_errors(field, resource));
-        if !state.as_str().is_some_and(|state| RESIZING.contains(&state)) {
-            errors.push(FieldError::not_supported(field, resource.as_str(), RESIZING));
+        if !state.as_str().is_some_and(|state| values::CLAIM_RESIZES.contains(&state)) {
+            errors.push(FieldError::not_supported(field, resource.as_str(), values::CLAIM_RESIZES));
         }
     }
     let allocated = status.object("allocatedResources");

@@ -18,6 +18,7 @@ use crate::resources::pods::same_value;
 use crate::resources::quantities::{amount_errors, quantity, round_amounts};
 use crate::resources::status;
 use crate::schema::core::quota::{LIMIT_RANGE, RESOURCE_QUOTA, RESOURCE_QUOTA_STATUS};
+use crate::schema::values;
 use crate::table::{Column, Row};
 
 /// The row of ResourceQuotas.
@@ -89,17 +90,6 @@ const COLUMNS: &[Column] = &[
     AGE,
 ];
 
-/// The scopes that a quota may have.
-const SCOPES: [&str; 7] = [
-    "BestEffort",
-    "CrossNamespacePodAffinity",
-    "NotBestEffort",
-    "NotTerminating",
-    "PriorityClass",
-    "Terminating",
-    "VolumeAttributesClass",
-];
-
 fn amounts(field: &str, amounts: &Map) -> Errors {
     let of = |(resource, amount): (&String, &Value)| {
         let field = format!("{field}[{resource}]");
@@ -116,7 +106,7 @@ fn validate_quota(quota: &Map) -> Errors {
     let mut seen = BTreeSet::new();
     for (i, scope) in spec.texts("scopes").enumerate() {
         let field = format!("spec.scopes[{i}]");
-        errors.push_if(!SCOPES.contains(&scope), || {
+        errors.push_if(!values::QUOTA_SCOPES.contains(&scope), || {
             FieldError::invalid(&field, quoted(scope), "unsupported scope")
         });
         errors.push_if(!seen.insert(scope), || FieldError::duplicate(field, quoted(scope)));
@@ -125,7 +115,7 @@ fn validate_quota(quota: &Map) -> Errors {
     for (i, expression) in selector.objects("matchExpressions").enumerate() {
         let field = format!("spec.scopeSelector.matchExpressions[{i}]");
         let scope = expression.text("scopeName");
-        errors.push_if(!SCOPES.contains(&scope), || {
+        errors.push_if(!values::QUOTA_SCOPES.contains(&scope), || {
             FieldError::invalid(format!("{field}.scopeName"), quoted(scope), "unsupported scope")
         });
         let has_values = !expression.list("values").is_empty();

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::Map;
 use crate::fields::{Errors, Members};
 use crate::resources::formats::dns_subdomain;
+use crate::schema::values;
 
 /// The access modes with their abbreviations, in the order of tables.
 const MODES: &[(&str, &str)] = &[
@@ -24,12 +25,12 @@ pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-cla
 /// Validates the access modes of a spec.
 pub(super) fn mode_errors(spec: &Map) -> Errors {
     let field = "spec.accessModes";
-    let is_known = |mode: &str| MODES.iter().any(|(known, _)| *known == mode);
+    let is_known = |mode: &str| values::VOLUME_ACCESS_MODES.contains(&mode);
     let mut errors = Vec::new();
     if spec.texts("accessModes").len() == 0 {
         errors.push(FieldError::required(field, "at least 1 access mode is required"));
     }
-    let known = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    let known = values::VOLUME_ACCESS_MODES;
     let unknown = spec.texts("accessModes").filter(|mode| !is_known(mode));
     errors.extend(unknown.map(|mode| FieldError::not_supported(field, mode, known)));
     let has_alone = spec.texts("accessModes").any(|mode| mode == ALONE);
@@ -48,8 +49,8 @@ pub(super) fn modes_cell(map: &Map) -> Value {
 /// Validates the mode of a volume.
 pub(super) fn volume_mode_errors(spec: &Map) -> Option<FieldError> {
     let mode = spec.text("volumeMode");
-    let is_fine = !spec.has("volumeMode") || matches!(mode, "Block" | "Filesystem");
-    (!is_fine).then(|| FieldError::not_supported("spec.volumeMode", mode, &["Block", "Filesystem"]))
+    let is_fine = !spec.has("volumeMode") || values::VOLUME_MODES.contains(&mode);
+    (!is_fine).then(|| FieldError::not_supported("spec.volumeMode", mode, values::VOLUME_MODES))
 }
 
 /// Validates the name of a class; an empty one means none.

@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::capacity::validate_capacity;
 use super::lists::{validate_list, validate_set};
 use super::names::{at_key, qualified_name};
-use super::requests::EFFECTS;
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
 use crate::resources::formats::{self, dns_label, dns_subdomain, label_value, one_of};
 use crate::resources::scheduling::validate_node_selector;
+use crate::schema::values;
 
 /// The maximum number of attributes and capacities of a device.
 const MAX_FACTS: usize = 32;
@@ -137,7 +137,7 @@ fn validate_taint(field: &str, taint: &Map) -> Errors {
     let at_effect = format!("{field}.effect");
     match taint.text("effect") {
         "" => errors.push(FieldError::required(at_effect, "")),
-        effect => errors.extend(one_of(&at_effect, effect, &EFFECTS)),
+        effect => errors.extend(one_of(&at_effect, effect, values::DEVICE_TAINT_EFFECTS)),
     }
     errors
 }

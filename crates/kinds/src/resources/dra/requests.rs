@@ -11,15 +11,13 @@ use super::names::fully_qualified_name;
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
 use crate::resources::formats::{dns_label, dns_subdomain, label_value, one_of, qualified_name};
+use crate::schema::values;
 
 /// The maximum number of requests, and of references to requests.
 const MAX_REQUESTS: usize = 32;
 const MAX_CONSTRAINTS: usize = 32;
 const MAX_ALTERNATIVES: usize = 8;
 const MAX_TOLERATIONS: usize = 16;
-
-/// The effects of device taints.
-pub(super) const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
 /// Applies the defaults of a claim's spec.
 pub(super) fn default(spec: &mut Map) {
@@ -133,11 +131,11 @@ fn validate_toleration(field: &str, toleration: &Map) -> Errors {
             errors.push(FieldError::invalid(at_value, quoted(value), "must be empty for operator `Exists`"));
         }
         "Equal" => errors.extend(label_value(&at_value, value)),
-        operator => errors.extend(one_of(&at_operator, operator, &["Equal", "Exists"])),
+        operator => errors.extend(one_of(&at_operator, operator, values::DEVICE_TOLERATION_OPERATORS)),
     }
     let effect = toleration.text("effect");
     if !effect.is_empty() {
-        errors.extend(one_of(&format!("{field}.effect"), effect, &EFFECTS));
+        errors.extend(one_of(&format!("{field}.effect"), effect, values::DEVICE_TAINT_EFFECTS));
     }
     errors
 }

@@ -13,6 +13,7 @@ use crate::resources::formats::{dns_label, dns_subdomain, immutable, one_of};
 use crate::resources::ports::{number_errors, number_or_name_errors};
 use crate::resources::status;
 use crate::schema::networking::{INGRESS, INGRESS_CLASS, INGRESS_STATUS};
+use crate::schema::values;
 use crate::table::{Column, NONE, Row};
 
 /// The row of Ingresses.
@@ -139,8 +140,11 @@ fn validate_path(field: &str, path: &Map, errors: &mut Errors) {
             FieldError::invalid(&at, quoted(text), "must be an absolute path")
         }),
         other => {
-            let known = ["Exact", "ImplementationSpecific", "Prefix"];
-            errors.push(FieldError::not_supported(format!("{field}.pathType"), quoted(other), &known));
+            errors.push(FieldError::not_supported(
+                format!("{field}.pathType"),
+                quoted(other),
+                values::PATH_TYPES,
+            ));
         }
     }
     validate_backend(&format!("{field}.backend"), path.object("backend"), errors);

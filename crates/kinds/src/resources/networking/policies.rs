@@ -15,6 +15,7 @@ use crate::resources::ports::{number_or_name_errors, protocol_errors};
 use crate::resources::scheduling::validate_label_selector;
 use crate::resources::status;
 use crate::schema::networking::NETWORK_POLICY;
+use crate::schema::values;
 use crate::table::Row;
 
 /// The row of NetworkPolicies.
@@ -81,8 +82,12 @@ fn validate(policy: &Map, checks_values: bool) -> Errors {
         )
     });
     for (i, kind) in types.enumerate() {
-        errors.push_if(!matches!(kind, "Ingress" | "Egress"), || {
-            FieldError::not_supported(format!("spec.policyTypes[{i}]"), quoted(kind), &["Egress", "Ingress"])
+        errors.push_if(!values::NETWORK_POLICY_TYPES.contains(&kind), || {
+            FieldError::not_supported(
+                format!("spec.policyTypes[{i}]"),
+                quoted(kind),
+                values::NETWORK_POLICY_TYPES,
+            )
         });
     }
     errors

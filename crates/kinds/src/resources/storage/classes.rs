@@ -13,6 +13,7 @@ use crate::resource::{MetadataChecks, Resource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::formats::{immutable, one_of, qualified_name};
 use crate::schema::storage::STORAGE_CLASS;
+use crate::schema::values;
 use crate::table::{Column, Row};
 
 /// The row of StorageClasses.
@@ -57,8 +58,8 @@ fn validate(class: &Map) -> Errors {
     };
     validate_parameters(class.object("parameters"), &mut errors);
     errors.extend(one_of("reclaimPolicy", class.text("reclaimPolicy"), &["Delete", "Retain"]));
-    let modes = ["Immediate", "WaitForFirstConsumer"];
-    errors.extend(one_of("volumeBindingMode", class.text("volumeBindingMode"), &modes));
+    let mode = class.text("volumeBindingMode");
+    errors.extend(one_of("volumeBindingMode", mode, values::VOLUME_BINDING_MODES));
     validate_topologies(class, &mut errors);
     errors
 }

@@ -15,6 +15,7 @@ use crate::resources::formats::{not_negative, one_of};
 use crate::resources::label_selectors::{cell, text};
 use crate::resources::status;
 use crate::schema::batch::{CRON_JOB, CRON_JOB_STATUS};
+use crate::schema::values;
 use crate::table::{self, Column, NONE, Row};
 
 /// The row of CronJobs.
@@ -86,8 +87,11 @@ fn validate(cron: &Map, old: Option<&Map>) -> Errors {
         spec,
         &["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"],
     ));
-    let policies = ["Allow", "Forbid", "Replace"];
-    errors.extend(one_of("spec.concurrencyPolicy", spec.text("concurrencyPolicy"), &policies));
+    errors.extend(one_of(
+        "spec.concurrencyPolicy",
+        spec.text("concurrencyPolicy"),
+        values::CONCURRENCY_POLICIES,
+    ));
     let job = |cron: &Map| cron.object("spec").object("jobTemplate").object("spec").clone();
     let (new, old) = (job(cron), old.map(job));
     let field = "spec.jobTemplate.spec";

@@ -16,6 +16,7 @@ use crate::resources::label_selectors::{cell, labels_text, text};
 use crate::resources::pods::{default_template, same_value};
 use crate::resources::status;
 use crate::schema::apps::{DAEMON_SET, DAEMON_SET_STATUS};
+use crate::schema::values;
 use crate::table::{Column, Row};
 
 /// The row of DaemonSets.
@@ -135,7 +136,7 @@ fn validate(set: &Map, old: Option<&Map>) -> Errors {
         other => errors.push(FieldError::not_supported(
             "spec.updateStrategy.type",
             quoted(other),
-            &["OnDelete", "RollingUpdate"],
+            values::DAEMON_SET_STRATEGIES,
         )),
     }
     errors

@@ -17,6 +17,7 @@ use crate::resources::label_selectors;
 use crate::resources::pods::{default_template, same_value};
 use crate::resources::status;
 use crate::schema::apps::{DEPLOYMENT, DEPLOYMENT_STATUS};
+use crate::schema::values;
 use crate::table::{Column, Row};
 
 /// The row of Deployments.
@@ -115,7 +116,7 @@ fn validate_strategy(strategy: &Map) -> Errors {
         other => errors.push(FieldError::not_supported(
             "spec.strategy.type",
             quoted(other),
-            &["Recreate", "RollingUpdate"],
+            values::DEPLOYMENT_STRATEGIES,
         )),
     }
     errors

@@ -22,6 +22,7 @@ use crate::resources::pods::{default_template, same_value};
 use crate::resources::scheduling::validate_label_selector;
 use crate::resources::status;
 use crate::schema::batch::{JOB, JOB_STATUS};
+use crate::schema::values;
 use crate::table::{Column, Row};
 
 /// The row of Jobs.
@@ -194,8 +195,8 @@ pub(super) fn validate_spec(field: &str, spec: &Map, old: Option<&Map>, errors: 
     ];
     errors.extend(not_negative(field, spec, &counters));
     if spec.has("completionMode") {
-        let modes = ["Indexed", "NonIndexed"];
-        errors.extend(one_of(&format!("{field}.completionMode"), spec.text("completionMode"), &modes));
+        let mode = spec.text("completionMode");
+        errors.extend(one_of(&format!("{field}.completionMode"), mode, values::COMPLETION_MODES));
     }
     let is_indexed = spec.text("completionMode") == "Indexed";
     if is_indexed {
@@ -216,7 +217,7 @@ pub(super) fn validate_spec(field: &str, spec: &Map, old: Option<&Map>, errors: 
     if spec.has("podReplacementPolicy") {
         let known: &[&str] = match spec.has("podFailurePolicy") {
             true => &["Failed"],
-            false => &["Failed", "TerminatingOrFailed"],
+            false => values::POD_REPLACEMENT_POLICIES,
         };
         let policy = spec.text("podReplacementPolicy");
         errors.extend(one_of(&format!("{field}.podReplacementPolicy"), policy, known));

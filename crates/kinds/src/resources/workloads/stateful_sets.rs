@@ -17,6 +17,7 @@ use crate::resources::formats::{not_negative, one_of};
 use crate::resources::pods::{default_template, same_value};
 use crate::resources::status;
 use crate::schema::apps::{STATEFUL_SET, STATEFUL_SET_STATUS};
+use crate::schema::values;
 use crate::table::{Column, Row};
 
 /// The row of StatefulSets.
@@ -100,7 +101,7 @@ fn default(set: &mut Map) {
 fn validate(set: &Map, old: Option<&Map>) -> Errors {
     let spec = set.object("spec");
     let mut errors: Errors =
-        one_of("spec.podManagementPolicy", spec.text("podManagementPolicy"), &["OrderedReady", "Parallel"])
+        one_of("spec.podManagementPolicy", spec.text("podManagementPolicy"), values::POD_MANAGEMENT_POLICIES)
             .into_iter()
             .collect();
     errors.extend(validate_strategy(spec.object("updateStrategy")));

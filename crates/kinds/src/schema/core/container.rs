@@ -2,6 +2,7 @@
 
 use crate::schema::Shape::{Bool, Int32, Int64, IntOrString, List, Map, Object, Quantity, Text};
 use crate::schema::table::{always, or_null, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "core/v1";
@@ -25,8 +26,8 @@ types! {
         when_set("startupProbe", 22, Object(&PROBE)),
         when_set("lifecycle", 12, Object(&LIFECYCLE)),
         unless_zero("terminationMessagePath", 13, Text),
-        unless_zero("terminationMessagePolicy", 20, Text),
-        unless_zero("imagePullPolicy", 14, Text),
+        unless_zero("terminationMessagePolicy", 20, Text).one_of(values::TERMINATION_MESSAGE_POLICIES),
+        unless_zero("imagePullPolicy", 14, Text).one_of(values::PULL_POLICIES),
         when_set("securityContext", 15, Object(&SECURITY_CONTEXT)),
         unless_zero("stdin", 16, Bool),
         unless_zero("stdinOnce", 17, Bool),
@@ -52,8 +53,8 @@ types! {
         when_set("startupProbe", 22, Object(&PROBE)).within(&[1]),
         when_set("lifecycle", 12, Object(&LIFECYCLE)).within(&[1]),
         unless_zero("terminationMessagePath", 13, Text).within(&[1]),
-        unless_zero("terminationMessagePolicy", 20, Text).within(&[1]),
-        unless_zero("imagePullPolicy", 14, Text).within(&[1]),
+        unless_zero("terminationMessagePolicy", 20, Text).one_of(values::TERMINATION_MESSAGE_POLICIES).within(&[1]),
+        unless_zero("imagePullPolicy", 14, Text).one_of(values::PULL_POLICIES).within(&[1]),
         when_set("securityContext", 15, Object(&SECURITY_CONTEXT)).within(&[1]),
         unless_zero("stdin", 16, Bool).within(&[1]),
         unless_zero("stdinOnce", 17, Bool).within(&[1]),
@@ -64,7 +65,7 @@ types! {
         unless_zero("name", 1, Text),
         unless_zero("hostPort", 2, Int32),
         always("containerPort", 3, Int32),
-        unless_zero("protocol", 4, Text),
+        unless_zero("protocol", 4, Text).one_of(values::PROTOCOLS),
         unless_zero("hostIP", 5, Text),
     }
     EnvFromSource ENV_FROM_SOURCE {
@@ -96,7 +97,7 @@ types! {
         when_set("recursiveReadOnly", 7, Text),
         always("mountPath", 3, Text),
         unless_zero("subPath", 4, Text),
-        when_set("mountPropagation", 5, Text),
+        when_set("mountPropagation", 5, Text).one_of(values::MOUNT_PROPAGATIONS),
         unless_zero("subPathExpr", 6, Text),
     }
     VolumeDevice VOLUME_DEVICE {
@@ -130,7 +131,7 @@ types! {
         when_set("runAsNonRoot", 5, Bool),
         when_set("readOnlyRootFilesystem", 6, Bool),
         when_set("allowPrivilegeEscalation", 7, Bool),
-        when_set("procMount", 9, Text),
+        when_set("procMount", 9, Text).one_of(values::PROC_MOUNTS),
         when_set("seccompProfile", 11, Object(&SECCOMP_PROFILE)),
         when_set("appArmorProfile", 12, Object(&APP_ARMOR_PROFILE)),
     }
@@ -164,7 +165,7 @@ types! {
         unless_zero("path", 1, Text),
         always("port", 2, IntOrString),
         unless_zero("host", 3, Text),
-        unless_zero("scheme", 4, Text),
+        unless_zero("scheme", 4, Text).one_of(values::URI_SCHEMES),
         unless_zero("httpHeaders", 5, List(&Object(&HTTP_HEADER))),
     }
     TCPSocketAction TCP_SOCKET_ACTION {
@@ -198,11 +199,11 @@ types! {
         when_set("hostProcess", 4, Bool),
     }
     SeccompProfile SECCOMP_PROFILE {
-        always("type", 1, Text),
+        always("type", 1, Text).one_of(values::PROFILE_TYPES),
         when_set("localhostProfile", 2, Text),
     }
     AppArmorProfile APP_ARMOR_PROFILE {
-        always("type", 1, Text),
+        always("type", 1, Text).one_of(values::PROFILE_TYPES),
         when_set("localhostProfile", 2, Text),
     }
     ObjectFieldSelector OBJECT_FIELD_SELECTOR {

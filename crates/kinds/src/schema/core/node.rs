@@ -3,6 +3,7 @@
 use crate::schema::Shape::{Bool, Int32, Int64, List, Map, Object, Quantity, Text, Time};
 use crate::schema::core::references::TAINT;
 use crate::schema::table::{always, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "core/v1";
@@ -22,7 +23,7 @@ types! {
     NodeStatus NODE_STATUS {
         unless_zero("capacity", 1, Map(&Quantity)),
         unless_zero("allocatable", 2, Map(&Quantity)),
-        unless_zero("phase", 3, Text),
+        unless_zero("phase", 3, Text).one_of(values::NODE_PHASES),
         unless_zero("conditions", 4, List(&Object(&NODE_CONDITION))).by_key("type"),
         unless_zero("addresses", 5, List(&Object(&NODE_ADDRESS))).by_key("type"),
         always("daemonEndpoints", 6, Object(&NODE_DAEMON_ENDPOINTS)),

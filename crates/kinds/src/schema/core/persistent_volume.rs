@@ -9,6 +9,7 @@ use crate::schema::core::volume::{
     VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE,
 };
 use crate::schema::table::{always, or_null, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "core/v1";
@@ -40,17 +41,17 @@ types! {
         when_set("local", 20, Object(&LOCAL_VOLUME_SOURCE)).within(&[2]),
         when_set("storageos", 21, Object(&STORAGE_OS_PERSISTENT_VOLUME_SOURCE)).within(&[2]),
         when_set("csi", 22, Object(&CSI_PERSISTENT_VOLUME_SOURCE)).within(&[2]),
-        unless_zero("accessModes", 3, List(&Text)),
+        unless_zero("accessModes", 3, List(&Text)).one_of(values::VOLUME_ACCESS_MODES),
         when_set("claimRef", 4, Object(&OBJECT_REFERENCE)),
-        unless_zero("persistentVolumeReclaimPolicy", 5, Text),
+        unless_zero("persistentVolumeReclaimPolicy", 5, Text).one_of(values::RECLAIM_POLICIES),
         unless_zero("storageClassName", 6, Text),
         unless_zero("mountOptions", 7, List(&Text)),
-        when_set("volumeMode", 8, Text),
+        when_set("volumeMode", 8, Text).one_of(values::VOLUME_MODES),
         when_set("nodeAffinity", 9, Object(&VOLUME_NODE_AFFINITY)),
         when_set("volumeAttributesClassName", 10, Text),
     }
     PersistentVolumeStatus PERSISTENT_VOLUME_STATUS {
-        unless_zero("phase", 1, Text),
+        unless_zero("phase", 1, Text).one_of(values::VOLUME_PHASES),
         unless_zero("message", 2, Text),
         unless_zero("reason", 3, Text),
         when_set("lastPhaseTransitionTime", 4, Time),

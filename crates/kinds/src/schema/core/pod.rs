@@ -12,6 +12,7 @@ use crate::schema::core::references::{
 use crate::schema::core::volume::VOLUME;
 use crate::schema::meta::{LABEL_SELECTOR, OBJECT_META};
 use crate::schema::table::{always, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "core/v1";
@@ -27,10 +28,10 @@ types! {
         unless_zero("initContainers", 20, List(&Object(&CONTAINER))).by_key("name"),
         always("containers", 2, List(&Object(&CONTAINER))).by_key("name"),
         unless_zero("ephemeralContainers", 34, List(&Object(&EPHEMERAL_CONTAINER))).by_key("name"),
-        unless_zero("restartPolicy", 3, Text),
+        unless_zero("restartPolicy", 3, Text).one_of(values::RESTART_POLICIES),
         when_set("terminationGracePeriodSeconds", 4, Int64),
         when_set("activeDeadlineSeconds", 5, Int64),
-        unless_zero("dnsPolicy", 6, Text),
+        unless_zero("dnsPolicy", 6, Text).one_of(values::DNS_POLICIES),
         unless_zero("nodeSelector", 7, Map(&Text)),
         unless_zero("serviceAccountName", 8, Text),
         unless_zero("serviceAccount", 9, Text),
@@ -54,7 +55,7 @@ types! {
         unless_zero("readinessGates", 28, List(&Object(&POD_READINESS_GATE))),
         when_set("runtimeClassName", 29, Text),
         when_set("enableServiceLinks", 30, Bool),
-        when_set("preemptionPolicy", 31, Text),
+        when_set("preemptionPolicy", 31, Text).one_of(values::PREEMPTION_POLICIES),
         unless_zero("overhead", 32, Map(&Quantity)),
         unless_zero("topologySpreadConstraints", 33, List(&Object(&TOPOLOGY_SPREAD_CONSTRAINT))).by_key("topologyKey"),
         when_set("setHostnameAsFQDN", 35, Bool),
@@ -77,10 +78,10 @@ types! {
         when_set("runAsGroup", 6, Int64),
         when_set("runAsNonRoot", 3, Bool),
         unless_zero("supplementalGroups", 4, List(&Int64)),
-        when_set("supplementalGroupsPolicy", 12, Text),
+        when_set("supplementalGroupsPolicy", 12, Text).one_of(values::SUPPLEMENTAL_GROUPS_POLICIES),
         when_set("fsGroup", 5, Int64),
         unless_zero("sysctls", 7, List(&Object(&SYSCTL))),
-        when_set("fsGroupChangePolicy", 9, Text),
+        when_set("fsGroupChangePolicy", 9, Text).one_of(values::FS_GROUP_CHANGE_POLICIES),
         when_set("seccompProfile", 10, Object(&SECCOMP_PROFILE)),
         when_set("appArmorProfile", 11, Object(&APP_ARMOR_PROFILE)),
         when_set("seLinuxChangePolicy", 13, Text),
@@ -105,11 +106,11 @@ types! {
     TopologySpreadConstraint TOPOLOGY_SPREAD_CONSTRAINT {
         always("maxSkew", 1, Int32),
         always("topologyKey", 2, Text),
-        always("whenUnsatisfiable", 3, Text),
+        always("whenUnsatisfiable", 3, Text).one_of(values::UNSATISFIABLE_ACTIONS),
         when_set("labelSelector", 4, Object(&LABEL_SELECTOR)),
         when_set("minDomains", 5, Int32),
-        when_set("nodeAffinityPolicy", 6, Text),
-        when_set("nodeTaintsPolicy", 7, Text),
+        when_set("nodeAffinityPolicy", 6, Text).one_of(values::NODE_INCLUSION_POLICIES),
+        when_set("nodeTaintsPolicy", 7, Text).one_of(values::NODE_INCLUSION_POLICIES),
         unless_zero("matchLabelKeys", 8, List(&Text)),
     }
     PodOS POD_OS {

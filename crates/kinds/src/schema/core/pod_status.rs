@@ -3,12 +3,13 @@
 use crate::schema::Shape::{Bool, Int32, Int64, List, Map, Object, Quantity, Text, Time};
 use crate::schema::core::container::RESOURCE_REQUIREMENTS;
 use crate::schema::table::{always, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "core/v1";
     PodStatus POD_STATUS {
         unless_zero("observedGeneration", 17, Int64),
-        unless_zero("phase", 1, Text),
+        unless_zero("phase", 1, Text).one_of(values::POD_PHASES),
         unless_zero("conditions", 2, List(&Object(&POD_CONDITION))).by_key("type"),
         unless_zero("message", 3, Text),
         unless_zero("reason", 4, Text),
@@ -20,7 +21,7 @@ types! {
         when_set("startTime", 7, Time),
         unless_zero("initContainerStatuses", 10, List(&Object(&CONTAINER_STATUS))),
         unless_zero("containerStatuses", 8, List(&Object(&CONTAINER_STATUS))),
-        unless_zero("qosClass", 9, Text),
+        unless_zero("qosClass", 9, Text).one_of(values::QOS_CLASSES),
         unless_zero("ephemeralContainerStatuses", 13, List(&Object(&CONTAINER_STATUS))),
         unless_zero("resize", 14, Text),
         unless_zero("resourceClaimStatuses", 15, List(&Object(&POD_RESOURCE_CLAIM_STATUS))).by_key_retaining("name"),

@@ -2,6 +2,7 @@
 
 use crate::schema::Shape::{List, Map, Object, Quantity, Text};
 use crate::schema::table::{always, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "core/v1";
@@ -25,7 +26,7 @@ types! {
     }
     ResourceQuotaSpec RESOURCE_QUOTA_SPEC {
         unless_zero("hard", 1, Map(&Quantity)),
-        unless_zero("scopes", 2, List(&Text)),
+        unless_zero("scopes", 2, List(&Text)).one_of(values::QUOTA_SCOPES),
         when_set("scopeSelector", 3, Object(&SCOPE_SELECTOR)),
     }
     ResourceQuotaStatus RESOURCE_QUOTA_STATUS {
@@ -36,8 +37,8 @@ types! {
         unless_zero("matchExpressions", 1, List(&Object(&SCOPED_RESOURCE_SELECTOR_REQUIREMENT))),
     }
     ScopedResourceSelectorRequirement SCOPED_RESOURCE_SELECTOR_REQUIREMENT {
-        always("scopeName", 1, Text),
-        always("operator", 2, Text),
+        always("scopeName", 1, Text).one_of(values::QUOTA_SCOPES),
+        always("operator", 2, Text).one_of(values::SCOPE_OPERATORS),
         unless_zero("values", 3, List(&Text)),
     }
 }

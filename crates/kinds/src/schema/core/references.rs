@@ -2,6 +2,7 @@
 
 use crate::schema::Shape::{Int64, List, Object, Text, Time};
 use crate::schema::table::{always, or_null, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "core/v1";
@@ -41,7 +42,7 @@ types! {
     }
     NodeSelectorRequirement NODE_SELECTOR_REQUIREMENT {
         always("key", 1, Text),
-        always("operator", 2, Text),
+        always("operator", 2, Text).one_of(values::NODE_SELECTOR_OPERATORS),
         unless_zero("values", 3, List(&Text)),
     }
     TopologySelectorTerm TOPOLOGY_SELECTOR_TERM {
@@ -54,14 +55,14 @@ types! {
     Taint TAINT {
         always("key", 1, Text),
         unless_zero("value", 2, Text),
-        always("effect", 3, Text),
+        always("effect", 3, Text).one_of(values::TAINT_EFFECTS),
         when_set("timeAdded", 4, Time),
     }
     Toleration TOLERATION {
         unless_zero("key", 1, Text),
-        unless_zero("operator", 2, Text),
+        unless_zero("operator", 2, Text).one_of(values::TOLERATION_OPERATORS),
         unless_zero("value", 3, Text),
-        unless_zero("effect", 4, Text),
+        unless_zero("effect", 4, Text).one_of(values::TAINT_EFFECTS),
         when_set("tolerationSeconds", 5, Int64),
     }
 }

@@ -4,6 +4,7 @@ use crate::schema::Shape::{Bool, Int32, IntOrString, List, Map, Object, Text};
 use crate::schema::core::references::OBJECT_REFERENCE;
 use crate::schema::meta::CONDITION;
 use crate::schema::table::{always, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "core/v1";
@@ -19,21 +20,21 @@ types! {
         unless_zero("selector", 2, Map(&Text)),
         unless_zero("clusterIP", 3, Text),
         unless_zero("clusterIPs", 18, List(&Text)),
-        unless_zero("type", 4, Text),
+        unless_zero("type", 4, Text).one_of(values::SERVICE_TYPES),
         unless_zero("externalIPs", 5, List(&Text)),
-        unless_zero("sessionAffinity", 7, Text),
+        unless_zero("sessionAffinity", 7, Text).one_of(values::SESSION_AFFINITIES),
         unless_zero("loadBalancerIP", 8, Text),
         unless_zero("loadBalancerSourceRanges", 9, List(&Text)),
         unless_zero("externalName", 10, Text),
-        unless_zero("externalTrafficPolicy", 11, Text),
+        unless_zero("externalTrafficPolicy", 11, Text).one_of(values::TRAFFIC_POLICIES),
         unless_zero("healthCheckNodePort", 12, Int32),
         unless_zero("publishNotReadyAddresses", 13, Bool),
         when_set("sessionAffinityConfig", 14, Object(&SESSION_AFFINITY_CONFIG)),
-        unless_zero("ipFamilies", 19, List(&Text)),
-        when_set("ipFamilyPolicy", 17, Text),
+        unless_zero("ipFamilies", 19, List(&Text)).one_of(values::IP_FAMILIES),
+        when_set("ipFamilyPolicy", 17, Text).one_of(values::IP_FAMILY_POLICIES),
         when_set("allocateLoadBalancerNodePorts", 20, Bool),
         when_set("loadBalancerClass", 21, Text),
-        when_set("internalTrafficPolicy", 22, Text),
+        when_set("internalTrafficPolicy", 22, Text).one_of(values::TRAFFIC_POLICIES),
         when_set("trafficDistribution", 23, Text),
     }
     ServiceStatus SERVICE_STATUS {
@@ -47,7 +48,7 @@ types! {
     }
     ServicePort SERVICE_PORT {
         unless_zero("name", 1, Text),
-        unless_zero("protocol", 2, Text),
+        unless_zero("protocol", 2, Text).one_of(values::PROTOCOLS),
         when_set("appProtocol", 6, Text),
         always("port", 3, Int32),
         always("targetPort", 4, IntOrString),
@@ -68,7 +69,7 @@ types! {
     EndpointPort ENDPOINT_PORT {
         unless_zero("name", 1, Text),
         always("port", 2, Int32),
-        unless_zero("protocol", 3, Text),
+        unless_zero("protocol", 3, Text).one_of(values::PROTOCOLS),
         when_set("appProtocol", 4, Text),
     }
     ClientIPConfig CLIENT_IP_CONFIG {
@@ -82,7 +83,7 @@ types! {
     }
     PortStatus PORT_STATUS {
         always("port", 1, Int32),
-        always("protocol", 2, Text),
+        always("protocol", 2, Text).one_of(values::PROTOCOLS),
         when_set("error", 3, Text),
     }
 }

@@ -3,6 +3,7 @@
 use crate::schema::Shape::{Bool, Bytes, Int32, List, Map, MicroTime, Object, Text, Time};
 use crate::schema::core::references::{LOCAL_OBJECT_REFERENCE, OBJECT_REFERENCE};
 use crate::schema::table::{always, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "core/v1";
@@ -49,7 +50,7 @@ types! {
         unless_zero("finalizers", 1, List(&Text)),
     }
     NamespaceStatus NAMESPACE_STATUS {
-        unless_zero("phase", 1, Text),
+        unless_zero("phase", 1, Text).one_of(values::NAMESPACE_PHASES),
         unless_zero("conditions", 2, List(&Object(&NAMESPACE_CONDITION))).by_key("type"),
     }
     EventSource EVENT_SOURCE {

@@ -6,6 +6,7 @@ use crate::schema::core::container::{OBJECT_FIELD_SELECTOR, RESOURCE_FIELD_SELEC
 use crate::schema::core::references::LOCAL_OBJECT_REFERENCE;
 use crate::schema::meta::LABEL_SELECTOR;
 use crate::schema::table::{always, or_null, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "core/v1";
@@ -44,7 +45,7 @@ types! {
     }
     HostPathVolumeSource HOST_PATH_VOLUME_SOURCE {
         always("path", 1, Text),
-        when_set("type", 2, Text),
+        when_set("type", 2, Text).one_of(values::HOST_PATH_TYPES),
     }
     EmptyDirVolumeSource EMPTY_DIR_VOLUME_SOURCE {
         unless_zero("medium", 1, Text),
@@ -174,10 +175,10 @@ types! {
     AzureDiskVolumeSource AZURE_DISK_VOLUME_SOURCE {
         always("diskName", 1, Text),
         always("diskURI", 2, Text),
-        when_set("cachingMode", 3, Text),
+        when_set("cachingMode", 3, Text).one_of(values::AZURE_CACHING_MODES),
         when_set("fsType", 4, Text),
         when_set("readOnly", 5, Bool),
-        when_set("kind", 6, Text),
+        when_set("kind", 6, Text).one_of(values::AZURE_DISK_KINDS),
     }
     PhotonPersistentDiskVolumeSource PHOTON_PERSISTENT_DISK_VOLUME_SOURCE {
         always("pdID", 1, Text),
@@ -223,7 +224,7 @@ types! {
     }
     ImageVolumeSource IMAGE_VOLUME_SOURCE {
         unless_zero("reference", 1, Text),
-        unless_zero("pullPolicy", 2, Text),
+        unless_zero("pullPolicy", 2, Text).one_of(values::PULL_POLICIES),
     }
     KeyToPath KEY_TO_PATH {
         always("key", 1, Text),

@@ -4,6 +4,7 @@ use crate::schema::Shape::{Any, Bool, Int64, List, Map, Object, Quantity, Text, 
 use crate::schema::core::references::NODE_SELECTOR;
 use crate::schema::meta::{CONDITION, OBJECT_META};
 use crate::schema::table::{always, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "resource/v1";
@@ -132,9 +133,9 @@ types! {
     }
     DeviceToleration DEVICE_TOLERATION {
         unless_zero("key", 1, Text),
-        unless_zero("operator", 2, Text),
+        unless_zero("operator", 2, Text).one_of(values::DEVICE_TOLERATION_OPERATORS),
         unless_zero("value", 3, Text),
-        unless_zero("effect", 4, Text),
+        unless_zero("effect", 4, Text).one_of(values::DEVICE_TAINT_EFFECTS),
         when_set("tolerationSeconds", 5, Int64),
     }
     CapacityRequirements CAPACITY_REQUIREMENTS {

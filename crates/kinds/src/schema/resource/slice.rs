@@ -3,6 +3,7 @@
 use crate::schema::Shape::{Bool, Int64, List, Map, Object, Quantity, Text, Time};
 use crate::schema::core::references::NODE_SELECTOR;
 use crate::schema::table::{always, or_null, types, unless_zero, when_set};
+use crate::schema::values;
 
 types! {
     "resource/v1";
@@ -64,7 +65,7 @@ types! {
     DeviceTaint DEVICE_TAINT {
         always("key", 1, Text),
         unless_zero("value", 2, Text),
-        always("effect", 3, Text),
+        always("effect", 3, Text).one_of(values::DEVICE_TAINT_EFFECTS),
         when_set("timeAdded", 4, Time),
     }
     NodeAllocatableResourceMapping NODE_ALLOCATABLE_RESOURCE_MAPPING {

@@ -9,6 +9,7 @@ use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
 use crate::resources::core::names::TextRule;
 use crate::resources::formats::{dns_label, dns_subdomain};
+use crate::schema::values;
 
 /// A kind of source.
 struct Source {
@@ -141,24 +142,15 @@ fn backstep_error(field: &str, path: &str) -> Option<FieldError> {
 }
 
 fn host_path_errors(field: &str, source: &Map) -> Errors {
-    const TYPES: &[&str] = &[
-        "",
-        "BlockDevice",
-        "CharDevice",
-        "Directory",
-        "DirectoryOrCreate",
-        "File",
-        "FileOrCreate",
-        "Socket",
-    ];
     let mut errors = required(field, source, &["path"]);
     if !errors.is_empty() {
         return errors;
     }
     errors.extend(backstep_error(&format!("{field}.path"), source.text("path")));
     let kind = source.text("type");
-    errors
-        .push_if(!TYPES.contains(&kind), || FieldError::not_supported(format!("{field}.type"), kind, TYPES));
+    errors.push_if(!values::HOST_PATH_TYPES.contains(&kind), || {
+        FieldError::not_supported(format!("{field}.type"), kind, values::HOST_PATH_TYPES)
+    });
     errors
 }
 
@@ -369,10 +361,9 @@ fn azure_file_errors(field: &str, source: &Map) -> Errors {
 }
 
 fn azure_disk_errors(field: &str, source: &Map) -> Errors {
-    const CACHING: &[&str] = &["None", "ReadOnly", "ReadWrite"];
-    const KINDS: &[&str] = &["Dedicated", "Managed", "Shared"];
     let mut errors = required(field, source, &["diskName", "diskURI"]);
-    for (member, known) in [("cachingMode", CACHING), ("kind", KINDS)] {
+    for (member, known) in [("cachingMode", values::AZURE_CACHING_MODES), ("kind", values::AZURE_DISK_KINDS)]
+    {
         let value = source.text(member);
         if source.has(member) && !known.contains(&value) {
             errors.push(FieldError::not_supported(format!("{field}.{member}"), value, known));

@@ -10,6 +10,7 @@ use crate::resources::core::storage::{class_name_errors, mode_errors, volume_mod
 use crate::resources::formats::dns_subdomain;
 use crate::resources::quantities::{negative_error, positive_error};
 use crate::resources::scheduling::validate_node_selector;
+use crate::schema::values;
 
 /// The annotation that preceded `mountOptions`.
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
@@ -90,11 +91,12 @@ fn spec_errors(volume: &Map) -> Errors {
     let mut errors = mode_errors(spec);
     capacity_errors(spec, &mut errors);
     match spec.text("persistentVolumeReclaimPolicy") {
-        "" | "Delete" | "Recycle" | "Retain" => {}
+        "" => {}
+        known if values::RECLAIM_POLICIES.contains(&known) => {}
         policy => errors.push(FieldError::not_supported(
             "spec.persistentVolumeReclaimPolicy",
             policy,
-            &["Delete", "Recycle", "Retain"],
+            values::RECLAIM_POLICIES,
         )),
     }
     if spec.has("nodeAffinity") {

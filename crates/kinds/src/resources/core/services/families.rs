@@ -11,6 +11,7 @@ use super::spec::{EXTERNAL_NAME, HEADLESS, is_headless};
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
 use crate::resources::addresses;
+use crate::schema::values;
 
 const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";
@@ -198,9 +199,9 @@ pub(super) fn errors(spec: &Map) -> Errors {
     family_errors(spec, &mut errors);
     match spec.text("ipFamilyPolicy") {
         "" if !spec.has("ipFamilyPolicy") => {}
-        SINGLE | PREFER | REQUIRE => {}
+        known if values::IP_FAMILY_POLICIES.contains(&known) => {}
         policy => {
-            errors.push(FieldError::not_supported("spec.ipFamilyPolicy", policy, &[PREFER, REQUIRE, SINGLE]));
+            errors.push(FieldError::not_supported("spec.ipFamilyPolicy", policy, values::IP_FAMILY_POLICIES));
         }
     }
     let mut has_invalid = false;

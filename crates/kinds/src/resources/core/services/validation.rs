@@ -15,6 +15,7 @@ use crate::resources::addresses;
 use crate::resources::formats::{dns_label, dns_subdomain, qualified_name};
 use crate::resources::ports::{number_errors, number_or_name_errors, protocol_errors};
 use crate::resources::scheduling::validate_labels;
+use crate::schema::values;
 
 /// The maximum timeout of session affinity, in seconds.
 const MAX_AFFINITY_SECONDS: i64 = 86_400;
@@ -63,13 +64,9 @@ pub(super) fn validate(service: &Map) -> Errors {
         errors.extend(addresses::errors(&field, ip).or_else(|| addresses::special_errors(&field, ip)));
     }
     match kind {
-        CLUSTER_IP | NODE_PORT | LOAD_BALANCER | EXTERNAL_NAME => {}
+        known if values::SERVICE_TYPES.contains(&known) => {}
         "" => errors.push(FieldError::required("spec.type", "")),
-        kind => errors.push(FieldError::not_supported(
-            "spec.type",
-            kind,
-            &[CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT],
-        )),
+        kind => errors.push(FieldError::not_supported("spec.type", kind, values::SERVICE_TYPES)),
     }
     port_set_errors(spec, &mut errors);
     source_range_errors(spec, annotations, &mut errors);
@@ -186,7 +183,7 @@ fn affinity_errors(spec: &Map) -> Errors {
         "None" => Vec::new(),
         "ClientIP" => client_ip_error(field, spec).into_iter().collect(),
         "" => vec![FieldError::required("spec.sessionAffinity", "")],
-        other => vec![FieldError::not_supported("spec.sessionAffinity", other, &["ClientIP", "None"])],
+        other => vec![FieldError::not_supported("spec.sessionAffinity", other, values::SESSION_AFFINITIES)],
     }
 }
 
@@ -259,7 +256,7 @@ fn external_policy_errors(spec: &Map, errors: &mut Errors) {
     match (is_external(spec), policy) {
         (false, "") | (true, "Cluster" | "Local") => {}
         (true, "") => errors.push(FieldError::required(field, "")),
-        (true, other) => errors.push(FieldError::not_supported(field, other, &["Cluster", "Local"])),
+        (true, other) => errors.push(FieldError::not_supported(field, other, values::TRAFFIC_POLICIES)),
         (false, other) => {
             let detail = "may only be set for externally-accessible services";
             errors.push(FieldError::invalid(field, other, detail));
@@ -286,6 +283,6 @@ fn internal_policy_errors(spec: &Map) -> Option<FieldError> {
             let is_needed = matches!(spec.text("type"), CLUSTER_IP | NODE_PORT | LOAD_BALANCER);
             is_needed.then(|| FieldError::required(field, ""))
         }
-        other => Some(FieldError::not_supported(field, other, &["Cluster", "Local"])),
+        other => Some(FieldError::not_supported(field, other, values::TRAFFIC_POLICIES)),
     }
 }

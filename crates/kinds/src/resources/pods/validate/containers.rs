@@ -8,6 +8,7 @@ use portcullis_apimachinery::names;
 use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Kept, env, mounts, probes, resources, security};
+use crate::schema::values;
 
 /// Fields that ephemeral containers must not have: non-empty lists and requirements, and any optional field that is
 /// set.
@@ -144,13 +145,13 @@ fn ephemeral(around: &Around<'_>, errors: &mut Errors) {
 fn common(around: &Around<'_>, container: &Field<'_>, errors: &mut Errors) {
     errors.require_syntax(&container.child("name"), names::label_errors);
     errors.require(&container.child("image"));
-    errors.require_one_of(&container.child("terminationMessagePolicy"), &["File", "FallbackToLogsOnError"]);
+    errors.require_one_of(&container.child("terminationMessagePolicy"), values::TERMINATION_MESSAGE_POLICIES);
     ports(&container.child("ports"), errors);
     env::variables(&container.child("env"), errors);
     env::sources(&container.child("envFrom"), errors);
     mounts::mounts(container, around.volumes, errors);
     mounts::devices(container, around.volumes, errors);
-    errors.require_one_of(&container.child("imagePullPolicy"), &["Always", "IfNotPresent", "Never"]);
+    errors.require_one_of(&container.child("imagePullPolicy"), values::PULL_POLICIES);
     resources::of_container(&container.child("resources"), &around.claims, around.kept, errors);
     resize_policy(around, &container.child("resizePolicy"), errors);
     security::of_container(&container.child("securityContext"), around.uses_host_users, errors);
@@ -175,7 +176,7 @@ fn ports(ports: &Field<'_>, errors: &mut Errors) {
         if !(0..=65535).contains(&host.number()) {
             errors.push(host.invalid("must be between 1 and 65535, inclusive"));
         }
-        errors.require_one_of(&port.child("protocol"), &["SCTP", "TCP", "UDP"]);
+        errors.require_one_of(&port.child("protocol"), values::PROTOCOLS);
     }
 }
 

@@ -9,6 +9,7 @@ use portcullis_apimachinery::names;
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Field, Members};
 use crate::resources::pods::mirror::is_mirror;
+use crate::schema::values;
 
 pub(super) mod annotations;
 mod common;
@@ -124,11 +125,8 @@ fn spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
     containers::validate(&containers::Around::new(&spec, &volumes, kept), errors);
     resources::of_pod(&spec, kept, errors);
     network::host_network_ports(&spec, errors);
-    errors.require_one_of(&spec.child("restartPolicy"), &["Always", "OnFailure", "Never"]);
-    errors.require_one_of(
-        &spec.child("dnsPolicy"),
-        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
-    );
+    errors.require_one_of(&spec.child("restartPolicy"), values::RESTART_POLICIES);
+    errors.require_one_of(&spec.child("dnsPolicy"), values::DNS_POLICIES);
     selectors::labels(&spec.child("nodeSelector"), errors);
     security::of_pod(&spec, kept, errors);
     scheduling::affinity(&spec.child("affinity"), kept, errors);
@@ -161,7 +159,7 @@ fn spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
     }
     let preemption = spec.child("preemptionPolicy");
     if preemption.is_set() {
-        errors.require_one_of(&preemption, &["PreemptLowerPriority", "Never"]);
+        errors.require_one_of(&preemption, values::PREEMPTION_POLICIES);
     }
     resources::overhead(&spec.child("overhead"), kept, errors);
     os::validate(&spec, errors);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::syntax;
+use crate::schema::values;
 
 fn pairs<'a>(list: &Field<'a>, path: &str) -> BTreeMap<&'a str, &'a str> {
     list.items().map(|entry| (entry.child("name").text(), entry.child(path).text())).collect()
@@ -51,8 +52,8 @@ fn propagation(container: &Field<'_>, mounts: &Field<'_>, mount: &Field<'_>, err
     let of_list = |name: &str| mount.child(name).named(format!("{}.{name}", mounts.path()));
     let propagation = of_list("mountPropagation");
     if propagation.is_set() {
-        if !matches!(propagation.text(), "Bidirectional" | "HostToContainer" | "None") {
-            errors.push(propagation.not_supported(&["Bidirectional", "HostToContainer", "None"]));
+        if !values::MOUNT_PROPAGATIONS.contains(&propagation.text()) {
+            errors.push(propagation.not_supported(values::MOUNT_PROPAGATIONS));
         }
         let is_privileged = container.child("securityContext").child("privileged").is_true();
         if propagation.text() == "Bidirectional" && !is_privileged {

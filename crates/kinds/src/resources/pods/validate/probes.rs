@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::syntax;
+use crate::schema::values;
 
 /// Validates the probes and hooks of a long-running container. `grace` is the pod's grace period, in seconds.
 pub(super) fn of_container(container: &Field<'_>, grace: Option<i64>, errors: &mut Errors) {
@@ -74,7 +75,8 @@ fn http_get(get: &Field<'_>, errors: &mut Errors) {
     errors.require(&path);
     port(&get.child("port"), errors);
     let scheme = get.child("scheme");
-    errors.push_if(!matches!(scheme.text(), "HTTP" | "HTTPS"), || scheme.not_supported(&["HTTP", "HTTPS"]));
+    errors
+        .push_if(!values::URI_SCHEMES.contains(&scheme.text()), || scheme.not_supported(values::URI_SCHEMES));
     let headers = get.child("httpHeaders");
     for header in headers.items() {
         // The path is that of the list.

@@ -6,6 +6,7 @@ use portcullis_apimachinery::names;
 
 use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::validate::{Kept, selectors};
+use crate::schema::values;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -159,8 +160,8 @@ pub(super) fn spread(constraints: &Field<'_>, kept: &Kept, errors: &mut Errors) 
         let topology = constraint.child("topologyKey");
         errors.push_if(topology.text().is_empty(), || topology.required("can not be empty"));
         let action = constraint.child("whenUnsatisfiable");
-        if !matches!(action.text(), "DoNotSchedule" | "ScheduleAnyway") {
-            errors.push(action.not_supported(&["DoNotSchedule", "ScheduleAnyway"]));
+        if !values::UNSATISFIABLE_ACTIONS.contains(&action.text()) {
+            errors.push(action.not_supported(values::UNSATISFIABLE_ACTIONS));
         }
         let is_same = |other: &Field<'_>| {
             other.child("topologyKey").text() == topology.text()
@@ -177,7 +178,7 @@ pub(super) fn spread(constraints: &Field<'_>, kept: &Kept, errors: &mut Errors) 
             errors.push(domains.invalid("can only be used if whenUnsatisfiable is DoNotSchedule"));
         }
         for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            errors.check_one_of(&constraint.child(policy), &["Honor", "Ignore"]);
+            errors.check_one_of(&constraint.child(policy), values::NODE_INCLUSION_POLICIES);
         }
         if !kept.spread_keys {
             label_keys(&constraint, errors);
@@ -219,8 +220,8 @@ pub(in crate::resources::pods) fn tolerations(tolerations: &Field<'_>, kept: &Ke
             }
             _ => errors.push(operator.not_supported(&["Equal", "Exists"])),
         }
-        if !matches!(effect.text(), "" | "NoExecute" | "NoSchedule" | "PreferNoSchedule") {
-            errors.push(effect.not_supported(&["NoSchedule", "PreferNoSchedule", "NoExecute"]));
+        if !effect.text().is_empty() && !values::TAINT_EFFECTS.contains(&effect.text()) {
+            errors.push(effect.not_supported(values::TAINT_EFFECTS));
         }
     }
 }

@@ -8,6 +8,7 @@ use portcullis_apimachinery::names;
 use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{Kept, MAX_INT32};
+use crate::schema::values;
 
 /// The maximum path length of Linux, without the terminating NUL.
 const MAX_PROFILE: usize = 4095;
@@ -30,11 +31,11 @@ pub(super) fn of_pod(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
         errors.push(shares.invalid("ShareProcessNamespace and HostPID cannot both be enabled"));
     }
     sysctls(spec, kept, errors);
-    errors.check_one_of(&context.child("fsGroupChangePolicy"), &["Always", "OnRootMismatch"]);
+    errors.check_one_of(&context.child("fsGroupChangePolicy"), values::FS_GROUP_CHANGE_POLICIES);
     seccomp(&context.child("seccompProfile"), errors);
     windows_options(&context.child("windowsOptions"), errors);
     app_armor(&context.child("appArmorProfile"), errors);
-    errors.check_one_of(&context.child("supplementalGroupsPolicy"), &["Merge", "Strict"]);
+    errors.check_one_of(&context.child("supplementalGroupsPolicy"), values::SUPPLEMENTAL_GROUPS_POLICIES);
     let policies: &[&str] =
         if kept.label_change_policy { &["MountOption", "Recursive"] } else { &["Recursive"] };
     errors.check_one_of(&context.child("seLinuxChangePolicy"), policies);
@@ -45,7 +46,7 @@ pub(super) fn of_container(context: &Field<'_>, uses_host_users: bool, errors: &
         id(&context.child(field), errors);
     }
     let mount = context.child("procMount");
-    errors.check_one_of(&mount, &["Default", "Unmasked"]);
+    errors.check_one_of(&mount, values::PROC_MOUNTS);
     if uses_host_users && mount.text() == "Unmasked" {
         errors.push(mount.invalid("`hostUsers` must be false to use `Unmasked`"));
     }
@@ -115,15 +116,13 @@ pub(super) fn host_sysctls(spec: &Field<'_>, _: &Kept, errors: &mut Errors) {
     }
 }
 
-const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
-
 fn seccomp(profile: &Field<'_>, errors: &mut Errors) {
     if !profile.is_set() {
         return;
     }
     let kind = profile.child("type");
     let path = profile.child("localhostProfile");
-    errors.require_one_of(&kind, &PROFILE_TYPES);
+    errors.require_one_of(&kind, values::PROFILE_TYPES);
     if kind.text() != "Localhost" {
         errors.push_if(path.is_set(), || path.invalid("can only be set when seccomp type is Localhost"));
     } else if path.is_set() {
@@ -139,7 +138,7 @@ pub(in crate::resources::pods) fn app_armor(profile: &Field<'_>, errors: &mut Er
     }
     let kind = profile.child("type");
     let name = profile.child("localhostProfile");
-    errors.require_one_of(&kind, &PROFILE_TYPES);
+    errors.require_one_of(&kind, values::PROFILE_TYPES);
     match kind.text() {
         "Localhost" => {
             let trimmed = name.text().trim();

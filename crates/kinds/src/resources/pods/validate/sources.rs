@@ -7,6 +7,7 @@ use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::amount;
 use crate::resources::pods::syntax;
 use crate::resources::pods::validate::{projected, selectors};
+use crate::schema::values;
 
 pub(super) fn validate(kind: &str, source: &Field<'_>, errors: &mut Errors) {
     match kind {
@@ -86,15 +87,13 @@ fn keys(source: &Field<'_>, name: &str, errors: &mut Errors) {
 }
 
 fn host_path(source: &Field<'_>, errors: &mut Errors) {
-    const TYPES: [&str; 8] =
-        ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
     let path = source.child("path");
     if path.text().is_empty() {
         errors.push(path.required(""));
         return;
     }
     errors.extend(path.faults(syntax::no_backsteps));
-    errors.check_one_of(&source.child("type"), &TYPES);
+    errors.check_one_of(&source.child("type"), values::HOST_PATH_TYPES);
 }
 
 fn iscsi(source: &Field<'_>, errors: &mut Errors) {
@@ -224,12 +223,10 @@ fn is_host_and_port(pair: &str) -> bool {
 }
 
 fn azure_disk(source: &Field<'_>, errors: &mut Errors) {
-    const KINDS: [&str; 3] = ["Dedicated", "Managed", "Shared"];
-    const MODES: [&str; 3] = ["None", "ReadOnly", "ReadWrite"];
     required(source, &["diskName", "diskURI"], errors);
-    errors.check_one_of(&source.child("cachingMode"), &MODES);
+    errors.check_one_of(&source.child("cachingMode"), values::AZURE_CACHING_MODES);
     let kind = source.child("kind");
-    errors.check_one_of(&kind, &KINDS);
+    errors.check_one_of(&kind, values::AZURE_DISK_KINDS);
     let uri = source.child("diskURI");
     let prefix = if kind.text() == "Managed" { "/subscriptions/" } else { "https://" };
     errors.push_if(kind.is_set() && !uri.text().starts_with(prefix), || uri.not_supported(&[prefix]));
@@ -280,18 +277,18 @@ fn ephemeral(source: &Field<'_>, errors: &mut Errors) {
 }
 
 fn claim(spec: &Field<'_>, errors: &mut Errors) {
-    const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    let known = values::VOLUME_ACCESS_MODES;
     let modes = spec.child("accessModes");
     errors.push_if(modes.is_empty(), || modes.required("at least 1 access mode is required"));
     if let Some(selector) = spec.child("selector").set() {
         selectors::selector(&selector, false, errors);
     }
-    for mode in modes.items().filter(|mode| !MODES.contains(&mode.text())) {
-        errors.push(mode.named(modes.path()).not_supported(&MODES));
+    for mode in modes.items().filter(|mode| !known.contains(&mode.text())) {
+        errors.push(mode.named(modes.path()).not_supported(known));
     }
     let is_exclusive = |mode: &Field<'_>| mode.text() == "ReadWriteOncePod";
     if modes.items().any(|mode| is_exclusive(&mode))
-        && modes.items().any(|mode| !is_exclusive(&mode) && MODES.contains(&mode.text()))
+        && modes.items().any(|mode| !is_exclusive(&mode) && known.contains(&mode.text()))
     {
         errors.push(modes.forbidden("may not use ReadWriteOncePod with other access modes"));
     }
@@ -307,7 +304,7 @@ fn claim(spec: &Field<'_>, errors: &mut Errors) {
     for class in ["storageClassName", "volumeAttributesClassName"] {
         errors.check_syntax(&spec.child(class), names::subdomain_errors);
     }
-    errors.check_one_of(&spec.child("volumeMode"), &["Block", "Filesystem"]);
+    errors.check_one_of(&spec.child("volumeMode"), values::VOLUME_MODES);
     data_sources(spec, errors);
 }
 

@@ -7,6 +7,7 @@ use portcullis_apimachinery::names;
 use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::amount;
 use crate::resources::pods::validate::{Kept, projected, sources};
+use crate::schema::values;
 
 /// The sources in validation order, each with the name that is reported if there is already another source.
 const SOURCES: [(&str, &str); 30] = [
@@ -129,7 +130,7 @@ fn of_kind(kind: &str, source: &Field<'_>, kept: &Kept, errors: &mut Errors) {
         }
         "image" => {
             errors.require(&source.child("reference"));
-            errors.require_one_of(&source.child("pullPolicy"), &["Always", "IfNotPresent", "Never"]);
+            errors.require_one_of(&source.child("pullPolicy"), values::PULL_POLICIES);
         }
         _ => sources::validate(kind, source, errors),
     }
