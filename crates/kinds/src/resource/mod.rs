@@ -14,7 +14,8 @@ use crate::schema::Type;
 use crate::table::{Column, Row};
 
 pub use strategy::{
-    Action, Certificates, Context, Deletion, Need, OnRequest, Refusal, Requester, Update, ValidateRequest,
+    Action, Certificates, Context, Deletion, Dependents, Need, OnRequest, Refusal, Requester, Update,
+    ValidateRequest,
 };
 
 /// A kind that is served, and unless it has an `action` also stored. The functions are pure. Those that take only
@@ -97,6 +98,8 @@ pub struct Resource {
     /// What a delete does before finalizers are looked at. Takes the object, the grace period that the request asks for
     /// and the time, both in seconds.
     pub delete: fn(&Map, Option<i64>, i64) -> Deletion,
+    /// What a delete does to dependents unless it is told.
+    pub dependents: Dependents,
     /// Whether something besides the finalizers of the metadata holds an object that is being deleted.
     pub is_held: fn(&Map) -> bool,
     /// The kinds of which the object with the same name goes with one that is removed.
@@ -296,6 +299,7 @@ impl Resource {
         validate_status: |_, _| Vec::new(),
         on_status: OnRequest::NOTHING,
         delete: |_, _, _| Deletion::Proceeds,
+        dependents: Dependents::Deleted,
         is_held: |_| false,
         removed_with: &[],
         columns: &[],

@@ -123,6 +123,18 @@ pub enum Action {
     RequestToken,
 }
 
+/// What becomes of the dependents of an object that is deleted, if neither the request nor a finalizer of the object says
+/// (AP-52).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dependents {
+    /// They are deleted as well.
+    Deleted,
+    /// They stay, without the reference to their owner.
+    Orphaned,
+    /// Objects have no dependents: what a request says about them is ignored.
+    None,
+}
+
 /// What a delete does to an object of a kind, before finalizers are looked at.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deletion {

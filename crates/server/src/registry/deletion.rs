@@ -1,7 +1,7 @@
 //! What a delete does to an object: grace periods, finalizers, dependents (AP-50 to AP-57).
 
 use kinds::Map;
-use kinds::resource::{Deletion, Resource};
+use kinds::resource::{Deletion, Dependents, Resource};
 
 use super::meta::{self, now};
 use super::options::DeleteOptions;
@@ -32,7 +32,7 @@ pub(crate) fn step(resource: &Resource, object: &Map, options: &DeleteOptions) -
         Deletion::Begins(marked) => (marked, Some(false)),
         Deletion::Ends(marked) => (marked, Some(true)),
     };
-    if let Some(finalizers) = finalizers(object, options) {
+    if let Some(finalizers) = finalizers(resource.dependents, object, options) {
         meta::set_finalizers(&mut marked, finalizers);
     }
     match (ends, meta::finalizers(&marked).is_empty()) {
@@ -59,11 +59,16 @@ fn mark_deleted(object: &mut Map) {
 }
 
 /// AP-52: returns the finalizers that a delete sets; none if they do not change.
-fn finalizers(object: &Map, options: &DeleteOptions) -> Option<Vec<String>> {
+///
+/// The request decides. If it says nothing, the finalizers that the object has decide, and then its kind.
+fn finalizers(dependents: Dependents, object: &Map, options: &DeleteOptions) -> Option<Vec<String>> {
     let old = meta::finalizers(object);
-    let orphans = options.orphans().unwrap_or_else(|| old.contains(&ORPHAN));
-    let is_foreground = options.is_foreground().unwrap_or_else(|| old.contains(&FOREGROUND));
-    if old.contains(&ORPHAN) == orphans && old.contains(&FOREGROUND) == is_foreground {
+    let (had_orphan, had_foreground) = (old.contains(&ORPHAN), old.contains(&FOREGROUND));
+    let usual = had_orphan || (dependents == Dependents::Orphaned && !had_foreground);
+    let has_dependents = dependents != Dependents::None;
+    let orphans = has_dependents && options.orphans().unwrap_or(usual);
+    let is_foreground = has_dependents && options.is_foreground().unwrap_or(had_foreground);
+    if had_orphan == orphans && had_foreground == is_foreground {
         return None;
     }
     let mut new: Vec<&str> = old.into_iter().filter(|f| !matches!(*f, ORPHAN | FOREGROUND)).collect();

@@ -218,6 +218,63 @@ fn orphans_stay_without_a_reference() {
     assert!(server.get(&at(SECRETS, "orphan-0")).is_some());
 }
 
+/// AP-52: `DefaultGarbageCollectionPolicy` of the kinds. The request decides, where it says something.
+#[test]
+fn jobs_and_replication_controllers_leave_their_dependents_unless_they_are_told() {
+    let mut server = Server::start();
+    let template = |policy: &str| {
+        json!({"metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": policy}})
+    };
+    let all = "namespaces/default";
+    for (collection, spec, leaves) in [
+        (format!("/apis/batch/v1/{all}/jobs"), json!({"template": template("Never")}), true),
+        (
+            format!("/api/v1/{all}/replicationcontrollers"),
+            json!({"selector": {"a": "b"}, "template": template("Always")}),
+            true,
+        ),
+        (
+            format!("/apis/apps/v1/{all}/replicasets"),
+            json!({"selector": {"matchLabels": {"a": "b"}}, "template": template("Always")}),
+            false,
+        ),
+        (
+            format!("/apis/batch/v1/{all}/cronjobs"),
+            json!({"schedule": "0 0 * * *", "jobTemplate": {"spec": {"template": template("Never")}}}),
+            false,
+        ),
+    ] {
+        for name in ["quiet", "told"] {
+            let manifest = json!({"metadata": {"name": name}, "spec": spec});
+            let made = server.admin.must(201, "POST", &collection, Some(&manifest));
+            server.create(SECRETS, &format!("of-{name}"), &[owner(&made)]);
+        }
+        server.admin.must(200, "DELETE", &at(&collection, "quiet"), None);
+        server.delete(&at(&collection, "told"), "Background");
+        server.gone(&at(&collection, "quiet"));
+        server.gone(&at(SECRETS, "of-told"));
+        if leaves {
+            assert!(server.owners(&at(SECRETS, "of-quiet")).is_empty(), "{collection}");
+            server.delete(&at(SECRETS, "of-quiet"), "Background");
+        }
+        server.gone(&at(SECRETS, "of-quiet"));
+    }
+}
+
+/// AP-52: events have no dependents, whatever a request says.
+#[test]
+fn an_event_is_deleted_at_once() {
+    let mut server = Server::start();
+    let events = "/api/v1/namespaces/default/events";
+    for policy in ["Foreground", "Orphan"] {
+        let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
+        server.admin.must(201, "POST", events, Some(&event));
+        server.delete(&at(events, "e"), policy);
+        assert!(server.get(&at(events, "e")).is_none(), "{policy}");
+    }
+}
+
 #[test]
 fn owners_in_other_namespaces_are_none_and_owners_that_cannot_be_judged_hold() {
     let mut server = Server::start();

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
 use crate::meta::name;
-use crate::resource::{Conversion, MetadataChecks, Resource, Selectable};
+use crate::resource::{Conversion, Dependents, MetadataChecks, Resource, Selectable};
 use crate::resources::cells::{text_column, wide_column};
 use crate::resources::formats::{dns_subdomain, qualified_name};
 use crate::schema;
@@ -26,6 +26,7 @@ pub static CORE_EVENTS: Resource = Resource {
     // Its validation ignores the metadata.
     metadata_checks: MetadataChecks { alone: 0, as_update: 0, knows_finalizers: false },
     creates_on_update: true,
+    dependents: Dependents::None,
     selectable: &[
         Selectable::new("involvedObject.apiVersion", |event| involved(event, "apiVersion")),
         Selectable::new("involvedObject.fieldPath", |event| involved(event, "fieldPath")),

@@ -14,7 +14,7 @@ use super::templates::{
 };
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
-use crate::resource::{Resource, Selectable, Subresource};
+use crate::resource::{Dependents, Resource, Selectable, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::formats::{immutable, not_negative, one_of};
 use crate::resources::label_selectors::{cell, selects, text};
@@ -49,6 +49,8 @@ pub static JOBS: Resource = Resource {
         let counters = ["active", "succeeded", "failed", "ready", "terminating"];
         not_negative("status", job.object("status"), &counters)
     },
+    // As long as there was no garbage collector, pods outlived their job. Clients rely on it.
+    dependents: Dependents::Orphaned,
     columns: COLUMNS,
     row,
     ..BATCH

@@ -8,7 +8,7 @@ use super::scale::of_labels;
 use super::templates::{always_runs, unselected, validate as validate_template};
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
-use crate::resource::{Resource, Selectable, Subresource};
+use crate::resource::{Dependents, Resource, Selectable, Subresource};
 use crate::resources::formats::not_negative;
 use crate::resources::label_selectors::labels_text;
 use crate::resources::pods::default_template;
@@ -33,6 +33,8 @@ pub static REPLICATION_CONTROLLERS: Resource = Resource {
     validate_update: |controller, old| validate(controller, Some(old)),
     prepare_status: status::keep_spec,
     validate_status: |controller, _| validate_status(controller),
+    // As of Jobs.
+    dependents: Dependents::Orphaned,
     columns: COLUMNS,
     row: |controller, now| {
         row_with(controller, now, labels_text(controller.object("spec").object("selector")))
