@@ -21,6 +21,7 @@ mod node_restriction;
 mod persistent_volume_claim_resize;
 mod plugin;
 mod plugins;
+mod pod_resize;
 mod pod_topology_labels;
 mod priority;
 mod runtime_class;

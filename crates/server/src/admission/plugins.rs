@@ -18,7 +18,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "NodeDeclaredFeatureValidator",
     "PodGroupProtection",
     "PodGroupWorkloadExists",
-    "PodResizeValidator",
     "ResourceQuota",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionWebhook",

@@ -174,6 +174,75 @@ fn one_of_many_that_bind_a_pod_at_one_time_does_ap_120() {
     assert_eq!(codes.iter().filter(|code| **code == 409).count(), 5, "{codes:?}");
 }
 
+/// The cases and the words are those of the test of PodResizeValidator in Kubernetes.
+#[test]
+fn a_pod_is_resized_to_what_its_node_can_hold() {
+    let server = start();
+    for system in ["linux", "windows"] {
+        let name = format!("{system}-node");
+        made(
+            &server,
+            "/api/v1/nodes",
+            &json!({
+                "metadata": {"name": name, "labels": {"kubernetes.io/os": system}},
+                "status": {"allocatable": {"cpu": "4", "memory": "8Gi"}},
+            }),
+        );
+    }
+    for (name, node) in [
+        ("on-linux", "linux-node"),
+        ("on-windows", "windows-node"),
+        ("on-none", "missing-node"),
+        ("waiting", ""),
+    ] {
+        let mut pod = pod(name);
+        pod["spec"]["nodeName"] = node.into();
+        pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1", "memory": "1Gi"}});
+        made(&server, &format!("{DEFAULT}/pods"), &pod);
+    }
+    let few = "Node didn't have enough allocatable resources:";
+    for (name, requests, refused) in [
+        ("on-linux", json!({"cpu": "2"}), None),
+        ("on-linux", json!({"memory": "2Gi"}), None),
+        ("on-linux", json!({"cpu": "4", "memory": "8Gi"}), None),
+        ("on-linux", json!({"cpu": "10"}), Some(format!("{few} cpu, requested: 10000, allocatable: 4000"))),
+        (
+            "on-linux",
+            json!({"cpu": "10", "memory": "10Gi"}),
+            Some(format!(
+                "{few} cpu, requested: 10000, allocatable: 4000; memory, requested: 10737418240, allocatable: 8589934592"
+            )),
+        ),
+        (
+            "on-windows",
+            json!({"cpu": "2"}),
+            Some(
+                "pod resize is only supported on linux nodes, node \"windows-node\" is \"windows\""
+                    .to_owned(),
+            ),
+        ),
+        ("on-windows", json!({"cpu": "1"}), None),
+        ("on-none", json!({"cpu": "2"}), Some("node \"missing-node\" not found".to_owned())),
+        ("waiting", json!({"cpu": "10"}), None),
+    ] {
+        let patch =
+            json!([{"op": "add", "path": "/spec/containers/0/resources/requests", "value": requests}]);
+        let answer = server
+            .request("PATCH", &format!("{DEFAULT}/pods/{name}/resize"))
+            .by(&server.admin())
+            .header("Content-Type: application/json-patch+json")
+            .body(patch.to_string())
+            .send();
+        match refused {
+            None => assert_eq!(answer.code, 200, "{name} {requests}: {}", answer.text()),
+            Some(why) => {
+                let refusal = answer.assert_status(403, "Forbidden");
+                assert_eq!(refusal["message"], format!("pods \"{name}\" is forbidden: {why}"));
+            }
+        }
+    }
+}
+
 #[test]
 fn what_needs_a_kubelet_is_refused_and_what_is_not_there_is_not_found() {
     let server = start();

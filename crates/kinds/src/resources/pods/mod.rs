@@ -17,6 +17,7 @@ mod image;
 mod mirror;
 mod prepare;
 mod qos;
+mod resize;
 mod status;
 mod subresources;
 mod syntax;
@@ -33,6 +34,7 @@ pub use claims::{UsedClaim, used_claims};
 pub(super) use defaults::default_template;
 pub use disruption::{Stay, has_ended, mark_disrupted, mark_failed, mark_unready, stay};
 pub use prepare::{prepare_ephemeral_containers, prepare_resize};
+pub use resize::{resize_refusal, resized_on};
 pub use subresources::{
     BindError, Deletion, add_topology_labels, bind, check_binding, check_eviction, mark_evicted, terminate,
 };
