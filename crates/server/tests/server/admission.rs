@@ -225,8 +225,11 @@ fn a_pod_is_resized_to_what_its_node_can_hold() {
         ("on-none", json!({"cpu": "2"}), Some("node \"missing-node\" not found".to_owned())),
         ("waiting", json!({"cpu": "10"}), None),
     ] {
-        let patch =
-            json!([{"op": "add", "path": "/spec/containers/0/resources/requests", "value": requests}]);
+        let replaced = |(resource, amount): (&String, &Value)| {
+            let path = format!("/spec/containers/0/resources/requests/{resource}");
+            json!({"op": "replace", "path": path, "value": amount})
+        };
+        let patch: Value = requests.as_object().unwrap().iter().map(replaced).collect();
         let answer = server
             .request("PATCH", &format!("{DEFAULT}/pods/{name}/resize"))
             .by(&server.admin())
