@@ -449,6 +449,39 @@ fn ap_40_ap_41_ap_50_ap_75_rows_answer_as_the_conventions_list_them() {
     assert_eq!(rows(|r| !r.selects_namespace), ["certificatesigningrequests", "resourceslices"]);
 }
 
+/// As `SetDefaults_StatefulSet` of `apps/v1` and `SetDefaults_NetworkPolicy` of `networking.k8s.io/v1` do it.
+#[test]
+fn what_a_strategy_or_a_policy_leaves_open_is_filled_in_by_what_it_says() {
+    let filled = |group: &str, plural: &str, spec: Value| -> Value {
+        let resource = Kinds::built_in().find(group, "v1", plural).unwrap();
+        let mut object = Map::from_iter([("spec".to_owned(), spec)]);
+        (resource.default)(&mut object);
+        object["spec"].clone()
+    };
+    let rolling = json!({"partition": 0, "maxUnavailable": 1});
+    for (given, strategy) in [
+        (json!({}), json!({"type": "RollingUpdate", "rollingUpdate": rolling})),
+        (json!({"type": "RollingUpdate"}), json!({"type": "RollingUpdate"})),
+        (
+            json!({"type": "RollingUpdate", "rollingUpdate": {}}),
+            json!({"type": "RollingUpdate", "rollingUpdate": rolling}),
+        ),
+        (json!({"type": "OnDelete"}), json!({"type": "OnDelete"})),
+    ] {
+        let spec = filled("apps", "statefulsets", json!({"updateStrategy": given}));
+        assert_eq!(spec["updateStrategy"], strategy, "{given}");
+    }
+    for (given, types) in [
+        (json!({}), json!(["Ingress"])),
+        (json!({"egress": []}), json!(["Ingress"])),
+        (json!({"egress": [{}]}), json!(["Ingress", "Egress"])),
+        (json!({"egress": [{}], "policyTypes": ["Egress"]}), json!(["Egress"])),
+    ] {
+        let spec = filled("networking.k8s.io", "networkpolicies", given.clone());
+        assert_eq!(spec["policyTypes"], types, "{given}");
+    }
+}
+
 #[test]
 fn rows_are_in_order_and_named_once() {
     let names: Vec<_> = ALL.iter().map(|resource| (resource.group, resource.plural)).collect();

@@ -52,7 +52,7 @@ fn default(policy: &mut Map) {
     }
     if spec.list("policyTypes").is_empty() {
         let mut types = vec!["Ingress"];
-        if spec.has("egress") {
+        if !spec.list("egress").is_empty() {
             types.push("Egress");
         }
         spec.insert("policyTypes".to_owned(), json!(types));

@@ -74,9 +74,13 @@ fn default(set: &mut Map) {
     let Some(spec) = set.object_or_new("spec") else { return };
     spec.default_text("podManagementPolicy", "OrderedReady");
     if let Some(strategy) = spec.object_or_new("updateStrategy") {
-        strategy.default_text("type", "RollingUpdate");
+        // Only a strategy without a type gets the details of a rolling update.
+        if strategy.text("type").is_empty() {
+            strategy.insert("type".to_owned(), "RollingUpdate".into());
+            strategy.default_value("rollingUpdate", Map::new());
+        }
         if strategy.text("type") == "RollingUpdate"
-            && let Some(rolling) = strategy.object_or_new("rollingUpdate")
+            && let Some(rolling) = strategy.object_mut("rollingUpdate")
         {
             rolling.default_value("partition", 0);
             rolling.default_value("maxUnavailable", 1);
