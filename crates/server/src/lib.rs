@@ -8,12 +8,13 @@
 //!  controller   guard                            background controllers; the guard of a kubelet
 //!  api                                           routes to handlers: thin, HTTP to operations and back
 //!  admission                                     what is asked of a write beyond authorization
-//!  authz (webhook, match_conditions)             may they: the only module that makes a Permit
+//!  authz (webhook)                               may they: the only module that makes a Permit
 //!  authn   audit                                 who asks; what is written down
 //!  registry                                      objects in the store: the only module that commits
 //!  http                                          connections, bodies, media types, answers
 //!  state   metrics   clock   logging   signing   files, and what metrics are made of
 //!  bootstrap                                     the files of the first start
+//!  match_conditions                              CEL expressions
 //!  certificate_requests                          how NodeRestriction reads them
 //! ```
 //!

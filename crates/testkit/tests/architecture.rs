@@ -37,11 +37,20 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[];
 
 /// The floors of the server from the lowest up, as `crates/server/src/lib.rs` draws them.
 const SERVER_FLOORS: &[&[&str]] = &[
-    &["bootstrap", "certificate_requests", "clock", "logging", "metrics", "signing", "state"],
+    &[
+        "bootstrap",
+        "certificate_requests",
+        "clock",
+        "logging",
+        "match_conditions",
+        "metrics",
+        "signing",
+        "state",
+    ],
     &["http"],
     &["registry"],
     &["audit", "authn"],
-    &["authz", "match_conditions"],
+    &["authz"],
     &["admission"],
     &["api"],
     &["controller", "guard"],

@@ -23,6 +23,8 @@ pub struct Context<'a> {
     pub ranges: &'a ServiceRanges,
     /// Reads certificates.
     pub certificates: &'a dyn Certificates,
+    /// What is wrong with those of [`OnRequest::expressions`] that cannot be compiled, by expression.
+    pub expression_faults: &'a BTreeMap<String, String>,
 }
 
 /// The user who makes the request.
@@ -66,6 +68,8 @@ pub type ValidateRequest = fn(&Map, Option<&Map>, &Context<'_>) -> Vec<FieldErro
 pub struct OnRequest {
     /// What the others need to know of other objects.
     pub needs: fn(&Map) -> Need,
+    /// The CEL expressions of device selectors that must be compiled: those that the stored object does not have.
+    pub expressions: for<'o> fn(&'o Map, Option<&'o Map>) -> Vec<&'o str>,
     /// Fills in what depends on the request. Runs after the row's own preparation.
     pub complete: fn(&mut Map, Option<&Map>, &Context<'_>) -> Result<(), Refusal>,
     /// Everything wrong with the object, in place of the row's own validation.
@@ -74,7 +78,12 @@ pub struct OnRequest {
 
 impl OnRequest {
     /// What most kinds add.
-    pub const NOTHING: Self = Self { needs: |_| Need::Nothing, complete: |_, _, _| Ok(()), validate: None };
+    pub const NOTHING: Self = Self {
+        needs: |_| Need::Nothing,
+        expressions: |_, _| Vec::new(),
+        complete: |_, _, _| Ok(()),
+        validate: None,
+    };
 }
 
 /// Why an object is not given what it needs.

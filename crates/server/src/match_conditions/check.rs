@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use kube_cel::cel::common::ast::operators::{GREATER, GREATER_EQUALS, LESS, LESS_EQUALS, OPT_SELECT};
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
-use super::selection;
 use super::types::{BOOL, INT, NULL, Object, STRING, TYPE_NAMES, Type, signatures};
+use super::{macros, selection};
 
 /// The ordered types.
 const ORDERED: [&str; 8] = ["bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"];
@@ -19,14 +19,29 @@ const NUMBERS: [&str; 3] = ["double", "int", "uint"];
 /// # Errors
 /// A description of the error.
 pub(super) fn check(expression: &mut IdedExpr) -> Result<(), String> {
-    let mut checker = Checker { scopes: vec![("request".to_owned(), Object::request())] };
+    let mut checker =
+        Checker { scopes: vec![("request".to_owned(), Object::request())], is_for_others: false };
     let found = checker.type_of(expression)?;
     if found == BOOL { Ok(()) } else { Err(format!("must evaluate to bool, and not to {found}")) }
 }
 
-struct Checker {
+/// Checks an expression as a selector of devices.
+///
+/// # Errors
+/// A description of the error.
+pub(super) fn check_selector(expression: &mut IdedExpr) -> Result<(), String> {
+    let mut checker = Checker { scopes: vec![("device".to_owned(), Object::device())], is_for_others: true };
+    match checker.type_of(expression)? {
+        BOOL | Type::Dyn => Ok(()),
+        found => Err(format!("must evaluate to bool or the unknown type, not {found}")),
+    }
+}
+
+pub(super) struct Checker {
     /// The variables in scope, the innermost last.
     scopes: Vec<(String, Type)>,
+    /// Whether another program evaluates the expression, which has macros that the evaluator here lacks.
+    is_for_others: bool,
 }
 
 impl Checker {
@@ -34,7 +49,7 @@ impl Checker {
         self.scopes.iter().rev().find(|(known, _)| known == name).map(|(_, found)| found.clone())
     }
 
-    fn type_of(&mut self, expression: &mut IdedExpr) -> Result<Type, String> {
+    pub(super) fn type_of(&mut self, expression: &mut IdedExpr) -> Result<Type, String> {
         let is_type = matches!(expression.expr, Expr::Select(_))
             && qualified(expression).is_some_and(|name| TYPE_NAMES.contains(&name.as_str()));
         if is_type {
@@ -112,6 +127,11 @@ impl Checker {
         if call.func_name == OPT_SELECT {
             return self.optional_select(call);
         }
+        if self.is_for_others
+            && let Some(found) = macros::of(call, self)
+        {
+            return found;
+        }
         let name = call.func_name.as_str();
         // `sets.contains(..)`: what precedes the dot is a part of the function name, unless it is a variable.
         let namespace = call.target.as_deref().and_then(qualified).filter(|name| {
@@ -162,6 +182,19 @@ impl Checker {
             None if signatures(&name).is_empty() => Err(format!("undeclared reference to '{name}'")),
             None => Err(no_way(&name, &arguments)),
         }
+    }
+
+    /// Checks an expression in which further variables are declared.
+    pub(super) fn with(
+        &mut self,
+        variables: Vec<(String, Type)>,
+        expression: &mut IdedExpr,
+    ) -> Result<Type, String> {
+        let before = self.scopes.len();
+        self.scopes.extend(variables);
+        let found = self.type_of(expression);
+        self.scopes.truncate(before);
+        found
     }
 
     fn optional_select(&mut self, call: &mut CallExpr) -> Result<Type, String> {

@@ -40,8 +40,28 @@ pub(super) struct Expression {
     splits: bool,
 }
 
-/// Compiles expressions, one result for each.
+/// Compiles match conditions, one result for each.
 pub(super) fn compile(expressions: &[String]) -> Vec<Result<Expression, String>> {
+    each(expressions, |text| {
+        let (mut expression, loops) = parse(text)?;
+        check::check(&mut expression)?;
+        fold(&expression)?;
+        let (longest, splits) = (longest(&expression), splits(&expression));
+        Ok(Expression { parsed: expression, loops, longest, splits })
+    })
+}
+
+/// Checks selectors of devices, one result for each.
+pub(super) fn check_selectors(expressions: &[String]) -> Vec<Result<(), String>> {
+    each(expressions, |text| {
+        let (mut expression, _) = parse(text)?;
+        check::check_selector(&mut expression)?;
+        fold(&expression)
+    })
+}
+
+/// Compiles expressions on a thread with enough stack.
+fn each<T: Send>(expressions: &[String], compile: fn(&str) -> Result<T, String>) -> Vec<Result<T, String>> {
     let failed = |why: &str| expressions.iter().map(|_| Err(why.to_owned())).collect();
     if expressions.is_empty() {
         return Vec::new();
@@ -49,7 +69,7 @@ pub(super) fn compile(expressions: &[String]) -> Vec<Result<Expression, String>>
     thread::scope(|scope| {
         let compiling = thread::Builder::new()
             .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, || expressions.iter().map(|text| compile_one(text)).collect());
+            .spawn_scoped(scope, || expressions.iter().map(|text| compile(text)).collect());
         match compiling.map(thread::ScopedJoinHandle::join) {
             Ok(Ok(compiled)) => compiled,
             Ok(Err(_)) => failed("the expression cannot be parsed"),
@@ -58,7 +78,8 @@ pub(super) fn compile(expressions: &[String]) -> Vec<Result<Expression, String>>
     })
 }
 
-fn compile_one(text: &str) -> Result<Expression, String> {
+/// Parses an expression, and returns it with the nesting depth of its loops.
+fn parse(text: &str) -> Result<(IdedExpr, u32), String> {
     if text.len() > EXPRESSION_BYTES {
         return Err(format!("longer than {EXPRESSION_BYTES} bytes"));
     }
@@ -67,16 +88,13 @@ fn compile_one(text: &str) -> Result<Expression, String> {
         return Err(too_deep());
     }
     let parser = Parser::new().max_recursion_depth(90).enable_optional_syntax(true);
-    let mut expression = parser.parse(text).map_err(|errors| errors.to_string())?;
+    let expression = parser.parse(text).map_err(|errors| errors.to_string())?;
     measure(&expression, DEPTH).ok_or_else(too_deep)?;
     let loops = loops(&expression);
     if loops > LOOPS {
         return Err(format!("comprehensions nest deeper than {LOOPS} levels (map and filter count twice)"));
     }
-    check::check(&mut expression)?;
-    fold(&expression)?;
-    let (longest, splits) = (longest(&expression), splits(&expression));
-    Ok(Expression { parsed: expression, loops, longest, splits })
+    Ok((expression, loops))
 }
 
 /// Returns the nesting depth of brackets and prefix operators in a text. Strings are not treated specially: an

@@ -1,16 +1,19 @@
-//! Match conditions: CEL expressions that select the requests a webhook is called for (AC-100 to AC-110).
+//! CEL expressions: match conditions, which select the requests a webhook is called for (AC-100 to AC-110), and selectors
+//! of devices, which are only compiled: the scheduler evaluates them.
 //!
 //! Expressions are parsed and checked when the configuration is loaded, on a thread with a large stack because
 //! expressions nest. An evaluation error is never treated as "does not match".
 //!
 //! DIVERGES: cost is not computed as in Kubernetes (AC-102). The size and nesting of expressions, the iterations of
-//! comprehensions, and the size of the request are bounded instead; macros with two variables and `optMap` are not
-//! supported.
+//! comprehensions, and the size of the request are bounded instead; in match conditions, macros with two variables and
+//! `optMap` are not supported.
 
 #[cfg(feature = "cel")]
 mod check;
 #[cfg(feature = "cel")]
 mod evaluate;
+#[cfg(feature = "cel")]
+mod macros;
 #[cfg(feature = "cel")]
 mod selection;
 #[cfg(feature = "cel")]
@@ -18,9 +21,27 @@ mod types;
 
 #[cfg(feature = "cel")]
 use evaluate::Expression;
+use std::collections::BTreeMap;
+
 use policy::review::AccessReview;
 #[cfg(feature = "cel")]
 use policy::rules::aggregate;
+
+/// What is wrong with selectors of devices that cannot be compiled, by expression. Takes time for each: not for a thread that
+/// serves requests. Without feature `cel` nothing is found.
+pub(crate) fn selector_faults(expressions: Vec<String>) -> BTreeMap<String, String> {
+    #[cfg(feature = "cel")]
+    {
+        let checked = evaluate::check_selectors(&expressions);
+        let both = expressions.into_iter().zip(checked);
+        both.filter_map(|(text, checked)| checked.err().map(|fault| (text, fault))).collect()
+    }
+    #[cfg(not(feature = "cel"))]
+    {
+        drop(expressions);
+        BTreeMap::new()
+    }
+}
 
 /// The match conditions of one webhook, which must all be true.
 #[derive(Debug, Default)]

@@ -35,7 +35,7 @@ pub(super) struct Object {
     pub(super) fields: &'static [(&'static str, &'static str)],
 }
 
-static OBJECTS: [Object; 6] = [
+static OBJECTS: [Object; 7] = [
     Object {
         name: "kubernetes.SubjectAccessReviewSpec",
         fields: &[
@@ -74,6 +74,15 @@ static OBJECTS: [Object; 6] = [
         name: "kubernetes.SelectorRequirement",
         fields: &[("key", "string"), ("operator", "string"), ("values", "list<string>")],
     },
+    Object {
+        name: "kubernetes.DRADevice",
+        fields: &[
+            ("driver", "string"),
+            ("attributes", "map<string,map<string,dyn>>"),
+            ("capacity", "map<string,map<string,quantity>>"),
+            ("allowMultipleAllocations", "bool"),
+        ],
+    },
 ];
 
 impl Object {
@@ -84,6 +93,11 @@ impl Object {
     /// Returns the type of the variable `request`.
     pub(super) fn request() -> Type {
         Type::parse("kubernetes.SubjectAccessReviewSpec")
+    }
+
+    /// Returns the type of the variable `device`.
+    pub(super) fn device() -> Type {
+        Type::parse("kubernetes.DRADevice")
     }
 
     pub(super) fn field(&self, name: &str) -> Option<Type> {

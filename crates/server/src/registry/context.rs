@@ -1,6 +1,8 @@
 //! What the hooks of rows are told of a request: the time, who asks, and what they need of other objects. It is gathered
 //! here; what is done with it is in the rows.
 
+use std::collections::BTreeMap;
+
 use kinds::Map;
 use kinds::resource::{Certificates, Context, Need, OnRequest, Refusal, Requester, Resource};
 use kinds::resources::core::namespaces::NAMESPACES;
@@ -16,6 +18,7 @@ use super::request_scope::RequestScope;
 use super::storage::{self, Stored};
 use super::target::Target;
 use crate::http::status::Status;
+use crate::match_conditions;
 
 /// What a write needs of other objects, held until the write is stored.
 pub(crate) struct Surroundings<'a> {
@@ -58,6 +61,7 @@ impl<'a> Surroundings<'a> {
             Need::Nothing | Need::AllOfKind => None,
         };
         let namespace = namespace.map(|entry| storage::decode(&entry.value)).transpose()?;
+        let expression_faults = faults((hooks.expressions)(object, old)).await?;
         let policy::User { name, uid, groups, extra } = scope.user;
         let context = Context {
             now: now(),
@@ -66,6 +70,7 @@ impl<'a> Surroundings<'a> {
             namespace: namespace.as_ref(),
             ranges: scope.service_ranges,
             certificates: &Pki,
+            expression_faults: &expression_faults,
         };
         (hooks.complete)(object, old, &context).map_err(|refusal| refused(resource, object, refusal))?;
         Ok(match hooks.validate {
@@ -73,6 +78,16 @@ impl<'a> Surroundings<'a> {
             None => validate(object),
         })
     }
+}
+
+/// What is wrong with expressions, by expression. They are compiled apart from the threads that serve requests.
+async fn faults(expressions: Vec<&str>) -> Result<BTreeMap<String, String>, Status> {
+    if expressions.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let expressions = expressions.into_iter().map(str::to_owned).collect();
+    let compiled = tokio::task::spawn_blocking(|| match_conditions::selector_faults(expressions)).await;
+    compiled.map_err(|error| Status::internal(format!("expressions cannot be compiled: {error}")))
 }
 
 fn refused(resource: &Resource, object: &Map, refusal: Refusal) -> Status {

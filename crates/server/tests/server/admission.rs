@@ -246,6 +246,89 @@ fn a_pod_is_resized_to_what_its_node_can_hold() {
     }
 }
 
+const CLASSES: &str = "/apis/resource.k8s.io/v1/deviceclasses";
+
+fn class(name: &str, expression: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"selectors": [{"cel": {"expression": expression}}]}})
+}
+
+/// The expressions are those of the documentation of Kubernetes and of the tests of its compiler of selectors.
+#[test]
+fn a_selector_of_devices_is_an_expression_about_a_device() {
+    let server = start();
+    for (i, expression) in [
+        "true",
+        r#"device.driver == "dra.example.com""#,
+        r#"device.driver == "driver.example.com" && device.attributes["driver.example.com"].type == "gpu""#,
+        r#"device.attributes["dra.example.com"].name.matches("^.*name$")"#,
+        r#"device.attributes["dra.example.com"].family == "a" && device.attributes["other.example.com"]["name"] == "b""#,
+        r#""dra.example.com" in device.attributes && has(device.attributes["dra.example.com"].someBool)"#,
+        r#"device.capacity["driver.example.com"].memory == quantity("64Gi")"#,
+        r#"device.capacity["driver.example.com"].memory.compareTo(quantity("1Mi")) >= 0"#,
+        r#"device.attributes["dra.example.com"].version.isGreaterThan(semver("0.0.1"))"#,
+        r#"cel.bind(dra, device.attributes["dra.example.com"], dra.oneBool && dra.anotherBool)"#,
+        r#"device.attributes["dra.example.com"].?model.orValue("none") == "a""#,
+        r#"device.attributes.all(domain, values, size(domain) > 0 && size(values) > 0)"#,
+        r#"device.allowMultipleAllocations == true"#,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        made(&server, CLASSES, &class(&format!("good-{i}"), expression));
+    }
+    for (expression, fault) in [
+        (r#"device.attributes[true].someBoolean"#, "found no matching overload for '_[_]'"),
+        ("attributes.foo == 1", "undeclared reference to 'attributes'"),
+        ("device.vendor == \"a\"", "undefined field 'vendor'"),
+        ("request.user == \"a\"", "undeclared reference to 'request'"),
+        ("device.driver", "must evaluate to bool"),
+        ("device.driver ==", "compilation failed"),
+    ] {
+        let refusal = send(&server, "POST", CLASSES, &class("bad", expression)).assert_status(422, "Invalid");
+        let cause = &refusal["details"]["causes"][0];
+        assert_eq!(cause["field"], "spec.selectors[0].cel.expression", "{expression}");
+        assert!(cause["message"].as_str().unwrap().contains(fault), "{expression}: {cause}");
+    }
+    let selectors = json!([{"cel": {"expression": "true"}}, {"cel": {"expression": "nobody"}}]);
+    let exactly = json!({"deviceClassName": "c", "selectors": selectors});
+    let first = json!([{"name": "b", "deviceClassName": "c", "selectors": selectors}]);
+    let requests = json!([{"name": "r", "exactly": exactly}, {"name": "s", "firstAvailable": first}]);
+    let claim = json!({"metadata": {"name": "c"}, "spec": {"devices": {"requests": requests}}});
+    let path = "/apis/resource.k8s.io/v1/namespaces/default";
+    let template = json!({"metadata": {"name": "c"}, "spec": {"spec": claim["spec"]}});
+    for (kind, object, spec) in
+        [("resourceclaims", claim, "spec"), ("resourceclaimtemplates", template, "spec.spec")]
+    {
+        let refusal = send(&server, "POST", &format!("{path}/{kind}"), &object).assert_status(422, "Invalid");
+        let causes = refusal["details"]["causes"].as_array().unwrap();
+        let fields: Vec<&Value> = causes.iter().map(|cause| &cause["field"]).collect();
+        let requests = format!("{spec}.devices.requests");
+        assert_eq!(
+            fields,
+            [
+                &json!(format!("{requests}[0].exactly.selectors[1].cel.expression")),
+                &json!(format!("{requests}[1].firstAvailable[0].selectors[1].cel.expression")),
+            ]
+        );
+    }
+}
+
+/// Ten kilobytes are the limit of Kubernetes. Whatever is written there, the answer comes.
+#[test]
+fn a_selector_of_devices_is_bounded() {
+    let server = start();
+    let padded = |length: usize| format!("device.driver == \"{}\"", "x".repeat(length - 19));
+    made(&server, CLASSES, &class("longest", &padded(10 * 1024)));
+    let refusal = send(&server, "POST", CLASSES, &class("bad", &padded(10 * 1024 + 1)));
+    let cause = &refusal.assert_status(422, "Invalid")["details"]["causes"][0];
+    assert_eq!(cause["reason"], "FieldValueTooLong");
+    for deep in
+        ["(".repeat(5_000), "!".repeat(10_000), "[".repeat(10_000), "a.".repeat(5_000), "1+".repeat(5_000)]
+    {
+        send(&server, "POST", CLASSES, &class("bad", &deep)).assert_status(422, "Invalid");
+    }
+}
+
 #[test]
 fn what_needs_a_kubelet_is_refused_and_what_is_not_there_is_not_found() {
     let server = start();

@@ -3,6 +3,7 @@
 use portcullis_apimachinery::field_error::FieldError;
 use serde_json::{Value, json};
 
+use super::selectors::{Faults, NO_FAULTS, of_claim};
 use super::{USUAL, allocation, requests};
 use crate::Map;
 use crate::fields::{Errors, Members, keep_metadata};
@@ -22,12 +23,13 @@ pub static RESOURCE_CLAIMS: Resource = Resource {
     subresources: &[Subresource::status("ResourceClaim")],
     default: |claim| claim.object_or_new("spec").into_iter().for_each(requests::default),
     prepare_create: |claim| drop(claim.insert("status".to_owned(), json!({}))),
-    validate_create: validate_claim,
+    validate_create: |claim| validate_claim(claim, &NO_FAULTS),
     on_create: OnRequest {
         needs: |claim| need(claim.object("spec")),
+        expressions: |claim, _| of_claim(claim.object("spec")).into_iter().collect(),
         validate: Some(|claim, _, context| {
             let error = admin_access(claim.object("spec"), context.namespace);
-            error.into_iter().chain(validate_claim(claim)).collect()
+            error.into_iter().chain(validate_claim(claim, context.expression_faults)).collect()
         }),
         ..OnRequest::NOTHING
     },
@@ -63,12 +65,13 @@ pub static RESOURCE_CLAIM_TEMPLATES: Resource = Resource {
         let spec = template.object_or_new("spec").and_then(|outer| outer.object_or_new("spec"));
         spec.into_iter().for_each(requests::default);
     },
-    validate_create: validate_template,
+    validate_create: |template| validate_template(template, &NO_FAULTS),
     on_create: OnRequest {
         needs: |template| need(template.object("spec").object("spec")),
+        expressions: |template, _| of_claim(template.object("spec").object("spec")).into_iter().collect(),
         validate: Some(|template, _, context| {
             let error = admin_access(template.object("spec").object("spec"), context.namespace);
-            error.into_iter().chain(validate_template(template)).collect()
+            error.into_iter().chain(validate_template(template, context.expression_faults)).collect()
         }),
         ..OnRequest::NOTHING
     },
@@ -125,15 +128,15 @@ fn validate_same_spec(claim: &Map, old: &Map) -> Errors {
     immutable("spec", claim.object("spec"), old.object("spec")).into_iter().collect()
 }
 
-fn validate_claim(claim: &Map) -> Errors {
-    requests::validate("spec", claim.object("spec"))
+fn validate_claim(claim: &Map, faults: &Faults) -> Errors {
+    requests::validate("spec", claim.object("spec"), faults)
 }
 
-fn validate_template(template: &Map) -> Errors {
+fn validate_template(template: &Map, faults: &Faults) -> Errors {
     let spec = template.object("spec");
     let labels = spec.metadata().object("labels");
     let mut errors = validate_labels("spec.metadata.labels", labels);
-    errors.extend(requests::validate("spec.spec", spec.object("spec")));
+    errors.extend(requests::validate("spec.spec", spec.object("spec"), faults));
     errors
 }
 

@@ -1,38 +1,16 @@
-//! Opaque device configuration, and selectors.
+//! Opaque device configuration.
 
 use portcullis_apimachinery::field_error::FieldError;
-use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
-use super::lists::validate_list;
 use crate::Map;
 use crate::fields::{Errors, Members};
 use crate::resources::formats::driver_name;
 
 /// The maximum number of configuration entries.
 pub(super) const MAX_CONFIG: usize = 32;
-/// The maximum number of selectors.
-const MAX_SELECTORS: usize = 32;
-/// The maximum size of an expression, in bytes.
-const MAX_EXPRESSION: usize = 10 * 1024;
 /// The maximum size of driver parameters, in bytes.
 const MAX_PARAMETERS: usize = 10 * 1024;
-
-/// Validates device selectors.
-pub(super) fn validate_selectors(field: &str, owner: &Map) -> Errors {
-    validate_list(field, owner.objects("selectors"), MAX_SELECTORS, |field, selector| {
-        if !selector.has("cel") {
-            return vec![FieldError::required(format!("{field}.cel"), "")];
-        }
-        let field = format!("{field}.cel.expression");
-        let expression = selector.object("cel").text("expression");
-        match expression.len() {
-            0 => vec![FieldError::invalid(field, quoted(expression), "must be an expression")],
-            1..=MAX_EXPRESSION => Vec::new(),
-            _ => vec![FieldError::too_long(field, MAX_EXPRESSION)],
-        }
-    })
-}
 
 /// Validates one configuration entry. Stored parameters may be longer.
 pub(super) fn validate_settings(field: &str, settings: &Map, is_stored: bool) -> Errors {

@@ -1,4 +1,5 @@
-//! Kinds of `resource.k8s.io`: devices, device classes and claims. CEL selectors are not compiled here.
+//! Kinds of `resource.k8s.io`: devices, device classes and claims. What compiles their CEL selectors
+//! is passed to the hooks.
 
 mod allocation;
 mod capacity;
@@ -9,6 +10,7 @@ mod devices;
 mod lists;
 mod names;
 mod requests;
+mod selectors;
 mod slices;
 mod status_change;
 

@@ -5,9 +5,10 @@ use std::collections::{HashMap, HashSet};
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::quote::quoted;
 
-use super::configuration::{MAX_CONFIG, validate_selectors, validate_settings};
+use super::configuration::{MAX_CONFIG, validate_settings};
 use super::lists::{validate_list, validate_set};
 use super::names::fully_qualified_name;
+use super::selectors::{Faults, validate_selectors};
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
 use crate::resources::formats::{dns_label, dns_subdomain, label_value, one_of, qualified_name};
@@ -39,15 +40,18 @@ fn default_request(request: &mut Map) {
 }
 
 /// Validates a new claim's spec.
-pub(super) fn validate(field: &str, spec: &Map) -> Errors {
+pub(super) fn validate(field: &str, spec: &Map, faults: &Faults) -> Errors {
     let devices = spec.object("devices");
     let names = Names::of(spec);
     let field = format!("{field}.devices");
     let requests = devices.objects("requests");
-    let mut errors =
-        validate_set(&format!("{field}.requests"), requests, MAX_REQUESTS, validate_request, |request| {
-            request.text("name")
-        });
+    let mut errors = validate_set(
+        &format!("{field}.requests"),
+        requests,
+        MAX_REQUESTS,
+        |field, request| validate_request(field, request, faults),
+        |request| request.text("name"),
+    );
     errors.extend(validate_list(
         &format!("{field}.constraints"),
         devices.objects("constraints"),
@@ -67,7 +71,7 @@ pub(super) fn validate(field: &str, spec: &Map) -> Errors {
     errors
 }
 
-fn validate_request(field: &str, request: &Map) -> Errors {
+fn validate_request(field: &str, request: &Map, faults: &Faults) -> Errors {
     let mut errors = dns_label(&format!("{field}.name"), request.text("name"));
     let detail = "exactly one of `exactly` or `firstAvailable` is required";
     match (request.has("exactly"), request.list("firstAvailable").is_empty()) {
@@ -76,14 +80,16 @@ fn validate_request(field: &str, request: &Map) -> Errors {
             let detail = format!("{detail}, but multiple fields are set");
             errors.push(FieldError::invalid(field, "null", detail));
         }
-        (true, true) => validate_exact(&format!("{field}.exactly"), request.object("exactly"), &mut errors),
+        (true, true) => {
+            validate_exact(&format!("{field}.exactly"), request.object("exactly"), faults, &mut errors);
+        }
         (false, false) => errors.extend(validate_set(
             &format!("{field}.firstAvailable"),
             request.objects("firstAvailable"),
             MAX_ALTERNATIVES,
             |field, alternative| {
                 let mut errors = dns_label(&format!("{field}.name"), alternative.text("name"));
-                validate_exact(field, alternative, &mut errors);
+                validate_exact(field, alternative, faults, &mut errors);
                 errors
             },
             |alternative| alternative.text("name"),
@@ -92,13 +98,13 @@ fn validate_request(field: &str, request: &Map) -> Errors {
     errors
 }
 
-fn validate_exact(field: &str, request: &Map, errors: &mut Errors) {
+fn validate_exact(field: &str, request: &Map, faults: &Faults, errors: &mut Errors) {
     let at_class = format!("{field}.deviceClassName");
     errors.extend(match request.text("deviceClassName") {
         "" => vec![FieldError::required(at_class, "")],
         class => dns_subdomain(&at_class, class),
     });
-    errors.extend(validate_selectors(&format!("{field}.selectors"), request));
+    errors.extend(validate_selectors(&format!("{field}.selectors"), request, faults));
     errors.extend(validate_mode(field, request));
     errors.extend(validate_list(
         &format!("{field}.tolerations"),
