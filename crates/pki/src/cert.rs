@@ -204,6 +204,11 @@ impl UnverifiedCertificate {
         })
     }
 
+    /// When the client's own certificate stops being valid, by its own account. `None` if it cannot be read.
+    pub fn not_after(&self) -> Option<SystemTime> {
+        Facts::read(&self.leaf).ok().map(|facts| facts.validity.not_after.to_system_time())
+    }
+
     /// Verifies the chain of a client (AN-41): every element, the authority included, must be valid at `now` and meant for
     /// clients.
     ///

@@ -287,8 +287,9 @@ impl ApiServer {
 
         // A configuration file that allows everything says so explicitly (AN-111).
         let allows_all = config.engine.modes.contains(&Mode::AlwaysAllow) && !config.authorization.is_file();
+        let metrics = config.metrics.authentication.clone();
         let (authentication, authorities) =
-            config.authentication.open(&bootstrap, &backend, bootstrappers, allows_all)?;
+            config.authentication.open(&bootstrap, &backend, bootstrappers, metrics, allows_all)?;
         let authentication = Arc::new(authentication);
         let (authorization, reloader) =
             config.authorization.open(engine, &config.metrics.webhooks).map_err(StartError::invalid)?;

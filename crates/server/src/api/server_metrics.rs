@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 
 use super::route::{Labels, Route};
 use crate::audit::AuditMetrics;
-use crate::authn::AuthenticationMetrics;
+use crate::authn::{AuthenticationMetrics, ImpersonationMetrics};
 use crate::authz::AuthorizationMetrics;
 use crate::authz::metrics::webhook::WebhookMetrics;
 use crate::metrics::{Durations, FeatureMetrics, Timing, process};
@@ -40,6 +40,8 @@ pub struct Metrics {
     pub handshake_failures: Counter,
     /// Of who asks.
     pub authentication: AuthenticationMetrics,
+    /// Of who asks in the name of somebody else.
+    pub impersonation: ImpersonationMetrics,
     /// Of decisions.
     pub authorization: AuthorizationMetrics,
     /// Of the audit log.
@@ -132,6 +134,7 @@ impl Default for Metrics {
         });
         Self {
             authentication: AuthenticationMetrics::registered(&mut registry),
+            impersonation: ImpersonationMetrics::registered(&mut registry),
             authorization: AuthorizationMetrics::registered(&mut registry),
             audit: AuditMetrics::registered(&mut registry),
             store: StoreMetrics::registered(&mut registry),

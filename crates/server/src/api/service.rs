@@ -214,7 +214,6 @@ async fn respond(
     let authenticating =
         app.authentication.authenticate(&connection.peer, &head.headers, info.path(), SystemTime::now());
     let authenticated = authenticating.await;
-    app.metrics.authentication.authenticated(&authenticated);
     let caller = match authenticated {
         Ok(caller) => caller,
         Err(cause) => {
@@ -238,7 +237,8 @@ async fn respond(
         Ok(None) => caller,
         Ok(Some(wanted)) => {
             let user = Arc::clone(caller.user());
-            match impersonate(&*app.authorization, &app.impersonators, &user, wanted, &info).await {
+            let impersonators = (&app.impersonators, &app.metrics.impersonation);
+            match impersonate(&*app.authorization, impersonators, &user, wanted, &info).await {
                 Ok(other) => {
                     trail.impersonated(other.user(), other.constraint());
                     caller.acting_as(other)

@@ -1,7 +1,7 @@
 //! Finds out who asks: front proxies, client certificates, then bearer tokens, in the order of kube-apiserver.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use http::HeaderMap;
@@ -14,6 +14,7 @@ use super::bearer;
 use super::caller::Caller;
 use super::certificate::Peer;
 use super::error::{Failure, Unauthorized};
+use super::metrics::AuthenticationMetrics;
 use super::request_header::RequestHeader;
 use super::service_account::ServiceAccounts;
 use super::token_error::TokenError;
@@ -29,6 +30,7 @@ pub struct Authentication {
     pub(super) bootstrappers: Arc<BootstrapAuthorities>,
     pub(super) clients: ArcSwap<CaBundle>,
     pub(super) front_proxy: Option<RequestHeader>,
+    pub(super) metrics: AuthenticationMetrics,
     pub(super) tokens: Tokens,
 }
 
@@ -74,6 +76,19 @@ impl Authentication {
         path: &str,
         now: SystemTime,
     ) -> Result<Caller, Unauthorized> {
+        let started = Instant::now();
+        let outcome = self.identify(peer, headers, path, now).await;
+        self.metrics.authenticated(&outcome, started.elapsed());
+        outcome
+    }
+
+    async fn identify(
+        &self,
+        peer: &Peer,
+        headers: &HeaderMap,
+        path: &str,
+        now: SystemTime,
+    ) -> Result<Caller, Unauthorized> {
         // AN-11: a failed credential does not prevent the next one from succeeding.
         let mut failures = Vec::new();
         if let Some(front_proxy) = &self.front_proxy {
@@ -83,6 +98,7 @@ impl Authentication {
                 Err(error) => failures.push(error.into()),
             }
         }
+        self.metrics.shown(peer, now);
         match peer.client(&self.clients.load(), now) {
             Ok(Some(user)) => return Ok(Caller::of(user)),
             Ok(None) => {}

@@ -18,6 +18,7 @@ const REMEMBER_FAILURE: Duration = Duration::from_secs(1);
 /// The certificate that the peer of a connection presented, and the cached result of its verification.
 pub struct Peer {
     certificate: Option<UnverifiedCertificate>,
+    not_after: Option<SystemTime>,
     as_client: ArcSwapOption<Known>,
     as_bootstrapper: ArcSwapOption<Known>,
     as_front_proxy: ArcSwapOption<Known>,
@@ -64,8 +65,10 @@ impl Known {
 impl Peer {
     /// Creates a peer with the certificate that it presented, if any.
     pub fn new(certificate: Option<UnverifiedCertificate>) -> Self {
+        let not_after = certificate.as_ref().and_then(UnverifiedCertificate::not_after);
         Self {
             certificate,
+            not_after,
             as_client: ArcSwapOption::empty(),
             as_bootstrapper: ArcSwapOption::empty(),
             as_front_proxy: ArcSwapOption::empty(),
@@ -75,6 +78,12 @@ impl Peer {
     /// Returns whether the peer presented a certificate, valid or not.
     pub(crate) fn shows_certificate(&self) -> bool {
         self.certificate.is_some()
+    }
+
+    /// Returns when the certificate expires, by its own account: nobody has verified it. None without a certificate, or
+    /// if it cannot be read.
+    pub(super) fn certificate_not_after(&self) -> Option<SystemTime> {
+        self.not_after
     }
 
     /// Returns the user of the certificate; none without a certificate, or if it names no user (AN-43).

@@ -10,6 +10,7 @@ use super::anonymous::Anonymous;
 use super::authentication::Authentication;
 use super::bootstrap_token::BootstrapTokens;
 use super::caller::join_authenticated;
+use super::metrics::AuthenticationMetrics;
 use super::reload::AuthorityFiles;
 use super::request_header::RequestHeader;
 use super::service_account::{Issuer, ServiceAccounts};
@@ -89,6 +90,7 @@ impl AuthenticationConfig {
         bootstrap: &Bootstrap,
         backend: &Arc<Backend>,
         bootstrappers: Arc<BootstrapAuthorities>,
+        metrics: AuthenticationMetrics,
         allows_all: bool,
     ) -> Result<(Authentication, AuthorityFiles), AuthenticationError> {
         let authorities = self.authorities.with_own(bootstrap.authority_pem());
@@ -100,13 +102,20 @@ impl AuthenticationConfig {
             Some(key) => key,
             None => SigningKey::new(&bootstrap.service_account_key()?)?,
         };
-        let accounts = ServiceAccounts::new(Arc::clone(backend), signing_key, self.keys, self.issuer);
+        let accounts = ServiceAccounts::new(
+            Arc::clone(backend),
+            signing_key,
+            self.keys,
+            self.issuer,
+            metrics.tokens.clone(),
+        );
         let authentication = Authentication {
             backend: Arc::clone(backend),
             anonymous: anonymous(self.anonymous, allows_all),
             bootstrappers,
             clients: ArcSwap::from_pointee(authorities.clients()?),
             front_proxy: self.front_proxy,
+            metrics,
             tokens: Tokens {
                 file: self.tokens.map(join_authenticated),
                 accounts: Arc::new(accounts),

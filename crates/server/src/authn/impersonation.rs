@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use http::HeaderMap;
 use policy::identity::{add_implied_groups, service_account};
@@ -16,6 +17,7 @@ use portcullis_apimachinery::names::is_dns_subdomain;
 use portcullis_apimachinery::percent;
 
 use super::caller::Caller;
+use super::impersonation_metrics::ImpersonationMetrics;
 use crate::http::status::Status;
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
@@ -114,6 +116,14 @@ impl Mode {
         }
     }
 
+    /// The name for metrics (AN-162).
+    fn label(self) -> &'static str {
+        match self {
+            Self::Legacy => "legacy",
+            mode => mode.name(),
+        }
+    }
+
     /// The verb of the right to the identity.
     fn verb(self) -> String {
         match self {
@@ -195,14 +205,43 @@ pub(crate) trait Authorizer: Sync {
     fn refusal(attributes: &Attributes<'_>, reason: &str) -> Status;
 }
 
-/// Authorizes impersonation and returns the effective user.
+/// The authorizer, whose answers are counted (AN-162).
+struct Counted<'a, A> {
+    authorizer: &'a A,
+    metrics: &'a ImpersonationMetrics,
+    mode: Mode,
+}
+
+impl<A: Authorizer> Counted<'_, A> {
+    async fn allow(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        let started = Instant::now();
+        let answer = self.authorizer.allow(attributes).await;
+        self.metrics.checked(self.mode.label(), answer.is_ok(), started.elapsed());
+        answer
+    }
+}
+
+/// Authorizes impersonation, counts it (AN-162), and returns the effective user.
 ///
 /// # Errors
 /// 403 (AN-127) if the caller may not impersonate this user. If several modes failed, the error of the first one is returned
 /// (AN-141).
 pub(crate) async fn impersonate<A: Authorizer>(
     authorizer: &A,
-    remembered: &Remembered,
+    (remembered, metrics): (&Remembered, &ImpersonationMetrics),
+    caller: &User,
+    wanted: Wanted,
+    info: &RequestInfo,
+) -> Result<Impersonated, Status> {
+    let started = Instant::now();
+    let outcome = resolve(authorizer, (remembered, metrics), caller, wanted, info).await;
+    metrics.attempted(outcome.as_ref().ok().map(|other| other.mode.label()), started.elapsed());
+    outcome
+}
+
+async fn resolve<A: Authorizer>(
+    authorizer: &A,
+    (remembered, metrics): (&Remembered, &ImpersonationMetrics),
     caller: &User,
     wanted: Wanted,
     info: &RequestInfo,
@@ -211,7 +250,8 @@ pub(crate) async fn impersonate<A: Authorizer>(
     let modes = last.into_iter().chain(Mode::ALL.into_iter().filter(|mode| Some(*mode) != last));
     let mut refusal = None;
     for mode in modes.filter(|mode| mode.applies(caller, &wanted)) {
-        match check(authorizer, mode, caller, &wanted, info).await {
+        let authorizer = Counted { authorizer, metrics, mode };
+        match check(&authorizer, caller, &wanted, info).await {
             Ok(()) => {
                 remembered.keep(caller, mode);
                 return Ok(Impersonated { user: Arc::new(wanted.user(mode)), mode });
@@ -219,17 +259,17 @@ pub(crate) async fn impersonate<A: Authorizer>(
             Err(status) => refusal = refusal.or(Some(status)),
         }
     }
-    // Mode Mode Legacy always applies, so there is a refusal.
+    // Mode Legacy always applies, so there is a refusal.
     Err(refusal.unwrap_or_else(|| Status::internal("no impersonation mode was tried")))
 }
 
 async fn check<A: Authorizer>(
-    authorizer: &A,
-    mode: Mode,
+    authorizer: &Counted<'_, A>,
     caller: &User,
     wanted: &Wanted,
     info: &RequestInfo,
 ) -> Result<(), Status> {
+    let mode = authorizer.mode;
     let known_by_keys;
     let mut caller = caller;
     // AN-144
@@ -247,7 +287,7 @@ async fn check<A: Authorizer>(
             mode.verb()
         }
     };
-    let identity = Identity { authorizer, mode, caller, verb: &verb };
+    let identity = Identity { authorizer, caller, verb: &verb };
     match (mode, wanted.node(), wanted.account()) {
         (Mode::AssociatedNode, ..) => identity.may("nodes", "", "", "*").await,
         (Mode::ArbitraryNode, Some(node), _) => identity.may("nodes", "", "", node).await,
@@ -265,8 +305,7 @@ async fn check<A: Authorizer>(
 
 /// The access checks for the requested identity (AN-123, AN-129).
 struct Identity<'a, A> {
-    authorizer: &'a A,
-    mode: Mode,
+    authorizer: &'a Counted<'a, A>,
     caller: &'a User,
     verb: &'a str,
 }
@@ -279,7 +318,8 @@ impl<A: Authorizer> Identity<'_, A> {
         namespace: &'r str,
         name: &'r str,
     ) -> Attributes<'r> {
-        let is_old = self.mode == Mode::Legacy && matches!(resource, "users" | "groups" | "serviceaccounts");
+        let is_old = self.authorizer.mode == Mode::Legacy
+            && matches!(resource, "users" | "groups" | "serviceaccounts");
         let group = if is_old { "" } else { AUTHENTICATION };
         let resource = ResourceRequest {
             namespace,
@@ -309,7 +349,7 @@ impl<A: Authorizer> Identity<'_, A> {
 
     /// AN-145
     async fn may_groups(&self, groups: &[String]) -> Result<(), Status> {
-        if self.mode != Mode::Legacy {
+        if self.authorizer.mode != Mode::Legacy {
             if let Some(group) = groups.iter().find(|group| group.is_empty() || *group == MASTERS) {
                 return self.refuse("groups", "", group, "this group cannot be impersonated");
             }
@@ -325,7 +365,7 @@ impl<A: Authorizer> Identity<'_, A> {
 
     /// AN-146
     async fn may_extra(&self, extra: &BTreeMap<String, Vec<String>>) -> Result<(), Status> {
-        if self.mode != Mode::Legacy {
+        if self.authorizer.mode != Mode::Legacy {
             for (key, values) in extra {
                 if !is_domain_prefixed(key) {
                     return self.refuse(

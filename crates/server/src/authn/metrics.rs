@@ -1,4 +1,6 @@
-//! What is counted of who asks.
+//! The metrics of authentication (AN-160, AN-161) and of service account tokens (AN-78, AN-89).
+
+use std::time::{Duration, SystemTime};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -6,7 +8,30 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::caller::Caller;
+use super::certificate::Peer;
 use super::error::Unauthorized;
+use crate::metrics::{ACCESS_SECONDS, Durations, PlainCounter, Timing};
+
+const MINUTE: f64 = 60.0;
+const HOUR: f64 = 60.0 * MINUTE;
+const DAY: f64 = 24.0 * HOUR;
+/// The buckets of `apiserver_client_certificate_expiration_seconds`: from expired to a year of twelve months.
+const EXPIRATION_SECONDS: &[f64] = &[
+    0.0,
+    30.0 * MINUTE,
+    HOUR,
+    2.0 * HOUR,
+    6.0 * HOUR,
+    12.0 * HOUR,
+    DAY,
+    2.0 * DAY,
+    4.0 * DAY,
+    7.0 * DAY,
+    30.0 * DAY,
+    90.0 * DAY,
+    180.0 * DAY,
+    360.0 * DAY,
+];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabels {
@@ -18,41 +43,112 @@ struct UserLabels {
     username: &'static str,
 }
 
-/// See the module.
+/// The metrics of one result.
+#[derive(Clone)]
+struct AuthenticationResult {
+    attempts: PlainCounter,
+    time: Timing,
+}
+
+/// See the module. Clones share the metrics.
+#[derive(Clone)]
 pub struct AuthenticationMetrics {
     /// Success, error, failure.
-    attempts: [Counter; 3],
-    users: Family<UserLabels, Counter>,
+    results: [AuthenticationResult; 3],
+    users: Family<UserLabels, PlainCounter>,
+    expirations: Timing,
+    pub(super) tokens: TokenMetrics,
 }
 
 impl AuthenticationMetrics {
     /// Metrics that this registry shows.
     pub fn registered(registry: &mut Registry) -> Self {
-        let attempts = Family::<ResultLabels, Counter>::default();
-        let users = Family::<UserLabels, Counter>::default();
-        registry.register("authentication_attempts", "Authentication attempts, by result", attempts.clone());
+        let attempts = Family::<ResultLabels, PlainCounter>::default();
+        let times: Durations<ResultLabels> = Durations::new_with_constructor(|| Timing::new(ACCESS_SECONDS));
+        let users = Family::<UserLabels, PlainCounter>::default();
+        let expirations = Timing::new(EXPIRATION_SECONDS);
+        registry.register("authentication_attempts", "Counter of authenticated attempts", attempts.clone());
+        registry.register(
+            "authentication_duration_seconds",
+            "Authentication duration in seconds broken out by result",
+            times.clone(),
+        );
         registry.register(
             "authenticated_user_requests",
-            "Authenticated requests, by user name (only a few names are distinguished)",
+            "Counter of authenticated requests broken out by username (only a few names are distinguished)",
             users.clone(),
         );
-        let attempts = ["success", "error", "failure"]
-            .map(|result| attempts.get_or_create_owned(&ResultLabels { result }));
-        Self { attempts, users }
+        registry.register(
+            "apiserver_client_certificate_expiration_seconds",
+            "Distribution of the remaining lifetime on the certificate used to authenticate a request",
+            expirations.clone(),
+        );
+        let results = ["success", "error", "failure"].map(|result| AuthenticationResult {
+            attempts: attempts.get_or_create_owned(&ResultLabels { result }),
+            time: times.get_or_create_owned(&ResultLabels { result }),
+        });
+        Self { results, users, expirations, tokens: TokenMetrics::registered(registry) }
     }
 
-    /// Counts the result of an authentication.
-    pub(crate) fn authenticated(&self, result: &Result<Caller, Unauthorized>) {
-        let [success, error, failure] = &self.attempts;
-        match result {
+    /// Counts the result of an authentication (AN-160).
+    pub(super) fn authenticated(&self, outcome: &Result<Caller, Unauthorized>, elapsed: Duration) {
+        let [success, error, failure] = &self.results;
+        let result = match outcome {
             Ok(caller) => {
-                success.inc();
                 let username = told_apart(&caller.user().name);
                 self.users.get_or_create(&UserLabels { username }).inc();
+                success
             }
-            Err(cause) if cause.is_for_want_of_credentials() => drop(failure.inc()),
-            Err(_) => drop(error.inc()),
+            Err(cause) if cause.is_for_want_of_credentials() => failure,
+            Err(_) => error,
+        };
+        result.attempts.inc();
+        result.time.observe(elapsed);
+    }
+
+    /// Records how long the certificate of a client remains valid, before it is verified (AN-161).
+    pub(super) fn shown(&self, peer: &Peer, now: SystemTime) {
+        let Some(until) = peer.certificate_not_after() else { return };
+        let seconds = match until.duration_since(now) {
+            Ok(remaining) => remaining.as_secs_f64(),
+            Err(passed) => -passed.duration().as_secs_f64(),
+        };
+        self.expirations.observe_seconds(seconds);
+    }
+}
+
+/// The uses of service account tokens. Clones share the metrics.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TokenMetrics {
+    /// Tokens that are stored in secrets.
+    pub(super) legacy: Counter,
+    /// Those of them whose secret was made for the account by itself (AN-78).
+    pub(super) legacy_auto: Counter,
+    /// The others (AN-78).
+    pub(super) legacy_manual: Counter,
+    /// Extended tokens that should have been renewed (AN-89).
+    pub(super) stale: Counter,
+    /// Extended tokens before that time.
+    pub(super) valid: Counter,
+}
+
+impl TokenMetrics {
+    fn registered(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        for (name, help, counter) in [
+            ("legacy_tokens", "Cumulative legacy service account tokens used", &metrics.legacy),
+            ("legacy_auto_token_uses", "Cumulative auto-generated legacy tokens used", &metrics.legacy_auto),
+            (
+                "legacy_manual_token_uses",
+                "Cumulative manually created legacy tokens used",
+                &metrics.legacy_manual,
+            ),
+            ("stale_tokens", "Cumulative stale projected service account tokens used", &metrics.stale),
+            ("valid_tokens", "Cumulative valid projected service account tokens used", &metrics.valid),
+        ] {
+            registry.register(format!("serviceaccount_{name}"), help, counter.clone());
         }
+        metrics
     }
 }
 

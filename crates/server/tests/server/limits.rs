@@ -197,7 +197,7 @@ fn what_is_stored_and_who_decided_is_counted() {
     assert_eq!(server.get("/api/v1/namespaces/default/secrets/s").by(&node).send().code, 403);
     has("portcullis_node_denials_total 1");
     assert_eq!(server.get("/version").header("Authorization: Bearer x").send().code, 401);
-    has(r#"authentication_attempts_total{result="error"} 1"#);
+    has(r#"authentication_attempts{result="error"} 1"#);
     let metrics = server.app.metrics().render().unwrap();
     for name in ["process_resident_memory_bytes", "process_cpu_seconds_total"] {
         assert!(metrics.contains(&format!("\n{name} ")), "{name}");

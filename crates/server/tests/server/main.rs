@@ -28,6 +28,7 @@ mod issued;
 mod limits;
 mod long_lists;
 mod match_conditions;
+mod metrics;
 mod node_cves;
 mod nodes;
 mod objects;

@@ -13,6 +13,7 @@ use pki::jwt::{PublicKey, SigningKey, UnverifiedToken};
 use super::claims;
 use super::tracker::Tracker;
 use crate::authn::bootstrap_token::now_instant;
+use crate::authn::metrics::TokenMetrics;
 use crate::authn::token_error::TokenError;
 use crate::authn::vouched::{Vouched, shared};
 use crate::registry::backend::Backend;
@@ -55,17 +56,19 @@ pub struct ServiceAccounts {
     pub(super) issuer: Issuer,
     /// All accepted keys, including the signing key.
     keys: Vec<PublicKey>,
+    pub(super) metrics: TokenMetrics,
     pub(super) signing: SigningKey,
     pub(super) tracker: Tracker,
 }
 
 impl ServiceAccounts {
     /// Signs with a key, and accepts signatures of it and of the other keys (AN-71).
-    pub fn new(
+    pub(in crate::authn) fn new(
         backend: Arc<Backend>,
         signing: SigningKey,
         others: Vec<PublicKey>,
         mut issuer: Issuer,
+        metrics: TokenMetrics,
     ) -> Self {
         if issuer.issuers.is_empty() {
             issuer.issuers = Issuer::default().issuers;
@@ -80,7 +83,7 @@ impl ServiceAccounts {
             }
         }
         let tracker = Tracker::new(Arc::clone(&backend));
-        Self { backend, issuer, keys, signing, tracker }
+        Self { backend, issuer, keys, metrics, signing, tracker }
     }
 
     /// Returns the audiences of tokens for this server.

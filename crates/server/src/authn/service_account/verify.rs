@@ -80,6 +80,11 @@ impl ServiceAccounts {
         }
         // AN-89
         let late = bound.warnafter.filter(|after| *after < now).map(|after| now.saturating_sub(after));
+        match bound.warnafter {
+            Some(_) if late.is_some() => drop(self.metrics.stale.inc()),
+            Some(_) => drop(self.metrics.valid.inc()),
+            None => {}
+        }
         let stale = late.map(|seconds| {
             (STALE, format!("subject: {}, seconds after warning threshold: {seconds}", user.name))
         });

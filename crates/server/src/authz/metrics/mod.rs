@@ -11,12 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use crate::metrics::{Durations, Timing};
-
-/// The buckets of `authorization_duration_seconds` (AC-121): 1 ms, doubled fourteen times.
-const AUTHORIZATION_SECONDS: &[f64] = &[
-    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
-];
+use crate::metrics::{ACCESS_SECONDS, Durations, Timing};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabels {
@@ -41,8 +36,7 @@ impl AuthorizationMetrics {
     /// Metrics that this registry exposes.
     pub fn registered(registry: &mut Registry) -> Self {
         let attempts = Family::<ResultLabels, Counter>::default();
-        let times: Durations<ResultLabels> =
-            Durations::new_with_constructor(|| Timing::new(AUTHORIZATION_SECONDS));
+        let times: Durations<ResultLabels> = Durations::new_with_constructor(|| Timing::new(ACCESS_SECONDS));
         let node_denials = Counter::default();
         registry.register("authorization_attempts", "Authorized requests, by result", attempts.clone());
         registry.register("authorization_duration_seconds", "Time to decide, by result", times.clone());
