@@ -145,7 +145,8 @@ impl Client {
         self
     }
 
-    /// Speaks as a kubelet does from now on: bodies are protobuf, except for patches, and so are answers.
+    /// Speaks as a kubelet does from now on: bodies are protobuf, except for patches, and so are answers. A body without
+    /// a kind gets that of its path, as client-go adds it.
     #[must_use]
     pub fn in_protobuf(self) -> Self {
         let client = self.header(&format!("Accept: {},application/json", protobuf::MEDIA_TYPE));
@@ -153,7 +154,8 @@ impl Client {
     }
 
     /// The body of a request with its media type.
-    fn body(&self, method: &str, body: Option<&Value>) -> (&'static str, Vec<u8>) {
+    #[track_caller]
+    fn body(&self, method: &str, path: &str, body: Option<&Value>) -> (&'static str, Vec<u8>) {
         let is_named = self.headers.contains("Content-Type:");
         let media_type = match method {
             _ if is_named => "",
@@ -161,16 +163,14 @@ impl Client {
             _ => "Content-Type: application/json\r\n",
         };
         let Some(body) = body else { return (media_type, Vec::new()) };
-        let mut options;
-        let body = if self.is_protobuf && method == "DELETE" {
-            options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-            options.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
-            &options
-        } else {
-            body
-        };
-        if self.is_protobuf && !is_named && method != "PATCH" && protobuf::knows(body) {
-            return ("Content-Type: application/vnd.kubernetes.protobuf\r\n", protobuf::encode(body));
+        if self.is_protobuf && !is_named && method != "PATCH" {
+            let (version, kind) = match method {
+                "DELETE" => ("v1".to_owned(), "DeleteOptions"),
+                _ => protobuf::kind_of(path).unwrap_or_else(|| panic!("no kind is recorded for {path}")),
+            };
+            let mut document = json!({"apiVersion": version, "kind": kind});
+            document.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+            return ("Content-Type: application/vnd.kubernetes.protobuf\r\n", protobuf::encode(&document));
         }
         (media_type, body.to_string().into_bytes())
     }
@@ -193,8 +193,9 @@ impl Client {
     ///
     /// # Errors
     /// The connection broke. The server may have processed the request or not.
+    #[track_caller]
     pub fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Answer> {
-        let (media_type, body) = self.body(method, body);
+        let (media_type, body) = self.body(method, path, body);
         let headers = format!("{}{media_type}", self.headers);
         let answer = self.connected().and_then(|stream| {
             send(stream, method, path, &headers, &body)?;
@@ -228,7 +229,7 @@ impl Client {
     #[track_caller]
     pub fn must(&mut self, code: u16, method: &str, path: &str, body: Option<&Value>) -> Value {
         let answer = self.ask(method, path, body).unwrap_or_else(|e| panic!("{method} {path}: {e}"));
-        assert_eq!(answer.code, code, "{method} {path}: {}", String::from_utf8_lossy(&answer.body));
+        assert_eq!(answer.code, code, "{method} {path}: {}", answer.text());
         answer.json()
     }
 

@@ -77,6 +77,33 @@ pub fn knows(document: &Value) -> bool {
     Message::of_kind(text("apiVersion"), text("kind")).is_some()
 }
 
+/// The version and kind of the object that is sent to a path, whose collection or subresource has the plural name of the
+/// kind; nothing if the fields of the kind were not recorded.
+pub fn kind_of(path: &str) -> Option<(String, &'static str)> {
+    let path = path.split('?').next().unwrap_or_default();
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let (version, rest) = match segments.as_slice() {
+        ["api", version, rest @ ..] => ((*version).to_owned(), rest),
+        ["apis", group, version, rest @ ..] => (format!("{group}/{version}"), rest),
+        _ => return None,
+    };
+    let rest = match rest {
+        ["namespaces", _, rest @ ..] if !rest.is_empty() => rest,
+        rest => rest,
+    };
+    let (version, word) = match rest {
+        [_, _, "token"] => ("authentication.k8s.io/v1".to_owned(), "tokenrequests"),
+        [_, _, "binding"] => (version, "bindings"),
+        [_, _, "eviction"] => ("policy/v1".to_owned(), "evictions"),
+        [plural, ..] => (version, *plural),
+        [] => return None,
+    };
+    let group = if version == "v1" { "core/v1" } else { &version };
+    let kinds = FIELDS.get(group)?.as_object()?.keys();
+    let kind = kinds.map(String::as_str).find(|kind| format!("{}s", kind.to_ascii_lowercase()) == word)?;
+    Some((version, kind))
+}
+
 /// Writes a document, which names its kind and version.
 pub fn encode(document: &Value) -> Vec<u8> {
     let text = |name: &str| document[name].as_str().unwrap_or_default();

@@ -290,9 +290,9 @@ fn a_node_that_only_rbac_allows_is_told_as_denied() {
         "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:nodes"}]});
     let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
     assert_eq!(server.post(bindings, binding.to_string()).by(&server.admin()).send().code, 201);
-    let node = server.user("system:node:n0", &["system:nodes"]);
+    let mut node = server.kubelet("n0");
     let secret = "/api/v1/namespaces/default/secrets/of-another";
-    assert_eq!(server.get(secret).by(&node).send().code, 404);
+    node.must(404, "GET", secret, None);
     let last = events(&server, secret).pop().unwrap();
     assert_eq!(last["annotations"]["authorization.k8s.io/decision"], "allow");
     assert_eq!(last["annotations"]["portcullis.dev/authorizer"], "RBAC");
@@ -300,7 +300,7 @@ fn a_node_that_only_rbac_allows_is_told_as_denied() {
     assert!(reason.contains("no relationship found"), "{reason}");
     // What it may as a node is no denial.
     let own = "/api/v1/nodes/n0";
-    assert_eq!(server.get(own).by(&node).send().code, 404);
+    node.must(404, "GET", own, None);
     let last = events(&server, own).pop().unwrap();
     assert_eq!(last["annotations"]["portcullis.dev/authorizer"], "Node");
     assert!(last["annotations"].get("portcullis.dev/node-deny").is_none());

@@ -133,7 +133,7 @@ fn a_control_plane_credential_counts_while_its_config_map_is_there_and_not_a_mom
     assert_eq!(user["username"], USER);
     assert_eq!(user["groups"], json!([GROUP, "system:authenticated"]));
 
-    let mut node = issued(&server, server.authority(), "system:node:n1", &["system:nodes"]);
+    let mut node = server.kubelet("n1");
     assert_eq!(code(&mut node), 201);
     let took = refused_within(holder(&server, &credential), || {
         admin.must(200, "DELETE", CONFIG_MAP, None);

@@ -5,7 +5,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use crate::common::{Answer, Identity, Setup, Started, engine_config, scratch, start_with};
+use crate::common::{Answer, Setup, Started, engine_config, scratch, start_with};
 use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_policy::{Attributes, ResourceRequest, User};
@@ -14,6 +14,7 @@ use portcullis_server::registry::cluster::Cluster;
 use portcullis_server::{ApiServer, Config, Metrics};
 use portcullis_store::embedded::Options;
 use portcullis_store::{Expect, List, Store as _, Value as Stored, Write};
+use portcullis_testkit::https::Client;
 use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
@@ -70,21 +71,20 @@ fn pod(name: &str, node: &str, secret: &str) -> Value {
 #[test]
 fn a_secret_opens_with_the_pod_that_is_bound_and_closes_with_the_one_that_goes() {
     let server = cluster();
-    let node = server.0.user("system:node:n0", &["system:nodes"]);
-    let other = server.0.user("system:node:n1", &["system:nodes"]);
-    let get = |by: &Identity, path: &str| server.0.get(path).by(by).send().code;
+    let (mut node, mut other) = (server.0.kubelet("n0"), server.0.kubelet("n1"));
+    let get = |by: &mut Client, path: &str| by.ask("GET", path, None).unwrap().code;
     let secrets = "/api/v1/namespaces/default/secrets";
     let pods = "/api/v1/namespaces/default/pods";
     for round in 0..10 {
         let name = format!("s{round}");
         let secret = format!("{secrets}/{name}");
         server.create(secrets, json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}));
-        assert_eq!(get(&node, &secret), 403);
+        assert_eq!(get(&mut node, &secret), 403);
         server.create(pods, pod(&name, "n0", &name));
-        assert_eq!((get(&node, &secret), get(&other, &secret)), (200, 403));
+        assert_eq!((get(&mut node, &secret), get(&mut other, &secret)), (200, 403));
         let gone = server.ask("DELETE", &format!("{pods}/{name}?gracePeriodSeconds=0"), None);
         assert_eq!(gone.code, 200, "{}", gone.text());
-        assert_eq!(get(&node, &secret), 403);
+        assert_eq!(get(&mut node, &secret), 403);
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::scope;
 
 use crate::common::{Setup, Started, start_with};
-use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::https::Client;
 use portcullis_testkit::mutate::dice;
 use serde_json::{Value, json};
 
@@ -12,14 +12,9 @@ const NAMESPACE: &str = "/api/v1/namespaces/default";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
 const PAIRS: u64 = 4;
 const ROUNDS: u64 = 300;
-fn client(server: &Started, name: &str, groups: &[&str]) -> Client {
-    let user = server.user(name, groups);
-    let identity = Identity::read(&server.dir.join("ca.crt"), &user.certificate, &user.key);
-    Client::new(server.address, &identity)
-}
 
 fn admin(server: &Started) -> Client {
-    Client::new(server.address, &Identity::admin(&server.dir))
+    server.client(&server.admin())
 }
 
 /// How a pod may name a secret.
@@ -47,8 +42,7 @@ fn pod(name: &str, node: &str, secret: &str, way: u64) -> Value {
 fn come_and_go(server: &Started, pair: u64) {
     let (own, other) = (format!("n{pair}"), format!("n{}", (pair + 1) % PAIRS));
     let mut admin = admin(server);
-    let mut node = client(server, &format!("system:node:{own}"), &["system:nodes"]);
-    let mut neighbour = client(server, &format!("system:node:{other}"), &["system:nodes"]);
+    let (mut node, mut neighbour) = (server.kubelet(&own), server.kubelet(&other));
     let secret = format!("s{pair}");
     let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret}});
     admin.must(201, "POST", &format!("{NAMESPACE}/secrets"), Some(&body));
@@ -79,7 +73,7 @@ fn come_and_go(server: &Started, pair: u64) {
 fn grant_and_revoke(server: &Started, number: u64) {
     let user = format!("user-{number}");
     let mut admin = admin(server);
-    let mut jane = client(server, &user, &[]);
+    let mut jane = server.client(&server.user(&user, &[]));
     let path = format!("{NAMESPACE}/configmaps?limit=1");
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": user},
         "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]});

@@ -191,10 +191,10 @@ fn what_is_stored_and_who_decided_is_counted() {
     let gone = format!("{pods}/p?gracePeriodSeconds=0");
     assert_eq!(server.request("DELETE", &gone).by(&admin).send().code, 200);
     has(r#"apiserver_storage_objects{resource="pods"} 0"#);
-    let node = server.user("system:node:n0", &["system:nodes"]);
-    assert_eq!(server.get("/api/v1/nodes/n0").by(&node).send().code, 404);
+    let mut node = server.kubelet("n0");
+    node.must(404, "GET", "/api/v1/nodes/n0", None);
     has(r#"apiserver_authorization_decisions_total{type="Node",name="node",decision="allowed"} 1"#);
-    assert_eq!(server.get("/api/v1/namespaces/default/secrets/s").by(&node).send().code, 403);
+    node.must(403, "GET", "/api/v1/namespaces/default/secrets/s", None);
     has("portcullis_node_denials_total 1");
     assert_eq!(server.get("/version").header("Authorization: Bearer x").send().code, 401);
     has(r#"authentication_attempts{result="error"} 1"#);

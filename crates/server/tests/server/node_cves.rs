@@ -3,7 +3,7 @@
 //! those of the kubelet's own listeners are not the API server's.
 
 use crate::common::{Identity, Setup, Started, start_with};
-use portcullis_testkit::https::{self, Answer, Client};
+use portcullis_testkit::https::{Answer, Client};
 use portcullis_testkit::tool;
 use serde_json::{Value, json};
 
@@ -37,15 +37,9 @@ impl Cluster {
         cluster
     }
 
-    fn client(&self, who: &Identity) -> Client {
-        let authority = self.server.dir.join("ca.crt");
-        let identity = https::Identity::read(&authority, &who.certificate, &who.key);
-        Client::new(self.server.address, &identity)
-    }
-
     /// Sends what a kubelet sends, in protobuf.
     pub(crate) fn send(&self, who: &Identity, method: &str, path: &str, body: &Value) -> Answer {
-        ask(self.client(who).in_protobuf(), method, path, body)
+        ask(self.server.client(who).in_protobuf(), method, path, body)
     }
 
     pub(crate) fn code(&self, who: &Identity, method: &str, path: &str, body: &Value) -> u16 {
@@ -53,7 +47,7 @@ impl Cluster {
     }
 
     pub(crate) fn by_admin(&self, method: &str, path: &str, body: &Value) -> Answer {
-        ask(self.client(&self.server.admin()), method, path, body)
+        ask(self.server.client(&self.server.admin()), method, path, body)
     }
 
     #[track_caller]

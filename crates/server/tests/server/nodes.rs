@@ -1,10 +1,11 @@
 //! Nodes that are lost, and what becomes of their pods; volumes in use; old events. Periods are short here, and waited for.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::common::{Setup, Started, start_with};
 use portcullis_server::controller::settings::ControllerSettings;
-use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::https::Client;
 use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
@@ -19,7 +20,9 @@ const NEVER: Duration = Duration::from_secs(3600);
 
 struct Server {
     admin: Client,
-    _started: Started,
+    /// The kubelets that have sent something, by node.
+    kubelets: HashMap<String, Client>,
+    started: Started,
 }
 
 impl Server {
@@ -34,8 +37,7 @@ impl Server {
         };
         change(&mut controllers);
         let started = start_with(Setup { is_cluster: true, controllers, ..Setup::default() });
-        let mut server =
-            Self { admin: Client::new(started.address, &Identity::admin(&started.dir)), _started: started };
+        let mut server = Self { admin: started.client(&started.admin()), kubelets: HashMap::new(), started };
         let path = "/api/v1/namespaces/default/serviceaccounts/default";
         wait::until("pods can be created", || server.get(path).is_some());
         server
@@ -51,18 +53,19 @@ impl Server {
     }
 
     fn put(&mut self, path: &str, change: impl Fn(&mut Value)) {
-        wait::until(&format!("{path} is written"), || {
-            let mut object = self.get(path.trim_end_matches("/status")).unwrap();
-            change(&mut object);
-            self.admin.ask("PUT", path, Some(&object)).unwrap().code == 200
-        });
+        put(&mut self.admin, path, change);
     }
 
+    fn kubelet(&mut self, node: &str) -> &mut Client {
+        self.kubelets.entry(node.to_owned()).or_insert_with(|| self.started.kubelet(node))
+    }
+
+    /// A node that its kubelet registers, with the status of its readiness.
     fn node(&mut self, name: &str, ready: &str) {
         let conditions =
             json!([{"type": "Ready", "status": ready, "lastHeartbeatTime": "2020-01-01T00:00:00Z"}]);
         let node = json!({"metadata": {"name": name}, "status": {"conditions": conditions}});
-        self.create(NODES, node);
+        self.kubelet(name).must(201, "POST", NODES, Some(&node));
     }
 
     fn pod(&mut self, name: &str, node: &str, fields: Value) -> Value {
@@ -79,8 +82,17 @@ impl Server {
         self.create(PODS, pod)
     }
 
+    /// The kubelet of the pod's node reports its status.
     fn status(&mut self, pod: &str, status: Value) {
-        self.put(&format!("{PODS}/{pod}/status"), |pod| pod["status"] = status.clone());
+        let node = self.get(&format!("{PODS}/{pod}")).unwrap()["spec"]["nodeName"].clone();
+        let kubelet = self.kubelet(node.as_str().unwrap());
+        put(kubelet, &format!("{PODS}/{pod}/status"), |pod| pod["status"] = status.clone());
+    }
+
+    /// The kubelet of a node reports its conditions.
+    fn conditions(&mut self, node: &str, conditions: &Value) {
+        let path = format!("{NODES}/{node}/status");
+        put(self.kubelet(node), &path, |node| node["status"]["conditions"] = conditions.clone());
     }
 
     fn gone(&mut self, path: &str) {
@@ -113,9 +125,17 @@ impl Server {
     }
 
     fn heartbeat(&mut self, node: &str, ready: &str, at: &str) {
-        let condition = json!([{"type": "Ready", "status": ready, "lastHeartbeatTime": at}]);
-        self.put(&format!("{NODES}/{node}/status"), |node| node["status"]["conditions"] = condition.clone());
+        self.conditions(node, &json!([{"type": "Ready", "status": ready, "lastHeartbeatTime": at}]));
     }
+}
+
+/// Reads an object, changes and writes it, again until nobody else has written meanwhile.
+fn put(client: &mut Client, path: &str, change: impl Fn(&mut Value)) {
+    wait::until(&format!("{path} is written"), || {
+        let mut object = client.must(200, "GET", path.trim_end_matches("/status"), None);
+        change(&mut object);
+        client.ask("PUT", path, Some(&object)).unwrap().code == 200
+    });
 }
 
 #[test]
@@ -206,7 +226,7 @@ fn a_silent_node_becomes_unreachable_and_comes_back_with_its_kubelet() {
         "spec": {"holderIdentity": "alive", "renewTime": format!("2020-01-01T00:{:02}:{:02}.000000Z", at / 60, at % 60)}})
     };
     server.node("alive", "True");
-    server.create(LEASES, lease(0));
+    server.kubelet("alive").must(201, "POST", LEASES, Some(&lease(0)));
     server.pod("ready", "silent", json!({}));
     server.status("ready", json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}));
     let mut renewals = 0;
@@ -214,9 +234,10 @@ fn a_silent_node_becomes_unreachable_and_comes_back_with_its_kubelet() {
         renewals += 1;
         let path = format!("{LEASES}/alive");
         let mut lease = lease(renewals);
-        let stored = server.get(&path).unwrap();
+        let kubelet = server.kubelet("alive");
+        let stored = kubelet.must(200, "GET", &path, None);
         lease["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
-        server.admin.must(200, "PUT", &path, Some(&lease));
+        kubelet.must(200, "PUT", &path, Some(&lease));
     };
     wait::until("the node is unreachable", || {
         renew(&mut server);
@@ -263,10 +284,8 @@ fn taints_follow_conditions_and_cordons() {
     server.tainted("n", &[]);
     server.put(&format!("{NODES}/n"), |node| node["spec"]["unschedulable"] = true.into());
     server.tainted("n", &["unschedulable:NoSchedule"]);
-    server.put(&format!("{NODES}/n/status"), |node| {
-        node["status"]["conditions"] =
-            json!([{"type": "Ready", "status": "False"}, {"type": "DiskPressure", "status": "True"}]);
-    });
+    let pressed = json!([{"type": "Ready", "status": "False"}, {"type": "DiskPressure", "status": "True"}]);
+    server.conditions("n", &pressed);
     let expected = [
         "disk-pressure:NoSchedule",
         "not-ready:NoExecute",
@@ -275,9 +294,7 @@ fn taints_follow_conditions_and_cordons() {
     ];
     server.tainted("n", &expected);
     server.put(&format!("{NODES}/n"), |node| node["spec"]["unschedulable"] = false.into());
-    server.put(&format!("{NODES}/n/status"), |node| {
-        node["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
-    });
+    server.conditions("n", &json!([{"type": "Ready", "status": "True"}]));
     server.tainted("n", &[]);
 }
 
@@ -285,7 +302,7 @@ fn taints_follow_conditions_and_cordons() {
 fn a_node_that_never_reported_is_unreachable_in_the_end() {
     let mut server = Server::start(|settings| settings.node_startup_grace_period = SHORT);
     server.node("other", "True");
-    server.create(NODES, json!({"metadata": {"name": "never"}}));
+    server.kubelet("never").must(201, "POST", NODES, Some(&json!({"metadata": {"name": "never"}})));
     server.tainted("never", &["unreachable:NoExecute", "unreachable:NoSchedule"]);
     assert_eq!(server.readiness("never")["reason"], "NodeStatusNeverUpdated");
 }

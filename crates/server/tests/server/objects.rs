@@ -298,14 +298,16 @@ fn who_may_only_update_does_not_create_by_it() {
 fn a_node_is_bound_by_node_restriction() {
     let state = Some(r#"{"kind":"List","apiVersion":"v1","items":[]}"#.to_owned());
     let server = start_with(Setup { state, ..Setup::default() });
-    let node = server.user("system:node:n1", &["system:nodes"]);
-    let create = |name: &str| {
-        let body = json!({"metadata": {"name": name}}).to_string();
-        server.post("/api/v1/nodes", body).by(&node).send()
+    let mut node = server.kubelet("n1");
+    let mut create = |name: &str| {
+        let body = json!({"metadata": {"name": name}});
+        node.ask("POST", "/api/v1/nodes", Some(&body)).unwrap()
     };
     assert_eq!(create("n1").code, 201);
     let status = create("n2").assert_status(403, "Forbidden");
-    assert_eq!(status["details"], json!({"kind": "nodes", "name": "n2"}));
+    let details = &status["details"];
+    assert_eq!((&details["kind"], &details["name"]), (&json!("nodes"), &json!("n2")), "{details}");
+    assert!(details["causes"].as_array().is_none_or(Vec::is_empty), "{details}");
 }
 
 #[test]

@@ -211,14 +211,15 @@ fn a_client_may_ask_for_an_answer_in_less_time_and_must_say_it_as_a_duration() {
 
 #[test]
 fn an_eviction_asks_the_budget_of_the_pod_and_is_taken_from_it() {
-    let (_server, mut client) = cluster();
+    let (server, mut client) = cluster();
+    let mut kubelet = server.kubelet("n1");
     let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
     let running = |ready: &str| json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}});
     for (name, ready) in [("a", "True"), ("b", "True"), ("c", "True"), ("sick", "False")] {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "web"}},
-            "spec": {"containers": [{"name": "c", "image": "i"}]}});
+            "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": "i"}]}});
         client.must(201, "POST", &format!("{DEFAULT}/pods"), Some(&pod));
-        client.must(200, "PATCH", &format!("{DEFAULT}/pods/{name}/status"), Some(&running(ready)));
+        kubelet.must(200, "PATCH", &format!("{DEFAULT}/pods/{name}/status"), Some(&running(ready)));
     }
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
@@ -249,12 +250,8 @@ fn an_eviction_asks_the_budget_of_the_pod_and_is_taken_from_it() {
     // More pods are healthy than must be, so one that is not may go.
     evict(&mut client, 201, "sick", "");
     // What does not run is no disruption.
-    client.must(
-        200,
-        "PATCH",
-        &format!("{DEFAULT}/pods/b/status"),
-        Some(&json!({"status": {"phase": "Failed"}})),
-    );
+    let failed = json!({"status": {"phase": "Failed"}});
+    kubelet.must(200, "PATCH", &format!("{DEFAULT}/pods/b/status"), Some(&failed));
     evict(&mut client, 201, "b", "");
     let second = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "all"},
         "spec": {"selector": {}}});

@@ -165,6 +165,7 @@ impl Served {
     /// and nothing where one was deleted.
     fn write(&self, writer: u64) -> BTreeMap<String, Vec<Option<Value>>> {
         let mut client = self.client();
+        let mut kubelets = ["n1", "n2"].map(|node| (node, self.0.kubelet(node)));
         let mut told: BTreeMap<String, Vec<Option<Value>>> = BTreeMap::new();
         for write in 0..WRITES {
             let dice = dice(writer << 32 | write);
@@ -178,7 +179,7 @@ impl Served {
                     let pod = pod(&name, tier, ["n1", "n2"][dice as usize / 21 % 2]);
                     Some(client.must(201, "POST", PODS, Some(&pod)))
                 }
-                Some(Some(_)) => match dice / 42 % 4 {
+                Some(Some(pod)) => match dice / 42 % 4 {
                     0 => {
                         client.must(200, "DELETE", &format!("{path}?gracePeriodSeconds=0"), None);
                         None
@@ -186,7 +187,10 @@ impl Served {
                     1 => {
                         let phase = ["Pending", "Running", "Failed"][dice as usize / 168 % 3];
                         let status = json!({"status": {"phase": phase}});
-                        Some(client.must(200, "PATCH", &format!("{path}/status"), Some(&status)))
+                        let of_pod = |kubelet: &&mut (&str, Client)| pod["spec"]["nodeName"] == kubelet.0;
+                        let (_, kubelet) = kubelets.iter_mut().find(of_pod).unwrap();
+                        kubelet.must(200, "PATCH", &format!("{path}/status"), Some(&status));
+                        Some(client.must(200, "GET", &path, None))
                     }
                     _ => {
                         let labels = json!({"metadata": {"labels": {"tier": tier, "hold": hold}}});
@@ -204,7 +208,8 @@ impl Served {
         let mut client = self.client();
         let made = client.must(201, "POST", PODS, Some(&pod(END, "a", "n1")));
         let status = json!({"status": {"phase": "Running"}});
-        let runs = client.must(200, "PATCH", &format!("{PODS}/{END}/status"), Some(&status));
+        self.0.kubelet("n1").must(200, "PATCH", &format!("{PODS}/{END}/status"), Some(&status));
+        let runs = client.must(200, "GET", &format!("{PODS}/{END}"), None);
         vec![Some(made), Some(runs)]
     }
 }

@@ -115,14 +115,15 @@ fn await_account(server: &Started) {
     });
 }
 
+/// A pod that its kubelet has started.
 fn ready_pod(server: &Started, name: &str) {
     let pod = json!({
         "metadata": {"name": name, "labels": {"app": "web"}},
-        "spec": {"containers": [{"name": "c", "image": "c:1"}]},
+        "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": "c:1"}]},
     });
     done(server, "POST", PODS, &pod, 201);
     let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
-    done(server, "PATCH", &format!("{PODS}/{name}/status"), &ready, 200);
+    server.kubelet("n1").must(200, "PATCH", &format!("{PODS}/{name}/status"), Some(&ready));
 }
 
 #[test]

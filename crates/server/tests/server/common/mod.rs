@@ -32,6 +32,7 @@ use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_server::signing::Signing;
 use portcullis_server::{ApiServer, App, Config, Kinds, Metrics};
 pub(crate) use portcullis_testkit::curl::{Answer, Curl, Identity};
+use portcullis_testkit::https::{self, Client};
 pub(crate) use portcullis_testkit::tls::{REVIEWS, Tls};
 use portcullis_testkit::tool;
 use serde_json::Value;
@@ -343,6 +344,18 @@ impl Started {
         fs::write(&identity.certificate, pem::encode("CERTIFICATE", &certificate)).unwrap();
         fs::write(&identity.key, key.to_pem()).unwrap();
         identity
+    }
+
+    /// A client of the server, with a certificate.
+    pub(crate) fn client(&self, identity: &Identity) -> Client {
+        let authority = self.dir.join("ca.crt");
+        let identity = https::Identity::read(&authority, &identity.certificate, &identity.key);
+        Client::new(self.address, &identity)
+    }
+
+    /// The kubelet of a node, with a certificate of its own. It speaks protobuf.
+    pub(crate) fn kubelet(&self, node: &str) -> Client {
+        self.client(&self.user(&format!("system:node:{node}"), &["system:nodes"])).in_protobuf()
     }
 
     pub(crate) fn authority(&self) -> &CertificateAuthority {
