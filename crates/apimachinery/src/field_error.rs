@@ -1,9 +1,27 @@
 //! Validation errors as the API server reports them: one cause per error, with field path, reason and message.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// The text of an empty field path (MP-15 to MP-17).
 pub const NO_FIELD: &str = "[]";
+
+/// The maximum number of bytes of a value in an error; `…` stands for the rest.
+///
+/// DIVERGES: Kubernetes shows values of any length. A list with an error for each of its entries would be shown whole as
+/// often as it has entries.
+pub const MAX_VALUE: usize = 1_024;
+
+/// A text that takes no more than [`MAX_VALUE`] bytes.
+struct Shortened(String);
+
+impl fmt::Write for Shortened {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let left = MAX_VALUE.saturating_sub(self.0.len());
+        let end = text.floor_char_boundary(left);
+        self.0.push_str(text.get(..end).unwrap_or_default());
+        if end < text.len() { Err(fmt::Error) } else { Ok(()) }
+    }
+}
 
 /// One validation error; a cause in a 422 response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +30,7 @@ pub struct FieldError {
     pub field: String,
     /// The reason of the error.
     pub reason: FieldErrorReason,
-    /// The invalid value as text. Only reasons about a value show it.
+    /// The invalid value as text, of at most [`MAX_VALUE`] bytes. Only reasons about a value show it.
     pub bad_value: String,
     /// A description of the error.
     pub detail: String,
@@ -62,16 +80,21 @@ impl FieldError {
     fn new(
         reason: FieldErrorReason,
         field: impl Into<String>,
-        bad_value: impl Into<String>,
+        bad_value: impl fmt::Display,
         detail: impl Into<String>,
     ) -> Self {
-        Self { field: field.into(), reason, bad_value: bad_value.into(), detail: detail.into() }
+        let mut shown = Shortened(String::new());
+        // An error means that the value is too long: the rest of it is not even formatted.
+        if write!(shown, "{bad_value}").is_err() {
+            shown.0.push('…');
+        }
+        Self { field: field.into(), reason, bad_value: shown.0, detail: detail.into() }
     }
 
     /// Creates an error: the value is malformed or inconsistent with other fields.
     pub fn invalid(
         field: impl Into<String>,
-        bad_value: impl Into<String>,
+        bad_value: impl fmt::Display,
         detail: impl Into<String>,
     ) -> Self {
         Self::new(FieldErrorReason::Invalid, field, bad_value, detail)
@@ -93,17 +116,17 @@ impl FieldError {
     }
 
     /// Creates an error: the value is a duplicate.
-    pub fn duplicate(field: impl Into<String>, bad_value: impl Into<String>) -> Self {
+    pub fn duplicate(field: impl Into<String>, bad_value: impl fmt::Display) -> Self {
         Self::new(FieldErrorReason::Duplicate, field, bad_value, "")
     }
 
     /// Creates an error: the value refers to something that does not exist.
-    pub fn not_found(field: impl Into<String>, bad_value: impl Into<String>) -> Self {
+    pub fn not_found(field: impl Into<String>, bad_value: impl fmt::Display) -> Self {
         Self::new(FieldErrorReason::NotFound, field, bad_value, "")
     }
 
     /// Creates an error: the value is not one of the supported values.
-    pub fn not_supported(field: impl Into<String>, bad_value: impl Into<String>, known: &[&str]) -> Self {
+    pub fn not_supported(field: impl Into<String>, bad_value: impl fmt::Display, known: &[&str]) -> Self {
         let known: Vec<String> = known.iter().map(|value| format!("{value:?}")).collect();
         let detail = match known.as_slice() {
             [] => String::new(),

@@ -16,6 +16,7 @@ use portcullis_kinds::resources::core::services::{FreePool, SERVICES, ServiceRan
 use portcullis_kinds::resources::core::{
     endpoints::ENDPOINTS, events, nodes::NODES, service_accounts::SERVICE_ACCOUNTS,
 };
+use portcullis_kinds::resources::pods::PODS;
 use portcullis_kinds::resources::{self, core::secrets::SECRETS};
 use portcullis_kinds::{Kinds, Map};
 use proptest::prelude::*;
@@ -693,4 +694,31 @@ proptest! {
         let of = |member: &str| stored.iter().map(|it| it["spec"][member].to_string()).collect::<BTreeSet<_>>().len();
         prop_assert_eq!((of("clusterIP"), of("ports")), (stored.len(), stored.len()));
     }
+}
+
+#[test]
+fn errors_of_many_entries_do_not_show_the_whole_list_each() {
+    // Each error names the list, not its entry.
+    let sources = vec![json!({}); 20_000];
+    let container = json!({ "name": "c", "image": "i", "envFrom": sources });
+    let pod = json!({ "metadata": { "name": "p", "namespace": "n" }, "spec": { "containers": [container] } });
+    let errors = (PODS.validate_create)(&prepared(&PODS, pod));
+    assert!(errors.len() >= 20_000, "{}", errors.len());
+    let longest = errors.iter().map(|error| error.to_string().len()).max().unwrap();
+    assert!(longest < 2_000, "{longest}");
+
+    let addresses: Vec<String> = (0..20_000).map(|i| format!("10.0.{}.{}", i / 250, i % 250)).collect();
+    let ports = json!([{ "port": 80 }]);
+    let of = |addresses: &[String]| {
+        decoded(
+            &SERVICES,
+            service(json!({ "clusterIP": addresses[0], "clusterIPs": addresses, "ports": ports })),
+        )
+    };
+    let (new, mut turned) = (of(&addresses), addresses.clone());
+    turned.reverse();
+    let errors = (SERVICES.validate_update)(&new, &of(&turned));
+    assert!(errors.len() >= 10_000, "{}", errors.len());
+    let longest = errors.iter().map(|error| error.to_string().len()).max().unwrap();
+    assert!(longest < 2_000, "{longest}");
 }

@@ -1,5 +1,7 @@
 //! Rule listings of a user (AC-59, WH-92). For display, never for enforcement (WH-93).
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 /// The rules of one user in one namespace.
@@ -64,12 +66,9 @@ impl RuleListing {
 /// Joins error messages like Kubernetes (AC-52): a single one stays as it is, several are bracketed, duplicates are
 /// dropped, and the order is kept.
 pub fn aggregate<S: AsRef<str>>(messages: &[S]) -> Option<String> {
-    let mut distinct: Vec<&str> = Vec::with_capacity(messages.len());
-    for message in messages.iter().map(AsRef::as_ref) {
-        if !distinct.contains(&message) {
-            distinct.push(message);
-        }
-    }
+    let mut seen = HashSet::with_capacity(messages.len());
+    let distinct: Vec<&str> =
+        messages.iter().map(AsRef::as_ref).filter(|message| seen.insert(*message)).collect();
     match distinct.as_slice() {
         [] => None,
         [one] => Some((*one).to_owned()),

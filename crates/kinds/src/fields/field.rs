@@ -115,8 +115,12 @@ impl<'a> Field<'a> {
         &self.path
     }
 
-    fn shown(&self) -> String {
-        self.value.map_or_else(|| "\"\"".to_owned(), Value::to_string)
+    /// The value for an error, which formats only as much of it as it shows.
+    fn shown(&self) -> &dyn std::fmt::Display {
+        match &self.value {
+            Some(value) => value,
+            None => &"\"\"",
+        }
     }
 
     pub(crate) fn invalid(&self, detail: impl Into<String>) -> FieldError {

@@ -122,13 +122,8 @@ fn token_sources(pod: &Pod<'_>, names: &mut Names) -> Box<[TokenSource]> {
         }
         sources.extend(driver_source(pod, volume, names));
     }
-    let mut distinct: Vec<TokenSource> = Vec::with_capacity(sources.len());
-    for source in sources {
-        if !distinct.contains(&source) {
-            distinct.push(source);
-        }
-    }
-    distinct.into_boxed_slice()
+    let mut seen = HashSet::with_capacity(sources.len());
+    sources.into_iter().filter(|source| seen.insert(source.clone())).collect()
 }
 
 /// The driver through which a volume requests tokens: the first case that applies (NR-68).

@@ -35,7 +35,7 @@ pub struct PodFacts {
 }
 
 /// A token source of a pod's volume.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TokenSource {
     /// A projected token for this audience; empty means the API server (NR-67).
     Audience(Arc<str>),

@@ -14,6 +14,10 @@ pub type Answer = Response<Body>;
 
 /// The media type of JSON responses.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The maximum number of causes of an error.
+///
+/// DIVERGES: Kubernetes reports every error of an object, also of a list with 100,000 invalid entries.
+const MAX_CAUSES: usize = 1_000;
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// An error, serialized as `kind: Status`.
@@ -192,9 +196,14 @@ impl Status {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message, Some(details))
     }
 
-    /// The object or the options are invalid; every error is a cause (AP-20, AP-21).
+    /// The object or the options are invalid; every error is a cause (AP-20, AP-21), up to [`MAX_CAUSES`].
     pub fn invalid_object(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
-        let faults: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let left_out = errors.len().saturating_sub(MAX_CAUSES);
+        let errors = errors.get(..MAX_CAUSES).unwrap_or(errors);
+        let mut faults: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        if left_out > 0 {
+            faults.push(format!("{left_out} more errors"));
+        }
         let faults = policy::rules::aggregate(&faults).unwrap_or_default();
         let message = format!("{} {} is invalid: {faults}", qualified(group, kind), quoted(name));
         let causes = errors.iter().map(Cause::from).collect();

@@ -378,8 +378,16 @@ fn admit_scheduling(spec: &mut Map, scheduling: &Map) -> Result<(), String> {
     Ok(())
 }
 
+/// The maximum number of tolerations that are compared with each other.
+///
+/// DIVERGES: Kubernetes compares any number of them, each with each.
+const MAX_MERGED: usize = 500;
+
 /// Removes tolerations that others cover. The first of equal ones is kept.
 fn merge_tolerations(all: &[Value]) -> Vec<Value> {
+    if all.len() > MAX_MERGED {
+        return all.to_vec();
+    }
     let mut merged: Vec<Value> = Vec::new();
     for (i, toleration) in all.iter().enumerate() {
         let is_covered = merged.iter().any(|kept| covers(kept, toleration));

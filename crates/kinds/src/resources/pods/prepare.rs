@@ -1,5 +1,7 @@
 //! Fields that a client cannot set: dropped at creation, restored in updates (AP-30, AP-42, AP-114, AP-122, AP-137).
 
+use std::collections::{HashMap, VecDeque};
+
 use serde_json::{Value, json};
 
 use crate::Map;
@@ -141,14 +143,14 @@ fn keep_observed_generations(status: &mut Map, old: &Map) {
     if status.number("observedGeneration") == 0 && old.has("observedGeneration") {
         status.copy("observedGeneration", old);
     }
-    let mut known: Vec<(&str, i64)> = old
-        .objects("conditions")
-        .map(|condition| (condition.text("type"), condition.number("observedGeneration")))
-        .collect();
+    // Of several conditions of a type, the first goes with the first.
+    let mut known: HashMap<&str, VecDeque<i64>> = HashMap::new();
+    for condition in old.objects("conditions") {
+        known.entry(condition.text("type")).or_default().push_back(condition.number("observedGeneration"));
+    }
     for condition in status.objects_mut("conditions") {
-        let at = known.iter().position(|(kind, _)| *kind == condition.text("type"));
-        let generation = at.map_or(0, |at| known.remove(at).1);
-        if generation != 0 {
+        let generation = known.get_mut(condition.text("type")).and_then(VecDeque::pop_front);
+        if let Some(generation) = generation.filter(|generation| *generation != 0) {
             condition.default_number("observedGeneration", generation);
         }
     }

@@ -1,6 +1,6 @@
 //! Pods in tables (AP-91, AP-92).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use portcullis_apimachinery::duration;
 use portcullis_apimachinery::time::Instant;
@@ -76,7 +76,12 @@ fn gates(spec: &Map, status: &Map) -> Value {
     if gates.len() == 0 {
         return NONE.into();
     }
-    let met = gates.clone().filter(|gate| is_met(status, gate.text("conditionType")));
+    // The first condition of a type counts.
+    let mut conditions = HashMap::new();
+    for condition in status.objects("conditions") {
+        conditions.entry(condition.text("type")).or_insert_with(|| condition.text("status"));
+    }
+    let met = gates.clone().filter(|gate| conditions.get(gate.text("conditionType")) == Some(&"True"));
     format!("{}/{}", met.count(), gates.len()).into()
 }
 

@@ -1,6 +1,6 @@
 //! Validation of updates of pods (AP-123), of ephemeral containers (AP-122) and of resources.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use portcullis_apimachinery::field_error::{FieldError, NO_FIELD};
 use serde_json::Value;
@@ -70,12 +70,11 @@ fn deadline(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) -> bool {
 /// Existing tolerations cannot change, except for their time.
 fn added_tolerations(new: &Field<'_>, old: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     let tolerations = new.child("tolerations");
-    let is_same = |a: &Field<'_>, b: &Field<'_>| {
-        ["effect", "key", "operator", "value"]
-            .iter()
-            .all(|field| a.child(field).text() == b.child(field).text())
+    let identity = |toleration: &Field<'_>| {
+        ["effect", "key", "operator", "value"].map(|field| toleration.child(field).text().to_owned())
     };
-    let is_kept = |old: Field<'_>| tolerations.items().any(|new| is_same(&old, &new));
+    let after: HashSet<_> = tolerations.items().map(|toleration| identity(&toleration)).collect();
+    let is_kept = |old: Field<'_>| after.contains(&identity(&old));
     if old.child("tolerations").items().all(is_kept) {
         scheduling::tolerations(&tolerations, kept, errors);
     } else {
@@ -86,13 +85,14 @@ fn added_tolerations(new: &Field<'_>, old: &Field<'_>, kept: &Kept, errors: &mut
 }
 
 fn removed_gates(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
-    let gates = old.child("schedulingGates");
+    let gates: HashSet<&str> =
+        old.child("schedulingGates").items().map(|gate| gate.child("name").text()).collect();
     let mut added: BTreeMap<&str, Field<'_>> = BTreeMap::new();
     for gate in new.child("schedulingGates").items() {
         added.insert(gate.child("name").text(), gate.child("name"));
     }
     for (name, gate) in added {
-        if !gates.items().any(|old| old.child("name").text() == name) {
+        if !gates.contains(name) {
             errors.push(gate.forbidden("only deletion is allowed, but found a new scheduling gate"));
         }
     }

@@ -117,9 +117,9 @@ fn update_ports(spec: &mut Map, old: &Map, pool: &mut FreePool<'_>) -> Result<()
         return Ok(());
     }
     let takes_all = takes_node_ports(spec);
-    let had: Vec<i64> = old.objects("ports").map(|port| port.number("nodePort")).collect();
-    let mut taken: Vec<i64> = Vec::new();
-    let mut seen: Vec<(String, i64)> = Vec::new();
+    let had: HashSet<i64> = old.objects("ports").map(|port| port.number("nodePort")).collect();
+    let mut taken: HashSet<i64> = HashSet::new();
+    let mut seen: HashSet<(String, i64)> = HashSet::new();
     for (i, port) in ports_mut(spec) {
         let mut node_port = port.number("nodePort");
         match node_port {
@@ -129,13 +129,12 @@ fn update_ports(spec: &mut Map, old: &Map, pool: &mut FreePool<'_>) -> Result<()
                 port.insert("nodePort".to_owned(), Value::from(node_port));
             }
             _ if had.contains(&node_port) || taken.contains(&node_port) => {}
-            _ => taken.push(take(pool, i, node_port)?),
+            _ => drop(taken.insert(take(pool, i, node_port)?)),
         }
         let pair = (port.text("protocol").to_owned(), node_port);
-        if seen.contains(&pair) {
+        if !seen.insert(pair) {
             return Err(Refusal::Internal(format!("duplicate nodePort: {node_port}")));
         }
-        seen.push(pair);
     }
     Ok(())
 }

@@ -182,7 +182,7 @@ pub(super) fn errors(spec: &Map) -> Errors {
     }
     let field = "spec.clusterIPs";
     let ips: Vec<&str> = spec.texts("clusterIPs").collect();
-    let shown = || Value::Array(spec.list("clusterIPs").to_vec()).to_string();
+    let shown = || spec.get("clusterIPs").unwrap_or(&Value::Null);
     let mut errors = Vec::new();
     match (spec.text("clusterIP"), ips.first()) {
         ("", None) => {}
@@ -271,7 +271,7 @@ pub(super) fn change_errors(spec: &Map, old: &Map) -> Errors {
 
 fn list_change_errors(spec: &Map, old: &Map, member: &str) -> Errors {
     let (is, was): (Vec<&str>, Vec<&str>) = (spec.texts(member).collect(), old.texts(member).collect());
-    let shown = || Value::Array(spec.list(member).to_vec()).to_string();
+    let shown = || spec.get(member).unwrap_or(&Value::Null);
     let invalid =
         |i: usize, detail: &str| FieldError::invalid(format!("spec.{member}[{i}]"), shown(), detail);
     if is.len() == was.len() {
