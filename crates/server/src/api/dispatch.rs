@@ -6,7 +6,9 @@ use policy::request_info::RequestInfo;
 
 use super::app::App;
 use super::route::Route;
-use super::{discovery, health, issuer, metrics, openapi, rest, reviews, self_review, token_review, version};
+use super::{
+    discovery, health, issuer, metrics, openapi, rest, reviews, self_review, slis, token_review, version,
+};
 use crate::authz::Permit;
 use crate::http::status::{Answer, Status, page_not_found};
 use crate::registry::target::Target;
@@ -34,6 +36,7 @@ pub(crate) async fn answer(
         }
         (Route::Health(probe), _) => Ok(health::answer(permit, app, probe, path, head)),
         (Route::Metrics, _) => metrics::answer(permit, app, head),
+        (Route::Slis, _) => slis::answer(permit, app, head),
         (Route::PageNotFound, _) => Ok(page_not_found()),
         (Route::NotFound | Route::Object { .. }, _) => Err(Status::not_found()),
         (Route::MethodNotAllowed, _) => Err(Status::method_not_allowed()),

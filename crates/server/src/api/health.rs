@@ -18,7 +18,7 @@ pub(crate) fn answer(_permit: Permit, app: &App, probe: Probe, path: &str, head:
     let checks = || app.checks().iter().filter(|c| c.is_vital || probe == Probe::Readyz);
     let single = path.get(probe.name().len() + 1..).and_then(|rest| rest.strip_prefix('/'));
     let Some(name) = single else {
-        return all(checks(), probe, head.uri.query().unwrap_or_default());
+        return all(app, checks(), probe, head.uri.query().unwrap_or_default());
     };
     let Some(check) = checks().find(|c| c.name == name) else { return page_not_found() };
     match (check.run)() {
@@ -28,7 +28,7 @@ pub(crate) fn answer(_permit: Permit, app: &App, probe: Probe, path: &str, head:
 }
 
 /// The reason for a failure is left out of the response, because everybody may read it.
-fn all<'a>(checks: impl Iterator<Item = &'a Check>, probe: Probe, query: &str) -> Answer {
+fn all<'a>(app: &App, checks: impl Iterator<Item = &'a Check>, probe: Probe, query: &str) -> Answer {
     let mut excluded = query::values(query, "exclude");
     let mut list = String::new();
     let mut failed = false;
@@ -37,12 +37,17 @@ fn all<'a>(checks: impl Iterator<Item = &'a Check>, probe: Probe, query: &str) -
         let line = if excluded.iter().any(|e| e == name) {
             excluded.retain(|e| e != name);
             writeln!(list, "[+]{name} excluded: ok")
-        } else if let Err(error) = (check.run)() {
-            failed = true;
-            tracing::warn!(probe = probe.name(), check = name, error, "health check failed");
-            writeln!(list, "[-]{name} failed: reason withheld")
         } else {
-            writeln!(list, "[+]{name} ok")
+            let outcome = (check.run)();
+            app.metrics().health.checked(probe, name, outcome.is_ok());
+            match outcome {
+                Ok(()) => writeln!(list, "[+]{name} ok"),
+                Err(error) => {
+                    failed = true;
+                    tracing::warn!(probe = probe.name(), check = name, error, "health check failed");
+                    writeln!(list, "[-]{name} failed: reason withheld")
+                }
+            }
         };
         let _ = line;
     }

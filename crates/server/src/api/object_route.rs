@@ -3,7 +3,7 @@
 use http::Method;
 use policy::request_info::RequestInfo;
 
-use super::route::{Action, Route, Row};
+use super::route::{Action, Route, Row, Scope};
 use crate::registry::target::Target;
 
 /// Returns the route of the request by the verb that was authorized (AP-2).
@@ -30,16 +30,26 @@ pub(crate) fn route(target: &Target<'_>, info: &RequestInfo, method: &Method) ->
     if !verbs.contains(&action.verb()) {
         return Route::MethodNotAllowed;
     }
-    Route::Object { row: Row(target.served), subresource: target.subresource.map_or("", |s| s.name), action }
+    // As kube-apiserver registers its routes: a POST concerns the one object that it makes.
+    let scope = match action {
+        _ if !is_collection || action == Action::Create => Scope::Resource,
+        _ if target.namespace.is_empty() => Scope::Cluster,
+        _ => Scope::Namespace,
+    };
+    let subresource = target.subresource.map_or("", |subresource| subresource.name);
+    Route::Object { row: Row(target.served), subresource, action, scope }
 }
 
 /// AP-120: what is acted on and not stored can only be posted.
 fn route_of_action(target: &Target<'_>, method: &Method) -> Route {
     match (target.namespace, target.name, method) {
         ("", ..) => Route::NotFound,
-        (_, "", &Method::POST) => {
-            Route::Object { row: Row(target.resource), subresource: "", action: Action::Create }
-        }
+        (_, "", &Method::POST) => Route::Object {
+            row: Row(target.resource),
+            subresource: "",
+            action: Action::Create,
+            scope: Scope::Resource,
+        },
         (_, "", _) => Route::MethodNotAllowed,
         _ => Route::NotFound,
     }

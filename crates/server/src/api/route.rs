@@ -7,9 +7,9 @@ use policy::review::{REVIEW_GROUP, ReviewKind, ReviewVersion};
 use super::documents::Documents;
 
 /// The group of the reviews of who asks.
-const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
-const SELF_REVIEWS: &str = "selfsubjectreviews";
-const TOKEN_REVIEWS: &str = "tokenreviews";
+pub(crate) const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
+pub(crate) const SELF_REVIEWS: &str = "selfsubjectreviews";
+pub(crate) const TOKEN_REVIEWS: &str = "tokenreviews";
 
 /// The route of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +22,8 @@ pub enum Route {
     MethodNotAllowed,
     /// `/metrics`
     Metrics,
+    /// `/metrics/slis`
+    Slis,
     /// Not found, below a served API group (AP-1).
     NotFound,
     /// The documents of the service account issuer.
@@ -36,6 +38,8 @@ pub enum Route {
         subresource: &'static str,
         /// The action.
         action: Action,
+        /// How many objects it concerns, for metrics.
+        scope: Scope,
     },
     /// Not found, anywhere else (AP-1).
     PageNotFound,
@@ -120,6 +124,28 @@ impl Action {
     }
 }
 
+/// The scope of a request, as kube-apiserver labels it in metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// A collection of a kind without namespaces, or of all namespaces.
+    Cluster,
+    /// A collection in a namespace.
+    Namespace,
+    /// One object.
+    Resource,
+}
+
+impl Scope {
+    /// Returns the scope for metrics.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Cluster => "cluster",
+            Self::Namespace => "namespace",
+            Self::Resource => "resource",
+        }
+    }
+}
+
 /// A health endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Probe {
@@ -134,10 +160,15 @@ pub enum Probe {
 impl Probe {
     /// Returns the name, without the slash.
     pub fn name(self) -> &'static str {
+        self.path().trim_start_matches('/')
+    }
+
+    /// Returns the path.
+    pub fn path(self) -> &'static str {
         match self {
-            Self::Healthz => "healthz",
-            Self::Livez => "livez",
-            Self::Readyz => "readyz",
+            Self::Healthz => "/healthz",
+            Self::Livez => "/livez",
+            Self::Readyz => "/readyz",
         }
     }
 }
@@ -212,15 +243,6 @@ impl Version {
     }
 }
 
-/// The labels of a route in metrics.
-pub(crate) struct Labels {
-    pub(crate) group: &'static str,
-    pub(crate) version: &'static str,
-    pub(crate) resource: &'static str,
-    pub(crate) subresource: &'static str,
-    pub(crate) scope: &'static str,
-}
-
 impl Route {
     /// The reviews in version `v1`.
     pub(crate) const REVIEWS: [Self; 4] = [
@@ -251,7 +273,11 @@ impl Route {
             Some("healthz") if !slash => Self::of_probe(Probe::Healthz, segments),
             Some("livez") if !slash => Self::of_probe(Probe::Livez, segments),
             Some("readyz") if !slash => Self::of_probe(Probe::Readyz, segments),
-            Some("metrics") if !slash && segments.next().is_none() => Self::Metrics,
+            Some("metrics") if !slash => match (segments.next(), segments.next()) {
+                (None, _) => Self::Metrics,
+                (Some("slis"), None) => Self::Slis,
+                _ => Self::PageNotFound,
+            },
             Some("openapi") if !slash => match (segments.next(), segments.next()) {
                 (Some("v2"), None) | (Some("v3"), _) => Self::OpenApi,
                 _ => Self::PageNotFound,
@@ -307,59 +333,13 @@ impl Route {
         }
     }
 
-    pub(crate) fn labels(self) -> Labels {
-        let path = |resource| Labels { group: "", version: "", resource, subresource: "", scope: "" };
-        match self {
-            Self::Discovery | Self::Root => path("discovery"),
-            Self::Issuer(_) => path("issuer"),
-            Self::OpenApi => path("openapi"),
-            Self::Health(probe) => path(probe.name()),
-            Self::Metrics => path("metrics"),
-            Self::SelfReview => Labels {
-                group: AUTHENTICATION_GROUP,
-                version: "v1",
-                resource: SELF_REVIEWS,
-                subresource: "",
-                scope: "cluster",
-            },
-            Self::TokenReview => Labels {
-                group: AUTHENTICATION_GROUP,
-                version: "v1",
-                resource: TOKEN_REVIEWS,
-                subresource: "",
-                scope: "cluster",
-            },
-            Self::MethodNotAllowed | Self::NotFound | Self::PageNotFound => path(""),
-            Self::Object { row: Row(resource), subresource, action } => Labels {
-                group: resource.group,
-                version: resource.version,
-                resource: resource.plural,
-                subresource,
-                scope: match action {
-                    Action::DeleteCollection | Action::List | Action::Watch if resource.is_namespaced => {
-                        "namespace"
-                    }
-                    Action::DeleteCollection | Action::List | Action::Watch => "cluster",
-                    _ => "resource",
-                },
-            },
-            Self::Version => path("version"),
-            Self::Review { kind, version } => Labels {
-                group: REVIEW_GROUP,
-                version: version.review().as_str(),
-                resource: kind.resource(),
-                subresource: "",
-                scope: if kind.is_namespaced() { "namespace" } else { "cluster" },
-            },
-        }
-    }
-
     /// Returns every served path apart from objects, at least one for each route.
     pub fn paths(documents: &Documents) -> Vec<String> {
         let mut paths: Vec<String> = [
             "/",
             "/.well-known/openid-configuration",
             "/metrics",
+            "/metrics/slis",
             "/openapi/v2",
             "/openapi/v3",
             "/openid/v1/jwks",
@@ -437,7 +417,12 @@ mod tests {
             ("/livez/ping/x", Route::PageNotFound),
             ("/livezx", Route::PageNotFound),
             ("/version/", Route::Version),
+            ("/metrics", Route::Metrics),
             ("/metrics/", Route::PageNotFound),
+            ("/metrics/slis", Route::Slis),
+            ("/metrics/slis/", Route::PageNotFound),
+            ("/metrics/slis/x", Route::PageNotFound),
+            ("/metrics/x", Route::PageNotFound),
         ] {
             assert_eq!(of(path), route, "{path}");
         }

@@ -4,14 +4,17 @@
 use std::fmt;
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::StatusCode;
+use http::request::Parts;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::route::{Labels, Route};
+use super::request_labels::{RequestLabels, dry_run};
+use super::route::Route;
+use super::slis::HealthMetrics;
 use crate::audit::AuditMetrics;
 use crate::authn::{AuthenticationMetrics, ImpersonationMetrics};
 use crate::authz::AuthorizationMetrics;
@@ -27,13 +30,13 @@ const REQUEST_SECONDS: &[f64] = &[
 /// All metrics.
 pub struct Metrics {
     registry: Registry,
-    requests: Family<RequestLabels, Counter>,
+    requests: Family<CountLabels, Counter>,
     durations: Durations<DurationLabels>,
     /// For POST on each kind of review with response 201, resolved once.
     reviews: [Hot; Route::REVIEWS.len()],
-    terminations: Family<RequestLabels, Counter>,
+    terminations: Family<TerminationLabels, Counter>,
     in_flight: Family<RequestKindLabels, Gauge>,
-    watches: Family<DurationLabels, Gauge>,
+    watches: Family<RequestLabels, Gauge>,
     /// The number of open connections.
     pub connections: Gauge,
     /// The number of failed handshakes.
@@ -50,6 +53,8 @@ pub struct Metrics {
     pub store: StoreMetrics,
     /// The feature gate metrics.
     pub features: FeatureMetrics,
+    /// Of health checks.
+    pub(super) health: HealthMetrics,
     /// The metrics of authorization webhooks and their configuration.
     pub webhooks: WebhookMetrics,
 }
@@ -61,27 +66,25 @@ struct Hot {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    verb: &'static str,
-    group: &'static str,
-    version: &'static str,
-    resource: &'static str,
-    subresource: &'static str,
-    scope: &'static str,
-    component: &'static str,
+struct CountLabels {
+    #[prometheus(flatten)]
+    request: RequestLabels,
     code: u16,
     dry_run: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DurationLabels {
-    verb: &'static str,
-    group: &'static str,
-    version: &'static str,
-    resource: &'static str,
-    subresource: &'static str,
-    scope: &'static str,
-    component: &'static str,
+    #[prometheus(flatten)]
+    request: RequestLabels,
+    dry_run: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TerminationLabels {
+    #[prometheus(flatten)]
+    request: RequestLabels,
+    code: u16,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -92,14 +95,14 @@ struct RequestKindLabels {
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::default();
-        let requests = Family::<RequestLabels, Counter>::default();
+        let requests = Family::<CountLabels, Counter>::default();
         let durations = Durations::new_with_constructor(|| Timing::new(REQUEST_SECONDS));
         let connections = Gauge::default();
         let handshake_failures = Counter::default();
-        registry.register("apiserver_request", "Requests, by route and response", requests.clone());
+        registry.register("apiserver_request", "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code", requests.clone());
         registry.register(
             "apiserver_request_duration_seconds",
-            "Time from the head of a request to its answer",
+            "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component",
             durations.clone(),
         );
         registry.register("portcullis_open_connections", "Connections that are open", connections.clone());
@@ -108,12 +111,12 @@ impl Default for Metrics {
             "Connections that ended in the TLS handshake",
             handshake_failures.clone(),
         );
-        let terminations = Family::<RequestLabels, Counter>::default();
+        let terminations = Family::<TerminationLabels, Counter>::default();
         let in_flight = Family::<RequestKindLabels, Gauge>::default();
-        let watches = Family::<DurationLabels, Gauge>::default();
+        let watches = Family::<RequestLabels, Gauge>::default();
         registry.register(
             "apiserver_request_terminations",
-            "Requests refused or aborted to protect the server",
+            "Number of requests which apiserver terminated in self-defense",
             terminations.clone(),
         );
         registry.register(
@@ -127,10 +130,14 @@ impl Default for Metrics {
         features.register(&mut registry);
         let webhooks = WebhookMetrics::default();
         webhooks.register(&mut registry);
-        let reviews = Route::REVIEWS.map(|route| Hot {
-            route,
-            count: requests.get_or_create_owned(&request_labels(route, &Method::POST, StatusCode::CREATED)),
-            time: durations.get_or_create_owned(&duration_labels(route, &Method::POST)),
+        let reviews = Route::REVIEWS.map(|route| {
+            let request = RequestLabels::of_review(route);
+            let code = StatusCode::CREATED.as_u16();
+            Hot {
+                route,
+                count: requests.get_or_create_owned(&CountLabels { request, code, dry_run: "" }),
+                time: durations.get_or_create_owned(&DurationLabels { request, dry_run: "" }),
+            }
         });
         Self {
             authentication: AuthenticationMetrics::registered(&mut registry),
@@ -148,6 +155,7 @@ impl Default for Metrics {
             connections,
             handshake_failures,
             features,
+            health: HealthMetrics::default(),
             webhooks,
         }
     }
@@ -160,21 +168,25 @@ impl Metrics {
     }
 
     /// Counts an answered request.
-    pub(crate) fn answered(&self, route: Route, method: &Method, code: StatusCode, elapsed: Duration) {
+    pub(crate) fn answered(&self, route: Route, head: &Parts, code: StatusCode, elapsed: Duration) {
+        let dry_run = dry_run(head);
         if code == StatusCode::CREATED
+            && dry_run.is_empty()
             && let Some(hot) = self.reviews.iter().find(|hot| hot.route == route)
         {
             hot.count.inc();
             hot.time.observe(elapsed);
             return;
         }
-        self.requests.get_or_create(&request_labels(route, method, code)).inc();
-        self.durations.get_or_create(&duration_labels(route, method)).observe(elapsed);
+        let request = RequestLabels::of(route, head);
+        self.requests.get_or_create(&CountLabels { request, code: code.as_u16(), dry_run }).inc();
+        self.durations.get_or_create(&DurationLabels { request, dry_run }).observe(elapsed);
     }
 
     /// Counts a request that was refused or aborted to protect the server.
-    pub(crate) fn terminated(&self, route: Route, method: &Method, code: StatusCode) {
-        self.terminations.get_or_create(&request_labels(route, method, code)).inc();
+    pub(crate) fn terminated(&self, route: Route, head: &Parts, code: StatusCode) {
+        let labels = TerminationLabels { request: RequestLabels::of(route, head), code: code.as_u16() };
+        self.terminations.get_or_create(&labels).inc();
     }
 
     /// Returns the gauges of concurrent read-only and mutating requests.
@@ -184,8 +196,8 @@ impl Metrics {
     }
 
     /// Returns the gauge of open watches of this route.
-    pub(crate) fn watches(&self, route: Route, method: &Method) -> Gauge {
-        self.watches.get_or_create_owned(&duration_labels(route, method))
+    pub(crate) fn watches(&self, route: Route, head: &Parts) -> Gauge {
+        self.watches.get_or_create_owned(&RequestLabels::of(route, head))
     }
 
     /// Renders all metrics as text.
@@ -196,49 +208,5 @@ impl Metrics {
         let mut out = String::new();
         text::encode(&mut out, &self.registry)?;
         Ok(out)
-    }
-}
-
-fn request_labels(route: Route, method: &Method, code: StatusCode) -> RequestLabels {
-    let Labels { group, version, resource, subresource, scope } = route.labels();
-    RequestLabels {
-        verb: verb(route, method),
-        group,
-        version,
-        resource,
-        subresource,
-        scope,
-        component: "apiserver",
-        code: code.as_u16(),
-        dry_run: "",
-    }
-}
-
-fn duration_labels(route: Route, method: &Method) -> DurationLabels {
-    let Labels { group, version, resource, subresource, scope } = route.labels();
-    DurationLabels {
-        verb: verb(route, method),
-        group,
-        version,
-        resource,
-        subresource,
-        scope,
-        component: "apiserver",
-    }
-}
-
-fn verb(route: Route, method: &Method) -> &'static str {
-    if let Route::Object { action, .. } = route {
-        return action.label();
-    }
-    match method.as_str() {
-        "DELETE" => "DELETE",
-        "GET" => "GET",
-        "HEAD" => "HEAD",
-        "OPTIONS" => "OPTIONS",
-        "PATCH" => "PATCH",
-        "POST" => "POST",
-        "PUT" => "PUT",
-        _ => "other",
     }
 }

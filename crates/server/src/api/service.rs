@@ -121,7 +121,7 @@ async fn serve(app: Arc<App>, connection: Arc<Connection<Peer>>, request: Reques
     if head.method == Method::HEAD {
         *answer.body_mut() = Body::default();
     }
-    app.metrics.answered(route, &head.method, answer.status(), started.elapsed());
+    app.metrics.answered(route, &head, answer.status(), started.elapsed());
     tracing::debug!(
         target: "access",
         audit_id = trail.id_text(),
@@ -140,7 +140,7 @@ async fn serve(app: Arc<App>, connection: Arc<Connection<Peer>>, request: Reques
             Body::Parts(_) | Body::Stream(_) => {}
         }
     }
-    let watching = is_watch(route).then(|| Watching::begin(app.metrics.watches(route, &head.method)));
+    let watching = is_watch(route).then(|| Watching::begin(app.metrics.watches(route, &head)));
     answer.map(|body| body.with((busy, audited, watching)))
 }
 
@@ -252,7 +252,7 @@ async fn respond(
     let _entered = match app.in_flight.enter(route, info.verb(), caller.user()) {
         Ok(entered) => entered,
         Err(answer) => {
-            app.metrics.terminated(route, &head.method, answer.status());
+            app.metrics.terminated(route, head, answer.status());
             return (route, *answer, is_stranger);
         }
     };
@@ -269,7 +269,7 @@ async fn respond(
     } else {
         timeout(time_limit, answering).await.unwrap_or_else(|_| {
             let answer = Status::late().into_answer();
-            app.metrics.terminated(route, &head.method, answer.status());
+            app.metrics.terminated(route, head, answer.status());
             answer
         })
     };

@@ -204,10 +204,10 @@ fn metrics_count_requests_and_decisions_without_labels_of_the_callers_choice() {
     let answer = server.get("/metrics").by(&admin).send();
     let text = answer.text();
     for line in [
-        r#"apiserver_request_total{verb="POST",group="authorization.k8s.io",version="v1",resource="subjectaccessreviews",subresource="",scope="cluster",component="apiserver",code="201",dry_run=""} 1"#,
-        r#"apiserver_request_total{verb="POST",group="authorization.k8s.io",version="v1",resource="subjectaccessreviews",subresource="",scope="cluster",component="apiserver",code="400",dry_run=""} 1"#,
+        r#"apiserver_request_total{verb="POST",group="authorization.k8s.io",version="v1",resource="subjectaccessreviews",subresource="",scope="resource",component="apiserver",code="201",dry_run=""} 1"#,
+        r#"apiserver_request_total{verb="POST",group="authorization.k8s.io",version="v1",resource="subjectaccessreviews",subresource="",scope="resource",component="apiserver",code="400",dry_run=""} 1"#,
         r#"authorization_attempts_total{result="no-opinion"} 3"#,
-        r#"apiserver_request_duration_seconds_count{verb="POST",group="authorization.k8s.io",version="v1",resource="subjectaccessreviews",subresource="",scope="cluster",component="apiserver"} 2"#,
+        r#"apiserver_request_duration_seconds_count{verb="POST",group="authorization.k8s.io",version="v1",resource="subjectaccessreviews",subresource="",scope="resource",component="apiserver",dry_run=""} 2"#,
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }

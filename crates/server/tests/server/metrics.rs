@@ -1,12 +1,15 @@
 //! Metrics under the names, labels and buckets of Kubernetes 1.36 (its `documentation-list.yaml` and the sources that this
 //! list is made from), after requests whose number is known.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::common::{Setup, Started, start_with};
 use portcullis_pki::KeyPair;
 use portcullis_pki::ca::Usage;
 use portcullis_pki::jwt::SigningKey;
+use portcullis_server::api::check::Check;
 use portcullis_server::authn::anonymous::Anonymous;
 use serde_json::{Value, json};
 
@@ -71,6 +74,7 @@ fn assert_bounds(found: &[f64], expected: &[f64]) {
     );
 }
 
+/// AN-160
 #[test]
 fn authentications_are_counted_and_timed_by_result_an_160() {
     let server = start_with(Setup { anonymous: Anonymous::Nowhere, ..Setup::default() });
@@ -99,6 +103,7 @@ fn authentications_are_counted_and_timed_by_result_an_160() {
     assert_bounds(&bounds, &exponential(0.001, 2.0, 15));
 }
 
+/// AN-161
 #[test]
 fn the_remaining_life_of_certificates_is_told_also_of_refused_ones_an_161() {
     let server = start_with(Setup::default());
@@ -165,6 +170,7 @@ fn impersonators() -> Started {
     start_with(Setup { state: Some(state), ..Setup::default() })
 }
 
+/// AN-162
 #[test]
 fn impersonations_are_counted_by_mode_and_decision_an_162() {
     let server = impersonators();
@@ -216,6 +222,7 @@ fn impersonations_are_counted_by_mode_and_decision_an_162() {
     }
 }
 
+/// AN-89
 #[test]
 fn extended_tokens_are_stale_after_their_warning_an_89() {
     let pem = KeyPair::generate().unwrap().to_pem();
@@ -259,4 +266,232 @@ fn extended_tokens_are_stale_after_their_warning_an_89() {
     assert_eq!(scrape.value("serviceaccount_valid_tokens_total", &[]), 1.0);
     assert_eq!(scrape.value("serviceaccount_stale_tokens_total", &[]), 1.0);
     assert_eq!(scrape.value("serviceaccount_legacy_tokens_total", &[]), 0.0);
+}
+
+/// The labels of a request for an object or collection, without code and dry run.
+fn of_object<'a>(
+    verb: &'a str,
+    (group, resource, subresource): (&'a str, &'a str, &'a str),
+    scope: &'a str,
+) -> Vec<(&'a str, &'a str)> {
+    vec![
+        ("verb", verb),
+        ("group", group),
+        ("version", "v1"),
+        ("resource", resource),
+        ("subresource", subresource),
+        ("scope", scope),
+        ("component", "apiserver"),
+    ]
+}
+
+/// As kube-apiserver registers its routes: the scope of a list is that of its path, and a POST concerns one object. It
+/// refuses to apply without a field manager.
+#[test]
+fn requests_are_labelled_by_verb_and_scope() {
+    let server = start_with(Setup { is_cluster: true, ..Setup::default() });
+    let admin = server.admin();
+    let send = |method: &str, path: &str, media: &str, body: &str| {
+        let media = format!("Content-Type: {media}");
+        let request = server.request(method, path).by(&admin).header(&media);
+        let request = if body.is_empty() { request } else { request.body(body.to_owned()) };
+        request.send().code
+    };
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let one = format!("{maps}/a");
+    let json = "application/json";
+    let made = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
+    let core = |resource| ("", resource, "");
+    let rbac = ("rbac.authorization.k8s.io", "clusterroles", "");
+    let reviews = ("authorization.k8s.io", "selfsubjectaccessreviews", "");
+    let review = r#"{"spec":{"nonResourceAttributes":{"path":"/x","verb":"get"}}}"#;
+    let review_path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let merge = "application/merge-patch+json";
+    let apply = "application/apply-patch+yaml";
+    let log = "/api/v1/namespaces/default/pods/none/log";
+    for (method, path, media, body, code, labels, dry_run) in [
+        (
+            "POST",
+            format!("{maps}?dryRun=All"),
+            json,
+            made,
+            201,
+            of_object("POST", core("configmaps"), "resource"),
+            "All",
+        ),
+        (
+            "POST",
+            format!("{maps}?dryRun=x"),
+            json,
+            made,
+            422,
+            of_object("POST", core("configmaps"), "resource"),
+            "invalid",
+        ),
+        ("POST", maps.to_owned(), json, made, 201, of_object("POST", core("configmaps"), "resource"), ""),
+        ("GET", one.clone(), json, "", 200, of_object("GET", core("configmaps"), "resource"), ""),
+        ("GET", maps.to_owned(), json, "", 200, of_object("LIST", core("configmaps"), "namespace"), ""),
+        (
+            "GET",
+            "/api/v1/configmaps".to_owned(),
+            json,
+            "",
+            200,
+            of_object("LIST", core("configmaps"), "cluster"),
+            "",
+        ),
+        ("GET", "/api/v1/nodes".to_owned(), json, "", 200, of_object("LIST", core("nodes"), "cluster"), ""),
+        (
+            "GET",
+            "/api/v1/namespaces".to_owned(),
+            json,
+            "",
+            200,
+            of_object("LIST", core("namespaces"), "cluster"),
+            "",
+        ),
+        (
+            "GET",
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/admin".to_owned(),
+            json,
+            "",
+            200,
+            of_object("GET", rbac, "resource"),
+            "",
+        ),
+        (
+            "PATCH",
+            one.clone(),
+            merge,
+            r#"{"data":{"a":"b"}}"#,
+            200,
+            of_object("PATCH", core("configmaps"), "resource"),
+            "",
+        ),
+        ("PATCH", one.clone(), apply, made, 422, of_object("APPLY", core("configmaps"), "resource"), ""),
+        ("GET", log.to_owned(), json, "", 404, of_object("CONNECT", ("", "pods", "log"), "resource"), ""),
+        ("POST", review_path.to_owned(), json, review, 201, of_object("POST", reviews, "resource"), ""),
+        ("DELETE", one.clone(), json, "", 200, of_object("DELETE", core("configmaps"), "resource"), ""),
+        (
+            "DELETE",
+            maps.to_owned(),
+            json,
+            "",
+            200,
+            of_object("DELETECOLLECTION", core("configmaps"), "namespace"),
+            "",
+        ),
+    ] {
+        let code_text = code.to_string();
+        let mut labels = labels;
+        labels.push(("dry_run", dry_run));
+        let timed = labels.clone();
+        labels.push(("code", &code_text));
+        let count = |scrape: &Scrape| scrape.find("apiserver_request_total", &labels).unwrap_or_default();
+        let before = count(&Scrape::of(&server));
+        assert_eq!(send(method, &path, media, body), code, "{method} {path}");
+        let scrape = Scrape::of(&server);
+        assert_eq!(count(&scrape), before + 1.0, "{method} {path} {labels:?}\n{}", scrape.0);
+        scrape.value("apiserver_request_duration_seconds_count", &timed);
+    }
+    // Health checks are named by their path, and what is not an object by no component.
+    assert_eq!(send("GET", "/livez", json, ""), 200);
+    assert_eq!(send("HEAD", "/livez", json, ""), 200);
+    let path = [
+        ("verb", "GET"),
+        ("group", ""),
+        ("version", ""),
+        ("resource", ""),
+        ("subresource", "/livez"),
+        ("scope", ""),
+        ("component", ""),
+        ("code", "200"),
+        ("dry_run", ""),
+    ];
+    assert_eq!(Scrape::of(&server).value("apiserver_request_total", &path), 2.0);
+}
+
+#[test]
+fn nobody_adds_series_by_inventing_requests() {
+    let server = start_with(Setup { is_cluster: true, ..Setup::default() });
+    let admin = server.admin();
+    let invent = |word: &str| {
+        for path in [
+            format!("/{word}"),
+            format!("/livez/{word}"),
+            format!("/metrics/{word}"),
+            format!("/api/v1/{word}"),
+            format!("/apis/{word}/v1/things"),
+            format!("/api/v1/namespaces/{word}/pods"),
+            format!("/api/v1/namespaces/default/pods/{word}"),
+            format!("/api/v1/namespaces/default/pods/{word}/{word}"),
+            format!("/api/v1/namespaces/default/configmaps?dryRun={word}&fieldValidation={word}"),
+        ] {
+            for method in ["GET", "DELETE", word] {
+                server.request(method, &path).by(&admin).header("Content-Type: application/x").send();
+            }
+        }
+    };
+    let series = || {
+        let text = Scrape::of(&server).0;
+        text.lines().filter(|line| line.starts_with("apiserver_request_")).count()
+    };
+    invent("FIRSTWORD");
+    let before = series();
+    invent("OTHERWORD");
+    assert_eq!(series(), before);
+    let scrape = Scrape::of(&server);
+    assert!(!scrape.0.contains("FIRSTWORD"), "{}", scrape.0);
+}
+
+#[test]
+fn health_checks_are_counted_as_service_level_indicators() {
+    let is_ready = Arc::new(AtomicBool::new(false));
+    let answer = Arc::clone(&is_ready);
+    let check = Check {
+        name: "index",
+        is_vital: false,
+        run: Box::new(move || match answer.load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => Err("no pods seen yet".to_owned()),
+        }),
+    };
+    let server = start_with(Setup { is_cluster: true, checks: vec![check], ..Setup::default() });
+    let admin = server.admin();
+    let get = |path: &str| server.get(path).by(&admin).send();
+    assert_eq!(get("/readyz").code, 500);
+    is_ready.store(true, Ordering::Relaxed);
+    assert_eq!(get("/readyz").code, 200);
+    assert_eq!(get("/readyz?exclude=index").code, 200, "an excluded check is not run");
+    assert_eq!(get("/readyz/index").code, 200, "a check by its own path is not counted");
+    assert_eq!(get("/livez").code, 200);
+    let answer = get("/metrics/slis");
+    assert_eq!(answer.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+    let scrape = Scrape(answer.text().to_owned());
+    let last =
+        |name: &str, kind: &str| scrape.find("kubernetes_healthcheck", &[("name", name), ("type", kind)]);
+    let total = |name: &str, kind: &str, status: &str| {
+        scrape.find("kubernetes_healthchecks_total", &[("name", name), ("type", kind), ("status", status)])
+    };
+    assert_eq!((last("index", "readyz"), last("ping", "livez")), (Some(1.0), Some(1.0)));
+    assert_eq!(last("index", "livez"), None, "the check does not belong to /livez");
+    assert_eq!(
+        (total("index", "readyz", "error"), total("index", "readyz", "success")),
+        (Some(1.0), Some(1.0))
+    );
+    assert_eq!(
+        (total("ping", "readyz", "success"), total("ping", "livez", "success")),
+        (Some(3.0), Some(1.0))
+    );
+    assert!(!Scrape::of(&server).0.contains("kubernetes_healthcheck"), "they are not in /metrics");
+
+    // By default those who monitor may read them, and only administrators begin anew.
+    server.get("/metrics/slis").send().assert_status(403, "Forbidden");
+    let monitor = server.user("prometheus", &["system:monitoring"]);
+    assert_eq!(server.get("/metrics/slis").by(&monitor).send().code, 200);
+    server.request("DELETE", "/metrics/slis").by(&monitor).send().assert_status(403, "Forbidden");
+    let reset = server.request("DELETE", "/metrics/slis").by(&admin).send();
+    assert_eq!((reset.code, reset.text()), (200, "metrics reset\n"));
+    assert!(!get("/metrics/slis").text().contains("kubernetes_healthcheck{"));
+    assert!(get("/").text().contains("\"/metrics/slis\""));
 }
