@@ -11,6 +11,7 @@ mod connect_error;
 pub mod kubeconfig;
 pub mod lease;
 pub mod node_certificate;
+pub mod plain_counter;
 pub mod random;
 pub mod rbac;
 pub mod refusal;

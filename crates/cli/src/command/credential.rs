@@ -1,6 +1,7 @@
 //! `portcullis credential`: requests a node's client certificate and renews it, as a kubelet does.
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,9 +13,13 @@ use portcullis_client::SystemClock;
 use portcullis_client::node_certificate::agent::{Agent, Observer, Progress, Settings};
 use portcullis_client::node_certificate::error::CredentialError;
 use portcullis_client::node_certificate::exec;
+use portcullis_client::node_certificate::metrics::CertificateMetrics;
 use portcullis_pki::Pair;
+use prometheus_client::registry::Registry;
+use tokio::task::JoinSet;
 
 use crate::failure::Failure;
+use crate::health::{self, Health};
 use crate::signals::StopSignals;
 
 /// Get a node's client certificate, and renew it
@@ -66,6 +71,10 @@ pub struct CredentialArgs {
     /// Also maintain a serving certificate for the addresses of the Node. It must be approved
     #[arg(long, conflicts_with = "once")]
     rotate_server_certificates: bool,
+
+    /// The address of /healthz, /readyz and /metrics, over HTTP [default: none]
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "once")]
+    metrics_bind_address: Option<SocketAddr>,
 
     /// The requested lifetime of certificates, at least 600 [default: what the signer gives]. In seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i32).range(600..))]
@@ -120,6 +129,9 @@ pub fn run(args: &CredentialArgs) -> Result<ExitCode, Failure> {
             until_stopped(agent.once(wait), &mut stop).await?;
             return Ok(());
         }
+        let mut tasks = JoinSet::new();
+        let health = Arc::new(Told(agent.metrics().clone()));
+        health::serve(args.metrics_bind_address, health, &mut tasks).await?;
         let ended = tokio::select! {
             ended = agent.run(stop.received()) => ended,
             ended = agent.serve(stop_serving.received()), if args.rotate_server_certificates => ended,
@@ -127,6 +139,20 @@ pub fn run(args: &CredentialArgs) -> Result<ExitCode, Failure> {
         ended.map_err(failure)
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The health and metrics of the certificates.
+struct Told(CertificateMetrics);
+
+impl Health for Told {
+    fn unready(&self) -> Option<String> {
+        let is_ready = self.0.has_client_certificate(SystemTime::now());
+        (!is_ready).then(|| "there is no valid client certificate".to_owned())
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        self.0.register(registry, SystemTime::now());
+    }
 }
 
 fn print(version: exec::Version, pair: &Pair) -> Result<(), Failure> {

@@ -204,3 +204,32 @@ fn an_administrator_approves_and_the_server_signs_and_renews_by_itself() {
     assert_ne!(fs::read_link(&current).unwrap(), dated);
     openssl_accepts(&cluster, &current);
 }
+
+#[test]
+fn cs_141_health_and_metrics_are_served_on_request() {
+    let cluster = Cluster::start();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    let _running = Running::spawn(cluster.credential(&["--metrics-bind-address", &address]));
+    let get = |path: &str| {
+        let url = format!("http://{address}{path}");
+        Finished::of(portcullis_testkit::tool::command("curl").args(["-sS", "-w", "%{http_code}", &url]))
+            .stdout
+    };
+    until("it listens", || get("/healthz") == "ok200");
+    assert_eq!(get("/readyz"), "there is no valid client certificate503");
+    let _signer = Signer::start(&cluster);
+    until("it has a certificate", || get("/readyz") == "ok200");
+    let metrics = get("/metrics");
+    let name = "kubelet_certificate_manager_client_ttl_seconds";
+    assert!(metrics.contains(&format!("\n# TYPE {name} gauge\n{name} ")), "{metrics}");
+    let ttl = metrics.lines().find_map(|line| line.strip_prefix(&format!("{name} "))).unwrap();
+    let ttl: f64 = ttl.parse().unwrap();
+    let current = cluster.path("pki/kubelet-client-current.pem");
+    let left = crate::time::seconds_left(&current, std::time::SystemTime::now());
+    assert!((left - ttl).abs() < 60.0, "openssl: {left}, told: {ttl}");
+    for name in ["certificate_manager_client_expiration_renew_errors", "server_expiration_renew_errors"] {
+        let line = format!("\n# TYPE kubelet_{name} counter\nkubelet_{name} 0\n");
+        assert!(metrics.contains(&line), "{line}{metrics}");
+    }
+}

@@ -10,6 +10,9 @@ use std::time::{Duration, SystemTime};
 use portcullis_client::Clock as _;
 use portcullis_client::node_certificate::agent::{Agent, Observer, Progress, Settings};
 use portcullis_client::node_certificate::error::CredentialError;
+use portcullis_client::node_certificate::metrics::CertificateMetrics;
+use prometheus_client::encoding::text;
+use prometheus_client::registry::Registry;
 use serde_json::json;
 
 use crate::clock::MovedClock;
@@ -24,6 +27,59 @@ fn settings(cluster: &Cluster) -> Settings {
         expiration_seconds: None,
         rebootstrap: true,
     }
+}
+
+/// The value of the metric with exactly this name.
+#[track_caller]
+fn figure(metrics: &CertificateMetrics, now: SystemTime, name: &str) -> f64 {
+    let (mut registry, mut out) = (Registry::default(), String::new());
+    metrics.register(&mut registry, now);
+    text::encode(&mut out, &registry).unwrap();
+    let line = out.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+    line.unwrap_or_else(|| panic!("no {name}:\n{out}")).parse().unwrap()
+}
+
+/// How long openssl says that a certificate is valid. In seconds.
+pub(crate) fn seconds_left(file: &Path, now: SystemTime) -> f64 {
+    let file = file.to_str().unwrap();
+    let end = tool("openssl", ["x509", "-in", file, "-noout", "-enddate", "-dateopt", "iso_8601"]);
+    let end = end.trim().trim_start_matches("notAfter=").replace(' ', "T");
+    let end = SystemTime::from(end.parse::<jiff::Timestamp>().unwrap());
+    match end.duration_since(now) {
+        Ok(left) => left.as_secs_f64(),
+        Err(passed) => -passed.duration().as_secs_f64(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cs_141_what_a_kubelet_tells_of_its_client_certificate() {
+    let cluster = Cluster::start();
+    let clock = MovedClock::at(SystemTime::now());
+    let moved = clock.clone();
+    let _signer = Signer::at(&cluster, move || moved.now());
+    let missing = cluster.path("missing.kubeconfig");
+    let settings =
+        Settings { bootstrap_kubeconfig: Some(missing.clone()), kubeconfig: None, ..settings(&cluster) };
+    let agent = Agent::new(settings, Arc::new(clock.clone()), silent()).unwrap();
+    let metrics = agent.metrics().clone();
+    let told = |name: &str| figure(&metrics, clock.now(), name);
+    let errors = || told("kubelet_certificate_manager_client_expiration_renew_errors");
+    let ttl = || told("kubelet_certificate_manager_client_ttl_seconds");
+    assert_eq!((errors(), ttl()), (0.0, f64::INFINITY));
+    let running = tokio::spawn(async move { agent.run(std::future::pending()).await });
+    // Each attempt that fails is counted.
+    assert!(clock.advance_until(120, || errors() >= 2.0).await);
+    assert_eq!(ttl(), f64::INFINITY);
+    fs::copy(cluster.path("bootstrap.kubeconfig"), &missing).unwrap();
+    assert!(clock.advance_until(120, || ttl().is_finite()).await);
+    let left = seconds_left(&cluster.path("pki/kubelet-client-current.pem"), clock.now());
+    assert!((left - ttl()).abs() < 60.0, "openssl: {left}, told: {}", ttl());
+    assert_eq!(ttl().fract(), 0.0, "whole seconds");
+    assert_eq!(told("kubelet_server_expiration_renew_errors"), 0.0);
+    running.abort();
+    // Without anybody who renews it, it expires.
+    clock.advance(LIFETIME);
+    assert!(ttl() < 0.0, "{}", ttl());
 }
 
 pub(crate) fn silent() -> Observer {
@@ -184,6 +240,9 @@ async fn cs_103_a_serving_certificate_follows_the_addresses_of_the_node() {
     agent(&cluster, &clock, silent()).once(Duration::from_secs(60)).await.unwrap();
     drop(signer);
     let serving = agent(&cluster, &clock, silent());
+    let metrics = serving.metrics().clone();
+    let told = |name: &str| figure(&metrics, clock.now(), name);
+    assert_eq!(told("kubelet_certificate_manager_server_ttl_seconds"), f64::INFINITY);
     let running = tokio::spawn(async move { serving.serve(std::future::pending()).await });
     let requests = || {
         let all = cluster.requests();
@@ -225,10 +284,16 @@ async fn cs_103_a_serving_certificate_follows_the_addresses_of_the_node() {
     assert!(tool("openssl", ["x509", "-in", file, "-noout", "-checkhost", "node-1"]).contains("does match"));
     let key = tool("openssl", ["pkey", "-in", file, "-pubout"]);
     assert_eq!(key, tool("openssl", ["x509", "-in", file, "-noout", "-pubkey"]));
+    let rotations = "kubelet_certificate_manager_server_rotation_seconds_count";
+    assert_eq!(told(rotations), 0.0, "CS-141: the first one replaces none");
     // And other ones when there is a certificate.
     address("10.0.0.3");
     assert!(clock.advance_until(200, || is_for("10.0.0.3")).await);
     assert_ne!(key, tool("openssl", ["pkey", "-in", file, "-pubout"]));
     assert_eq!(mode(&fs::canonicalize(&current).unwrap()), 0o600);
+    assert!(clock.advance_until(60, || told(rotations) == 1.0).await);
+    let (left, ttl) =
+        (seconds_left(&current, clock.now()), told("kubelet_certificate_manager_server_ttl_seconds"));
+    assert!((left - ttl).abs() < 60.0, "openssl: {left}, told: {ttl}");
     running.abort();
 }

@@ -20,6 +20,7 @@ use super::error::CredentialError;
 use super::files::{failed, remove};
 use super::kubeconfig::{self, Standing};
 use super::manager::{Manager, Step, WAIT};
+use super::metrics::CertificateMetrics;
 use super::request::{self, Answer, IssuedError, Purpose, Stored};
 use super::store::Store;
 use crate::call::{CallError, REQUESTS};
@@ -113,6 +114,7 @@ pub struct Agent {
     pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observer: Observer,
+    pub(super) metrics: CertificateMetrics,
 }
 
 /// A certificate to request.
@@ -141,7 +143,12 @@ impl Agent {
     ) -> Result<Self, CredentialError> {
         let template = request::template(&settings.node_name)?;
         let store = Store::open(&settings.cert_dir, Purpose::Client.prefix())?;
-        Ok(Self { settings, template, store, clock, observer })
+        Ok(Self { settings, template, store, clock, observer, metrics: CertificateMetrics::default() })
+    }
+
+    /// Returns the metrics of the certificates that [`Self::run`] and [`Self::serve`] maintain (CS-141).
+    pub fn metrics(&self) -> &CertificateMetrics {
+        &self.metrics
     }
 
     /// Returns the current pair, if it is valid and for this node. Sends no request, and takes no lock.
@@ -229,6 +236,9 @@ impl Agent {
             manager.force();
         }
         let mut not_after = pair.map(Pair::not_after);
+        if let Some(pair) = pair {
+            self.metrics.client.is_now(pair);
+        }
         loop {
             let now = self.clock.now();
             match manager.step(now) {
@@ -248,6 +258,10 @@ impl Agent {
                         attempt = self.attempt(WAIT) => attempt,
                         () = &mut stop => return Ok(()),
                     };
+                    match &attempt {
+                        Ok(pair) => drop(self.metrics.client.is_now(pair)),
+                        Err(_) => self.metrics.client.failed(),
+                    }
                     let noted =
                         self.note(attempt, &self.template, &mut manager, CredentialError::is_server_well)?;
                     not_after = noted.or(not_after);

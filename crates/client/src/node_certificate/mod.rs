@@ -9,6 +9,7 @@ pub mod exec;
 pub mod files;
 pub mod kubeconfig;
 pub mod manager;
+pub mod metrics;
 pub mod request;
 mod serving;
 pub mod store;

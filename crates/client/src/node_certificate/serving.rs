@@ -60,8 +60,12 @@ impl Agent {
                     let wanted = Wanted { purpose: Purpose::Serving, template: &template, store };
                     tokio::select! {
                         attempt = self.obtain(&wanted, WAIT) => {
-                            if attempt.is_ok() {
-                                self.forget_key(&wanted)?;
+                            match &attempt {
+                                Ok(pair) => {
+                                    self.metrics.serving_is_now(pair, self.clock.now());
+                                    self.forget_key(&wanted)?;
+                                }
+                                Err(_) => self.metrics.serving.failed(),
                             }
                             self.note(attempt, &template, &mut manager, |_| false)?;
                             None
@@ -84,6 +88,7 @@ impl Agent {
         let current = store.current()?;
         if let Some(pair) = &current {
             store.forget_answered_key(pair)?;
+            self.metrics.serving.is_now(pair);
         }
         Ok(Manager::begin(current.as_ref(), template, self.clock.now(), fraction()))
     }

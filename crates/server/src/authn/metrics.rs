@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use portcullis_client::plain_counter::PlainCounter;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -10,7 +11,7 @@ use prometheus_client::registry::Registry;
 use super::caller::Caller;
 use super::certificate::Peer;
 use super::error::Unauthorized;
-use crate::metrics::{ACCESS_SECONDS, Durations, PlainCounter, Timing};
+use crate::metrics::{ACCESS_SECONDS, Durations, Timing};
 
 const MINUTE: f64 = 60.0;
 const HOUR: f64 = 60.0 * MINUTE;

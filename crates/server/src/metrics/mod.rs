@@ -4,10 +4,8 @@
 //! on the hot paths.
 
 mod features;
-mod plain;
 pub(crate) mod process;
 mod timing;
 
 pub use self::features::FeatureMetrics;
-pub(crate) use self::plain::PlainCounter;
 pub(crate) use self::timing::{ACCESS_SECONDS, Durations, Timing};

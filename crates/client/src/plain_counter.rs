@@ -7,12 +7,13 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 
 /// A counter with exactly the name that it is registered with. A few counters of Kubernetes are older than the rule that
-/// the names of counters end in `_total`.
+/// the names of counters end in `_total`. Clones share the count.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PlainCounter(Counter);
+pub struct PlainCounter(Counter);
 
 impl PlainCounter {
-    pub(crate) fn inc(&self) {
+    /// Adds one.
+    pub fn inc(&self) {
         self.0.inc();
     }
 }
