@@ -7,6 +7,7 @@ mod discovery;
 mod dispatch;
 pub mod documents;
 mod health;
+mod health_metrics;
 mod in_flight;
 mod issuer;
 mod metrics;

@@ -12,9 +12,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::health_metrics::HealthMetrics;
 use super::request_labels::{RequestLabels, dry_run};
 use super::route::Route;
-use super::slis::HealthMetrics;
 use crate::audit::AuditMetrics;
 use crate::authn::{AuthenticationMetrics, ImpersonationMetrics};
 use crate::authz::AuthorizationMetrics;

@@ -1,78 +1,11 @@
 //! `/metrics/slis`: the service level indicators, which are the results of the health checks.
 
-use std::fmt;
-
 use http::request::Parts;
 use http::{Method, StatusCode};
-use prometheus_client::encoding::{EncodeLabelSet, text as exposition};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 
 use super::app::App;
-use super::route::Probe;
 use crate::authz::Permit;
 use crate::http::status::{Answer, Status, text};
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CheckLabels {
-    name: &'static str,
-    r#type: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabels {
-    name: &'static str,
-    r#type: &'static str,
-    status: &'static str,
-}
-
-/// The metrics of health checks. They are not among those of `/metrics`, as in kube-apiserver.
-pub(super) struct HealthMetrics {
-    registry: Registry,
-    last: Family<CheckLabels, Gauge>,
-    total: Family<ResultLabels, Counter>,
-}
-
-impl Default for HealthMetrics {
-    fn default() -> Self {
-        let (mut registry, last, total) = (Registry::default(), Family::default(), Family::default());
-        registry.register(
-            "kubernetes_healthcheck",
-            "This metric records the result of a single healthcheck",
-            Family::clone(&last),
-        );
-        registry.register(
-            "kubernetes_healthchecks",
-            "This metric records the results of all healthcheck",
-            Family::clone(&total),
-        );
-        Self { registry, last, total }
-    }
-}
-
-impl HealthMetrics {
-    /// Records the result of a check that was run for an endpoint. Kubernetes does not record checks that are asked for by
-    /// their own path.
-    pub(super) fn checked(&self, probe: Probe, name: &'static str, is_success: bool) {
-        let r#type = probe.name();
-        self.last.get_or_create(&CheckLabels { name, r#type }).set(i64::from(is_success));
-        let status = if is_success { "success" } else { "error" };
-        self.total.get_or_create(&ResultLabels { name, r#type, status }).inc();
-    }
-
-    fn render(&self) -> Result<String, fmt::Error> {
-        let mut out = String::new();
-        exposition::encode(&mut out, &self.registry)?;
-        Ok(out)
-    }
-
-    fn reset(&self) {
-        self.last.clear();
-        self.total.clear();
-    }
-}
 
 /// Answers GET with the metrics of health checks, and DELETE by beginning anew.
 pub(crate) fn answer(_permit: Permit, app: &App, head: &Parts) -> Result<Answer, Status> {
