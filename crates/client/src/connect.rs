@@ -145,6 +145,27 @@ impl Connection {
         Self::from_source(Source::Kubeconfig { paths, must_exist: true, context: None, credential }).await
     }
 
+    /// Connects to the same server with other credentials.
+    ///
+    /// # Errors
+    /// The files of this connection are no longer valid, or the credentials are invalid.
+    pub async fn with_credential(&self, credential: Credential) -> Result<Self, ConnectError> {
+        let source = match &self.shared.source {
+            Source::Kubeconfig { paths, must_exist, context, .. } => Source::Kubeconfig {
+                paths: paths.clone(),
+                must_exist: *must_exist,
+                context: context.clone(),
+                credential: Some(credential),
+            },
+            Source::InCluster | Source::Parts(_) => Source::Parts(Parts {
+                server: self.server(),
+                certificate_authority: self.certificate_authority().into_bytes(),
+                credential,
+            }),
+        };
+        Self::from_source(source).await
+    }
+
     /// Connects by parts.
     ///
     /// # Errors

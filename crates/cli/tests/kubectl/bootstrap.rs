@@ -297,6 +297,73 @@ fn a_command_that_cannot_be_carried_out_leaves_nothing_behind() {
 }
 
 #[test]
+fn no_credential_is_handed_out_that_the_server_does_not_accept() {
+    // A server that reads no ConfigMap with authorities.
+    let served = Served::start(&["--bootstrap-ca-configmap", "none"]);
+    let refused = bootstrap(&served, "control-plane create --output cp.kubeconfig --timeout 1s");
+    assert_eq!((refused.code, refused.stdout.as_str()), (3, ""), "{refused:?}");
+    for part in ["does not accept the new credential", "Unauthorized", "was removed again", "--timeout"] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+    assert!(!served.scratch.path().join("cp.kubeconfig").exists());
+    let map = served.json("get configmap -n openshift-config kubelet-bootstrap-kubeconfig");
+    assert!(!map.to_string().contains("CERTIFICATE"), "{map}");
+}
+
+#[test]
+fn a_credential_is_handed_out_once_the_server_says_whose_it_is() {
+    let scratch = portcullis_testkit::scratch::Scratch::new();
+    let reviews = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let (asked_for, id) = (Arc::clone(&reviews), Arc::new(std::sync::Mutex::new(String::new())));
+    // An API server that takes up a new token with the fourth review.
+    let service = WebhookService::start(scratch.path(), move |asked, _| {
+        let status = |code: u16, reason: &str| {
+            let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+                "reason": reason, "message": reason, "metadata": {}});
+            Reply::Body(code, "application/json", body.to_string())
+        };
+        if asked.line.contains("/selfsubjectreviews") {
+            if asked_for.fetch_add(1, Ordering::SeqCst) < 3 {
+                return status(401, "Unauthorized");
+            }
+            let user = format!("system:bootstrap:{}", id.lock().unwrap());
+            let review = json!({"kind": "SelfSubjectReview", "status": {"userInfo": {"username": user}}});
+            return Reply::Body(201, "application/json", review.to_string());
+        }
+        if asked.line.starts_with("GET") {
+            return status(404, "NotFound");
+        }
+        if asked.line.contains("/secrets") {
+            asked.review["stringData"]["token-id"].as_str().unwrap().clone_into(&mut id.lock().unwrap());
+        }
+        Reply::Body(201, "application/json", asked.review.to_string())
+    });
+    let kubeconfig = kubeconfig_of(&scratch, &service);
+    let created = typed(scratch.path(), &kubeconfig, "token create --output token.kubeconfig");
+    assert_eq!(created.code, 0, "{created:?}");
+    assert_eq!(reviews.load(Ordering::SeqCst), 4);
+    assert!(created.stderr.starts_with("machines with this kubeconfig may now join as system:bootstrap:"));
+    assert!(scratch.path().join("token.kubeconfig").exists());
+}
+
+/// A kubeconfig for a fake API server.
+fn kubeconfig_of(
+    scratch: &portcullis_testkit::scratch::Scratch,
+    service: &WebhookService,
+) -> std::path::PathBuf {
+    let authority = STANDARD.encode(fs::read(service.file("ca.pem")).unwrap());
+    scratch.write(
+        "kubeconfig",
+        format!(
+            "clusters: [{{name: c, cluster: {{server: 'https://{}', certificate-authority-data: {authority}}}}}]\n\
+             users: [{{name: u, user: {{token: t}}}}]\ncontexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n\
+             current-context: x\n",
+            service.address()
+        ),
+    )
+}
+
+#[test]
 fn no_kubeconfig_is_ever_written_with_an_empty_token_or_with_the_one_that_was_revoked_nb_35() {
     let scratch = portcullis_testkit::scratch::Scratch::new();
     let old = STANDARD.encode("old-token");
@@ -323,16 +390,7 @@ fn no_kubeconfig_is_ever_written_with_an_empty_token_or_with_the_one_that_was_re
         };
         Reply::Body(200, "application/json", answer.to_string())
     });
-    let authority = STANDARD.encode(fs::read(service.file("ca.pem")).unwrap());
-    let kubeconfig = scratch.write(
-        "kubeconfig",
-        format!(
-            "clusters: [{{name: c, cluster: {{server: 'https://{}', certificate-authority-data: {authority}}}}}]\n\
-             users: [{{name: u, user: {{token: t}}}}]\ncontexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n\
-             current-context: x\n",
-            service.address()
-        ),
-    );
+    let kubeconfig = kubeconfig_of(&scratch, &service);
     let revoked =
         typed(scratch.path(), &kubeconfig, "worker revoke --output worker.kubeconfig --timeout 300ms");
     assert_eq!(revoked.code, 3, "{revoked:?}");

@@ -1,8 +1,10 @@
 //! Shared parts of the bootstrap credential commands: flags, and how results are reported.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use portcullis_apimachinery::duration::parse_unsigned;
 use portcullis_client::{CallError, Connection};
 
 use super::inventory::FormFlags;
@@ -75,6 +77,11 @@ pub(crate) struct ListArgs {
 /// Converts an error of a request, with its purpose.
 pub(super) fn refused(what: impl std::fmt::Display) -> impl FnOnce(CallError) -> Failure {
     move |error| Failure::unreachable(format_args!("cannot {what}: {error}"))
+}
+
+/// Parses the value of a flag.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    parse_unsigned(text).ok_or_else(|| format!("{text:?} is not a duration: write it like 30s or 1m30s"))
 }
 
 /// Prints a line on standard output.

@@ -7,12 +7,14 @@ use std::time::SystemTime;
 
 use clap::{Args, Subcommand};
 use portcullis_client::Connection;
+use portcullis_client::connect::Credential;
 use portcullis_pki::{bootstrap, pem};
 use portcullis_server::registry::bootstrap_authorities::{BUNDLE_KEY, Inventory, LIST_NAME, LIST_NAMESPACE};
 use serde_json::{Value, json};
 
 use super::cluster::{self, config_maps, ensure_binding, ensure_namespace, text};
 use super::common::{ListArgs, PlaceFlags, ServerFlags, println_done, refused};
+use super::confirm::{WaitFlags, confirm};
 use super::inventory::{Row, print, time};
 use super::output::{Endpoint, Holder, OutputFlags, Pending, kubeconfig};
 use crate::bootstrap_flags::Place;
@@ -34,6 +36,9 @@ pub(crate) enum Verb {
 
 /// Create a credential: its authority is added to the ConfigMap, the credential to a kubeconfig
 ///
+/// The kubeconfig is written once the API server accepts the credential. If it does not within --timeout, the authority is
+/// removed again.
+///
 /// The signing key is not stored. With --offline no server is contacted: what a cluster needs to trust the credential
 /// is written to a manifest for kubectl apply.
 #[derive(Args, Debug)]
@@ -46,6 +51,9 @@ pub(crate) struct CreateArgs {
 
     #[command(flatten)]
     places: PlaceFlags,
+
+    #[command(flatten)]
+    wait: WaitFlags,
 
     /// Do not contact an API server
     #[arg(long, requires = "manifest", requires = "server", requires = "certificate_authority")]
@@ -87,12 +95,12 @@ pub(super) async fn run(verb: &Verb) -> Result<ExitCode, Failure> {
 }
 
 /// Creates a new credential, and its kubeconfig.
-fn sign(places: &PlaceFlags, endpoint: &Endpoint) -> Result<(String, String), Failure> {
+fn sign(places: &PlaceFlags, endpoint: &Endpoint) -> Result<(bootstrap::Credential, String), Failure> {
     let credential = bootstrap::sign_once(&places.user(), &[places.group()], SystemTime::now())
         .map_err(|error| Failure::unreachable(format_args!("cannot make a certificate: {error}")))?;
     let holder = Holder::Certificate { certificate: &credential.certificate_pem, key: &credential.key_pem };
     let text = kubeconfig(endpoint, &holder);
-    Ok((credential.authority_pem, text))
+    Ok((credential, text))
 }
 
 /// Returns the ConfigMap for new authorities.
@@ -114,7 +122,8 @@ fn create_offline(args: &CreateArgs) -> Result<ExitCode, Failure> {
     let endpoint = args.output.server("", "")?;
     let manifest = Pending::file(manifest, args.output.overwrite)?;
     let output = args.output.begin()?;
-    let (authority, kubeconfig) = sign(&args.places, &endpoint)?;
+    let (credential, kubeconfig) = sign(&args.places, &endpoint)?;
+    let authority = credential.authority_pem;
     let account = &args.places.account;
     let mut items = vec![cluster::namespace(&place.namespace)];
     if account.namespace != place.namespace {
@@ -125,7 +134,11 @@ fn create_offline(args: &CreateArgs) -> Result<ExitCode, Failure> {
     let list = serde_json::to_string_pretty(&list).map_err(std::io::Error::from)?;
     manifest.finish(&(list + "\n"))?;
     output.finish(&kubeconfig)?;
-    say(args, &authority, "once the manifest is applied");
+    eprintln!(
+        "machines with this kubeconfig may join as {} once the manifest is applied; the authority has SHA-256 digest {}",
+        args.places.user(),
+        digest_of(&authority)
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -136,21 +149,38 @@ async fn create(args: &CreateArgs) -> Result<ExitCode, Failure> {
     let output = args.output.begin()?;
     ensure_namespace(&connection, &place.namespace).await?;
     ensure_binding(&connection, &cluster::account_binding(&args.places.account)).await?;
-    let (authority, kubeconfig) = sign(&args.places, &endpoint)?;
-    publish(&connection, place, &authority).await?;
+    let (credential, kubeconfig) = sign(&args.places, &endpoint)?;
+    let (user, digest) = (args.places.user(), digest_of(&credential.authority_pem));
+    publish(&connection, place, &credential.authority_pem).await?;
+    let holder = Credential::Certificate {
+        certificate: credential.certificate_pem.into_bytes(),
+        key: credential.key_pem.into_bytes(),
+    };
+    if let Err(failure) = confirm(&connection, holder, &user, args.wait.timeout).await {
+        let undone = match withdraw(&connection, &args.places, Some(&digest)).await {
+            Ok(_) => "its authority was removed again".to_owned(),
+            Err(error) => {
+                format!(
+                    "remove its authority with `control-plane revoke --sha256 {digest}`, which failed here: {error}"
+                )
+            }
+        };
+        return Err(Failure::unreachable(format_args!(
+            "{failure}; no kubeconfig is written, and {undone}. Check that the server trusts the authorities in the \
+             ConfigMap {place}, or wait longer with --timeout"
+        )));
+    }
     output.finish(&kubeconfig)?;
-    say(args, &authority, "from now on");
+    eprintln!(
+        "machines with this kubeconfig may now join as {user}; the authority has SHA-256 digest {digest}"
+    );
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints what was created, if standard output is not used otherwise.
-fn say(args: &CreateArgs, authority: &str, since: &str) {
+/// Returns the digest of a certificate in PEM.
+fn digest_of(authority: &str) -> String {
     let der = pem::first(authority.as_bytes()).map(|block| block.der).unwrap_or_default();
-    eprintln!(
-        "{} is let in {since}, by the authority with SHA-256 digest {}",
-        args.places.user(),
-        super::inventory::sha256(&der)
-    );
+    super::inventory::sha256(&der)
 }
 
 /// Adds an authority to the ConfigMap (NB-13).
@@ -218,18 +248,32 @@ pub(super) async fn rows(connection: &Connection, places: &PlaceFlags) -> Result
 async fn revoke(args: &RevokeArgs) -> Result<ExitCode, Failure> {
     let connection = args.server.connect().await?;
     let digest = args.sha256.as_deref().map(digest).transpose()?;
+    if !withdraw(&connection, &args.places, digest.as_deref()).await? {
+        eprintln!("there is nothing to revoke: no ConfigMap contains such an authority");
+        return Ok(ExitCode::from(1));
+    }
+    println_done("revoked: control-plane credentials of the removed authorities are refused")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Removes the authority with this digest, or all, from the ConfigMaps. Returns whether there was one.
+async fn withdraw(
+    connection: &Connection,
+    places: &PlaceFlags,
+    digest: Option<&str>,
+) -> Result<bool, Failure> {
     let mut is_done = false;
-    for (place, map) in found(&connection, &args.places).await? {
-        let failed = || refused(format!("revoke what the ConfigMap {place} holds"));
+    for (place, map) in found(connection, places).await? {
+        let failed = || refused(format!("remove authorities from the ConfigMap {place}"));
         let resource = config_maps(&place.namespace);
-        let Some(digest) = &digest else {
-            is_done |= cluster::delete(&connection, &resource, &map).await.map_err(failed())?;
+        let Some(digest) = digest else {
+            is_done |= cluster::delete(connection, &resource, &map).await.map_err(failed())?;
             continue;
         };
         let bundle = text(&map, &["data", BUNDLE_KEY]);
         let blocks = pem::blocks(bundle.as_bytes());
         let (gone, kept): (Vec<_>, Vec<_>) =
-            blocks.iter().partition(|block| super::inventory::sha256(&block.der) == *digest);
+            blocks.iter().partition(|block| super::inventory::sha256(&block.der) == digest);
         if gone.is_empty() {
             continue;
         }
@@ -239,12 +283,7 @@ async fn revoke(args: &RevokeArgs) -> Result<ExitCode, Failure> {
         connection.merge::<Value>(&resource.object(&place.name), &patch).await.map_err(failed())?;
         is_done = true;
     }
-    if !is_done {
-        eprintln!("there is nothing to revoke: no ConfigMap holds it");
-        return Ok(ExitCode::from(1));
-    }
-    println_done("revoked: the control-plane credentials of what was taken away are refused")?;
-    Ok(ExitCode::SUCCESS)
+    Ok(is_done)
 }
 
 /// Converts a digest from the form of lists or openssl to that of lists.

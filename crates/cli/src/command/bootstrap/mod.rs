@@ -4,6 +4,7 @@
 mod check;
 mod cluster;
 mod common;
+mod confirm;
 mod control_plane;
 mod inventory;
 mod output;

@@ -5,12 +5,14 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
 use portcullis_apimachinery::duration::parse_unsigned;
+use portcullis_client::connect::Credential;
 use portcullis_client::{Connection, Resource};
 use portcullis_server::authn::bootstrap_token::is_group;
 use serde_json::{Map, Value, json};
 
 use super::cluster::{self, ensure_binding, field, is_going, secrets, text};
 use super::common::{ServerFlags, println_done, refused};
+use super::confirm::{WaitFlags, confirm};
 use super::inventory::{FormFlags, Row, print, sha256, time};
 use super::output::{Holder, OutputFlags, kubeconfig};
 use crate::failure::Failure;
@@ -45,6 +47,9 @@ pub(crate) struct CreateArgs {
 
     #[command(flatten)]
     server: ServerFlags,
+
+    #[command(flatten)]
+    wait: WaitFlags,
 
     /// The lifetime of the token, such as 2h; 0 for unlimited
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = ttl)]
@@ -127,12 +132,30 @@ async fn create(args: &CreateArgs) -> Result<ExitCode, Failure> {
     let name = format!("{NAME_PREFIX}{id}");
     let object = json!({"apiVersion": "v1", "kind": "Secret", "type": SECRET_TYPE,
         "metadata": {"name": name, "namespace": NAMESPACE}, "stringData": data});
-    connection
+    let stored = connection
         .create::<Value>(&secrets(NAMESPACE), &object)
         .await
         .map_err(refused(format!("make the secret {NAMESPACE}/{name}")))?;
-    output.finish(&kubeconfig(&endpoint, &Holder::Token(&format!("{id}.{secret}"))))?;
-    eprintln!("system:bootstrap:{id} is let in by the new token");
+    let (user, token) = (format!("system:bootstrap:{id}"), format!("{id}.{secret}"));
+    let authenticates = args.usages.iter().any(|usage| usage == "authentication");
+    if authenticates
+        && let Err(failure) =
+            confirm(&connection, Credential::Token(token.clone()), &user, args.wait.timeout).await
+    {
+        let undone = match cluster::delete(&connection, &secrets(NAMESPACE), &stored).await {
+            Ok(_) => "the token was deleted again".to_owned(),
+            Err(error) => format!("delete the token with `token revoke {id}`, which failed here: {error}"),
+        };
+        return Err(Failure::unreachable(format_args!(
+            "{failure}; no kubeconfig is written, and {undone}. Check that the server authenticates bootstrap tokens \
+             (--enable-bootstrap-token-auth of kube-apiserver)"
+        )));
+    }
+    output.finish(&kubeconfig(&endpoint, &Holder::Token(&token)))?;
+    match authenticates {
+        true => eprintln!("machines with this kubeconfig may now join as {user}"),
+        false => eprintln!("created the bootstrap token {id}, which does not authenticate (--usages)"),
+    }
     Ok(ExitCode::SUCCESS)
 }
 

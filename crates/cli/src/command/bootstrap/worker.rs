@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use portcullis_apimachinery::duration::parse_unsigned;
 use portcullis_client::Connection;
+use portcullis_client::connect::Credential;
 use portcullis_server::registry::bootstrap_authorities::KEEP_TOKEN;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -13,7 +13,8 @@ use tokio::time::{Instant, sleep};
 use super::cluster::{
     self, ensure_binding, ensure_namespace, field, is_going, made, secrets, service_accounts, text,
 };
-use super::common::{ListArgs, PlaceFlags, ServerFlags, println_done, refused};
+use super::common::{ListArgs, PlaceFlags, ServerFlags, duration, println_done, refused};
+use super::confirm::confirm;
 use super::inventory::{Row, print, sha256};
 use super::output::{Holder, OutputFlags, kubeconfig};
 use crate::failure::Failure;
@@ -50,7 +51,7 @@ pub(crate) struct TokenArgs {
     #[command(flatten)]
     places: PlaceFlags,
 
-    /// How long to wait for the creation of a token
+    /// How long to wait for the creation of a token, and until the API server accepts it
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     timeout: Duration,
 }
@@ -79,11 +80,12 @@ async fn create(args: &TokenArgs) -> Result<ExitCode, Failure> {
     ensure_binding(&connection, &cluster::account_binding(account)).await?;
     ensure_account(&connection, &args.places).await?;
     let (_, token) = token(&connection, &args.places, "", args.timeout).await?;
+    confirm(&connection, Credential::Token(token.clone()), &args.places.user(), args.timeout).await?;
     output.finish(&kubeconfig(&endpoint, &Holder::Token(&token)))?;
+    let digest = sha256(token.as_bytes());
     eprintln!(
-        "{} is let in by the token with SHA-256 digest {}",
-        args.places.user(),
-        sha256(token.as_bytes())
+        "machines with this kubeconfig may now join as {}; the token has SHA-256 digest {digest}",
+        args.places.user()
     );
     Ok(ExitCode::SUCCESS)
 }
@@ -206,10 +208,10 @@ async fn revoke(args: &TokenArgs) -> Result<ExitCode, Failure> {
         }
     };
     let Some(gone) = gone else {
-        eprintln!("there is nothing to revoke: no secret holds a token");
+        eprintln!("there is nothing to revoke: no Secret contains a token");
         return Ok(ExitCode::from(1));
     };
-    println_done("revoked: the worker's token is refused")?;
+    println_done("revoked: the token of the worker is refused")?;
     let Some(output) = output else { return Ok(ExitCode::SUCCESS) };
     ensure_account(&connection, &args.places).await?;
     let uid = text(&gone, &["metadata", "uid"]);
@@ -221,11 +223,8 @@ async fn revoke(args: &TokenArgs) -> Result<ExitCode, Failure> {
              the service account as well",
         ));
     }
+    confirm(&connection, Credential::Token(new.clone()), &args.places.user(), args.timeout).await?;
     output.finish(&kubeconfig(&endpoint, &Holder::Token(&new)))?;
     eprintln!("the new token has SHA-256 digest {}", sha256(new.as_bytes()));
     Ok(ExitCode::SUCCESS)
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_unsigned(text).ok_or_else(|| format!("{text:?} is not a duration: write it like 30s or 1m30s"))
 }
