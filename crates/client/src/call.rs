@@ -140,9 +140,25 @@ impl Connection {
         path: &str,
         body: Option<(&str, Vec<u8>)>,
     ) -> Result<T, CallError> {
-        let unreadable = |why: String| CallError::Answer { path: path.to_owned(), why };
-        let text = self.text(method, path, body).await?;
-        serde_json::from_str(&text).map_err(|e| unreadable(without_content(&e)))
+        decoded(path, &self.text(method, path, body).await?)
+    }
+
+    /// Sends one request as another user, whom the caller must be allowed to impersonate, and decodes the response.
+    ///
+    /// # Errors
+    /// See [`Connection::call`].
+    pub async fn call_as<T: DeserializeOwned>(
+        &self,
+        user: &str,
+        groups: &[&str],
+        method: Method,
+        path: &str,
+        body: Option<(&str, Vec<u8>)>,
+    ) -> Result<T, CallError> {
+        let request = Request::builder().method(method).uri(path).header("Impersonate-User", user);
+        let request =
+            groups.iter().fold(request, |request, group| request.header("Impersonate-Group", *group));
+        decoded(path, &self.send(request, path, body).await?)
     }
 
     /// Sends one request and returns the response as text.
@@ -155,8 +171,17 @@ impl Connection {
         path: &str,
         body: Option<(&str, Vec<u8>)>,
     ) -> Result<String, CallError> {
+        self.send(Request::builder().method(method).uri(path), path, body).await
+    }
+
+    async fn send(
+        &self,
+        request: http::request::Builder,
+        path: &str,
+        body: Option<(&str, Vec<u8>)>,
+    ) -> Result<String, CallError> {
         let unreachable = |why: String| CallError::Unreachable { server: self.server(), why };
-        let mut request = Request::builder().method(method).uri(path).header(ACCEPT, "application/json");
+        let mut request = request.header(ACCEPT, "application/json");
         if let Some((content_type, _)) = body {
             request = request.header(CONTENT_TYPE, content_type);
         }
@@ -233,6 +258,11 @@ impl Connection {
         let (_, body) = json(patch)?;
         self.call(Method::PATCH, path, Some(("application/merge-patch+json", body))).await
     }
+}
+
+fn decoded<T: DeserializeOwned>(path: &str, text: &str) -> Result<T, CallError> {
+    let unreadable = |e| CallError::Answer { path: path.to_owned(), why: without_content(&e) };
+    serde_json::from_str(text).map_err(unreadable)
 }
 
 /// Converts the error that something does not exist to none.

@@ -196,7 +196,12 @@ fn a_check_names_every_rule_that_goes_too_far_nb_36() {
         done(&served, &format!("{create} create --output {create}.kubeconfig"));
     }
     let clean = done(&served, "check");
-    assert_eq!(clean, "holders of bootstrap credentials may ask for certificates and nothing else\n");
+    assert!(
+        clean.ends_with(
+            "bootstrap credentials: pass: their holders may request certificates and nothing else\n"
+        ),
+        "{clean}"
+    );
     let account = "openshift-machine-config-operator:node-bootstrapper";
     served.ok(&format!("create clusterrolebinding a --clusterrole view --serviceaccount {account}"));
     served
@@ -211,6 +216,7 @@ fn a_check_names_every_rule_that_goes_too_far_nb_36() {
     assert_eq!(checked.code, 1, "{checked:?}");
     let findings: Vec<Value> =
         checked.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let findings: Vec<Value> = findings.into_iter().filter(|line| line["check"].is_null()).collect();
     let mut by: Vec<&str> = findings.iter().map(|finding| finding["binding"].as_str().unwrap()).collect();
     by.dedup();
     assert_eq!(

@@ -18,6 +18,7 @@ mod csr;
 mod guard;
 mod identity;
 mod old_manifests;
+mod posture;
 mod reading;
 mod support;
 mod users;

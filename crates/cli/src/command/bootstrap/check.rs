@@ -1,14 +1,17 @@
-//! `portcullis bootstrap check`: finds permissions of bootstrap credentials beyond requesting certificates (NB-36).
+//! `portcullis bootstrap check`: finds permissions of bootstrap credentials beyond requesting certificates (NB-36), and
+//! checks that nodes are confined ([`super::posture`]).
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use clap::Args;
 use portcullis_client::{Connection, Resource};
 use portcullis_policy::objects::rbac::{Binding, OwnedMetadata, RoleRef, Subject};
 use serde::{Deserialize, Serialize};
 
 use super::common::{ListArgs, PlaceFlags, refused};
 use super::inventory::print_json;
+use super::posture::{self, Outcome};
 use crate::failure::Failure;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -52,6 +55,26 @@ const HARMLESS: [(&[&str], &[&str], &[&str]); 2] = [
         &["create"],
     ),
 ];
+
+/// The flags of the check.
+#[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    list: ListArgs,
+
+    /// The node whose pods are examined [default: one whose pods mount secrets, config maps and claims]
+    #[arg(long, value_name = "NAME", value_parser = node)]
+    node: Option<String>,
+}
+
+/// Parses a node name, which becomes part of a query.
+fn node(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+    match !text.is_empty() && text.len() <= 253 && text.chars().all(fits) {
+        true => Ok(text.to_owned()),
+        false => Err("a node name has lower-case letters, digits, - and .".to_owned()),
+    }
+}
 
 #[derive(Clone, Debug, Deserialize)]
 struct List<T> {
@@ -101,21 +124,40 @@ struct Policy {
 ///
 /// # Errors
 /// See [`super::run`].
-pub(super) async fn run(args: &ListArgs) -> Result<ExitCode, Failure> {
-    let connection = args.server.connect().await?;
+pub(super) async fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    let connection = args.list.server.connect().await?;
+    let postures = posture::check(&connection, args.node.as_deref()).await?;
+    if args.list.form.json {
+        print_json(&postures)?;
+    } else {
+        let mut out = std::io::stdout().lock();
+        for posture in &postures {
+            writeln!(out, "{posture}")?;
+        }
+    }
+    let found = findings(&connection, &args.list).await?;
+    let has = |result| postures.iter().any(|posture| posture.result == result);
+    Ok(ExitCode::from(match found || has(Outcome::Fail) {
+        true => 1,
+        false if has(Outcome::Unknown) => 3,
+        false => 0,
+    }))
+}
+
+/// Prints what bootstrap credentials may do beyond requesting certificates. Returns whether there is something.
+async fn findings(connection: &Connection, args: &ListArgs) -> Result<bool, Failure> {
     let [cluster_roles, roles, cluster_bindings, bindings] = &ROLES;
-    let mut all: Vec<Binding> = listed(&connection, cluster_bindings).await?;
-    all.extend(listed(&connection, bindings).await?);
+    let mut all: Vec<Binding> = listed(connection, cluster_bindings).await?;
+    all.extend(listed(connection, bindings).await?);
     let policy = Policy {
-        cluster_roles: listed(&connection, cluster_roles).await?,
-        roles: listed(&connection, roles).await?,
+        cluster_roles: listed(connection, cluster_roles).await?,
+        roles: listed(connection, roles).await?,
         bindings: all,
     };
     let found = policy.findings(&args.places);
-    let code = ExitCode::from(u8::from(!found.is_empty()));
     if args.form.json {
         print_json(&found)?;
-        return Ok(code);
+        return Ok(!found.is_empty());
     }
     let mut out = std::io::stdout().lock();
     for finding in &found {
@@ -124,9 +166,12 @@ pub(super) async fn run(args: &ListArgs) -> Result<ExitCode, Failure> {
         writeln!(out, "finding: {subject} by {binding} of {role}: {rule}")?;
     }
     if found.is_empty() {
-        writeln!(out, "holders of bootstrap credentials may ask for certificates and nothing else")?;
+        writeln!(
+            out,
+            "bootstrap credentials: pass: their holders may request certificates and nothing else"
+        )?;
     }
-    Ok(code)
+    Ok(!found.is_empty())
 }
 
 async fn listed<T: for<'de> Deserialize<'de>>(

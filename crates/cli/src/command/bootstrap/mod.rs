@@ -8,6 +8,7 @@ mod confirm;
 mod control_plane;
 mod inventory;
 mod output;
+mod posture;
 mod token;
 mod worker;
 
@@ -41,17 +42,25 @@ Examples:
   portcullis bootstrap token create --ttl 2h --output token.kubeconfig
   portcullis bootstrap list
   portcullis bootstrap check
+  portcullis bootstrap check --node worker-0
   portcullis bootstrap control-plane revoke";
 
 #[derive(Debug, Subcommand)]
 enum Kind {
-    /// Find what RBAC allows holders of bootstrap credentials beyond requesting certificates
+    /// Check that bootstrap credentials and nodes can do no more than they must
     ///
-    /// Checks the roles that are bound to the account, to its groups, and to those of bootstrap tokens. Rules that let
-    /// everybody discover the API and review their own permissions are not reported. Other authorizers are not considered.
+    /// Findings are what RBAC allows holders of bootstrap credentials beyond requesting certificates, by the roles that are
+    /// bound to the account, to its groups, and to those of bootstrap tokens. Rules that let everybody discover the API and
+    /// review their own permissions are not reported.
     ///
-    /// Exit codes: 0 nothing found; 1 findings; 2 bad flags or input; 3 the API server cannot be reached or refuses.
-    Check(ListArgs),
+    /// The posture says whether the cluster has RBAC, the Node authorizer and NodeRestriction: pass, fail or unknown. It is
+    /// found by reviews of the permissions of nodes, and by dry runs as a node. These need the permissions to create
+    /// subjectaccessreviews, to list pods, to get persistentvolumeclaims, and to impersonate nodes with their groups;
+    /// without them the answer is unknown.
+    ///
+    /// Exit codes: 0 all pass and nothing found; 1 findings, or a check failed; 2 bad flags or input; 3 the API server
+    /// cannot be reached or refuses, or a check is unknown.
+    Check(check::CheckArgs),
     #[command(subcommand)]
     ControlPlane(control_plane::Verb),
     /// List the credentials of all kinds: kind, subject, SHA-256, expiry, and whether they are revoked. Tokens are never
