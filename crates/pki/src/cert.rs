@@ -314,6 +314,8 @@ impl Identity {
 
 /// The fields of a certificate that this crate reads itself.
 pub(crate) struct Facts {
+    /// The serial number, big-endian, without the zero that makes it positive.
+    pub(crate) serial: Vec<u8>,
     pub(crate) validity: Validity,
     pub(crate) subject: Subject,
     /// The name, a DER SEQUENCE.
@@ -335,7 +337,10 @@ impl Facts {
         if fields.peek() == Some(tagged(0)) {
             fields.required()?;
         }
-        let _serial = fields.required()?;
+        let serial = match fields.required()?.contents() {
+            [0, rest @ ..] if !rest.is_empty() => rest.to_vec(),
+            all => all.to_vec(),
+        };
         let _algorithm = fields.required()?;
         let _issuer = fields.required()?;
         let validity = fields.required()?.decode()?;
@@ -363,6 +368,7 @@ impl Facts {
         }
         subject.tag().assert_eq(Tag::Sequence)?;
         Ok(Self {
+            serial,
             validity,
             subject: Subject::read(subject.contents())?,
             subject_der: subject.raw.to_vec(),

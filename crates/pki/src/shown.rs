@@ -10,6 +10,8 @@ use crate::csr::Names;
 pub struct Shown {
     /// The common name; empty if there is none.
     pub common_name: String,
+    /// The serial number in hexadecimal, as openssl prints it.
+    pub serial: String,
     /// The start of its validity.
     pub not_before: SystemTime,
     /// The end of its validity, inclusive.
@@ -31,6 +33,7 @@ impl Shown {
         }
         Ok(Self {
             common_name: facts.subject.common_name()?.to_owned(),
+            serial: facts.serial.iter().map(|byte| format!("{byte:02X}")).collect(),
             not_before: facts.validity.not_before.to_system_time(),
             not_after: facts.validity.not_after.to_system_time(),
             names,

@@ -17,15 +17,15 @@ const GROUP: &str = "/apis/machine.openshift.io";
 #[derive(Clone)]
 pub(crate) struct Machines {
     address: SocketAddr,
-    /// The Machines, and a number that changes with them.
-    held: Arc<Mutex<(u64, Vec<Value>)>>,
+    /// A number that changes with the Machines, the Machines, and how many were taken away.
+    held: Arc<Mutex<(u64, Vec<Value>, u64)>>,
 }
 
 impl Machines {
     pub(crate) fn serve() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let served =
-            Self { address: listener.local_addr().unwrap(), held: Arc::new(Mutex::new((1, Vec::new()))) };
+            Self { address: listener.local_addr().unwrap(), held: Arc::new(Mutex::new((1, Vec::new(), 0))) };
         let server = served.clone();
         thread::spawn(move || {
             for stream in listener.incoming() {
@@ -58,6 +58,14 @@ impl Machines {
         held.1.push(machine);
     }
 
+    /// Takes a Machine away: watches end, and the next list does not contain it.
+    pub(crate) fn remove(&self, name: &str) {
+        let mut held = self.held.lock().unwrap();
+        held.0 += 1;
+        held.1.retain(|old| old["metadata"]["name"] != name);
+        held.2 += 1;
+    }
+
     fn answer(&self, mut stream: TcpStream) {
         let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
         let Some(Ok(first)) = lines.next() else { return };
@@ -76,7 +84,7 @@ impl Machines {
             return whole(&mut stream, 404, &missing);
         }
         if !query.contains("watch=") {
-            let (version, items) = self.held.lock().unwrap().clone();
+            let (version, items, _) = self.held.lock().unwrap().clone();
             let list = json!({"kind": "MachineList", "apiVersion": "machine.openshift.io/v1beta1",
                 "metadata": {"resourceVersion": version.to_string()}, "items": items});
             return whole(&mut stream, 200, &list);
@@ -88,8 +96,17 @@ impl Machines {
     fn watch(&self, stream: &mut TcpStream, mut from: u64) {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
         let mut is_there = stream.write_all(head.as_bytes()).is_ok();
+        let removed = self.held.lock().unwrap().2;
         while is_there {
-            let (version, items) = self.held.lock().unwrap().clone();
+            let (version, items, now_removed) = self.held.lock().unwrap().clone();
+            if now_removed != removed {
+                // The revision that the client has is too old to watch from.
+                let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410,
+                    "reason": "Expired", "message": "too old"});
+                let event = json!({"type": "ERROR", "object": status});
+                let _ = stream.write_all(format!("{event}\n").as_bytes());
+                return;
+            }
             let is_new = |item: &&Value| {
                 item["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap() > from
             };

@@ -203,7 +203,7 @@ fn a_node_gets_its_certificate_as_soon_as_its_machine_is_there_and_everybody_is_
     // Filed while nobody looked: seen all the same (NB-54).
     until("it waits", || world.decision("early") == Some(("MachineNotFound".into(), "NB-89".into())));
     assert!(world.approvals("early").is_empty());
-    assert_eq!(world.events("early"), ["MachineNotFound"]);
+    until("an event tells it", || world.events("early") == ["MachineNotFound"]);
 
     world.create_machine("worker-0");
     until("it is approved", || !world.approvals("early").is_empty());
@@ -381,6 +381,39 @@ fn a_serving_certificate_is_approved_when_the_machine_has_its_names_nb_115_nb_11
     world.ask_serving("stolen", "worker-0", &["10.0.0.10", "10.0.0.11"]);
     until("it is not", || world.decision("stolen") == Some(("SANNotOwned".into(), "NB-117".into())));
     assert!(world.approvals("stolen").is_empty());
+    assert_eq!(approver.stop().code, 0);
+}
+
+#[test]
+fn the_certificates_that_outlive_a_machine_are_listed_in_an_event_nb_133() {
+    let world = World::new();
+    let approver = world.start(&["--leader-elect=false"]);
+    for node in ["worker-0", "worker-1"] {
+        world.create_machine(node);
+        world.ask(&format!("csr-{node}"), node, &["system:nodes"]);
+        until("it is signed", || !world.request(&format!("csr-{node}"))["status"]["certificate"].is_null());
+    }
+    until("both are told", || {
+        !world.events("csr-worker-1").is_empty() && !world.events("csr-worker-0").is_empty()
+    });
+    assert!(world.events("worker-0").is_empty());
+    world.machines.remove("machine-worker-0");
+    until("an event tells it", || world.events("worker-0") == ["CertificatesOutliveMachine"]);
+    assert!(world.events("worker-1").is_empty(), "its Machine is there");
+    let list = world.admin().must(200, "GET", "/api/v1/namespaces/default/events", None);
+    let events = list["items"].as_array().unwrap();
+    let event = events.iter().find(|event| event["reason"] == "CertificatesOutliveMachine").unwrap();
+    assert_eq!((&event["type"], &event["involvedObject"]["kind"]), (&json!("Warning"), &json!("Node")));
+    let pem = world.request("csr-worker-0")["status"]["certificate"].as_str().unwrap().to_owned();
+    let pem = base64::engine::general_purpose::STANDARD.decode(pem).unwrap();
+    world.scratch.write("issued.pem", pem);
+    let words = "x509 -in issued.pem -noout -serial -enddate -dateopt iso_8601";
+    let told = tool::openssl(world.scratch.path(), words);
+    let field = |name: &str| told.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
+    let until = field("notAfter=").replace(' ', "T");
+    let message = event["message"].as_str().unwrap();
+    assert!(message.contains("Machine machine.openshift.io/v1beta1 machines/machine-worker-0"), "{message}");
+    assert!(message.ends_with(&format!("serial {} until {until}", field("serial="))), "{message} {told}");
     assert_eq!(approver.stop().code, 0);
 }
 

@@ -15,6 +15,7 @@ use tokio::task::{Id, JoinSet};
 use super::evaluate::{Looked, look};
 use super::facts;
 use super::follow::{self, Change, Key, Kind, NO_POOLS, News, Object};
+use super::outlived::{self, Deleted};
 use super::shared::Shared;
 use crate::lease::Leadership;
 use crate::random::fraction;
@@ -29,6 +30,9 @@ const LAST: Duration = Duration::from_secs(600);
 const COUNT_AGE: Duration = Duration::from_millis(250);
 /// The interval at which an exceeded limit is reported (NB-72).
 const TELL_EVERY: Duration = Duration::from_secs(60);
+
+/// The signers of the certificates of nodes.
+const SIGNERS: [&str; 2] = ["kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"];
 
 /// A watched request.
 struct Pending {
@@ -60,12 +64,17 @@ struct Dispatch {
     counted_at: Option<Duration>,
     is_dirty: bool,
     told_at: Option<Duration>,
+    /// The Machines that are gone, to be reported (NB-133).
+    deleted: mpsc::Sender<Deleted>,
 }
 
 /// Runs until the future is dropped.
 pub(super) async fn work(shared: Arc<Shared>, leadership: Option<Leadership>) {
     let (sender, mut news) = mpsc::channel(256);
     let _following = follow::all(&shared, &sender);
+    let (deleted, queue) = mpsc::channel(outlived::MOST_MACHINES);
+    let mut telling = JoinSet::new();
+    telling.spawn(outlived::tell_all(Arc::clone(&shared), leadership.clone(), queue));
     let groups = shared.config.load().machine_apis.len();
     let mut dispatch = Dispatch {
         awaited: [Kind::Request, Kind::Node].into_iter().chain((0..groups).map(Kind::Machine)).collect(),
@@ -82,6 +91,7 @@ pub(super) async fn work(shared: Arc<Shared>, leadership: Option<Leadership>) {
         counted_at: None,
         is_dirty: true,
         told_at: None,
+        deleted,
     };
     loop {
         let wait = dispatch.start_due();
@@ -161,11 +171,37 @@ impl Dispatch {
         match kind {
             Kind::Request => self.drop_request(&key.1),
             Kind::Machine(place) => {
-                self.machines.entry(place).or_default().remove(key);
+                if let Some(gone) = self.machines.entry(place).or_default().remove(key) {
+                    self.report_deleted(&gone);
+                }
             }
             Kind::Node => {
                 self.nodes.remove(&key.1);
             }
+        }
+    }
+
+    /// NB-133: reports the certificates of a Machine's node, unless another Machine has the node.
+    fn report_deleted(&self, gone: &Machine) {
+        let internal = gone.addresses.iter().find(|address| address.kind == AddressKind::InternalDns);
+        let name = gone.node_ref.as_deref().or_else(|| internal.map(|address| &*address.value));
+        let Some(node) = name.map(|name| name.trim_end_matches('.').to_ascii_lowercase()) else { return };
+        let mut others = self.machines.values().flat_map(BTreeMap::values);
+        if others.any(|other| other.node_ref.as_deref() == Some(&node)) {
+            return;
+        }
+        let requests = self.requests.values().map(|pending| &pending.request);
+        let mut own: Vec<&Request> = requests
+            .filter(|request| request.has_certificate && request.node_name() == Some(&node))
+            .filter(|request| SIGNERS.contains(&request.signer_name.as_str()))
+            .collect();
+        own.sort_by_key(|request| std::cmp::Reverse(request.created.map(|at| at.seconds)));
+        let left_out = own.len().saturating_sub(outlived::MOST_CERTIFICATES);
+        let requests =
+            own.iter().take(outlived::MOST_CERTIFICATES).map(|request| request.name.clone()).collect();
+        let deleted = Deleted { machine: gone.clone(), node, requests, left_out };
+        if let Err(error) = self.deleted.try_send(deleted) {
+            tracing::warn!(machine = %gone, %error, "the certificates of a deleted Machine are not reported");
         }
     }
 

@@ -13,6 +13,7 @@ mod follow;
 mod kubelet;
 mod lookup;
 mod metrics;
+mod outlived;
 mod report;
 mod shared;
 

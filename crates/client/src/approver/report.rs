@@ -69,13 +69,18 @@ pub(super) async fn tell(connection: &Connection, request: &Request, verdict: &V
     {
         tracing::warn!(csr = request.name, %error, "cannot write the decision into the request");
     }
+    write_event(connection, &request.name, &decision_event(request, verdict, now)).await;
+}
+
+/// Writes an event about an object without a namespace. A failure is only logged.
+pub(super) async fn write_event(connection: &Connection, about: &str, event: &Value) {
     let events = Resource::new("", "v1", "events").within("default");
-    if let Err(error) = connection.create::<Value>(&events, &event(request, verdict, now)).await {
-        tracing::warn!(csr = request.name, %error, "cannot write an event");
+    if let Err(error) = connection.create::<Value>(&events, event).await {
+        tracing::warn!(about, %error, "cannot write an event");
     }
 }
 
-fn event(request: &Request, verdict: &Verdict, now: Instant) -> Value {
+fn decision_event(request: &Request, verdict: &Verdict, now: Instant) -> Value {
     let (action, kind) = match verdict.outcome {
         Outcome::Approve => ("Approved", "Normal"),
         Outcome::Deny => ("Denied", "Warning"),
@@ -86,17 +91,30 @@ fn event(request: &Request, verdict: &Verdict, now: Instant) -> Value {
     // The API server refuses longer messages.
     let end = (0..=1000).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
     message.truncate(end);
+    let involved = json!({
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "name": request.name,
+        "uid": request.uid,
+    });
+    event(&request.name, &involved, verdict.reason.as_str(), kind, &message, now)
+}
+
+/// Returns an event about an object without a namespace. `name` begins its own name, and `kind` is `Normal` or `Warning`.
+pub(super) fn event(
+    name: &str,
+    involved: &Value,
+    reason: &str,
+    kind: &str,
+    message: &str,
+    now: Instant,
+) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": format!("{}.{}", request.name, decision_id()), "namespace": "default"},
-        "involvedObject": {
-            "apiVersion": "certificates.k8s.io/v1",
-            "kind": "CertificateSigningRequest",
-            "name": request.name,
-            "uid": request.uid,
-        },
-        "reason": verdict.reason.as_str(),
+        "metadata": {"name": format!("{name}.{}", decision_id()), "namespace": "default"},
+        "involvedObject": involved,
+        "reason": reason,
         "message": message,
         "type": kind,
         "count": 1,
