@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use kube_cel::cel::common::ast::operators::{GREATER, GREATER_EQUALS, LESS, LESS_EQUALS, OPT_SELECT};
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
+use super::macros::{self, Typing};
+use super::selection;
 use super::types::{BOOL, INT, NULL, Object, STRING, TYPE_NAMES, Type, signatures};
-use super::{macros, selection};
 
 /// The ordered types.
 const ORDERED: [&str; 8] = ["bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"];
@@ -37,7 +38,7 @@ pub(super) fn check_selector(expression: &mut IdedExpr) -> Result<(), String> {
     }
 }
 
-pub(super) struct Checker {
+struct Checker {
     /// The variables in scope, the innermost last.
     scopes: Vec<(String, Type)>,
     /// Whether another program evaluates the expression, which has macros that the evaluator here lacks.
@@ -49,7 +50,7 @@ impl Checker {
         self.scopes.iter().rev().find(|(known, _)| known == name).map(|(_, found)| found.clone())
     }
 
-    pub(super) fn type_of(&mut self, expression: &mut IdedExpr) -> Result<Type, String> {
+    fn type_of(&mut self, expression: &mut IdedExpr) -> Result<Type, String> {
         let is_type = matches!(expression.expr, Expr::Select(_))
             && qualified(expression).is_some_and(|name| TYPE_NAMES.contains(&name.as_str()));
         if is_type {
@@ -184,19 +185,6 @@ impl Checker {
         }
     }
 
-    /// Checks an expression in which further variables are declared.
-    pub(super) fn with(
-        &mut self,
-        variables: Vec<(String, Type)>,
-        expression: &mut IdedExpr,
-    ) -> Result<Type, String> {
-        let before = self.scopes.len();
-        self.scopes.extend(variables);
-        let found = self.type_of(expression);
-        self.scopes.truncate(before);
-        found
-    }
-
     fn optional_select(&mut self, call: &mut CallExpr) -> Result<Type, String> {
         selection::OPTIONAL_FIELD.clone_into(&mut call.func_name);
         let [operand, field] = call.args.as_mut_slice() else {
@@ -240,6 +228,20 @@ impl Checker {
         let result = self.type_of(&mut it.result);
         self.scopes.truncate(before);
         result
+    }
+}
+
+impl Typing for Checker {
+    fn type_of(&mut self, expression: &mut IdedExpr) -> Result<Type, String> {
+        Self::type_of(self, expression)
+    }
+
+    fn with(&mut self, variables: Vec<(String, Type)>, expression: &mut IdedExpr) -> Result<Type, String> {
+        let before = self.scopes.len();
+        self.scopes.extend(variables);
+        let found = self.type_of(expression);
+        self.scopes.truncate(before);
+        found
     }
 }
 

@@ -3,11 +3,19 @@
 
 use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr};
 
-use super::check::Checker;
 use super::types::{BOOL, INT, Type};
 
+/// What finds the types of the parts of a macro.
+pub(super) trait Typing {
+    /// The type of an expression.
+    fn type_of(&mut self, expression: &mut IdedExpr) -> Result<Type, String>;
+
+    /// The type of an expression in which further variables are declared.
+    fn with(&mut self, variables: Vec<(String, Type)>, expression: &mut IdedExpr) -> Result<Type, String>;
+}
+
 /// The type of a call of one of these macros; nothing for any other call.
-pub(super) fn of(call: &mut CallExpr, checker: &mut Checker) -> Option<Result<Type, String>> {
+pub(super) fn of(call: &mut CallExpr, checker: &mut impl Typing) -> Option<Result<Type, String>> {
     let target = call.target.as_deref_mut()?;
     let name = call.func_name.as_str();
     match (name, call.args.as_mut_slice()) {
@@ -40,7 +48,7 @@ fn ident(expression: &IdedExpr) -> Option<String> {
 }
 
 fn optional(
-    checker: &mut Checker,
+    checker: &mut impl Typing,
     target: &mut IdedExpr,
     variable: String,
     body: &mut IdedExpr,
@@ -60,7 +68,7 @@ fn optional(
 
 /// All bodies but the last are conditions.
 fn comprehension(
-    checker: &mut Checker,
+    checker: &mut impl Typing,
     name: &str,
     target: &mut IdedExpr,
     [first, second]: [String; 2],
