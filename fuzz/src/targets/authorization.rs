@@ -1,11 +1,11 @@
-//! The configuration and the responses of authorization webhooks.
+//! The configuration and the responses of authorization webhooks, and CEL expressions.
 
 use portcullis_client::kubeconfig::service;
 use portcullis_policy::User;
 use portcullis_policy::review::{AccessReview, AccessStatus, ReviewKind, ReviewMetadata, ReviewVersion};
 use portcullis_server::authz::configuration::Document;
 use portcullis_server::authz::webhook::kubeconfig;
-use portcullis_server::match_conditions::{Conditions, Matched};
+use portcullis_server::match_conditions::{Conditions, Matched, selector_faults};
 
 /// The words of the configuration.
 pub(super) const CONFIGURATION: &[&str] = &[
@@ -62,6 +62,37 @@ pub(super) const CONDITION: &[&str] = &[
     "duration('1s')",
     ".map(x, ",
     ".orValue(",
+];
+
+/// The words of selectors of devices.
+pub(super) const SELECTOR: &[&str] = &[
+    "device",
+    ".driver",
+    ".attributes",
+    ".capacity",
+    ".allowMultipleAllocations",
+    "cel.bind(x, ",
+    ".optMap(x, ",
+    ".optFlatMap(x, ",
+    ".all(k, v, ",
+    ".exists(k, v, ",
+    ".transformList(k, v, ",
+    ".transformMap(k, v, ",
+    ".transformMapEntry(k, v, ",
+    "['a']",
+    "has(",
+    ")",
+    "==",
+    "&&",
+    ".?",
+    "{",
+    "}",
+    ":",
+    "quantity('1')",
+    "semver('1.0.0')",
+    ".compareTo(",
+    "'a'",
+    "1",
 ];
 
 /// An accepted configuration is the same when it is parsed again; validation opens no connection.
@@ -121,4 +152,13 @@ pub(super) fn condition(input: &[u8]) -> bool {
     };
     assert!(is_same);
     true
+}
+
+/// A selector has one fault, which can be printed, or none, and the same when it is compiled again.
+pub(super) fn selector(input: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(input) else { return false };
+    let faults = selector_faults(vec![text.to_owned()]);
+    assert_eq!(faults, selector_faults(vec![text.to_owned()]));
+    assert!(faults.len() <= 1 && faults.values().all(|fault| !fault.is_empty()));
+    faults.is_empty()
 }

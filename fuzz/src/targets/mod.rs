@@ -55,6 +55,7 @@ pub(crate) const TARGETS: &[Target] = &[
     },
     Target { name: "webhook-answer", dictionary: authorization::ANSWER, run: authorization::webhook_answer },
     Target { name: "match-condition", dictionary: authorization::CONDITION, run: authorization::condition },
+    Target { name: "device-selector", dictionary: authorization::SELECTOR, run: authorization::selector },
     Target { name: "access-review", dictionary: reviews::ACCESS, run: reviews::access_review },
     Target { name: "admission-review", dictionary: reviews::ADMISSION, run: reviews::admission_review },
     Target { name: "review-lines", dictionary: review_lines::WORDS, run: review_lines::review_lines },

@@ -29,7 +29,7 @@ use policy::rules::aggregate;
 
 /// What is wrong with selectors of devices that cannot be compiled, by expression. Takes time for each: not for a thread that
 /// serves requests. Without feature `cel` nothing is found.
-pub(crate) fn selector_faults(expressions: Vec<String>) -> BTreeMap<String, String> {
+pub fn selector_faults(expressions: Vec<String>) -> BTreeMap<String, String> {
     #[cfg(feature = "cel")]
     {
         let checked = evaluate::check_selectors(&expressions);
