@@ -209,7 +209,12 @@ impl Follower {
             Event::Unreadable { name, why, .. } => self.unreadable(&name, &why),
             Event::Synced => self.listed(),
             Event::Failed { why, retry_in } => {
-                tracing::warn!(kind = self.kind.as_str(), why, ?retry_in, "the watch failed; will retry");
+                tracing::warn!(
+                    kind = self.kind.as_str(),
+                    why,
+                    ?retry_in,
+                    "the watch failed; will retry; check that the API server is reachable and grants list and watch"
+                );
             }
         }
     }

@@ -56,7 +56,7 @@ pub enum Event<T> {
     },
     /// The server cannot be reached or refuses the request. It is retried; until then the known state may be outdated.
     Failed {
-        /// Why.
+        /// The server's URL, and why.
         why: String,
         /// The time until the retry.
         retry_in: Duration,
@@ -165,7 +165,7 @@ impl<T: DeserializeOwned> Watched<T> {
             // The credentials of the stream are outdated.
             self.start_over();
         }
-        Event::Failed { why: describe(error), retry_in }
+        Event::Failed { why: format!("{}: {}", self.connection.server(), describe(error)), retry_in }
     }
 
     fn start_over(&mut self) {

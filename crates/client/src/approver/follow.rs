@@ -138,7 +138,12 @@ async fn follow(
                 continue;
             }
             Event::Failed { why, retry_in } => {
-                tracing::warn!(?watched, why, ?retry_in, "the watch failed; will retry");
+                tracing::warn!(
+                    ?watched,
+                    why,
+                    ?retry_in,
+                    "the watch failed; will retry; check that the API server is reachable and grants list and watch"
+                );
                 // Decisions read the Machines themselves, and need not wait for a watch that only counts.
                 Change::Known
             }

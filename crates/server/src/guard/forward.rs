@@ -18,6 +18,7 @@ use super::access_log::Record;
 use super::authorization::Granted;
 use super::metrics::Outcome;
 use super::parts::{Guard, text};
+use super::upstream::Kubelet;
 use crate::authn::{Peer, without_token};
 use crate::http::body::Body;
 use crate::http::listener::{Busy, Connection, Tunnel};
@@ -96,7 +97,7 @@ pub(super) async fn forward(
     };
     match protocol {
         Some(protocol) => upgraded(guard, connection, answer, protocol, (record, busy)).await,
-        None if answer.status().is_informational() => unexpected(answer.status()),
+        None if answer.status().is_informational() => unexpected(kubelet, answer.status()),
         None => (Outcome::Allowed, answered(answer, busy)),
     }
 }
@@ -169,8 +170,9 @@ fn answered(answer: Response<Incoming>, busy: Busy<Peer>) -> Answer {
     Response::from_parts(head, Body::passed_on(body, busy))
 }
 
-fn unexpected(status: StatusCode) -> (Outcome, Answer) {
-    tracing::warn!(code = status.as_u16(), "the kubelet's response does not match the request");
+fn unexpected(kubelet: &Kubelet, status: StatusCode) -> (Outcome, Answer) {
+    let (kubelet, code) = (kubelet.authority(), status.as_u16());
+    tracing::warn!(%kubelet, code, "the kubelet's response does not match the request");
     let body = format!("the kubelet's response, {}, does not match the request", status.as_u16());
     (Outcome::Unreachable, text(StatusCode::BAD_GATEWAY, &body))
 }
@@ -184,19 +186,19 @@ async fn upgraded(
     protocol: &'static str,
     (record, busy): (&Record, Busy<Peer>),
 ) -> (Outcome, Answer) {
-    let status = answer.status();
+    let (kubelet, status) = (&guard.parts.kubelet, answer.status());
     if status.is_client_error() || status.is_server_error() {
         return (Outcome::Allowed, answered(answer, busy));
     }
     let is_agreed = only(words(answer.headers(), &UPGRADE)) == Some(protocol);
     if status != StatusCode::SWITCHING_PROTOCOLS || !is_agreed {
-        return unexpected(status);
+        return unexpected(kubelet, status);
     }
     let far = match hyper::upgrade::on(&mut answer).await {
         Ok(far) => far,
         Err(error) => {
-            tracing::warn!(%error, "the kubelet broke an upgrade off");
-            return unexpected(status);
+            tracing::warn!(kubelet = %kubelet.authority(), %error, "the kubelet broke an upgrade off");
+            return unexpected(kubelet, status);
         }
     };
     let stream = Stream::open(guard, record.clone(), busy);
