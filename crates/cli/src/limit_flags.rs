@@ -43,7 +43,7 @@ pub struct LimitFlags {
 }
 
 impl LimitFlags {
-    /// What one client may take up.
+    /// The limits of one client.
     ///
     /// # Errors
     /// A duration is zero.

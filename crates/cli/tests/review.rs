@@ -99,7 +99,7 @@ async fn both_attribute_sets_are_asked_for_and_a_revoked_grant_lasts_its_time_k1
     clock.advance(NANO);
     assert_eq!(reviews.access(&ask(&fine, "get", "pods")).await, Ok(Decision::Allow(())));
 
-    // What is known stays known when the server is gone, and what is not is an error (KA-56, K19).
+    // Cached answers remain when the server is gone; all others are errors (KA-56, K19).
     served.kill();
     assert_eq!(reviews.access(&ask(&fine, "get", "pods")).await, Ok(Decision::Allow(())));
     let asked = ask(&fine, "get", "log");

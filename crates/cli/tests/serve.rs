@@ -299,7 +299,7 @@ fn mistakes_end_with_exit_2_and_what_cannot_be_had_with_3() {
     let (code, error) = serve(&["--state", broken.to_str().unwrap()]);
     assert_eq!(code, 2, "{error}");
     assert!(error.contains("broken.json"), "{error}");
-    // What a client could not write is no beginning either, and leaves nothing behind.
+    // An object that a client could not write cannot seed a store either, and leaves nothing behind.
     let invalid = scratch.write(
         "invalid.yaml",
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: good, namespace: shop}\n---\napiVersion: v1\nkind: Pod\n\

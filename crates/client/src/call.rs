@@ -21,7 +21,7 @@ pub enum CallError {
     /// The response is not what was expected.
     #[error("{path}: the response cannot be decoded: {why}")]
     Answer {
-        /// What was asked.
+        /// The path of the request.
         path: String,
         /// The error. Never the response itself, which may contain a secret.
         why: String,
@@ -117,7 +117,7 @@ pub(crate) const REQUESTS: Resource =
 /// Nodes.
 pub(crate) const NODES: Resource = Resource::new("", "v1", "nodes");
 
-/// What does not stand for itself in a segment of a path.
+/// The characters that are escaped in a segment of a path.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 /// Escapes a name as one path segment.

@@ -18,7 +18,7 @@ pub enum ConnectError {
     Kubeconfig {
         /// The file or files.
         origin: String,
-        /// What is wrong, and how to fix it.
+        /// The fault, and how to fix it.
         why: String,
     },
     /// No configuration was found.

@@ -1,4 +1,4 @@
-//! What is served, for clients that ask before they use it (AP-100 to AP-105). All of it follows from the table of
+//! Discovery: the groups, versions and resources that are served (AP-100 to AP-105). All of it follows from the table of
 //! kinds and from that of the reviews.
 
 use std::cmp::Reverse;
@@ -121,8 +121,8 @@ struct Entry {
 }
 
 impl Discovery {
-    /// What a server serves: these kinds, and reviews, their old version too if it is switched on. `sha256` is the hash
-    /// function of that name.
+    /// The discovery documents of a server with these kinds, and with reviews, their old version too if it is switched on.
+    /// `sha256` is the hash function of that name.
     pub fn of(kinds: &Kinds, with_old_reviews: bool, sha256: impl Fn(&[u8]) -> [u8; 32]) -> Self {
         let mut served: BTreeMap<(usize, &str), BTreeMap<&str, Vec<Entry>>> = BTreeMap::new();
         let mut add = |group: &'static str, version: &'static str, entry: Entry| {

@@ -230,7 +230,7 @@ fn endpoints_are_not_at_special_addresses() {
     for ip in ["127.0.0.1", "0.0.0.0", "169.254.1.1", "224.0.0.1", "::", "::1", "fe80::1", "ff02::1"] {
         assert_eq!(of(ip), ["subsets[0].addresses[0].ip Invalid"], "{ip}");
     }
-    // What is no address breaks two rules.
+    // A text that is no address breaks two rules.
     assert_eq!(of("x"), ["subsets[0].addresses[0].ip Invalid"; 2]);
 }
 

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 const NOW: i64 = 1_767_323_045;
 const CREATED: &str = "2026-01-02T03:03:59Z";
 
-/// What the comparison leaves out, because it differs from run to run.
+/// Fields that the comparison leaves out, because they differ from run to run.
 const DROPPED: &[&str] = &[
     "certificate",
     "creationTimestamp",
@@ -278,7 +278,7 @@ impl Replay {
                 let mut body = cleaned(body);
                 object["kind"] = body["kind"].clone();
                 object["apiVersion"] = body["apiVersion"].clone();
-                // Who asks is set from the credential, which is another matter.
+                // The requester is set from the credential, which is tested elsewhere.
                 for object in [&mut object, &mut body] {
                     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
                         ["username", "groups", "extra"].iter().for_each(|name| drop(spec.remove(*name)));

@@ -183,7 +183,7 @@ proptest! {
         expected.insert("kind".to_owned(), ty.name.into());
         let found = protobuf::decode(&support::envelope(ty, "x/v1", &object), ty).unwrap();
         prop_assert_eq!(&found, &expected);
-        // What was read and printed once reads and prints the same.
+        // A document that was read and printed once stays the same.
         let again = decode::value(Value::Object(found.clone()), ty).unwrap();
         prop_assert_eq!(&again.object, &found);
         // So does what was written in protobuf.

@@ -364,7 +364,7 @@ fn run(file: &str, counts: &mut Counts) {
     }
 }
 
-/// What a delete answers with remains, if it says so.
+/// An object that a delete returns as still there is kept.
 fn delete(store: &mut Store, target: &Target, line: &Value) {
     let Some(name) = &target.name else { return };
     match decode::value(line["expect"]["body"].clone(), target.resource.schema) {

@@ -43,13 +43,13 @@ pub struct Template {
     pub dns_names: Vec<String>,
     /// IP addresses.
     pub ip_addresses: Vec<IpAddr>,
-    /// What the certificate may be used for.
+    /// The usage of the certificate.
     pub usage: Usage,
     /// How long it is valid, from now.
     pub lifetime: Duration,
 }
 
-/// What a certificate may be used for.
+/// A usage of certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
     /// To prove who a client is.

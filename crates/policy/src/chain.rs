@@ -213,11 +213,11 @@ impl Outcome {
 pub struct Answer {
     /// The decision.
     pub decision: Decision,
-    /// What went wrong.
+    /// The error.
     pub error: Option<String>,
 }
 
-/// How far a chain has come with a request.
+/// The progress of a chain with a request.
 #[derive(Debug)]
 pub enum Step {
     /// To the end.

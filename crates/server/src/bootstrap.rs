@@ -106,7 +106,7 @@ pub enum BootstrapError {
     Tls(#[from] TlsError),
 }
 
-/// What a server needs to start: its certificate, the client CA, and the administrator's credentials.
+/// The files that a server needs to start: its certificate, the client CA, and the administrator's credentials.
 #[derive(Debug)]
 pub struct Bootstrap {
     /// The TLS configuration of the server.

@@ -53,7 +53,7 @@ pub struct Value {
     pub revision_at: Option<usize>,
 }
 
-/// What a write expects under its key.
+/// The expected state of a key before a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// No value.
@@ -75,7 +75,7 @@ pub struct Write {
     pub value: Option<Value>,
 }
 
-/// What to list.
+/// A list request.
 #[derive(Clone, Debug, Default)]
 pub struct List {
     /// The prefix of the keys.

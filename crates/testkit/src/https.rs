@@ -310,7 +310,7 @@ fn chunk(stream: &mut Stream, into: &mut Vec<u8>) -> io::Result<bool> {
 pub struct Events {
     stream: Stream,
     is_protobuf: bool,
-    /// What has come of events that are not complete yet, and of those that were not asked for.
+    /// Bytes of incomplete events, and events that were not asked for yet.
     text: Vec<u8>,
     ended: bool,
 }

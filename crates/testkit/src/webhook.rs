@@ -128,7 +128,7 @@ impl WebhookService {
             for stream in listener.incoming().flatten() {
                 let (config, behaviour, log) =
                     (Arc::clone(&config), Arc::clone(&behaviour), Arc::clone(&log));
-                // Who breaks off is no concern of a test.
+                // A client that disconnects is no concern of a test.
                 thread::spawn(move || drop(serve(stream, config, &behaviour, &log)));
             }
         });

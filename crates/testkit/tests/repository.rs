@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use portcullis_testkit::recorded::repository;
 
-/// What is made, not written.
+/// Generated files.
 const MADE: &[&str] = &["target", ".git", "artifacts", "recorded", "portcullis-data"];
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {

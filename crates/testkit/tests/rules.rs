@@ -18,7 +18,7 @@ use std::sync::LazyLock;
 
 use portcullis_testkit::recorded::repository;
 
-/// What is made, not written, and this file, whose examples are no citations.
+/// Generated files, and this file, whose examples are no citations.
 const SKIPPED: &[&str] =
     &["target", ".git", "artifacts", "corpus", "recorded", "portcullis-data", "rules.rs"];
 /// A range of more rules says what a module is about. It cites none of them.

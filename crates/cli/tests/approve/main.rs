@@ -312,7 +312,7 @@ fn of_two_one_works_and_the_other_takes_over_nb_57() {
     world.create_machine("worker-1");
     world.ask("next", "worker-1", &["system:nodes"]);
     until("it is approved", || world.approvals("next") == ["NodeCSRApprove"]);
-    // What was decided before stays as it was, and is not told again.
+    // Earlier decisions stay, and are not reported again.
     assert_eq!(world.approvals("first"), ["NodeCSRApprove"]);
     assert_eq!(world.events("first"), ["ClientApproved"]);
 }

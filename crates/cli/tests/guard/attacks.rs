@@ -61,7 +61,7 @@ fn get_on_nodes_proxy_runs_no_command_behind_the_guard() {
         }
     }
     assert_eq!(guarded.kubelet.requests(), []);
-    // What else nodes/proxy grants, it goes on to grant.
+    // All else that nodes/proxy grants stays granted.
     assert_eq!(Client::new(guard.address, &jane).ask("GET", "/pods", None).unwrap().code, 200);
 }
 
@@ -242,7 +242,7 @@ fn no_second_request_is_smuggled_behind_a_body() {
             format!("POST /pods HTTP/1.1\r\nHost: kubelet\r\nAuthorization: Bearer jane-token\r\n{head}");
         (&stream).write_all(request.as_bytes()).unwrap();
         let first = stream.response().map(|response| (response.code, stream.body(&response)));
-        // What comes second, if there is anything, has no credential.
+        // A second request, if there is one, has no credential.
         if first.is_ok()
             && let Ok(second) = stream.response()
         {

@@ -36,7 +36,7 @@ fn without_the_api_server_nothing_new_is_allowed() {
     );
     // Nobody vouches for a new token.
     assert_eq!(guarded.code("joe", "GET", "/pods"), 401);
-    // What needs nobody goes on.
+    // Requests that need no other server still work.
     assert_eq!(guarded.code("joe", "GET", "/nosuch"), 404);
     let log = guarded.guard.said();
     assert!(log.contains("cannot reach the API server"), "{log}");
@@ -83,7 +83,7 @@ fn what_pretends_to_be_the_kubelet_is_not_spoken_to() {
     assert_eq!(guarded.kubelet.requests(), []);
 }
 
-/// What the guard shows the kubelet is taken up as it is renewed.
+/// The guard uses its renewed client certificate.
 #[test]
 fn a_renewed_certificate_of_the_guard_comes_into_use() {
     let guarded = Guarded::start(&[]);

@@ -125,7 +125,7 @@ fn a_new_authority_of_clients_counts_without_a_restart() {
         + &fs::read_to_string(folder.join("kubelet/client-ca.pem")).unwrap();
     fs::write(&bundle, both).unwrap();
     until("the new authority counts", || client.ask("GET", "/pods", None).unwrap().code == 403);
-    // What cannot be read changes nothing.
+    // An unreadable file changes nothing.
     fs::write(&bundle, "half a fi").unwrap();
     std::thread::sleep(std::time::Duration::from_secs(2));
     assert_eq!(client.ask("GET", "/pods", None).unwrap().code, 403);

@@ -19,7 +19,7 @@ fn the_guard_answers_as_the_recorded_kubelet_to_whoever_holds_one_grant() {
         users.entry(grant).or_insert(next);
     }
     let names: Vec<String> = users.values().cloned().collect();
-    // What is stricter than a kubelet has tests of its own.
+    // Rules that are stricter than a kubelet have tests of their own.
     // No pod ran on the recorded node.
     let options = Options { pods: Vec::new(), ..Options::default() };
     let guarded = Guarded::with_users(&names, options, &[], &["--exec-requires-create=false"]);
@@ -42,7 +42,7 @@ fn the_guard_answers_as_the_recorded_kubelet_to_whoever_holds_one_grant() {
         if line["code"] != code {
             differ.push(format!("{line}: {code}"));
         }
-        // What a kubelet answers without credentials, and what it refuses, never gets there.
+        // Requests without credentials, and refused ones, never reach the kubelet.
         let reached = guarded.kubelet.requests();
         if matches!(code, 307 | 401 | 403) || line["grant"].is_null() {
             assert!(reached.is_empty(), "{line}: {reached:?}");

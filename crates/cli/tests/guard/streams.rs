@@ -197,7 +197,7 @@ fn a_log_of_a_gibibyte_takes_no_more_memory_than_a_short_one() {
     stream.request("GET", &path, &headers, Protocol::Plain).unwrap();
     let response = stream.response().unwrap();
     assert_eq!(response.code, 200);
-    // Who does not read has nothing read for it.
+    // The guard reads nothing for a client that does not read.
     thread::sleep(Duration::from_secs(1));
     let mut at = 0_u64;
     let mut check = |piece: &[u8]| {

@@ -44,7 +44,7 @@ fn dependents_are_deleted_before_or_after_their_owner_or_stay() {
 
     create_tree(&served, "foreground");
     served.ok("delete configmap foreground --cascade=foreground --timeout=60s");
-    // What does not block is deleted as well, but not waited for.
+    // Dependents that do not block are deleted as well, but not waited for.
     let blocking: Vec<String> =
         left(&served, "foreground").into_iter().filter(|name| !name.ends_with("-b")).collect();
     assert_eq!(blocking, Vec::<String>::new());

@@ -39,7 +39,7 @@ pub(super) struct News {
     pub(super) change: Change,
 }
 
-/// What happened.
+/// The change.
 #[derive(Debug)]
 pub(super) enum Change {
     /// A new list starts.

@@ -44,7 +44,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// What was approved.
+    /// Returns the grants so far.
     pub(super) fn memory(&self) -> Grants {
         locked(&self.grants).clone()
     }

@@ -1,4 +1,4 @@
-//! How a lease is held, and which times fit together.
+//! The settings of a lease, and which times fit together.
 
 use std::time::Duration;
 

@@ -22,7 +22,7 @@ pub enum ReviewError {
         /// The message for people.
         message: String,
     },
-    /// What came is no answer.
+    /// The response cannot be read as a review.
     #[error("the API server's {kind} cannot be read: {why}")]
     Answer {
         /// The kind of review.

@@ -4,7 +4,7 @@
 //! An error never allows anything: a server that cannot be reached, refuses, or sends an invalid response results in no
 //! user and no opinion. Responses are cached for a while, errors never; identical concurrent requests share one call.
 //!
-//! What callers send is bounded before it is sent, and cached only as a hash. At most 32 reviews of each kind run
+//! Requests are bounded before they are sent, and cached only as a hash. At most 32 reviews of each kind run
 //! concurrently; others wait for at most the timeout of a review.
 //!
 //! DIVERGES: a token longer than 64 KiB or not in UTF-8 is rejected without a review; an access review larger than a

@@ -1,4 +1,4 @@
-//! What validation finds.
+//! The errors of a validation.
 
 use portcullis_apimachinery::field_error::FieldError;
 

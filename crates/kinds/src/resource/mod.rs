@@ -39,9 +39,9 @@ pub struct Resource {
     pub is_namespaced: bool,
     /// Whether an object of this kind is itself a namespace: its name is then the namespace of requests about it.
     pub is_namespace: bool,
-    /// What can be done with the objects and their collection, in name order (AP-101).
+    /// The verbs of the objects and their collection, in name order (AP-101).
     pub verbs: &'static [&'static str],
-    /// What a POST does, for a resource whose documents are acted on and not stored.
+    /// The action of a POST, for a resource whose documents are not stored.
     pub action: Option<Action>,
     /// The row of the stored version, and how objects become that version. For another version of a kind.
     pub version_of: Option<Conversion>,
@@ -80,25 +80,25 @@ pub struct Resource {
     pub prepare_create: fn(&mut Map),
     /// Validates a new object, without its metadata.
     pub validate_create: fn(&Map) -> Vec<FieldError>,
-    /// What the request of a client adds to a create.
+    /// The hooks of a create by a client.
     pub on_create: OnRequest,
     /// Restores the fields that an update of the main resource cannot change. The arguments are the new and the old
     /// object.
     pub prepare_update: fn(&mut Map, &Map),
     /// Validates an update, without the metadata. The arguments are the new and the old object.
     pub validate_update: fn(&Map, &Map) -> Vec<FieldError>,
-    /// What the request of a client adds to an update.
+    /// The hooks of an update by a client.
     pub on_update: OnRequest,
     /// Like `prepare_update`, for the status subresource.
     pub prepare_status: fn(&mut Map, &Map),
     /// Like `validate_update`, for the status subresource.
     pub validate_status: fn(&Map, &Map) -> Vec<FieldError>,
-    /// What the request of a client adds to an update of the status.
+    /// The hooks of an update of the status by a client.
     pub on_status: OnRequest,
-    /// What a delete does before finalizers are looked at. Takes the object, the grace period that the request asks for
-    /// and the time, both in seconds.
+    /// The effect of a delete before finalizers are considered. Takes the object, the grace period that the request asks
+    /// for and the time, both in seconds.
     pub delete: fn(&Map, Option<i64>, i64) -> Deletion,
-    /// What a delete does to dependents unless it is told.
+    /// What a delete does to dependents by default.
     pub dependents: Dependents,
     /// Whether something besides the finalizers of the metadata holds an object that is being deleted.
     pub is_held: fn(&Map) -> bool,
@@ -136,7 +136,7 @@ pub struct Index {
     pub read: fn(&[u8]) -> Option<Box<str>>,
 }
 
-/// How objects of one row become objects of another, and back.
+/// The conversion of objects of one row to another, and back.
 #[derive(Clone, Copy, Debug)]
 pub struct Conversion {
     /// The other row.
@@ -160,11 +160,11 @@ pub struct Subresource {
     pub version: Option<&'static str>,
     /// The supported verbs, in name order.
     pub verbs: &'static [&'static str],
-    /// What a request does there.
+    /// The behavior of requests.
     pub behaviour: Behaviour,
 }
 
-/// What a request to a subresource does.
+/// A behavior of requests to a subresource.
 #[derive(Clone, Copy, Debug)]
 pub enum Behaviour {
     /// Reads the object and changes its status.
@@ -182,7 +182,7 @@ pub enum Behaviour {
 /// A part of objects that clients read and write as a document of another kind, such as their scale.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// What the documents are. They are not stored.
+    /// The kind of the documents, which are not stored.
     pub row: &'static Resource,
     /// The document of an object. It has the name of the object, its uid and its resourceVersion.
     pub show: fn(&Map) -> Map,
@@ -190,7 +190,7 @@ pub struct Part {
     pub put: fn(&mut Map, &Map) -> Result<(), Vec<FieldError>>,
 }
 
-/// What a request does.
+/// The action of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Endpoint {
     /// Reads and writes objects, which are updated like this.
@@ -220,7 +220,7 @@ impl MetadataChecks {
     pub const USUAL: Self = Self { alone: 1, as_update: 1, knows_finalizers: true };
 }
 
-/// What can be done with objects that are stored (AP-101).
+/// The verbs of stored objects (AP-101).
 pub const STORED_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 /// `get`, `patch`, `update`: the verbs of a status subresource.
@@ -324,7 +324,7 @@ impl Resource {
         self.stored_as.map_or(self.current(), |conversion| conversion.row)
     }
 
-    /// What a request about an object or a collection, or about what is below, does.
+    /// The behavior of requests to an object, a collection, or a subresource.
     pub fn endpoint(&self, subresource: Option<&Subresource>) -> Endpoint {
         match subresource.map(|subresource| subresource.behaviour) {
             None => self.action.map_or_else(|| Endpoint::Object(self.update()), Endpoint::Action),
@@ -342,7 +342,7 @@ impl Resource {
         }
     }
 
-    /// How objects themselves are updated.
+    /// The update strategy of the objects themselves.
     pub fn update(&self) -> Update {
         Update {
             prepare: self.prepare_update,
@@ -352,7 +352,7 @@ impl Resource {
         }
     }
 
-    /// What names a row.
+    /// The names by which a row is known.
     fn id(&self) -> (&'static str, &'static str, &'static str) {
         (self.plural, self.group, self.version)
     }

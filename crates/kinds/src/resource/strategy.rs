@@ -1,5 +1,5 @@
-//! What a request adds to the functions of a row: the time, who asks, what else is stored. All of it is plain data that
-//! the server gathers beforehand; the hooks read no clock and no store.
+//! The context of a request for the functions of a row: the time, the user, other stored objects. All of it is plain data
+//! that the server gathers beforehand; the hooks read no clock and no store.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use portcullis_apimachinery::field_error::FieldError;
 use crate::Map;
 use crate::resources::core::services::ServiceRanges;
 
-/// What the hooks of a row may know of a request.
+/// The context of a request, for the hooks of a row.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The time, in seconds since 1970.
@@ -42,14 +42,14 @@ pub struct Requester<'a> {
 
 /// Reads what is inside a CertificateSigningRequest. Another crate does that, so the server passes it in.
 pub trait Certificates: Sync {
-    /// What is wrong with a certificate request in PEM, if something is (CS-11).
+    /// The fault of a certificate request in PEM, if it has one (CS-11).
     fn request_fault(&self, pem: &[u8]) -> Option<String>;
 
-    /// What is wrong with certificates in PEM, if something is (CS-23).
+    /// The fault of certificates in PEM, if they have one (CS-23).
     fn certificates_fault(&self, pem: &[u8]) -> Option<String>;
 }
 
-/// What a hook needs to know of other objects.
+/// The other objects that a hook reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// Nothing.
@@ -63,10 +63,10 @@ pub enum Need {
 /// Validates a new object, or an updated one against the stored object.
 pub type ValidateRequest = fn(&Map, Option<&Map>, &Context<'_>) -> Vec<FieldError>;
 
-/// What the requests of clients add to a create or an update. In each function `old` is nothing for a create.
+/// The hooks that run for requests of clients only. In each function `old` is `None` for a create.
 #[derive(Clone, Copy, Debug)]
 pub struct OnRequest {
-    /// What the others need to know of other objects.
+    /// The other objects that the other hooks read.
     pub needs: fn(&Map) -> Need,
     /// The CEL expressions of device selectors that must be compiled: those that the stored object does not have.
     pub expressions: for<'o> fn(&'o Map, Option<&'o Map>) -> Vec<&'o str>,
@@ -77,7 +77,7 @@ pub struct OnRequest {
 }
 
 impl OnRequest {
-    /// What most kinds add.
+    /// The hooks of most kinds: none.
     pub const NOTHING: Self = Self {
         needs: |_| Need::Nothing,
         expressions: |_, _| Vec::new(),
@@ -102,7 +102,7 @@ pub struct Update {
     pub prepare: fn(&mut Map, &Map),
     /// Everything wrong with the update, apart from the metadata.
     pub validate: fn(&Map, &Map) -> Vec<FieldError>,
-    /// What the request of a client adds.
+    /// The hooks for requests of clients.
     pub on_request: OnRequest,
     /// Whether this is the status.
     pub is_status: bool,
@@ -121,7 +121,7 @@ impl Update {
     };
 }
 
-/// What is done with a document that is not stored.
+/// The action of a document that is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A Binding gives a pod its node (AP-120).
@@ -144,7 +144,7 @@ pub enum Dependents {
     None,
 }
 
-/// What a delete does to an object of a kind, before finalizers are looked at.
+/// The effect of a delete on an object, before finalizers are considered.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deletion {
     /// The object goes, unless finalizers hold it.

@@ -55,7 +55,7 @@ const PORT: i64 = 443;
 const MAX_GROUP_PRIORITY: i64 = 20_000;
 const MAX_VERSION_PRIORITY: i64 = 1_000;
 
-/// What this server serves is available.
+/// An APIService that names no other server is served by this one, and so is available.
 fn prepare_create(service: &mut Map) {
     status::reset(service, &API_SERVICE_STATUS);
     if service.object("spec").has("service") {

@@ -34,7 +34,7 @@ pub(super) fn label_value(field: &str, value: &str) -> Errors {
     invalid(field, value, names::label_value_errors(value))
 }
 
-/// What is wrong with a key of a ConfigMap or a Secret (AP-132).
+/// Validates a key of a ConfigMap or a Secret (AP-132).
 pub(super) fn data_key(field: &str, key: &str) -> Errors {
     invalid(field, key, names::config_map_key_errors(key))
 }

@@ -1,4 +1,4 @@
-//! What kinds with a specification and a status have in common: how each is kept, and the generation of the
+//! Updates of kinds with a specification and a status: which part each endpoint keeps, and the generation of the
 //! specification (AP-30, AP-42).
 
 use crate::Map;

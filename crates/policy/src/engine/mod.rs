@@ -82,7 +82,7 @@ pub enum BuildError {
     Object {
         /// Which of the objects, from 0.
         index: usize,
-        /// What is wrong with it, and where.
+        /// The fault, and where it is.
         error: JsonError,
     },
 }

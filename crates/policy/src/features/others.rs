@@ -1,7 +1,7 @@
 //! The gates of Kubernetes 1.36 that change nothing here. They are accepted, so that the command line of a kube-apiserver
 //! starts, and a name that is in no table is a typo.
 
-/// What a gate without effect may be set to.
+/// The values that a gate without effect accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Other {
     /// Both values.

@@ -63,7 +63,7 @@ pub(super) struct VolumeLinks {
     pub(super) targets: Ids,
 }
 
-/// What the writer remembers of the objects that were applied.
+/// The applied objects, as the writer remembers them.
 ///
 /// The links of a pod or volume vertex are the index of its references here; those of a claim are its only volume, or
 /// the index of several.

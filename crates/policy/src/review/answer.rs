@@ -51,7 +51,7 @@ impl AccessStatus {
         }
     }
 
-    /// What an answer is to a chain of authorizers (WH-42, WH-43).
+    /// The meaning of an answer for a chain of authorizers (WH-42, WH-43).
     pub fn answer(&self) -> Answer {
         let reason = match self.reason.as_str() {
             "" => Reason::None,

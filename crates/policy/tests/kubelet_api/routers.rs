@@ -1,4 +1,4 @@
-//! What is authorized is what every kubelet serves, however the path is spelled.
+//! The authorized path is the one that every kubelet serves, however it is spelled.
 
 use portcullis_apimachinery::target::Target;
 use portcullis_policy::kubelet_api::{KubeletRequest, Route, Router, Settings, forwardable};

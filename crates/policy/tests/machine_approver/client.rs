@@ -340,7 +340,7 @@ fn one_machine_in_two_apis_is_one_by_its_provider_id_nb_125() {
         let mut no_id = own();
         no_id.machines.as_mut().unwrap().iter_mut().for_each(|machine| machine.provider_id = None);
         assert_eq!(no_id.answer(&client_request()).1, Reason::AmbiguousMachine);
-        // What one of the two says against the node counts.
+        // A reason against the node from either of the two counts.
         for side in [0, 1] {
             let mut linked = own();
             linked.machines.as_mut().unwrap()[side].node_ref = Some("worker-0".to_owned());

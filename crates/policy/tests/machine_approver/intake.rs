@@ -65,7 +65,7 @@ fn forged_requests_are_denied_in_strict_mode_only_nb_60() {
         world.set_config(&format!("denyMode: {mode}"));
         let verdict = world.decide(&forged);
         assert_eq!((verdict.outcome, verdict.is_forged), (outcome, true), "{mode}");
-        // What is not forged is never denied.
+        // A request that is not forged is never denied.
         world.machines = Ok(Vec::new());
         assert_eq!(world.answer(&client_request()).0, Outcome::Retry);
     }

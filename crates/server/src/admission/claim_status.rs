@@ -1,4 +1,4 @@
-//! Who may change which part of the status of a resource claim (NR-110): whoever allocates and reserves needs a right of
+//! Rights on parts of the status of resource claims (NR-110): whoever allocates and reserves needs a right of
 //! its own, and a driver writes only about its own devices, on its own node unless it may on every node.
 //!
 //! The rights are for subresources that no request is about, `resourceclaims/binding` and `resourceclaims/driver`.

@@ -1,4 +1,4 @@
-//! What a request must pass before it writes: the plugins in force, and the rights that a write turns out to need.
+//! The checks of a write: the enabled plugins, and the rights that a write turns out to need.
 
 use kinds::Map;
 use policy::request_info::RequestInfo;

@@ -1,4 +1,4 @@
-//! What an admission plugin is.
+//! The interface of admission plugins.
 
 use crate::authz::Authorization;
 use kinds::resource::Resource;

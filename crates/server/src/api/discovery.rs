@@ -1,4 +1,4 @@
-//! What is served, for clients that ask before they use it (AP-100 to AP-105).
+//! The discovery endpoints (AP-100 to AP-105).
 
 use http::header::CONTENT_TYPE;
 use http::request::Parts;

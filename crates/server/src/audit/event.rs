@@ -11,7 +11,7 @@ use policy::User;
 const MAX_USER_AGENT: usize = 1024;
 const TRUNCATED: &str = "...TRUNCATED";
 
-/// What is known of a request so far.
+/// The facts about a request that are known so far.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Event {
@@ -47,7 +47,7 @@ pub(super) struct Event {
     pub(super) annotations: BTreeMap<&'static str, String>,
 }
 
-/// How the user was found.
+/// How the user was authenticated.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AuthenticationMetadata {

@@ -1,4 +1,4 @@
-//! What is counted of the audit log.
+//! The metrics of the audit log.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;

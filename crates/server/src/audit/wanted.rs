@@ -1,11 +1,11 @@
-//! What a policy wants written of one request.
+//! The audit settings of one request, which follow from the policy.
 
 use super::level::{Level, Stages};
 
 /// The API version of policies and events.
 pub(super) const API_VERSION: &str = "audit.k8s.io/v1";
 
-/// What is logged for one request.
+/// The parts of one request that are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The level.

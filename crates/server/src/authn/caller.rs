@@ -1,4 +1,4 @@
-//! Who asks, once it is known.
+//! The authenticated caller of a request.
 //!
 //! A [`Caller`] is the proof that an authenticator has vouched for somebody: only authenticators can make one.
 
@@ -15,11 +15,11 @@ pub(super) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub(super) user: Arc<User>,
-    /// Who impersonates.
+    /// The user who impersonates.
     pub(super) original: Option<Arc<User>>,
     /// The warning for the client about its credentials.
     pub(super) warning: Option<&'static str>,
-    /// What the audit log is told about the credentials.
+    /// The audit annotations about the credentials.
     pub(super) annotations: Vec<(&'static str, String)>,
     /// Notified when the credentials may have been revoked; none for credentials that every request checks again.
     pub(super) revocation: Option<watch::Receiver<()>>,
@@ -45,7 +45,7 @@ impl Caller {
         self.warning
     }
 
-    /// What the audit log is told about the credentials, by key.
+    /// The audit annotations about the credentials, by key.
     pub(crate) fn annotations(&self) -> &[(&'static str, String)] {
         &self.annotations
     }

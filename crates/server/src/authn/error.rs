@@ -24,7 +24,7 @@ impl Unauthorized {
         self.0.is_empty()
     }
 
-    /// What the audit log is told about the credentials, by key (AN-77).
+    /// The audit annotations about the credentials, by key (AN-77).
     pub(crate) fn annotations(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.0.iter().filter_map(|failure| match failure {
             Failure::Token(TokenError::Marked { secret, .. }) => Some((INVALIDATED, secret.clone())),

@@ -95,7 +95,7 @@ impl RequestHeader {
         })
     }
 
-    /// What other servers are told, by the flag that it was given with.
+    /// The settings that extension API servers are told, by flag.
     pub(super) fn told(&self) -> [(&'static str, &[String]); 5] {
         let Headers { username, uid, group, extra_prefix } = &self.headers;
         [

@@ -6,7 +6,7 @@ use policy::User;
 
 use super::caller::Caller;
 
-/// What is to be said about a credential that was accepted.
+/// Remarks on a credential that was accepted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Notes {
     /// For the client.

@@ -41,7 +41,7 @@ pub struct Authorization {
 }
 
 impl Authorization {
-    /// What the authorizers say to a question that is not the request itself. Waits only for webhooks.
+    /// The authorizers' answer to a question that is not the request itself. Waits only for webhooks.
     pub async fn ask(&self, attributes: &Attributes<'_>) -> Outcome {
         Authorizers::authorize(&self.authorizers, attributes).await
     }

@@ -14,7 +14,7 @@ use crate::registry::write;
 /// The namespace of events about objects that are in none.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// What an event says.
+/// The content of an event.
 pub(super) struct Report<'a> {
     /// The controller.
     pub(super) component: &'a str,

@@ -52,7 +52,7 @@ pub struct Controllers {
     stopping: watch::Sender<bool>,
 }
 
-/// What controllers need, and which of them are enabled.
+/// The configuration of the controllers, and which of them are enabled.
 pub struct ControllerConfig {
     /// The CA certificate of the server, in PEM.
     pub authority: String,
@@ -69,7 +69,7 @@ pub struct ControllerConfig {
     pub clock: Clock,
     /// The bootstrap settings.
     pub bootstrap: Settings,
-    /// What a namespace may hold.
+    /// The kinds of objects in namespaces.
     pub kinds: Kinds,
     /// The enabled controllers (`--controllers`).
     pub selection: Selection,

@@ -242,7 +242,7 @@ impl Controller for PodGc {
     }
 }
 
-/// What the controller reads of a pod that has changed.
+/// The fields of a changed pod that the controller reads.
 #[derive(Deserialize)]
 struct Pod {
     metadata: Metadata,

@@ -107,7 +107,7 @@ impl Controller for TaintEviction {
         })
     }
 
-    /// What pods have used up of the time that they tolerate stays.
+    /// The time that pods have already tolerated is kept.
     fn forget(&self) {
         self.state(|state| state.tainted.clear());
     }

@@ -23,7 +23,7 @@ const LONGEST: usize = 1024;
 /// The maximum number of logged groups.
 const GROUPS: usize = 64;
 
-/// What is known of one request so far.
+/// The facts about a request that are known so far.
 #[derive(Clone)]
 pub(super) struct Record {
     method: Box<str>,

@@ -1,4 +1,4 @@
-//! What a guard is made of.
+//! The parts of a guard.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a client is told beside its answer.
+//! `Warning` headers.
 
 use http::HeaderValue;
 

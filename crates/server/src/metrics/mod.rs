@@ -1,4 +1,4 @@
-//! What metrics are made of. Each part of the server has its own, and registers them.
+//! Building blocks of metrics. Each part of the server has its own metrics, and registers them.
 //!
 //! Label values come from closed sets (routes, methods, codes), never from what a caller sends. Counting takes no lock
 //! on the hot paths.

@@ -1,4 +1,4 @@
-//! What is asked before a write. The registry says when; who answers is on a floor above.
+//! The interface of admission. The registry calls it before writes; the plugins are in `crate::admission`.
 
 use std::pin::Pin;
 
@@ -17,7 +17,7 @@ use crate::http::status::{Cause, Status};
 /// An answer, once everything that it takes has been looked up.
 pub(crate) type Answered<'r> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'r>>;
 
-/// What is wrong with the fields of an object, once everything that it takes has been looked up.
+/// The errors of an object's fields, once everything that the check reads has been looked up.
 pub(crate) type FieldErrors<'r> = Pin<Box<dyn Future<Output = Vec<FieldError>> + Send + 'r>>;
 
 /// Asked before a write. Every refusal is the answer to the request.

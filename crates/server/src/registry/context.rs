@@ -1,4 +1,4 @@
-//! What the hooks of rows are told of a request: the time, who asks, and what they need of other objects. It is gathered
+//! Gathers the context for the hooks of rows: the time, the user, and the other objects that they read. It is gathered
 //! here; what is done with it is in the rows.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use super::target::Target;
 use crate::http::status::Status;
 use crate::match_conditions;
 
-/// What a write needs of other objects, held until the write is stored.
+/// The other objects that a write needs, locked until the write is stored.
 pub(crate) struct Surroundings<'a> {
     need: Need,
     /// No two objects get the same of what all objects of a kind share.
@@ -28,7 +28,7 @@ pub(crate) struct Surroundings<'a> {
 }
 
 impl<'a> Surroundings<'a> {
-    /// What these hooks need for an object.
+    /// Determines what these hooks need for an object.
     pub(crate) async fn of(scope: &RequestScope<'a>, hooks: &OnRequest, object: &Map) -> Self {
         let need = (hooks.needs)(object);
         let allocating = match need {

@@ -75,7 +75,7 @@ pub(crate) fn shown(object: Map, served: &Resource) -> Map {
     }
 }
 
-/// What a body is expected to contain.
+/// The expected content of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected<'a> {
     /// Its kind.

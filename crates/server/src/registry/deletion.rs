@@ -1,4 +1,4 @@
-//! What a delete does to an object: grace periods, finalizers, dependents (AP-50 to AP-57).
+//! The steps of a delete: grace periods, finalizers, dependents (AP-50 to AP-57).
 
 use kinds::Map;
 use kinds::resource::{Deletion, Dependents, Resource};

@@ -1,4 +1,4 @@
-//! What is counted of the store and of the graph that follows it.
+//! The metrics of the store and of the graph that follows it.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;

@@ -26,15 +26,15 @@ const FRESHNESS: Duration = Duration::from_secs(3);
 pub(crate) struct RequestScope<'a> {
     /// Where objects are kept.
     pub(crate) backend: &'a Backend,
-    /// What is asked before a write.
+    /// The admission of writes.
     pub(crate) admission: &'a dyn Admission,
     /// The user who makes the request.
     pub(crate) user: &'a User,
-    /// What it is about.
+    /// The object or collection of the request.
     pub(crate) target: Target<'a>,
     /// The part of the target that clients read and write, if it is not all of it.
     pub(crate) part: Option<&'static Part>,
-    /// How the target is updated.
+    /// The update strategy of the target.
     pub(crate) update: Update,
     /// The kinds that are served.
     pub(crate) kinds: &'a Kinds,

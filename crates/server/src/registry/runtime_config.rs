@@ -43,7 +43,7 @@ const VERSIONS: &str = "
 /// Sets of versions of Kubernetes 1.36.
 const SETS: [&str; 4] = ["api/all", "api/ga", "api/beta", "api/alpha"];
 
-/// What a known name stands for.
+/// The meaning of a known name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Named {
     /// A version that can be served or not.
@@ -99,7 +99,7 @@ impl RuntimeConfig {
     /// See [`RuntimeConfigError`].
     pub fn parse(text: &str) -> Result<Self, RuntimeConfigError> {
         let mut config = Self::default();
-        // What is said of a version counts more than what is said of a set, wherever it stands.
+        // A setting of a version takes precedence over one of a set, in any order.
         let set = entries(text).filter(|(name, _)| matches!(*name, "api/all" | "api/beta")).last();
         config.certificates_v1beta1 = set.is_some_and(|(_, value)| value != "false");
         for (name, value) in entries(text) {

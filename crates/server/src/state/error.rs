@@ -14,7 +14,7 @@ pub struct StateError {
     pub line: Option<usize>,
     /// The field, such as `items[3].spec.nodeName`; empty if the error concerns no field.
     pub field: String,
-    /// What is wrong, and how to fix it.
+    /// The fault, and how to fix it.
     pub reason: String,
 }
 

@@ -151,7 +151,7 @@ impl<'s> Loader<'s> {
         .map_err(|error| StateError::of(name, error))
     }
 
-    /// What was loaded.
+    /// The loaded objects.
     pub fn finish(self) -> Summary {
         self.summary
     }

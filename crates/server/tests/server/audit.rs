@@ -87,7 +87,7 @@ fn a_refusal_is_told_with_its_reason_and_who_decided() {
     assert_eq!(last["responseStatus"]["status"], "Failure");
     assert_eq!(last["annotations"]["authorization.k8s.io/decision"], "forbid");
     assert!(last["annotations"].get("portcullis.dev/authorizer").is_none());
-    // What everybody may, by a rule of the default policy.
+    // A request that the default policy allows everybody.
     assert_eq!(server.get("/version").by(&jane).send().code, 200);
     let last = events(&server, "/version").pop().unwrap();
     assert!(last.get("objectRef").is_none());
@@ -313,7 +313,7 @@ fn a_node_that_only_rbac_allows_is_told_as_denied() {
     assert_eq!(last["annotations"]["portcullis.dev/authorizer"], "RBAC");
     let reason = last["annotations"]["portcullis.dev/node-deny"].as_str().unwrap();
     assert!(reason.contains("no relationship found"), "{reason}");
-    // What it may as a node is no denial.
+    // A request that the node may make is no denial.
     let own = "/api/v1/nodes/n0";
     node.must(404, "GET", own, None);
     let last = events(&server, own).pop().unwrap();

@@ -280,7 +280,7 @@ fn every_namespace_has_a_service_account_and_the_serving_authority() {
     );
     server.until(&account("shop"), |answer| answer.code == 200);
     server.until(&map("shop"), |answer| answer.code == 200);
-    // What is taken away comes again.
+    // A deleted object comes back.
     assert_eq!(server.ask("DELETE", &account("shop"), None).code, 200);
     server.until(&account("shop"), |answer| answer.code == 200);
     assert_eq!(server.ask("DELETE", &map("shop"), None).code, 200);

@@ -326,7 +326,7 @@ fn an_object_may_have_ten_thousand_owners_and_an_owner_a_thousand_dependents() {
 /// A family of objects: for each that is there its owners, by name.
 type Family = std::collections::BTreeMap<String, std::collections::BTreeSet<String>>;
 
-/// What a deletion leaves of a family, computed in the simplest way.
+/// The objects that remain after a deletion, computed by a naive model.
 fn delete_in_model(family: &mut Family, name: &str, policy: &str) {
     family.remove(name);
     if policy == "Orphan" {

@@ -180,7 +180,7 @@ impl Server {
             assert_eq!(json!(fields), wanted["fields"], "{id}");
             return false;
         }
-        // What kubelets ask for is approved already, or will be at any time.
+        // Requests of kubelets are approved already, or will be at any time.
         body["metadata"].as_object_mut().unwrap().remove("resourceVersion");
         body["status"] = json!({"conditions": approval()});
         let path = format!("{REQUESTS}/{id}/approval");

@@ -315,7 +315,7 @@ fn nc_21_a_mirror_pod_opens_nothing() {
     assert_eq!(cluster.by_admin("POST", &format!("{DEFAULT}/pods"), &pod).code, 403);
     assert_eq!(cluster.code(&cluster.n0, "GET", &secret, &Value::Null), 403);
     assert_eq!(cluster.code(&cluster.n1, "GET", &secret, &Value::Null), 200);
-    // What an administrator may let it refer to opens nothing either (NA-57, MP-25).
+    // References that an administrator adds open nothing either (NA-57, MP-25).
     let map = format!("{DEFAULT}/configmaps/m");
     cluster.make(&format!("{DEFAULT}/configmaps"), &json!({"metadata": {"name": "m"}}));
     let volumes = json!([{"name": "m", "configMap": {"name": "m"}}]);

@@ -96,7 +96,7 @@ fn pages_show_one_revision_and_every_object_once_ap_71() {
             Some(next) => token = next.to_owned(),
             None => break,
         }
-        // What changes in between is not seen.
+        // Changes in between are not seen.
         by_admin(&server, "DELETE", &format!("{MAPS}/m6"), &Value::Null);
         by_admin(&server, "POST", MAPS, &map("m9"));
     }
@@ -245,7 +245,7 @@ fn answers_come_in_yaml_and_large_ones_compressed_ap_17() {
         server.get(&format!("{MAPS}/zz")).by(&server.admin()).header("Accept: application/yaml").send();
     assert_eq!((missing.code, missing.media_type()), (404, "application/yaml"));
     assert!(missing.text().contains("reason: NotFound\n"));
-    // What curl sends back in YAML is the same object.
+    // The object that curl sends back in YAML is the same.
     let put = server
         .request("PUT", &format!("{MAPS}/a"))
         .by(&server.admin())

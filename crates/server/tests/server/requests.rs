@@ -124,7 +124,7 @@ fn an_object_larger_than_a_request_of_etcd_is_refused_and_changes_nothing() {
     client.must(201, "POST", "/api/v1/nodes", Some(&node("fits", limit - 2_000)));
     let patch = json!({"metadata": {"annotations": {"a": "x".repeat(10_000)}}});
     client.must(413, "PATCH", "/api/v1/nodes/fits", Some(&patch));
-    // What is long only because JSON escapes it is stored.
+    // An object that is large only because JSON escapes it is stored.
     let quotes = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "quotes"},
         "spec": {"providerID": "\"".repeat(limit * 2 / 3)}});
     client.must(201, "POST", "/api/v1/nodes", Some(&quotes));
@@ -249,7 +249,7 @@ fn an_eviction_asks_the_budget_of_the_pod_and_is_taken_from_it() {
     client.must(200, "GET", &format!("{DEFAULT}/pods/b"), None);
     // More pods are healthy than must be, so one that is not may go.
     evict(&mut client, 201, "sick", "");
-    // What does not run is no disruption.
+    // Evicting a pod that does not run is no disruption.
     let failed = json!({"status": {"phase": "Failed"}});
     kubelet.must(200, "PATCH", &format!("{DEFAULT}/pods/b/status"), Some(&failed));
     evict(&mut client, 201, "b", "");

@@ -71,13 +71,13 @@ fn a_scale_is_read_and_written_like_an_object() {
     newer["spec"]["replicas"] = json!(4);
     assert_eq!(done(&server, "PUT", SCALE, &newer, 200)["spec"]["replicas"], 4);
 
-    // What is stored is the deployment, of which a new number is a new generation.
+    // The deployment itself is stored, so a new number of replicas is a new generation.
     let stored = get(&server, &format!("{DEPLOYMENTS}/web"));
     assert_eq!((&stored["kind"], &stored["spec"]["replicas"]), (&json!("Deployment"), &json!(4)));
     assert_eq!(stored["metadata"]["generation"], 3);
     assert_eq!(stored["spec"]["template"], made["spec"]["template"]);
 
-    // What cannot be.
+    // Invalid scales.
     let refused = ask(&server, "PATCH", SCALE, &json!({"spec": {"replicas": -1}}));
     let refused = refused.assert_status(422, "Invalid");
     assert_eq!(refused["details"]["kind"], "Scale");
@@ -220,7 +220,7 @@ fn an_autoscaler_of_the_older_version_is_one_of_the_newer() {
     let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": target}});
     assert_eq!(stored["spec"]["metrics"], json!([cpu]));
 
-    // What only the newer version knows survives a write in the older.
+    // Fields that only the newer version has survive a write in the older one.
     let target = json!({"type": "AverageValue", "averageValue": "5"});
     let pods = json!({"type": "Pods", "pods": {"metric": {"name": "m"}, "target": target}});
     let metrics = json!({"spec": {"metrics": [cpu, pods]}});

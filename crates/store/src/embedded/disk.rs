@@ -37,7 +37,7 @@ const THIS_FORMAT: u64 = 1;
 /// The size of redb's page cache. Bytes. Entries are never read from the file while it is open, so little is enough.
 const CACHE: usize = 64 << 20;
 
-/// What a file holds.
+/// The content of a file.
 pub(super) struct Contents {
     /// The entries in key order.
     pub(super) entries: Vec<Arc<Entry>>,
@@ -306,7 +306,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// What to do about a lost file, for error messages.
+/// The advice about a lost file, for error messages.
 const RESTORE: &str = "put a backup in its place, or remove it and its .lock file to begin with nothing";
 
 fn broken(path: &Path, what: &str, problem: impl Display, remedy: &str) -> StoreError {

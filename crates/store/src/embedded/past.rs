@@ -54,7 +54,7 @@ pub(super) fn read(database: &Database, newest: Revision) -> Result<Past, redb::
         Err(error) => return Err(error.into()),
     };
     let mut past = Past::new();
-    // What is the same entry in two events is kept once.
+    // An entry that occurs in two events is kept once.
     let mut known: HashMap<(Box<str>, Revision), Arc<Entry>> = HashMap::new();
     for record in changes.iter()? {
         let (place, record) = record?;

@@ -249,10 +249,10 @@ async fn what_an_amender_adds_is_written_with_the_commit_or_not_at_all() {
     store.commit(vec![put("/watched/a", "1"), put("/other", "1")]).await.unwrap();
     let read = async |key: &str| store.get(key).await.unwrap();
     assert!(read("/grave/watched/a").await.is_none());
-    // What conflicts is not amended, and adds nothing.
+    // A conflicting write is not amended, and adds nothing.
     let stale = Write { expect: Expect::Modified(Revision(1)), ..remove("/watched/a") };
     assert!(matches!(store.commit(vec![stale]).await, Err(StoreError::Conflict { .. })));
-    // What was not there was not lost.
+    // A key that never existed is not reported as lost.
     store.commit(vec![remove("/watched/b"), remove("/other")]).await.unwrap();
     assert!(read("/grave/watched/b").await.is_none());
     let before = store.revision();

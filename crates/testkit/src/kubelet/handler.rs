@@ -1,4 +1,4 @@
-//! What handlers are asked, and how they answer.
+//! Requests to handlers, and their answers.
 
 use std::sync::Arc;
 

@@ -203,7 +203,7 @@ async fn accept(listener: &tokio::net::TcpListener, tls: Arc<Tls>, state: Arc<St
         };
         state.connections.fetch_add(1, Ordering::Relaxed);
         let (acceptor, tls, state) = (acceptor.clone(), Arc::clone(&tls), Arc::clone(&state));
-        // Who breaks off is no concern of a kubelet.
+        // A client that disconnects is no concern of a kubelet.
         tokio::spawn(async move { drop(serve(tcp, &acceptor, &tls, state).await) });
     }
 }

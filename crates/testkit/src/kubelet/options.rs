@@ -1,4 +1,4 @@
-//! How a fake kubelet behaves, and how it is broken.
+//! The options of a fake kubelet: its behavior, and its faults.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What all connections of a fake kubelet share.
+//! The state that all connections of a fake kubelet share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -94,7 +94,7 @@ pub(super) fn upgrade(
     tokio::spawn(async move {
         let _open = open;
         if let Ok(upgraded) = upgraded.await {
-            // Who breaks off is no concern of a kubelet.
+            // A client that disconnects is no concern of a kubelet.
             drop(run(TokioIo::new(upgraded), mode, &state).await);
         }
     });

@@ -112,7 +112,7 @@ struct Finding {
     rule: Rule,
 }
 
-/// What is there.
+/// The RBAC objects of the cluster.
 struct Policy {
     cluster_roles: Vec<Role>,
     roles: Vec<Role>,

@@ -17,7 +17,7 @@ use super::inventory::{FormFlags, Row, print, sha256, time};
 use super::output::{Holder, OutputFlags, kubeconfig};
 use crate::failure::Failure;
 
-/// What a list calls this kind.
+/// The name of this kind in lists.
 const KIND: &str = "token";
 const NAMESPACE: &str = "kube-system";
 const NAME_PREFIX: &str = "bootstrap-token-";

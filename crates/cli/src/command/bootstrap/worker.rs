@@ -19,7 +19,7 @@ use super::inventory::{Row, print, sha256};
 use super::output::{Holder, OutputFlags, kubeconfig};
 use crate::failure::Failure;
 
-/// What a list calls this kind.
+/// The name of this kind in lists.
 const KIND: &str = "worker";
 const SECRET_TYPE: &str = "kubernetes.io/service-account-token";
 const ACCOUNT_ANNOTATION: &str = "kubernetes.io/service-account.name";

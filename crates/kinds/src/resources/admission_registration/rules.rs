@@ -1,4 +1,4 @@
-//! What webhooks and policies have in common: the requests that they are for.
+//! The rules of webhooks and policies, which select requests.
 
 use portcullis_apimachinery::field_error::FieldError;
 use serde_json::json;

@@ -206,7 +206,7 @@ fn row(autoscaler: &Map, now: i64) -> Row {
     ])
 }
 
-/// What is measured, and what is aimed at, of the first metrics.
+/// The current and the target values of the first metrics.
 fn targets(spec: &Map, status: &Map) -> String {
     let shown = |(i, metric): (usize, &Map)| {
         let (_, member) = SOURCES.into_iter().find(|(kind, _)| *kind == metric.text("type"))?;

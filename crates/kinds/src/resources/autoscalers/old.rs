@@ -48,7 +48,7 @@ fn upgrade(mut document: Map) -> Map {
         let annotations =
             document.object_mut("metadata").and_then(|metadata| metadata.object_mut("annotations"));
         let text = annotations.and_then(|annotations| annotations.remove(annotation));
-        // What is not as it was written here is dropped, as other unreadable annotations are.
+        // An annotation in another form is dropped, like all unreadable ones.
         let value =
             text.as_ref().and_then(Value::as_str).and_then(|text| serde_json::from_str::<Value>(text).ok());
         if let (Some(value), Some(part)) = (value, document.object_or_new(part)) {

@@ -1,4 +1,4 @@
-//! What finalizers may look like. What several groups share is in `formats` and `scheduling`.
+//! The syntax of finalizers. Syntax that several groups share is in `formats` and `scheduling`.
 
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::quote::quoted;

@@ -1,4 +1,4 @@
-//! What is known of a node's health: its conditions, and the taints that follow from them. When a kubelet was last heard
+//! A node's health: its conditions, and the taints that follow from them. When a kubelet was last heard
 //! of is not known here.
 
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ const TAINTED: [(&str, &str, &str); 6] = [
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
-/// What a node's condition `Ready` says.
+/// The state of a node's condition `Ready`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
     /// It is ready.

@@ -141,7 +141,7 @@ fn validate_quota(quota: &Map) -> Errors {
     errors
 }
 
-/// What limits say of a resource.
+/// The members of a limit, each with a value for every resource.
 const LIMITS: [&str; 5] = ["default", "defaultRequest", "max", "maxLimitRequestRatio", "min"];
 
 /// Of a container, the default limit is the maximum, and the default request the default limit, or the minimum.

@@ -1,4 +1,4 @@
-//! What an update changes in the status of a claim, as far as rights differ by it (NR-110).
+//! The changes of a claim's status that need rights of their own (NR-110).
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -214,7 +214,7 @@ pub struct Priority {
 }
 
 impl Priority {
-    /// What a PriorityClass gives.
+    /// The priority and preemption policy of a PriorityClass.
     pub fn of_class(class: &Map) -> Self {
         Self { value: class.number("value"), preemption: class.text("preemptionPolicy").to_owned() }
     }

@@ -57,7 +57,7 @@ fn drop_old_annotations(pod: &mut Map) {
     }
 }
 
-/// What a pod gets beyond what its template has.
+/// The defaults of a pod that a template does not get.
 fn default_spec(spec: &mut Map) {
     default_template_spec(spec);
     for list in ["containers", "initContainers"] {
@@ -80,7 +80,7 @@ fn default_spec(spec: &mut Map) {
     }
 }
 
-/// What templates and pods have in common.
+/// The defaults of pods and templates.
 fn default_template_spec(spec: &mut Map) {
     align_service_account(spec);
     for list in CONTAINER_LISTS {

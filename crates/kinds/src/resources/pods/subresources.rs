@@ -117,7 +117,7 @@ pub fn mark_evicted(pod: &mut Map, now: i64) {
     mark_disrupted(pod, "EvictionByEvictionAPI", "Eviction API: evicting", now);
 }
 
-/// What a delete does to a pod (AP-55), mirror pods included (MP-28, MP-29).
+/// The effect of a delete on a pod (AP-55), mirror pods included (MP-28, MP-29).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
     /// The pod is already terminating, and is not changed.

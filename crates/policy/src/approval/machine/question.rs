@@ -18,7 +18,7 @@ pub(super) struct Question<'a> {
     pub(super) machine: Result<Match<'a>, Failure>,
 }
 
-/// What a check finds, for people; an error is any result but [`CheckResult::Passed`].
+/// The finding of a check, for people; an error is any result but [`CheckResult::Passed`].
 pub(super) type Finding = Result<String, CheckResult>;
 
 /// A check that has not been evaluated yet.

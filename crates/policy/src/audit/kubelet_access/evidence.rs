@@ -21,11 +21,11 @@ pub struct Use {
     pub verb: String,
     /// The smallest subresource of `nodes` that grants it.
     pub subresource: String,
-    /// How the request reached the kubelet.
+    /// The way to the kubelet.
     pub way: Way,
 }
 
-/// How a request reached a kubelet.
+/// A way of a request to a kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Way {

@@ -1,4 +1,5 @@
-//! Who holds `nodes/proxy`, who can run code with it, and what would be enough instead (AU-8, KA-26, NC-8).
+//! Finds the holders of `nodes/proxy`, who of them can run code with it, and which rights would be enough (AU-8, KA-26,
+//! NC-8).
 //!
 //! * [`Objects`] takes RBAC objects in, wherever they come from, and [`Objects::report`] names every holder.
 //! * [`Evidence`] takes in what was seen in use: a guard's access log, an API server's audit log.

@@ -125,7 +125,7 @@ impl Iterator for JsonPieces {
 struct ProtobufPieces {
     /// The start of the next chunk.
     piece: Bytes,
-    /// What follows the last item; none once it was written.
+    /// The text behind the last item; none once it was written.
     end: Option<Bytes>,
     objects: std::vec::IntoIter<Bytes>,
     schema: &'static Type,

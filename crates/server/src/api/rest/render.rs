@@ -20,7 +20,7 @@ use crate::registry::meta::{self, now};
 use crate::registry::target::Target;
 use crate::registry::{decode, storage};
 
-/// What a table row includes of its object (AP-90).
+/// The part of its object that a table row includes (AP-90).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Include {
     Metadata,
@@ -28,7 +28,7 @@ enum Include {
     Object,
 }
 
-/// How objects of a kind are rendered for this client.
+/// The form in which a client gets objects of a kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     resource: &'static Resource,

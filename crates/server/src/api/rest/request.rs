@@ -17,7 +17,7 @@ pub(crate) struct Request<'a> {
     pub(crate) app: &'a App,
     pub(crate) head: &'a Parts,
     pub(crate) query: Query,
-    /// What is to be done, and for whom.
+    /// The authorized request.
     pub(crate) scope: RequestScope<'a>,
 }
 

@@ -18,7 +18,7 @@ struct ResultLabels {
     result: &'static str,
 }
 
-/// What is counted of one result.
+/// The metrics of one result.
 pub(super) struct AuthorizationResult {
     pub(super) attempts: Counter,
     pub(super) time: Timing,

@@ -66,7 +66,7 @@ pub(super) enum CallError {
         /// The reason in a Kubernetes Status.
         reason: String,
     },
-    /// What came is no answer.
+    /// The response cannot be read as a review.
     #[error("the response cannot be decoded: {0}")]
     Answer(#[from] ReviewError),
     /// An answer without a body.

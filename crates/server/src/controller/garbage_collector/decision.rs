@@ -1,10 +1,10 @@
-//! What becomes of an object that has owners.
+//! Decides whether an object with owners is deleted.
 
 use std::collections::HashSet;
 
 use crate::registry::options::Propagation;
 
-/// What there is of an owner.
+/// The state of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// It is there.
@@ -15,7 +15,7 @@ pub(super) enum Owner {
     Gone,
 }
 
-/// What is done with an object.
+/// The action for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fate<'o> {
     /// Nothing.
@@ -31,7 +31,7 @@ pub(super) enum Fate<'o> {
     },
 }
 
-/// What matters of the object itself.
+/// The facts about the object itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Itself {
     /// Whether it has dependents.

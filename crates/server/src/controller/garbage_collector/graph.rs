@@ -1,7 +1,7 @@
 //! Which objects name which owners. It holds objects with owners alone, by the uids of the owners, and follows the changes
 //! of the store, so that nobody searches the store for dependents.
 //!
-//! What it says may be late. Before anything is deleted, owners are read from the store.
+//! The graph may lag behind the store. Before anything is deleted, owners are read from the store.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the garbage collector reads of an object: who owns it, and whether its own deletion waits for dependents.
+//! The fields of an object that the garbage collector reads: its owners, and whether its deletion waits for dependents.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -27,7 +27,7 @@ pub(super) struct Content {
     pub(super) remaining: BTreeMap<(&'static str, &'static str), usize>,
     /// The number of objects with each finalizer.
     pub(super) finalizers: BTreeMap<String, usize>,
-    /// What could not be deleted, and why.
+    /// The kinds that could not be deleted, and why.
     pub(super) errors: Vec<String>,
 }
 

@@ -40,7 +40,7 @@ struct Zone {
     next: Option<Instant>,
 }
 
-/// What is seen of a node.
+/// The last observation of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     /// The time that its kubelet wrote.

@@ -11,7 +11,7 @@ use crate::registry::meta;
 pub(super) use claims::ClaimProtection;
 pub(super) use volumes::VolumeProtection;
 
-/// What is to be done about a finalizer that protects an object.
+/// The action for a finalizer that protects an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Todo {
     /// Nothing.

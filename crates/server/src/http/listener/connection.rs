@@ -9,7 +9,7 @@ use super::activity::Activity;
 
 /// The state of one connection.
 pub struct Connection<P> {
-    /// What the handler keeps about the other end.
+    /// The handler's data about the peer.
     pub(crate) peer: P,
     /// The remote address.
     pub(crate) remote: Option<IpAddr>,

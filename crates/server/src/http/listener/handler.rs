@@ -1,4 +1,4 @@
-//! What stands behind a listener.
+//! The interface between a listener and the service behind it.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use super::connection::Connection;
 use crate::http::body::Body;
 use crate::http::limits::Limits;
 
-/// What answers the requests that a [`Server`](super::Server) takes in.
+/// Answers the requests that a [`Server`](super::Server) receives.
 pub trait Handler: Send + Sync + 'static {
-    /// What it keeps about the other end of a connection.
+    /// Its data about the peer of a connection.
     type Peer: Send + Sync + 'static;
 
     /// The other end of a new connection, which showed this certificate, or none. Nothing is known of it but that it
     /// has the certificate's key.
     fn peer(&self, certificate: Option<UnverifiedCertificate>) -> Self::Peer;
 
-    /// What one client may take up.
+    /// The limits of one client.
     fn limits(&self) -> &Limits;
 
     /// Connections that are open.

@@ -26,7 +26,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// The buffer size for each direction of a tunnel. In bytes.
 const TUNNEL_BUFFER: usize = 16 * 1024;
 
-/// How HTTP on a connection ended.
+/// The way in which HTTP on a connection ended.
 enum Ended<P> {
     /// The connection is broken.
     Broken,

@@ -30,7 +30,7 @@ pub struct Listed {
 pub struct Inventory {
     /// All authorities, without duplicates.
     pub authorities: Vec<Listed>,
-    /// What was ignored in which ConfigMap, and why (NB-16).
+    /// The ignored entries by ConfigMap, with the reasons (NB-16).
     pub faults: Vec<(String, String)>,
 }
 

@@ -23,7 +23,7 @@ const MOST: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Source {
     pub(super) authorities: Vec<KnownAuthority>,
-    /// What was ignored, and why (NB-16).
+    /// The ignored entries, with the reasons (NB-16).
     pub(super) faults: Vec<String>,
     pub(super) acknowledged: BTreeSet<[u8; 32]>,
 }

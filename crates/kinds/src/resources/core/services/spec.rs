@@ -1,4 +1,4 @@
-//! What the spec of a service says, in the words that all rules about services use.
+//! Predicates of the spec of a service, which all rules about services share.
 
 use crate::Map;
 use crate::fields::Members;

@@ -1,4 +1,4 @@
-//! What the checks of pods share: what an update may keep, and limits.
+//! Helpers that the checks of pods share: values that an update may keep, and limits.
 
 use std::collections::BTreeSet;
 

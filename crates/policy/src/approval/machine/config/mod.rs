@@ -149,7 +149,7 @@ pub enum ConfigError {
     Value {
         /// The key.
         key: &'static str,
-        /// What is wrong, and what is allowed.
+        /// The fault, and the allowed values.
         detail: String,
     },
 }
