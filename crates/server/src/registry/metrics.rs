@@ -6,6 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::issued_metrics::IssuedMetrics;
 use crate::metrics::{Durations, Timing};
 
 /// The buckets of `node_authorizer_graph_actions_duration_seconds` (NA-72): 0.1 ms, doubled eleven times.
@@ -33,6 +34,8 @@ pub struct StoreMetrics {
     graph_lag: Gauge,
     /// The number of times that the engine could not apply a stored object.
     pub refused_objects: Counter,
+    /// The certificates that were issued.
+    pub(super) issued: IssuedMetrics,
 }
 
 impl StoreMetrics {
@@ -44,7 +47,9 @@ impl StoreMetrics {
             graph_revision: Gauge::default(),
             graph_lag: Gauge::default(),
             refused_objects: Counter::default(),
+            issued: IssuedMetrics::default(),
         };
+        metrics.issued.register(registry);
         registry.register(
             "portcullis_refused_objects",
             "Stored objects that the authorization engine could not apply",

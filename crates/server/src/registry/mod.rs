@@ -14,6 +14,7 @@ pub(crate) mod delete;
 pub(crate) mod delete_collection;
 pub(crate) mod deletion;
 pub(crate) mod evict;
+mod issued_metrics;
 pub(crate) mod list;
 pub(crate) mod list_options;
 pub(crate) mod meta;

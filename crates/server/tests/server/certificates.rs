@@ -107,6 +107,27 @@ impl Server {
 }
 
 #[test]
+fn certificates_with_a_wanted_duration_are_counted_by_signer() {
+    let mut server = Server::start(Setup::default());
+    // Certificates live a year at most, unless the server is told otherwise.
+    let wanted = [("unlimited", None), ("an-hour", Some(HOUR)), ("ten-years", Some(10 * 365 * 24 * HOUR))];
+    for (name, expiration) in wanted {
+        server.create(name, expiration);
+        server.decide(name, "Approved");
+        server.certificate(name);
+        // A later change of the request counts nothing.
+        server.touch(name);
+    }
+    let metrics = server.admin.ask("GET", "/metrics", None).unwrap().text().to_owned();
+    for (metric, count) in [("requested", 2), ("honored", 1)] {
+        let line = format!(
+            "apiserver_certificates_registry_csr_{metric}_duration_total{{signerName=\"{CLIENT}\"}} {count}"
+        );
+        assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
+    }
+}
+
+#[test]
 fn requests_are_deleted_when_their_time_is_over_cs_90() {
     let ahead = Ahead::default();
     let mut server = Server::start(Setup { clock: ahead.clock(), ..Setup::default() });

@@ -13,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use crate::metrics::Timing;
 use crate::registry::backend::Backend;
+use crate::registry::issued_metrics::IssuedMetrics;
 use crate::registry::metrics::StoreMetrics;
 use crate::registry::storage;
 
@@ -45,6 +46,7 @@ pub(super) struct Follower {
     /// The durations of changes of a kind: applied and deleted.
     times: Vec<(Kind, [Timing; 2])>,
     revision: Gauge,
+    issued: IssuedMetrics,
 }
 
 impl Follower {
@@ -69,6 +71,7 @@ impl Follower {
             stored: stored.collect(),
             times: times.collect(),
             revision: metrics.graph_revision.clone(),
+            issued: metrics.issued.clone(),
         }
     }
 
@@ -166,6 +169,7 @@ impl Observer for Follower {
     fn committed(&self, events: &[Event]) {
         for event in events {
             self.take(event.key(), event.entry.as_deref());
+            self.issued.note(event);
             let change = i64::from(event.entry.is_some()) - i64::from(event.previous.is_some());
             let stored = self.stored.iter().find(|(prefix, _)| event.key().starts_with(prefix));
             if let Some((_, stored)) = stored.filter(|_| change != 0) {
