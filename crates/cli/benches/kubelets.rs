@@ -1,6 +1,7 @@
 //! Thousands of kubelets on one API server: each renews its lease, tells its state, and watches its Node, its pods and
 //! the secret of its pods, over one connection with a certificate of its own, while pods are put on the nodes at a fixed
-//! rate. As kubelets do, they send and ask for protobuf. Whatever is refused that should not be, and each event that is missed, comes twice or out of turn, ends the run.
+//! rate. As kubelets do, they send and ask for protobuf. Whatever is refused that should not be, and each event that is
+//! missed, comes twice or out of turn, ends the run.
 //!
 //! `cargo bench -p portcullis --bench kubelets -- --nodes 5000 --pods-per-second 500 --seconds 60`
 //!
