@@ -196,7 +196,7 @@ impl Status {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message, Some(details))
     }
 
-    /// The object or the options are invalid; every error is a cause (AP-20, AP-21), up to [`MAX_CAUSES`].
+    /// The object or the options are invalid; every error is a cause (AP-20, AP-21), up to the first 1,000.
     pub fn invalid_object(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let left_out = errors.len().saturating_sub(MAX_CAUSES);
         let errors = errors.get(..MAX_CAUSES).unwrap_or(errors);
