@@ -4,6 +4,7 @@ use crate::common::{Setup, Started, start_with};
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::protobuf::{self, MEDIA_TYPE};
 use portcullis_testkit::recorded::without;
+use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
 const DEFAULT: &str = "/api/v1/namespaces/default";
@@ -42,11 +43,16 @@ fn is_zero(value: &Value) -> bool {
 /// Asks for the same in JSON and in protobuf.
 #[track_caller]
 fn assert_same(json: &mut Client, protobuf: &mut Client, path: &str) -> Value {
-    let expected = json.ask("GET", path, None).unwrap();
-    let found = protobuf.ask("GET", path, None).unwrap();
-    assert_eq!(found.code, expected.code, "{path}");
+    // Controllers may write in between: only answers around which nothing has changed are compared.
+    let (code, expected, found) = wait::until_some(&format!("{path} stays as it is"), || {
+        let before = json.ask("GET", path, None).unwrap();
+        let found = protobuf.ask("GET", path, None).unwrap();
+        let after = json.ask("GET", path, None).unwrap();
+        let expected = after.json();
+        (before.json() == expected).then_some((after.code, expected, found))
+    });
+    assert_eq!(found.code, code, "{path}");
     assert_eq!(found.media_type, MEDIA_TYPE, "{path}");
-    let expected = expected.json();
     let mut shown = expected.clone();
     // Items of lists have neither kind nor version in either form.
     if let Some(items) = shown["items"].as_array_mut() {
