@@ -18,7 +18,7 @@ use crate::protobuf;
 /// How long a read waits for data before the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
+type Stream = BufReader<Raw>;
 
 /// The authority that a client trusts, and its credential.
 #[derive(Clone, Debug)]
@@ -106,6 +106,32 @@ impl Answer {
     }
 }
 
+/// A connection on which every byte is written by hand.
+pub type Raw = StreamOwned<ClientConnection, TcpStream>;
+
+fn connect(address: SocketAddr, config: Arc<ClientConfig>) -> io::Result<Raw> {
+    let tcp = TcpStream::connect(address)?;
+    tcp.set_nodelay(true)?;
+    tcp.set_read_timeout(Some(PATIENCE))?;
+    let name = ServerName::from(address.ip());
+    let mut tls = ClientConnection::new(config, name).map_err(io::Error::other)?;
+    let mut tcp = tcp;
+    while tls.is_handshaking() {
+        tls.complete_io(&mut tcp)?;
+    }
+    Ok(StreamOwned::new(tls, tcp))
+}
+
+/// Opens a connection on which every byte is written by hand, over a protocol that ALPN names.
+///
+/// # Errors
+/// The handshake failed.
+pub fn raw(address: SocketAddr, identity: &Identity, protocol: &str) -> io::Result<Raw> {
+    let mut config = ClientConfig::clone(&identity.config);
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    connect(address, Arc::new(config))
+}
+
 /// One connection, made when it is first needed and again after a failure.
 pub struct Client {
     address: SocketAddr,
@@ -177,13 +203,8 @@ impl Client {
 
     fn connected(&mut self) -> io::Result<&mut Stream> {
         if self.stream.is_none() {
-            let tcp = TcpStream::connect(self.address)?;
-            tcp.set_nodelay(true)?;
-            tcp.set_read_timeout(Some(PATIENCE))?;
-            let name = ServerName::from(self.address.ip());
-            let tls =
-                ClientConnection::new(Arc::clone(&self.identity.config), name).map_err(io::Error::other)?;
-            self.stream = Some(BufReader::new(StreamOwned::new(tls, tcp)));
+            let stream = connect(self.address, Arc::clone(&self.identity.config))?;
+            self.stream = Some(BufReader::new(stream));
             self.connections += 1;
         }
         self.stream.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
@@ -197,8 +218,21 @@ impl Client {
     pub fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Answer> {
         let (media_type, body) = self.body(method, path, body);
         let headers = format!("{}{media_type}", self.headers);
+        self.exchange(method, path, &headers, &body)
+    }
+
+    /// Sends a request with these bytes as its body, and reads the whole answer.
+    ///
+    /// # Errors
+    /// The connection broke. The server may have processed the request or not.
+    pub fn send(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<Answer> {
+        let headers = self.headers.clone();
+        self.exchange(method, path, &headers, body)
+    }
+
+    fn exchange(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> io::Result<Answer> {
         let answer = self.connected().and_then(|stream| {
-            send(stream, method, path, &headers, &body)?;
+            send(stream, method, path, headers, body)?;
             let head = Head::read(stream)?;
             let mut body = Vec::new();
             match head.length {

@@ -1,39 +1,18 @@
 //! Invalid HTTP/2: every frame is written by hand. The connection ends or the frame is ignored, and other clients are
-
 //! served.
 
 use std::time::Duration;
 
 use crate::common::{Setup, Started, Tls, start, start_with};
 use portcullis_server::http::limits::Limits;
+use portcullis_testkit::http2::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, PUSH, RESET, SETTINGS, WINDOW,
+    begin, frame, request,
+};
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RESET: u8 = 3;
-const SETTINGS: u8 = 4;
-const PUSH: u8 = 5;
-const PING: u8 = 6;
-const WINDOW: u8 = 8;
-const CONTINUATION: u8 = 9;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-
-/// RFC 9113, section 4.1.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-}
-
-/// `GET` of a short path, in literals and the static table (RFC 7541).
+/// `GET` of a path.
 fn get(path: &str) -> Vec<u8> {
-    let length = u8::try_from(path.len()).unwrap();
-    assert!(length < 127);
-    [&[0x82, 0x87, 0x01, 1, b'x', 0x04, length], path.as_bytes()].concat()
-}
-
-fn begin() -> Vec<u8> {
-    [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
+    request("GET", path)
 }
 
 fn open(server: &Started) -> Tls {
