@@ -282,7 +282,7 @@ impl ApiServer {
             &config.state,
         )
         .await?;
-        let Cluster { backend, engine, .. } = cluster;
+        let Cluster { backend, engine, right_changes, .. } = cluster;
         bootstrappers.load(&backend).await.map_err(StartError::unavailable)?;
 
         // A configuration file that allows everything says so explicitly (AN-111).
@@ -335,6 +335,7 @@ impl ApiServer {
             kinds: config.kinds,
             limits: config.limits,
             metrics: config.metrics,
+            right_changes,
             runtime: config.runtime_config,
             service_ranges: config.service_ranges,
         }));

@@ -10,14 +10,17 @@ use tokio::sync::{Mutex, watch};
 use super::check::Check;
 use super::documents::Documents;
 use super::in_flight::InFlight;
+use super::large_work::LargeWork;
 use super::server_metrics::Metrics;
 use crate::admission::AdmissionPlugins;
 use crate::audit::Audit;
 use crate::authn::Authentication;
 use crate::authn::impersonation::Remembered;
 use crate::authz::Authorization;
+use crate::http::budget::Budget;
 use crate::http::limits::Limits;
 use crate::registry::backend::Backend;
+use crate::registry::right_changes::RightChanges;
 use crate::registry::runtime_config::RuntimeConfig;
 
 /// Everything that is needed to answer requests. Shared by all connections.
@@ -30,12 +33,16 @@ pub struct App {
     pub(super) backend: Arc<Backend>,
     pub(super) checks: Vec<Check>,
     pub(super) documents: Documents,
+    /// What each caller makes the server hold.
+    pub(super) held: Arc<Budget>,
     pub(super) in_flight: InFlight,
+    pub(super) large_work: LargeWork,
     pub(super) is_shutting_down: Arc<AtomicBool>,
     pub(super) impersonators: Remembered,
     pub(super) limits: Limits,
     pub(super) audit: Option<Audit>,
     pub(super) metrics: Metrics,
+    pub(super) right_changes: Arc<RightChanges>,
     pub(super) service_ranges: ServiceRanges,
     pub(super) stopping: watch::Sender<bool>,
 }
@@ -60,6 +67,8 @@ pub struct AppConfig {
     pub limits: Limits,
     /// The metrics.
     pub metrics: Metrics,
+    /// Tells watches to check their rights again.
+    pub(crate) right_changes: Arc<RightChanges>,
     /// The optional API versions that are enabled.
     pub runtime: RuntimeConfig,
     /// Where services get their addresses and node ports from.
@@ -83,12 +92,15 @@ impl App {
             backend: config.backend,
             checks,
             documents: Documents::new(&config.kinds, config.runtime),
+            held: Budget::new(config.limits.held_bytes),
             in_flight: InFlight::new(limits, config.metrics.in_flight()),
+            large_work: LargeWork::default(),
             is_shutting_down,
             impersonators: Remembered::default(),
             limits: config.limits,
             audit: config.audit,
             metrics: config.metrics,
+            right_changes: config.right_changes,
             service_ranges: config.service_ranges,
             stopping: watch::Sender::new(false),
         }

@@ -1,16 +1,21 @@
 //! From a request that was allowed to its handler.
 
+use bytes::Bytes;
 use http::request::Parts;
-use hyper::body::Incoming;
 use policy::request_info::RequestInfo;
+use portcullis_store::Store as _;
 
 use super::app::App;
-use super::route::Route;
+use super::in_flight::too_many;
+use super::route::{Action, Route};
 use super::{
     discovery, health, issuer, metrics, openapi, rest, reviews, self_review, slis, token_review, version,
 };
 use crate::authz::Permit;
+use crate::http::account::Account;
+use crate::http::fair_queue::QueueFull;
 use crate::http::status::{Answer, Status, page_not_found};
+use crate::registry::storage;
 use crate::registry::target::Target;
 
 /// The authorized request.
@@ -19,16 +24,30 @@ pub(crate) struct Asked<'a> {
     /// The target of the path, if its kind is stored.
     pub(crate) target: Option<Target<'a>>,
     pub(crate) info: &'a RequestInfo,
+    /// Who is charged for it.
+    pub(crate) account: Account,
 }
 
 /// Answers an authorized request.
-pub(crate) async fn answer(
-    app: &App,
-    permit: Permit,
-    asked: Asked<'_>,
-    head: &Parts,
-    body: &mut Incoming,
-) -> Answer {
+pub(crate) async fn answer(app: &App, permit: Permit, asked: Asked<'_>, head: &Parts, body: Bytes) -> Answer {
+    let size = body.len().saturating_add(stored_size(app, &asked).await);
+    let account = asked.account;
+    let work = dispatch(app, permit, asked, head, body);
+    app.large_work.run(account, size, work).await.unwrap_or_else(|QueueFull| too_many())
+}
+
+/// The size of the object that a request changes. In bytes.
+async fn stored_size(app: &App, asked: &Asked<'_>) -> usize {
+    let (Route::Object { action, .. }, Some(target)) = (asked.route, &asked.target) else { return 0 };
+    if target.name.is_empty() || matches!(action, Action::Get | Action::Watch) {
+        return 0;
+    }
+    let key = storage::key(target.resource, target.namespace, target.name);
+    // A store that fails now fails again when the object is read.
+    app.backend().get(&key).await.ok().flatten().map_or(0, |entry| entry.value.len())
+}
+
+async fn dispatch(app: &App, permit: Permit, asked: Asked<'_>, head: &Parts, body: Bytes) -> Answer {
     let (route, path) = (asked.route, asked.info.path());
     let answer = match (route, asked.target) {
         (Route::Object { action, .. }, Some(target)) => {
@@ -42,10 +61,10 @@ pub(crate) async fn answer(
         (Route::MethodNotAllowed, _) => Err(Status::method_not_allowed()),
         (Route::Version, _) => version::answer(permit, head),
         (Route::Review { kind, version }, _) => {
-            reviews::answer(permit, app, kind, version, asked.info, head, body).await
+            reviews::answer(permit, app, kind, version, asked.info, head, &body).await
         }
-        (Route::SelfReview, _) => self_review::answer(permit, app, asked.info, head, body).await,
-        (Route::TokenReview, _) => token_review::answer(permit, app, asked.info, head, body).await,
+        (Route::SelfReview, _) => self_review::answer(permit, app, asked.info, head, &body).await,
+        (Route::TokenReview, _) => token_review::answer(permit, app, asked.info, head, &body).await,
         (Route::Root | Route::Discovery, _) => discovery::answer(permit, app, path, head),
         (Route::Issuer(document), _) => issuer::answer(permit, app, document, head),
         (Route::OpenApi, _) => openapi::answer(permit, app, path, head),

@@ -6,7 +6,6 @@
 use http::header::{HeaderValue, WARNING};
 use http::request::Parts;
 use http::{Method, StatusCode};
-use hyper::body::Incoming;
 use policy::request_info::RequestInfo;
 use serde::Serialize;
 
@@ -16,23 +15,22 @@ use crate::audit::Trail;
 use crate::authz::Permit;
 use crate::http::negotiate::{self, Form, Forms};
 use crate::http::query::Query;
-use crate::http::request_body;
 use crate::http::status::{Answer, Status, json};
 use crate::registry::decode::{self, Body, Expected};
 use crate::registry::options::{self, FieldValidation, WriteKind};
 
 /// Reads a review, with the checks in the order of the API server: accepted media types, the media type of the body,
-/// its size, query parameters, then the fields of its kind (AP-10 to AP-14), then admission (NR-3). Records the review for
+/// query parameters, then the fields of its kind (AP-10 to AP-14), then admission (NR-3). Records the review for
 /// the audit log.
 ///
 /// # Errors
-/// 405 for methods other than POST; 406, 415, 413 or 408 for problems with headers, size or time; 400 if the document
+/// 405 for methods other than POST; 406 or 415 for problems with headers; 400 if the document
 /// cannot be decoded; 403 if it is not admitted.
 pub(super) async fn read(
     app: &App,
     (permit, info): (&Permit, &RequestInfo),
     head: &Parts,
-    body: &mut Incoming,
+    body: &[u8],
     expected: Expected<'_>,
 ) -> Result<Body, Status> {
     if head.method != Method::POST {
@@ -40,10 +38,9 @@ pub(super) async fn read(
     }
     negotiate::document(&head.headers, Forms::DOCUMENT)?;
     let form = negotiate::form(&head.headers)?;
-    let bytes = request_body::read(head, body, app.limits()).await?;
     let query = Query::parse(head.uri.query().unwrap_or_default());
     let options = options::write(&query, WriteKind::Create)?;
-    let read = decode(&bytes, form, expected, options.validation)?;
+    let read = decode(body, form, expected, options.validation)?;
     if let Some(trail) = Trail::of(head) {
         trail.request_object(|| read.object.clone().into());
     }

@@ -5,7 +5,6 @@
 
 use http::StatusCode;
 use http::request::Parts;
-use hyper::body::Incoming;
 use policy::request_info::RequestInfo;
 use policy::review::{
     AccessReview, AccessStatus, REVIEW_GROUP, Review, RulesReview, invalid_message, rules_answer,
@@ -19,7 +18,7 @@ use crate::http::status::{Answer, Cause, Details, Status, json};
 use crate::registry::decode::{Body, Expected};
 
 /// Answers a review. POST only. Everything before the content of the body is checked in the order of the API server:
-/// accepted media types, the media type of the body, its size, query parameters.
+/// accepted media types, the media type of the body, query parameters.
 pub(crate) async fn answer(
     permit: Permit,
     app: &App,
@@ -27,7 +26,7 @@ pub(crate) async fn answer(
     version: Version,
     info: &RequestInfo,
     head: &Parts,
-    body: &mut Incoming,
+    body: &[u8],
 ) -> Result<Answer, Status> {
     let Body { object, warnings } =
         posted::read(app, (&permit, info), head, body, expected(kind, version)?).await?;

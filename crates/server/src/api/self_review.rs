@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use http::request::Parts;
-use hyper::body::Incoming;
 use kinds::schema::authentication::SELF_SUBJECT_REVIEW;
 use policy::User;
 use policy::request_info::RequestInfo;
@@ -48,7 +47,7 @@ pub(crate) async fn answer(
     app: &App,
     info: &RequestInfo,
     head: &Parts,
-    body: &mut Incoming,
+    body: &[u8],
 ) -> Result<Answer, Status> {
     let read = posted::read(app, (&permit, info), head, body, EXPECTED).await?;
     let user = UserInfo::of(permit.user());

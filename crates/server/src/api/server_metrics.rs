@@ -13,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::health_metrics::HealthMetrics;
+use super::in_flight::Gauges;
 use super::request_labels::{RequestLabels, dry_run};
 use super::route::Route;
 use crate::audit::AuditMetrics;
@@ -36,11 +37,14 @@ pub struct Metrics {
     reviews: [Hot; Route::REVIEWS.len()],
     terminations: Family<TerminationLabels, Counter>,
     in_flight: Family<RequestKindLabels, Gauge>,
+    in_queue: Family<RequestKindLabels, Gauge>,
     watches: Family<RequestLabels, Gauge>,
     /// The number of open connections.
     pub connections: Gauge,
     /// The number of failed handshakes.
     pub handshake_failures: Counter,
+    /// The number of connections that were closed because there were too many.
+    pub closed_for_others: Counter,
     /// Of who asks.
     pub authentication: AuthenticationMetrics,
     /// Of who asks in the name of somebody else.
@@ -99,6 +103,7 @@ impl Default for Metrics {
         let durations = Durations::new_with_constructor(|| Timing::new(REQUEST_SECONDS));
         let connections = Gauge::default();
         let handshake_failures = Counter::default();
+        let closed_for_others = Counter::default();
         registry.register("apiserver_request", "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code", requests.clone());
         registry.register(
             "apiserver_request_duration_seconds",
@@ -111,8 +116,14 @@ impl Default for Metrics {
             "Connections that ended in the TLS handshake",
             handshake_failures.clone(),
         );
+        registry.register(
+            "portcullis_connections_closed_for_others",
+            "Connections that were closed because their client had most of too many",
+            closed_for_others.clone(),
+        );
         let terminations = Family::<TerminationLabels, Counter>::default();
         let in_flight = Family::<RequestKindLabels, Gauge>::default();
+        let in_queue = Family::<RequestKindLabels, Gauge>::default();
         let watches = Family::<RequestLabels, Gauge>::default();
         registry.register(
             "apiserver_request_terminations",
@@ -123,6 +134,11 @@ impl Default for Metrics {
             "apiserver_current_inflight_requests",
             "Requests in progress, without watches",
             in_flight.clone(),
+        );
+        registry.register(
+            "apiserver_current_inqueue_requests",
+            "Requests that wait for their turn, without watches",
+            in_queue.clone(),
         );
         registry.register("apiserver_longrunning_requests", "Watches under way", watches.clone());
         registry.register_collector(Box::new(process::Process));
@@ -151,9 +167,11 @@ impl Default for Metrics {
             reviews,
             terminations,
             in_flight,
+            in_queue,
             watches,
             connections,
             handshake_failures,
+            closed_for_others,
             features,
             health: HealthMetrics::default(),
             webhooks,
@@ -190,9 +208,12 @@ impl Metrics {
     }
 
     /// Returns the gauges of concurrent read-only and mutating requests.
-    pub(crate) fn in_flight(&self) -> [Gauge; 2] {
-        ["readOnly", "mutating"]
-            .map(|request_kind| self.in_flight.get_or_create_owned(&RequestKindLabels { request_kind }))
+    pub(crate) fn in_flight(&self) -> [Gauges; 2] {
+        ["readOnly", "mutating"].map(|request_kind| {
+            let labels = RequestKindLabels { request_kind };
+            let working = self.in_flight.get_or_create_owned(&labels);
+            Gauges { working, waiting: self.in_queue.get_or_create_owned(&labels) }
+        })
     }
 
     /// Returns the gauge of open watches of this route.

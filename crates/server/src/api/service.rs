@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use http::header::{CONNECTION, EXPECT, WARNING};
+use bytes::Bytes;
+use http::header::{EXPECT, WARNING};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request};
-use hyper::body::{Body as _, Incoming};
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
 use pki::UnverifiedCertificate;
 use policy::request_info::{RequestInfo, RequestInfoError};
 use portcullis_apimachinery::duration;
@@ -20,17 +21,24 @@ use super::app::App;
 use super::dispatch::{self, Asked};
 use super::object_route;
 use super::route::{Action, Route};
+use super::watch_rights::WatchRights;
 use crate::audit::{AUDIT_ID, Trail};
 use crate::authn::impersonation::{Wanted, impersonate};
-use crate::authn::{Peer, is_anonymous, spare_space};
-use crate::http::body::Body;
+use crate::authn::{Caller, Peer, is_anonymous, spare_space};
+use crate::http::account::Account;
+use crate::http::activity::Sending;
+use crate::http::body::{Body, Sent};
+use crate::http::budget::{Charge, head_size};
 use crate::http::limits::Limits;
 use crate::http::listener::{Busy, Connection, Handler};
 use crate::http::query::Query;
-use crate::http::request_body::drain;
+use crate::http::request_body;
 use crate::http::status::{Answer, Status, internal_error};
 use crate::http::{encode, pretty, warning};
 use crate::registry::target::Target;
+
+/// A request waits for its turn for this part of the time that it may take, as in kube-apiserver.
+const PATIENCE: u32 = 4;
 
 /// The audit trail of a request, which ends when this is dropped, however the request ended.
 struct Audited {
@@ -81,11 +89,15 @@ impl Handler for App {
         &self.metrics.handshake_failures
     }
 
+    fn closed_for_others(&self) -> &Counter {
+        &self.metrics.closed_for_others
+    }
+
     fn answer(
         self: Arc<Self>,
         connection: Arc<Connection<Peer>>,
         request: Request<Incoming>,
-    ) -> impl Future<Output = Answer> + Send {
+    ) -> impl Future<Output = Response<Sent>> + Send {
         serve(self, connection, request)
     }
 
@@ -94,26 +106,24 @@ impl Handler for App {
     }
 }
 
-async fn serve(app: Arc<App>, connection: Arc<Connection<Peer>>, request: Request<Incoming>) -> Answer {
+async fn serve(
+    app: Arc<App>,
+    connection: Arc<Connection<Peer>>,
+    request: Request<Incoming>,
+) -> Response<Sent> {
     let started = Instant::now();
     let busy = Busy::begin(&connection);
     let (mut head, mut body) = request.into_parts();
     let trail = Arc::new(Trail::begin(&head.headers, connection.remote));
     head.extensions.insert(Arc::clone(&trail));
     let audited = Audited { app: Arc::clone(&app), trail: Arc::clone(&trail) };
-    let (route, answer, is_stranger) = respond(&app, &connection, &head, &mut body, &trail).await;
+    let Responded { route, answer, is_stranger, charge } =
+        respond(&app, &connection, &head, &mut body, &trail).await;
     let mut answer = trail.answered(answer);
     answer.headers_mut().insert(AUDIT_ID, trail.id().clone());
-    // A client that sent `Expect: 100-continue` is not told to continue.
-    if !body.is_end_stream() && !head.headers.contains_key(EXPECT) {
-        drain(&mut body).await;
-    }
     // AN-22: unauthenticated clients get one request per HTTP/2 connection.
     if is_stranger && connection.is_http2 {
         connection.activity.close();
-    }
-    if !body.is_end_stream() && !connection.is_http2 {
-        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     let is_pretty = is_pretty(route, answer.status().is_success(), &head);
     let mut answer = encode::encode(answer, &head.headers, is_pretty);
@@ -133,6 +143,7 @@ async fn serve(app: Arc<App>, connection: Arc<Connection<Peer>>, request: Reques
         seconds = started.elapsed().as_secs_f64(),
         "answered"
     );
+    let watching = is_watch(route).then(|| Watching::begin(app.metrics.watches(route, &head)));
     if let Some(audit) = &app.audit {
         match answer.body() {
             Body::Whole(_) => trail.complete(audit).await,
@@ -140,8 +151,24 @@ async fn serve(app: Arc<App>, connection: Arc<Connection<Peer>>, request: Reques
             Body::Parts(_) | Body::Stream(_) => {}
         }
     }
-    let watching = is_watch(route).then(|| Watching::begin(app.metrics.watches(route, &head)));
-    answer.map(|body| body.with((busy, audited, watching)))
+    // The trail of a complete response has ended.
+    let audited = (!matches!(answer.body(), Body::Whole(_))).then_some(audited);
+    let expects = head.headers.contains_key(EXPECT);
+    // Only the stream is held while the rest of the body arrives.
+    drop((head, trail));
+    request_body::end(&connection, &mut body, expects, &mut answer).await;
+    let sending = Sending::new(&connection.activity, charge);
+    answer.map(|body| body.sent((busy, audited, watching), sending))
+}
+
+/// Whether the body of a request is read.
+fn takes_body(route: Route, method: &Method) -> bool {
+    let is_route = match route {
+        Route::Object { action, .. } => !matches!(action, Action::Get | Action::List | Action::Watch),
+        Route::Review { .. } | Route::SelfReview | Route::TokenReview => true,
+        _ => false,
+    };
+    is_route && matches!(*method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
 }
 
 /// Returns whether to indent a response. Without `?pretty=` the user agent decides, unless the media type does.
@@ -180,24 +207,40 @@ fn is_watch(route: Route) -> bool {
     matches!(route, Route::Object { action: Action::Watch, .. })
 }
 
-/// Returns the route, the response, and whether the caller is unauthenticated.
+/// The response to a request.
+struct Responded {
+    route: Route,
+    answer: Answer,
+    /// Whether the caller is unauthenticated.
+    is_stranger: bool,
+    /// What the caller is charged for; none if nothing was held for the request.
+    charge: Option<Charge>,
+}
+
+impl Responded {
+    fn to_stranger(route: Route, answer: Answer) -> Self {
+        Self { route, answer, is_stranger: true, charge: None }
+    }
+}
+
 async fn respond(
-    app: &App,
-    connection: &Connection<Peer>,
+    app: &Arc<App>,
+    connection: &Arc<Connection<Peer>>,
     head: &Parts,
     body: &mut Incoming,
     trail: &Trail,
-) -> (Route, Answer, bool) {
+) -> Responded {
     // AC-5: a malformed request is answered before authentication.
     let target = head.uri.path_and_query().map_or("", |t| t.as_str());
     let info = match RequestInfo::parse(head.method.as_str(), target) {
         Ok(info) => info,
         Err(error @ RequestInfoError::NoResource(_)) => {
             let answer = internal_error(target, &format!("failed to create RequestInfo: {error}"));
-            return (Route::PageNotFound, answer, true);
+            return Responded::to_stranger(Route::PageNotFound, answer);
         }
         Err(error) => {
-            return (Route::PageNotFound, Status::bad_request(error.to_string()).into_answer(), true);
+            let answer = Status::bad_request(error.to_string()).into_answer();
+            return Responded::to_stranger(Route::PageNotFound, answer);
         }
     };
     let about = Target::of(&info, app.kinds());
@@ -208,7 +251,7 @@ async fn respond(
 
     let time_limit = match time_limit(head, route, app.limits.request) {
         Ok(limit) => limit,
-        Err(status) => return (route, status.into_answer(), true),
+        Err(status) => return Responded::to_stranger(route, status.into_answer()),
     };
 
     let authenticating =
@@ -221,13 +264,51 @@ async fn respond(
             let shows_certificate = connection.peer.shows_certificate();
             trail.unknown(app.audit.as_ref(), head, &info, shows_certificate);
             cause.annotations().for_each(|(key, value)| trail.annotate(key, value));
-            return (route, Status::unauthorized().into_answer(), true);
+            return Responded::to_stranger(route, Status::unauthorized().into_answer());
         }
     };
     let is_stranger = is_anonymous(caller.user());
+    let account = match is_stranger {
+        true => Account::of_address(connection.remote),
+        false => Account::of_user(caller.user()),
+    };
+    if !is_stranger {
+        connection.place.identify(account);
+    }
+    let Some(mut charge) = app.held.charge(account, head_size(head)) else {
+        let answer = Status::holds_too_much(app.limits.held_bytes).into_answer();
+        app.metrics.terminated(route, head, answer.status());
+        return Responded { route, answer, is_stranger, charge: None };
+    };
+    let asked = Authenticated { caller, account, route, target: about, info: &info, time_limit };
+    let answer = respond_to((app, connection), asked, head, body, &mut charge, trail).await;
+    Responded { route, answer, is_stranger, charge: Some(charge) }
+}
+
+/// A request of a known caller.
+struct Authenticated<'a> {
+    caller: Caller,
+    account: Account,
+    route: Route,
+    target: Option<Target<'a>>,
+    info: &'a RequestInfo,
+    time_limit: Duration,
+}
+
+/// Answers a request of a known caller.
+async fn respond_to(
+    (app, connection): (&Arc<App>, &Arc<Connection<Peer>>),
+    asked: Authenticated<'_>,
+    head: &Parts,
+    body: &mut Incoming,
+    charge: &mut Charge,
+    trail: &Trail,
+) -> Answer {
+    let Authenticated { caller, account, route, target: about, info, time_limit } = asked;
+    let target = head.uri.path_and_query().map_or("", |t| t.as_str());
     let warning = caller.warning().or_else(|| spare_space(&head.headers)).and_then(warning::header);
-    if let Err(status) = trail.known(app.audit.as_ref(), head, caller.user(), &info).await {
-        return (route, status.into_answer(), is_stranger);
+    if let Err(status) = trail.known(app.audit.as_ref(), head, caller.user(), info).await {
+        return status.into_answer();
     }
     for (key, value) in caller.annotations() {
         trail.annotate(key, value.clone());
@@ -238,32 +319,43 @@ async fn respond(
         Ok(Some(wanted)) => {
             let user = Arc::clone(caller.user());
             let impersonators = (&app.impersonators, &app.metrics.impersonation);
-            match impersonate(&*app.authorization, impersonators, &user, wanted, &info).await {
+            match impersonate(&*app.authorization, impersonators, &user, wanted, info).await {
                 Ok(other) => {
                     trail.impersonated(other.user(), other.constraint());
                     caller.acting_as(other)
                 }
-                Err(status) => return (route, status.into_answer(), is_stranger),
+                Err(status) => return status.into_answer(),
             }
         }
-        Err(status) => return (route, status.into_answer(), is_stranger),
+        Err(status) => return status.into_answer(),
     };
 
-    let _entered = match app.in_flight.enter(route, info.verb(), caller.user()) {
-        Ok(entered) => entered,
-        Err(answer) => {
-            app.metrics.terminated(route, head, answer.status());
-            return (route, *answer, is_stranger);
-        }
-    };
-    let revocation = caller.revocation().filter(|_| is_watch(route));
+    let rights = is_watch(route).then(|| WatchRights::of(app, connection, &head.headers, info, &caller));
     let permit =
         // AP-5: before the path is found to lead nowhere.
-        match app.authorization.authorize(&caller, &info, target, &app.metrics.authorization, trail).await {
+        match app.authorization.authorize(&caller, info, target, &app.metrics.authorization, trail).await {
             Ok(permit) => permit,
-            Err(refusal) => return (route, *refusal, is_stranger),
+            Err(refusal) => return *refusal,
         };
-    let answering = dispatch::answer(app, permit, Asked { route, target: about, info: &info }, head, body);
+    let user = Arc::clone(caller.user());
+    let answering = async {
+        let body = match takes_body(route, &head.method) {
+            true => request_body::read(head, body, &app.limits, charge).await.map_err(Status::into_answer)?,
+            false => Bytes::new(),
+        };
+        let patience = time_limit / PATIENCE;
+        let entered = app.in_flight.enter(route, info, (&user, account), patience).await;
+        let _entered = entered.map_err(|refusal| *refusal)?;
+        Ok(dispatch::answer(app, permit, Asked { route, target: about, info, account }, head, body).await)
+    };
+    let answering = async {
+        answering.await.unwrap_or_else(|refusal: Answer| {
+            if refusal.status() == StatusCode::TOO_MANY_REQUESTS {
+                app.metrics.terminated(route, head, refusal.status());
+            }
+            refusal
+        })
+    };
     let mut answer = if is_watch(route) {
         answering.await
     } else {
@@ -273,11 +365,11 @@ async fn respond(
             answer
         })
     };
-    if let Some(revocation) = revocation {
-        answer = answer.map(|body| body.until(revocation));
+    if let Some(rights) = rights {
+        answer = answer.map(|body| body.until(rights.ended()));
     }
     if let Some(warning) = warning {
         answer.headers_mut().append(WARNING, warning);
     }
-    (route, answer, is_stranger)
+    answer
 }

@@ -2,7 +2,6 @@
 //! access by it.
 
 use http::request::Parts;
-use hyper::body::Incoming;
 use kinds::schema::authentication::TOKEN_REVIEW;
 use policy::request_info::RequestInfo;
 use serde_json::{Map, Value, json};
@@ -26,7 +25,7 @@ pub(crate) async fn answer(
     app: &App,
     info: &RequestInfo,
     head: &Parts,
-    body: &mut Incoming,
+    body: &[u8],
 ) -> Result<Answer, Status> {
     let read = posted::read(app, (&permit, info), head, body, EXPECTED).await?;
     let mut review = read.object;

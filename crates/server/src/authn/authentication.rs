@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use http::HeaderMap;
+use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
+use http::{HeaderMap, HeaderName};
 use pki::CaBundle;
 use policy::User;
 use policy::rules::aggregate;
+use tokio::sync::watch;
 
 use super::anonymous::Anonymous;
 use super::bearer;
@@ -29,6 +31,8 @@ pub struct Authentication {
     /// The CAs of control-plane bootstrap credentials (NB-16).
     pub(super) bootstrappers: Arc<BootstrapAuthorities>,
     pub(super) clients: ArcSwap<CaBundle>,
+    /// Notified when the CAs of clients or front proxies change.
+    pub(super) trust: watch::Sender<()>,
     pub(super) front_proxy: Option<RequestHeader>,
     pub(super) metrics: AuthenticationMetrics,
     pub(super) tokens: Tokens,
@@ -49,6 +53,7 @@ impl Authentication {
     /// Replaces the client CA bundle, also for open connections (AN-40).
     pub fn replace_clients(&self, clients: CaBundle) {
         self.clients.store(Arc::new(clients));
+        self.trust.send_replace(());
     }
 
     /// Like [`Self::replace_clients`], for the front proxy CA bundle. Has no effect if front proxies are not
@@ -56,7 +61,20 @@ impl Authentication {
     pub fn replace_front_proxies(&self, authorities: CaBundle) {
         if let Some(front_proxy) = &self.front_proxy {
             front_proxy.replace_authorities(authorities);
+            self.trust.send_replace(());
         }
+    }
+
+    /// Returns receivers that are notified when the trusted authorities change: then a certificate may be valid no longer.
+    pub(crate) fn trust_changes(&self) -> [watch::Receiver<()>; 2] {
+        [self.trust.subscribe(), self.bootstrappers.changes()]
+    }
+
+    /// Returns whether a header can contain credentials.
+    pub(crate) fn reads_header(&self, name: &HeaderName) -> bool {
+        *name == AUTHORIZATION
+            || *name == SEC_WEBSOCKET_PROTOCOL
+            || self.front_proxy.as_ref().is_some_and(|front_proxy| front_proxy.reads(name))
     }
 
     /// Returns the issuer of service account tokens.
@@ -82,7 +100,11 @@ impl Authentication {
         outcome
     }
 
-    async fn identify(
+    /// Like [`Self::authenticate`], and counted nowhere: for requests that are authenticated again.
+    ///
+    /// # Errors
+    /// See [`Unauthorized`].
+    pub(crate) async fn identify(
         &self,
         peer: &Peer,
         headers: &HeaderMap,
@@ -104,10 +126,8 @@ impl Authentication {
             Ok(None) => {}
             Err(error) => {
                 failures.push(error.into());
-                // Subscribe before the lookup, so that no change is missed.
-                let revocation = Some(self.bootstrappers.changes());
                 match peer.bootstrapper(&self.bootstrappers, now) {
-                    Ok(Some(user)) => return Ok(Caller { revocation, ..Caller::of(user) }),
+                    Ok(Some(user)) => return Ok(Caller::of(user)),
                     Ok(None) => {}
                     Err(error) => failures.push(error.into()),
                 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use policy::User;
 use policy::identity::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
-use tokio::sync::watch;
 
 /// AN-3, AN-45, AN-88
 pub(super) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -21,13 +20,11 @@ pub struct Caller {
     pub(super) warning: Option<&'static str>,
     /// The audit annotations about the credentials.
     pub(super) annotations: Vec<(&'static str, String)>,
-    /// Notified when the credentials may have been revoked; none for credentials that every request checks again.
-    pub(super) revocation: Option<watch::Receiver<()>>,
 }
 
 impl Caller {
     pub(super) fn of(user: Arc<User>) -> Self {
-        Self { user, original: None, warning: None, annotations: Vec::new(), revocation: None }
+        Self { user, original: None, warning: None, annotations: Vec::new() }
     }
 
     /// Returns the effective user of the request.
@@ -48,13 +45,6 @@ impl Caller {
     /// The audit annotations about the credentials, by key.
     pub(crate) fn annotations(&self) -> &[(&'static str, String)] {
         &self.annotations
-    }
-
-    /// Resolves when the credentials may have been revoked. Responses in progress must then end (NB-20).
-    pub(crate) fn revocation(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
-        let mut revocation = self.revocation.clone()?;
-        // A closed channel means that the server has stopped.
-        Some(async move { drop(revocation.changed().await) })
     }
 }
 

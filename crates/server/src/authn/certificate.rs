@@ -80,6 +80,12 @@ impl Peer {
         self.certificate.is_some()
     }
 
+    /// Returns the time until the certificate has expired.
+    pub(crate) fn expires_in(&self, now: SystemTime) -> Option<Duration> {
+        // It is valid to the end of its last second.
+        Some(self.not_after?.duration_since(now).unwrap_or_default().saturating_add(Duration::from_secs(1)))
+    }
+
     /// Returns when the certificate expires, by its own account: nobody has verified it. None without a certificate, or
     /// if it cannot be read.
     pub(super) fn certificate_not_after(&self) -> Option<SystemTime> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use pki::cert::CaBundleError;
 use pki::jwt::{PublicKey, SigningKey, TokenKeyError};
+use tokio::sync::watch;
 
 use super::anonymous::Anonymous;
 use super::authentication::Authentication;
@@ -114,6 +115,7 @@ impl AuthenticationConfig {
             anonymous: anonymous(self.anonymous, allows_all),
             bootstrappers,
             clients: ArcSwap::from_pointee(authorities.clients()?),
+            trust: watch::Sender::new(()),
             front_proxy: self.front_proxy,
             metrics,
             tokens: Tokens {

@@ -95,6 +95,15 @@ impl RequestHeader {
         })
     }
 
+    /// Returns whether this header names a user.
+    pub(super) fn reads(&self, name: &HeaderName) -> bool {
+        let is_name = |names: &[HeaderName]| names.contains(name);
+        is_name(&self.username)
+            || is_name(&self.uid)
+            || is_name(&self.group)
+            || self.extra_prefix.iter().any(|prefix| name.as_str().starts_with(prefix))
+    }
+
     /// The settings that extension API servers are told, by flag.
     pub(super) fn told(&self) -> [(&'static str, &[String]); 5] {
         let Headers { username, uid, group, extra_prefix } = &self.headers;

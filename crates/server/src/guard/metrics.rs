@@ -90,6 +90,8 @@ pub struct GuardMetrics {
     pub connections: Gauge,
     /// The number of failed handshakes.
     pub handshake_failures: Counter,
+    /// The number of connections that were closed because there were too many.
+    pub closed_for_others: Counter,
     /// The number of open upgraded streams.
     pub(crate) streams: Gauge,
     /// The number of dropped access log lines.
@@ -103,6 +105,7 @@ impl Default for GuardMetrics {
             seconds: Durations::new_with_constructor(|| Timing::new(SECONDS)),
             connections: Gauge::default(),
             handshake_failures: Counter::default(),
+            closed_for_others: Counter::default(),
             streams: Gauge::default(),
             log_errors: Counter::default(),
         }
@@ -124,6 +127,11 @@ impl GuardMetrics {
             "portcullis_guard_tls_handshake_failures",
             "Connections that never got through the handshake",
             self.handshake_failures.clone(),
+        );
+        registry.register(
+            "portcullis_guard_connections_closed_for_others",
+            "Connections that were closed because their client had most of too many",
+            self.closed_for_others.clone(),
         );
         registry.register(
             "portcullis_guard_streams",

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE, EXPECT, LOCATION, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, EXPECT, LOCATION, RETRY_AFTER};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use pki::UnverifiedCertificate;
 use policy::kubelet_api::{KubeletRequest, Route};
 use portcullis_apimachinery::target::Target;
@@ -31,11 +31,14 @@ use self::authorization::Refused;
 use self::forward::Forwarding;
 use self::metrics::Outcome;
 use self::parts::text;
-use crate::authn::Peer;
-use crate::http::body::Body;
+use crate::authn::{Peer, is_anonymous};
+use crate::http::account::Account;
+use crate::http::activity::Sending;
+use crate::http::body::{Body, Sent};
+use crate::http::budget::{Charge, head_size};
 use crate::http::limits::Limits;
 use crate::http::listener::{Busy, Connection, Handler};
-use crate::http::request_body::drain;
+use crate::http::request_body;
 use crate::http::status::Answer;
 
 pub use self::authorization::{Authorization, Member};
@@ -60,11 +63,15 @@ impl Handler for Guard {
         &self.parts.metrics.handshake_failures
     }
 
+    fn closed_for_others(&self) -> &Counter {
+        &self.parts.metrics.closed_for_others
+    }
+
     fn answer(
         self: Arc<Self>,
         connection: Arc<Connection<Peer>>,
         request: Request<Incoming>,
-    ) -> impl Future<Output = Answer> + Send {
+    ) -> impl Future<Output = Response<Sent>> + Send {
         answer(self, connection, request)
     }
 }
@@ -73,30 +80,30 @@ impl Handler for Guard {
 enum Verdict {
     /// The guard answers itself.
     Own(Outcome, Answer),
-    /// The request is forwarded to the kubelet.
-    Forward(Forwarding),
+    /// The request is forwarded to the kubelet, and charged to its caller.
+    Forward(Forwarding, Charge),
 }
 
-async fn answer(guard: Arc<Guard>, connection: Arc<Connection<Peer>>, request: Request<Incoming>) -> Answer {
+async fn answer(
+    guard: Arc<Guard>,
+    connection: Arc<Connection<Peer>>,
+    request: Request<Incoming>,
+) -> Response<Sent> {
     let started = Instant::now();
     let busy = Busy::begin(&connection);
-    let (head, mut body) = request.into_parts();
+    let (head, body) = request.into_parts();
     let mut record = Record::begin(&head, connection.remote);
-    let (outcome, answer) = match guard.judge(&connection, &head, &mut record).await {
+    let (mut rest, mut charged) = (None, None);
+    let (outcome, mut answer) = match guard.judge(&connection, &head, &mut record).await {
         Verdict::Own(outcome, mut answer) => {
-            // A client that sent `Expect: 100-continue` is not told to continue.
-            if !body.is_end_stream() && !head.headers.contains_key(EXPECT) {
-                drain(&mut body).await;
-            }
-            if !body.is_end_stream() && !connection.is_http2 {
-                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
             if head.method == Method::HEAD {
                 *answer.body_mut() = Body::default();
             }
+            rest = Some(body);
             (outcome, answer)
         }
-        Verdict::Forward(forwarding) => {
+        Verdict::Forward(forwarding, charge) => {
+            charged = Some(charge);
             forward::forward(&guard, &connection, forwarding, &head, body, (&record, busy)).await
         }
     };
@@ -106,7 +113,13 @@ async fn answer(guard: Arc<Guard>, connection: Arc<Connection<Peer>>, request: R
         log.answered(&record, outcome, status, started.elapsed());
     }
     tracing::debug!(target: "access", record = ?record, code = status.as_u16(), "answered");
-    answer
+    let expects = head.headers.contains_key(EXPECT);
+    // Only the stream is held while the rest of the body arrives.
+    drop((head, record));
+    if let Some(body) = &mut rest {
+        request_body::end(&connection, body, expects, &mut answer).await;
+    }
+    answer.map(|body| body.sent((), Sending::new(&connection.activity, charged)))
 }
 
 impl Guard {
@@ -149,18 +162,24 @@ impl Guard {
         };
         let user = caller.user();
         record.user = Some(Arc::clone(user));
+        let account = match is_anonymous(user) {
+            true => Account::of_address(connection.remote),
+            false => {
+                let account = Account::of_user(user);
+                connection.place.identify(account);
+                account
+            }
+        };
         if parts.rates.as_ref().is_some_and(|rates| !rates.admit(&user.name, Instant::now())) {
-            let mut answer =
-                text(StatusCode::TOO_MANY_REQUESTS, "Too many requests, please try again later.");
-            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-            return Verdict::Own(Outcome::Limited, answer);
+            return too_many();
         }
+        let Some(charge) = self.held.charge(account, head_size(head)) else { return too_many() };
         let request = KubeletRequest::new(head.method.as_str(), target, &parts.settings);
         match parts.authorization.authorize(&request, user, &parts.node_name).await {
             Ok(granted) => {
                 record.granted(&granted);
                 match Forwarding::new(granted, endpoint, wire.as_str()) {
-                    Some(forwarding) => Verdict::Forward(forwarding),
+                    Some(forwarding) => Verdict::Forward(forwarding, charge),
                     None => own(Outcome::Ambiguous, StatusCode::NOT_FOUND, "404 page not found"),
                 }
             }
@@ -176,6 +195,12 @@ impl Guard {
             }
         }
     }
+}
+
+fn too_many() -> Verdict {
+    let mut answer = text(StatusCode::TOO_MANY_REQUESTS, "Too many requests, please try again later.");
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    Verdict::Own(Outcome::Limited, answer)
 }
 
 fn own(outcome: Outcome, status: StatusCode, body: &str) -> Verdict {

@@ -14,6 +14,7 @@ use super::rates::Rates;
 use super::upstream::Kubelet;
 use crate::authn::delegated::Delegated;
 use crate::http::body::Body;
+use crate::http::budget::Budget;
 use crate::http::limits::Limits;
 use crate::http::status::Answer;
 
@@ -45,13 +46,16 @@ pub struct Parts {
 pub struct Guard {
     pub(super) parts: Parts,
     pub(super) router: Router,
+    /// What each caller makes the guard hold.
+    pub(super) held: Arc<Budget>,
 }
 
 impl Guard {
     /// Creates a guard.
     pub fn new(parts: Parts) -> Self {
         let router = Router::new(parts.debugging_handlers);
-        Self { parts, router }
+        let held = Budget::new(parts.limits.held_bytes);
+        Self { parts, router, held }
     }
 }
 

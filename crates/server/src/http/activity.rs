@@ -1,10 +1,25 @@
-//! Tracks the activity of a connection.
+//! Tracks the activity of a connection: its requests, and what its client has not read.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::time::sleep;
+
+use super::budget::Charge;
+
+/// The number of requests of one connection whose rest is discarded at a time.
+const DRAINS: usize = 16;
+
+/// A request whose rest is discarded, until this is dropped.
+pub(crate) struct Draining<'a>(&'a AtomicUsize);
+
+impl Drop for Draining<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// See the module.
 pub(crate) struct Activity {
@@ -15,6 +30,64 @@ pub(crate) struct Activity {
     under_way: AtomicUsize,
     /// Whether the buffers contain data that the peer has not received.
     unsent: AtomicBool,
+    draining: AtomicUsize,
+    /// The number of responses that go on when the client reads.
+    waiting: AtomicUsize,
+    /// When the client last took a part of a response, in milliseconds since the connection was opened.
+    taken: AtomicU64,
+    /// Charges for responses that are in the buffers.
+    unflushed: Mutex<Vec<Charge>>,
+}
+
+/// A response that is being sent. What is held of it is charged until it has left the buffers of the connection.
+pub(crate) struct Sending {
+    activity: Arc<Activity>,
+    charge: Option<Charge>,
+    /// Whether it goes on when the client reads.
+    is_waiting: bool,
+}
+
+impl Sending {
+    /// Starts to send a response.
+    pub(crate) fn new(activity: &Arc<Activity>, charge: Option<Charge>) -> Self {
+        activity.waiting.fetch_add(1, Ordering::Relaxed);
+        activity.took();
+        Self { activity: Arc::clone(activity), charge, is_waiting: true }
+    }
+
+    /// Records that the connection asks for more of the response.
+    pub(crate) fn asked(&mut self) {
+        if self.is_waiting {
+            self.is_waiting = false;
+            self.activity.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.activity.took();
+    }
+
+    /// Records that the connection got a part of the response. It asks for more when the client has read.
+    pub(crate) fn gave(&mut self) {
+        if !self.is_waiting {
+            self.is_waiting = true;
+            self.activity.waiting.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets the size of what is held of the response. In bytes.
+    pub(crate) fn holds(&mut self, bytes: usize) {
+        if let Some(charge) = &mut self.charge {
+            charge.set(bytes);
+        }
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        if self.is_waiting {
+            self.activity.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        let charge = self.charge.take().filter(|charge| charge.bytes() > 0);
+        self.activity.unflushed().extend(charge);
+    }
 }
 
 impl Default for Activity {
@@ -25,11 +98,28 @@ impl Default for Activity {
             last: AtomicU64::new(0),
             under_way: AtomicUsize::new(0),
             unsent: AtomicBool::new(false),
+            draining: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            taken: AtomicU64::new(0),
+            unflushed: Mutex::default(),
         }
     }
 }
 
 impl Activity {
+    fn unflushed(&self) -> std::sync::MutexGuard<'_, Vec<Charge>> {
+        self.unflushed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the time since the connection was opened, in milliseconds.
+    fn now(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn took(&self) {
+        self.taken.store(self.now(), Ordering::Relaxed);
+    }
+
     /// Records the start of a request.
     pub(crate) fn begin(&self) {
         self.under_way.fetch_add(1, Ordering::Relaxed);
@@ -37,9 +127,14 @@ impl Activity {
 
     /// Records the end of a request, when its response was sent.
     pub(crate) fn end(&self) {
-        let now = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.last.store(now, Ordering::Relaxed);
+        self.last.store(self.now(), Ordering::Relaxed);
         self.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Allows to discard the rest of a request; none if there are too many of them.
+    pub(crate) fn drain(&self) -> Option<Draining<'_>> {
+        let draining = Draining(&self.draining);
+        (self.draining.fetch_add(1, Ordering::Relaxed) < DRAINS).then_some(draining)
     }
 
     /// Closes the connection once the requests in progress are answered.
@@ -48,27 +143,44 @@ impl Activity {
     }
 
     /// Waits for a call of [`Self::close`].
-    pub(super) async fn closed(&self) {
+    pub(crate) async fn closed(&self) {
         self.closing.notified().await;
     }
 
     /// Records that data was written, or that the system has taken all of it.
-    pub(super) fn wrote(&self, unsent: bool) {
+    pub(crate) fn wrote(&self, unsent: bool) {
         self.unsent.store(unsent, Ordering::Relaxed);
+        if !unsent {
+            self.unflushed().clear();
+        }
     }
 
     /// Returns whether no request is in progress and no data is unsent.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.under_way.load(Ordering::Relaxed) == 0 && !self.unsent.load(Ordering::Relaxed)
+    pub(crate) fn is_quiet(&self) -> bool {
+        let is_zero = |number: &AtomicUsize| number.load(Ordering::Relaxed) == 0;
+        is_zero(&self.under_way) && is_zero(&self.waiting) && !self.unsent.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the client has read nothing for this long, although there are responses for it.
+    pub(crate) async fn stalled(&self, limit: Duration) {
+        loop {
+            let taken = Duration::from_millis(self.taken.load(Ordering::Relaxed));
+            let since = self.opened.elapsed().saturating_sub(taken);
+            let is_waiting = self.waiting.load(Ordering::Relaxed) > 0;
+            if is_waiting && since >= limit {
+                return;
+            }
+            sleep(if is_waiting { limit.saturating_sub(since) } else { limit }).await;
+        }
     }
 
     /// Returns the time since the last request ended, or since the connection was opened.
-    pub(super) fn quiet(&self) -> Duration {
+    pub(crate) fn quiet(&self) -> Duration {
         self.opened.elapsed().saturating_sub(Duration::from_millis(self.last.load(Ordering::Relaxed)))
     }
 
     /// Waits until there was no request for this long.
-    pub(super) async fn idle(&self, limit: Duration) {
+    pub(crate) async fn idle(&self, limit: Duration) {
         loop {
             let quiet = self.quiet();
             let is_busy = self.under_way.load(Ordering::Relaxed) > 0;

@@ -8,6 +8,12 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 
+use super::activity::Sending;
+
+/// A complete body is given to the connection in pieces of this size, so that a client that does not read holds little in
+/// its buffers. In bytes.
+const PIECE: usize = 32 * 1024;
+
 /// The body of a response.
 pub enum Body {
     /// The complete body; none once it has been sent.
@@ -56,13 +62,18 @@ impl HttpBody for Parts {
 type Pieces = Pin<Box<dyn HttpBody<Data = Bytes, Error = Broken> + Send>>;
 
 impl Body {
-    /// Attaches a guard that is dropped when the body was sent or abandoned. A complete body counts as sent.
-    pub(crate) fn with(self, guard: impl Send + Unpin + 'static) -> Self {
-        match self {
-            Self::Whole(bytes) => Self::Whole(bytes),
+    /// Attaches a guard that is dropped when the body was sent or abandoned. A complete body counts as sent. What is
+    /// held of the body is charged.
+    pub(crate) fn sent(self, guard: impl Send + Unpin + 'static, mut sending: Sending) -> Sent {
+        let body = match self {
+            Self::Whole(bytes) => {
+                sending.holds(bytes.len());
+                Self::Whole(bytes)
+            }
             Self::Parts(pieces) => Self::Stream(Box::pin(Guarded { pieces, _guard: guard })),
             Self::Stream(pieces) => Self::Stream(Box::pin(Guarded { pieces, _guard: guard })),
-        }
+        };
+        Sent { body, sending }
     }
 
     /// Forwards another server's body, and drops the guard at the end.
@@ -200,6 +211,50 @@ impl HttpBody for Until {
 
     fn is_end_stream(&self) -> bool {
         self.end.is_none() || self.pieces.is_end_stream()
+    }
+}
+
+/// A body that is being sent.
+pub struct Sent {
+    /// What is not sent yet.
+    body: Body,
+    sending: Sending,
+}
+
+impl HttpBody for Sent {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let this = &mut *self;
+        this.sending.asked();
+        let frame = match &mut this.body {
+            Body::Whole(rest) if rest.is_empty() => None,
+            // The whole of it stays charged, because a piece keeps all of it alive.
+            Body::Whole(rest) => Some(Ok(Frame::data(rest.split_to(rest.len().min(PIECE))))),
+            stream => {
+                this.sending.holds(0);
+                let frame = ready!(Pin::new(stream).poll_frame(cx));
+                let bytes = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+                this.sending.holds(bytes.map_or(0, Bytes::len));
+                frame
+            }
+        };
+        if frame.is_some() {
+            this.sending.gave();
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

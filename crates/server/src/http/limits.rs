@@ -5,8 +5,11 @@ use std::time::Duration;
 /// Limits on the time and resources that clients can use.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The maximum number of connections of all clients. Further ones wait in the kernel's accept queue.
+    /// The maximum number of connections of all clients. For a further one, the client that has most loses its oldest.
     pub connections: usize,
+    /// The maximum size of what connections hold of which no request was authenticated yet. For more, the address that
+    /// holds most loses its oldest connection. In bytes.
+    pub stranger_bytes: usize,
     /// The timeout of the TLS handshake.
     pub handshake: Duration,
     /// The timeout for receiving request headers, from when the server is ready for them.
@@ -15,10 +18,17 @@ pub struct Limits {
     pub body_read: Duration,
     /// The timeout of a request, except for watches (`--request-timeout`).
     pub request: Duration,
-    /// The maximum number of concurrent read-only requests of all clients; 0 for no limit (`--max-requests-inflight`).
+    /// The maximum number of read-only requests of all clients that are worked on at a time; 0 for no limit
+    /// (`--max-requests-inflight`).
     pub read_only_in_flight: usize,
-    /// The maximum number of concurrent mutating requests (`--max-mutating-requests-inflight`).
+    /// The maximum number of mutating requests that are worked on at a time; 0 for no limit
+    /// (`--max-mutating-requests-inflight`).
     pub mutating_in_flight: usize,
+    /// The maximum size of what one caller makes the server hold: requests that are not answered, and answers that are
+    /// not read. In bytes.
+    pub held_bytes: usize,
+    /// The time in which a client must read a part of a response.
+    pub write: Duration,
     /// The idle timeout of a connection.
     pub idle: Duration,
     /// The time for requests in progress to finish during shutdown.
@@ -38,17 +48,20 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 20_000,
+            stranger_bytes: 32 * 1024 * 1024,
             handshake: Duration::from_secs(10),
             header_read: Duration::from_secs(32),
             body_read: Duration::from_secs(60),
             request: Duration::from_secs(60),
             read_only_in_flight: 400,
             mutating_in_flight: 200,
+            held_bytes: 16 * 1024 * 1024,
+            write: Duration::from_secs(60),
             idle: Duration::from_secs(90),
             shutdown: Duration::from_secs(10),
             bookmarks: Duration::from_secs(60),
             body_bytes: 3 * 1024 * 1024,
-            head_bytes: 128 * 1024,
+            head_bytes: 64 * 1024,
             streams: 1000,
         }
     }

@@ -2,8 +2,12 @@
 //!
 //! The lowest floor of the server. It knows nothing of objects, of who asks, or of what answers.
 
+pub(crate) mod account;
+pub(crate) mod activity;
 pub(crate) mod body;
+pub(crate) mod budget;
 pub(crate) mod encode;
+pub(crate) mod fair_queue;
 pub mod limits;
 pub mod listener;
 pub(crate) mod negotiate;

@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_LENGTH;
+use http::HeaderValue;
+use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::request::Parts;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use tokio::time::timeout;
 
+use super::budget::Charge;
 use super::limits::Limits;
-use super::status::Status;
+use super::listener::Connection;
+use super::status::{Answer, Status};
 
 /// As in Go's server.
 const DRAIN_BYTES: usize = 256 * 1024;
@@ -20,8 +23,16 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// 413 for a body that is too large, by its declared or its actual length; 408 if it does not arrive in time; 400 if it
-/// is truncated.
-pub(crate) async fn read(head: &Parts, body: &mut Incoming, limits: &Limits) -> Result<Bytes, Status> {
+/// is truncated; 429 if the caller makes the server hold too much.
+pub(crate) async fn read(
+    head: &Parts,
+    body: &mut Incoming,
+    limits: &Limits,
+    charge: &mut Charge,
+) -> Result<Bytes, Status> {
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
     let too_large = || Status::too_large(limits.body_bytes);
     let announced = head.headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|n| usize::try_from(n).map_or(true, |n| n > limits.body_bytes)) {
@@ -36,6 +47,9 @@ pub(crate) async fn read(head: &Parts, body: &mut Incoming, limits: &Limits) -> 
             if collected.len() + data.len() > limits.body_bytes {
                 return Err(too_large());
             }
+            if !charge.grow(data.len()) {
+                return Err(Status::holds_too_much(limits.held_bytes));
+            }
             if collected.is_empty() && body.is_end_stream() {
                 return Ok(data);
             }
@@ -46,9 +60,27 @@ pub(crate) async fn read(head: &Parts, body: &mut Incoming, limits: &Limits) -> 
     timeout(limits.body_read, collecting).await.unwrap_or_else(|_| Err(Status::timeout()))
 }
 
-/// Discards the unread request body, up to a limit, because many clients read no response before they have sent
-/// everything.
-pub(crate) async fn drain(body: &mut Incoming) {
+/// Discards the unread request body before the response is sent, because many clients read no response before they have
+/// sent everything. A client that `expects` to be told to continue is not told.
+pub(crate) async fn end<P>(
+    connection: &Connection<P>,
+    body: &mut Incoming,
+    expects: bool,
+    answer: &mut Answer,
+) {
+    if body.is_end_stream() {
+        return;
+    }
+    if !expects && let Some(_draining) = connection.activity.drain() {
+        drain(body).await;
+    }
+    if !body.is_end_stream() && !connection.is_http2 {
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+}
+
+/// Discards a body, up to a limit.
+async fn drain(body: &mut Incoming) {
     if body.size_hint().lower() > DRAIN_BYTES as u64 {
         return;
     }

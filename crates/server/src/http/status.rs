@@ -153,6 +153,16 @@ impl Status {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message, None)
     }
 
+    /// The caller makes the server hold too much already.
+    pub fn holds_too_much(limit: usize) -> Self {
+        let message = format!(
+            "Too many requests, please try again later: requests without an answer and answers that were not read hold \
+             more than {limit} bytes"
+        );
+        let details = Details { retry_after_seconds: 1, ..Details::default() };
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message, Some(details))
+    }
+
     /// The body did not arrive in time.
     pub fn timeout() -> Self {
         let message = "the body of the request did not arrive in time";

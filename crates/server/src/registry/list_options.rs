@@ -16,6 +16,9 @@ use super::target::Target;
 use crate::http::query::Query;
 use crate::http::status::Status;
 
+/// The longest timeout of a watch: longer ones are shortened to it.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
 /// The options of a request for a collection.
 #[derive(Clone, Debug)]
 pub(crate) struct ListOptions {
@@ -55,6 +58,8 @@ impl ListOptions {
         let fields = parse_field_selector(text("fieldSelector")).map_err(bad)?;
         let limit = usize::try_from(number("limit")?).unwrap_or(0);
         let timeout = u64::try_from(number("timeoutSeconds")?).ok().filter(|seconds| *seconds > 0);
+        // A time that far away could not be represented.
+        let timeout = timeout.map(|seconds| Duration::from_secs(seconds).min(LONGEST));
         let sends_initial = query.first("sendInitialEvents").map(is_true);
         let matching = text("resourceVersionMatch");
         let (resource_version, token) = (text("resourceVersion"), text("continue"));
@@ -75,7 +80,7 @@ impl ListOptions {
             token: token.to_owned(),
             resource_version: resource_version.to_owned(),
             is_exact: matching == "Exact",
-            timeout: timeout.map(Duration::from_secs),
+            timeout,
             wants_bookmarks: query.first("allowWatchBookmarks").is_some_and(is_true),
             sends_initial,
         })

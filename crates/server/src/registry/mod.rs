@@ -24,6 +24,7 @@ pub(crate) mod own_objects;
 pub(crate) mod part;
 pub(crate) mod patch;
 pub(crate) mod request_scope;
+pub(crate) mod right_changes;
 pub mod runtime_config;
 pub(crate) mod selection;
 pub(crate) mod storage;

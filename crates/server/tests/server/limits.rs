@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
-use crate::common::{REVIEW, REVIEWS, STARTED, Setup, Started, Tls, scratch, start, start_with};
+use crate::common::{Identity, REVIEW, REVIEWS, STARTED, Setup, Started, Tls, scratch, start, start_with};
 use portcullis_pki::ca::Usage;
 use portcullis_server::bootstrap::Bootstrap;
 use portcullis_server::http::limits::Limits;
@@ -24,34 +24,78 @@ fn begin_review(tls: &mut Tls) -> &'static str {
     tail
 }
 
+/// A user who may do everything, but is no administrator: requests of administrators are not limited.
+fn operator(server: &Started) -> Identity {
+    let binding = serde_json::json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "operator"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "operator"}]});
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    assert_eq!(server.post(bindings, binding.to_string()).by(&server.admin()).send().code, 201);
+    server.user("operator", &[])
+}
+
 #[test]
-fn requests_beyond_the_limit_are_told_to_come_back_and_reads_go_on() {
-    let limits = Limits { mutating_in_flight: 1, shutdown: Duration::from_secs(1), ..Limits::default() };
-    let server = start_with(Setup { limits, ..Setup::default() });
-    let jane = server.user("jane", &[]);
-    assert_eq!(server.post(SELF, SELF_REVIEW).by(&jane).send().code, 201);
-    let mut tls = server.open_tls();
-    let tail = begin_review(&mut tls);
-    server.wait_for_metric(r#"apiserver_current_inflight_requests{request_kind="mutating"} 1"#);
-    let refused = server.post(SELF, SELF_REVIEW).by(&jane).send();
+fn requests_beyond_the_limit_are_told_to_come_back_and_writes_go_on() {
+    let limits = Limits { read_only_in_flight: 1, shutdown: Duration::from_secs(1), ..Limits::default() };
+    let server = start_with(Setup { limits, is_cluster: true, ..Setup::default() });
+    let operator = operator(&server);
+    let metric = |name: &str, count: usize| {
+        server.wait_for_metric(&format!(
+            r#"apiserver_current_{name}_requests{{request_kind="readOnly"}} {count}"#
+        ));
+    };
+    // A list from the future waits for three seconds.
+    let waiting = || {
+        let mut tls = server.open_tls_as(&operator, "http/1.1");
+        tls.send(b"GET /api/v1/namespaces?resourceVersion=1000000 HTTP/1.1\r\nHost: x\r\n\r\n");
+        tls
+    };
+    let first = waiting();
+    metric("inflight", 1);
+    let second = waiting();
+    metric("inqueue", 1);
+    let refused = server.get("/api/v1/namespaces").by(&operator).send();
     assert_eq!(refused.code, 429);
     assert_eq!(refused.header("retry-after"), "1");
     assert_eq!(refused.text(), "Too many requests, please try again later.\n");
-    // Reads have a limit of their own, administrators none.
-    assert_eq!(server.get("/version").by(&jane).send().code, 200);
-    assert_eq!(server.post(REVIEWS, REVIEW).by(&server.admin()).send().code, 201);
-    tls.send(tail.as_bytes());
-    assert_eq!(tls.answer().0, 201);
-    server.wait_for_metric(r#"apiserver_current_inflight_requests{request_kind="mutating"} 0"#);
-    assert_eq!(server.post(SELF, SELF_REVIEW).by(&jane).send().code, 201);
+    // Somebody else waits for one request of the operator, not for all of them. Writes have seats of their own, and
+    // administrators need none.
+    assert_eq!(server.get("/version").by(&server.user("jane", &[])).send().code, 200);
+    assert_eq!(server.post(SELF, SELF_REVIEW).by(&operator).send().code, 201);
+    assert_eq!(server.get("/api/v1/namespaces").by(&server.admin()).send().code, 200);
+    first.cut();
+    second.cut();
+    metric("inflight", 0);
+    metric("inqueue", 0);
     let metrics = server.app.metrics().render().unwrap();
     assert!(
-        metrics.lines().any(|line| line.starts_with("apiserver_request_terminations_total{verb=\"POST\"")
+        metrics.lines().any(|line| line.starts_with("apiserver_request_terminations_total{verb=\"LIST\"")
             && line.contains("code=\"429\"")
             && line.ends_with("} 1")),
         "{metrics}"
     );
-    tls.cut();
+}
+
+#[test]
+fn unfinished_bodies_keep_nobody_waiting() {
+    let limits = Limits { mutating_in_flight: 1, shutdown: Duration::from_secs(1), ..Limits::default() };
+    let server = start_with(Setup { limits, ..Setup::default() });
+    let jane = server.user("jane", &[]);
+    let length = REVIEW.len();
+    let unfinished: Vec<Tls> = (0..50)
+        .map(|_| {
+            let mut tls = server.open_tls_as(&jane, "http/1.1");
+            tls.send(
+                format!("POST {SELF} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{{").as_bytes(),
+            );
+            tls
+        })
+        .collect();
+    for user in [&jane, &server.user("joe", &[])] {
+        assert_eq!(server.post(SELF, SELF_REVIEW).by(user).send().code, 201);
+    }
+    unfinished.into_iter().for_each(Tls::cut);
 }
 
 #[test]

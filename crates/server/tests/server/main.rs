@@ -17,6 +17,7 @@ mod certificates;
 mod cluster;
 mod common;
 mod discovery;
+mod ended_rights;
 mod example_kind;
 mod first_start;
 mod freshness;

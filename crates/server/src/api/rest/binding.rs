@@ -1,7 +1,6 @@
 //! `pods/binding`, and the older `bindings` (AP-120).
 
 use http::StatusCode;
-use hyper::body::Incoming;
 use kinds::schema::core::BINDING;
 use serde_json::json;
 
@@ -14,12 +13,11 @@ use crate::registry::meta;
 use crate::registry::options::{self, WriteKind};
 
 /// Binds the pod that the body names, or the pod of the path.
-pub(crate) async fn answer(request: &Request<'_>, body: &mut Incoming) -> Result<Answer, Status> {
+pub(crate) async fn answer(request: &Request<'_>, bytes: &[u8]) -> Result<Answer, Status> {
     let form = negotiate::form(&request.head.headers)?;
-    let bytes = request.body(body).await?;
     let options = options::write(&request.query, WriteKind::Create)?;
     let expected = Expected { kind: BINDING.name, api_version: "v1", shape: &BINDING };
-    let mut binding = decode::document(&bytes, form, expected, options.validation)?.object;
+    let mut binding = decode::document(bytes, form, expected, options.validation)?.object;
     meta::place(&mut binding, &request.scope.target)?;
     request.note(|| binding.clone().into());
     bind(&request.scope, binding, options.is_dry_run).await?;

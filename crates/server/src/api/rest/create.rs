@@ -2,7 +2,6 @@
 
 use http::StatusCode;
 use http::header::WARNING;
-use hyper::body::Incoming;
 
 use super::render::View;
 use super::request::Request;
@@ -12,16 +11,11 @@ use crate::registry::options::{self, WriteKind};
 use crate::registry::{create, decode, meta};
 
 /// Creates an object.
-pub(crate) async fn answer(
-    request: &Request<'_>,
-    view: &View,
-    body: &mut Incoming,
-) -> Result<Answer, Status> {
+pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: &[u8]) -> Result<Answer, Status> {
     view.allow(false)?;
     let form = negotiate::form(&request.head.headers)?;
-    let bytes = request.body(body).await?;
     let options = options::write(&request.query, WriteKind::Create)?;
-    let mut body = decode::object(&bytes, form, &request.scope.target, options.validation)?;
+    let mut body = decode::object(bytes, form, &request.scope.target, options.validation)?;
     meta::place(&mut body.object, &request.scope.target)?;
     request.note(|| body.object.clone().into());
     let created = create::create(&request.scope, body.object, options.is_dry_run).await?;

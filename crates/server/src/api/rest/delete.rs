@@ -1,7 +1,6 @@
 //! DELETE of one object.
 
 use http::StatusCode;
-use hyper::body::Incoming;
 use kinds::Map;
 use kinds::schema::meta::DELETE_OPTIONS;
 use serde_json::{Value, json};
@@ -15,13 +14,9 @@ use crate::registry::options::DeleteOptions;
 use crate::registry::{decode, meta, storage};
 
 /// Deletes an object.
-pub(crate) async fn answer(
-    request: &Request<'_>,
-    view: &View,
-    body: &mut Incoming,
-) -> Result<Answer, Status> {
+pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: &[u8]) -> Result<Answer, Status> {
     view.allow(false)?;
-    let options = options(request, body).await?;
+    let options = options(request, bytes)?;
     let resource = request.scope.target.resource;
     match delete::delete(&request.scope, &options).await? {
         Outcome::Stays(bytes) => {
@@ -51,13 +46,12 @@ pub(crate) async fn answer(
 /// # Errors
 /// 400 for options that cannot be read, 415 for a media type that is not read, 422 for options that contradict each
 /// other.
-pub(crate) async fn options(request: &Request<'_>, body: &mut Incoming) -> Result<DeleteOptions, Status> {
-    let bytes = request.body(body).await?;
+pub(crate) fn options(request: &Request<'_>, bytes: &[u8]) -> Result<DeleteOptions, Status> {
     if bytes.is_empty() {
         return DeleteOptions::from_query(&request.query);
     }
     let form = negotiate::form(&request.head.headers)?;
-    let body = decode::value(&bytes, form, &DELETE_OPTIONS)?;
+    let body = decode::value(bytes, form, &DELETE_OPTIONS)?;
     request.note(|| body.clone());
     match body {
         Value::Object(body) => DeleteOptions::from_body(&body, request.scope.kinds),

@@ -1,7 +1,5 @@
 //! DELETE of a collection.
 
-use hyper::body::Incoming;
-
 use super::delete;
 use super::render::View;
 use super::request::Request;
@@ -10,14 +8,10 @@ use crate::registry::delete_collection::delete_collection;
 use crate::registry::list_options::ListOptions;
 
 /// Deletes what is selected of a collection, and answers with what was there.
-pub(crate) async fn answer(
-    request: &Request<'_>,
-    view: &View,
-    body: &mut Incoming,
-) -> Result<Answer, Status> {
+pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: &[u8]) -> Result<Answer, Status> {
     view.allow(true)?;
     let list = ListOptions::read(&request.query, &request.scope.target, false)?;
-    let options = delete::options(request, body).await?;
+    let options = delete::options(request, bytes)?;
     let page = delete_collection(&request.scope, &list, &options).await?;
     view.list(&page.meta, &page.entries, request.is_logged()).await
 }

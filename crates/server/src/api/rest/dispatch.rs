@@ -1,7 +1,7 @@
 //! From a request about objects to the handler of its verb or subresource.
 
+use bytes::Bytes;
 use http::request::Parts;
-use hyper::body::Incoming;
 use kinds::resource::{Action as Acting, Endpoint};
 use policy::request_info::RequestInfo;
 
@@ -32,7 +32,7 @@ pub(crate) async fn answer(
     target: Target<'_>,
     action: Action,
     head: &Parts,
-    body: &mut Incoming,
+    body: Bytes,
 ) -> Result<Answer, Status> {
     let query = Query::parse(head.uri.query().unwrap_or_default());
     let endpoint = target.resource.endpoint(target.subresource);
@@ -63,9 +63,9 @@ pub(crate) async fn answer(
     // Subresources with documents of their own are negotiated separately.
     negotiate::objects(&request.head.headers, Forms::DOCUMENT)?;
     match endpoint {
-        Endpoint::Action(Acting::Bind) => binding::answer(&request, body).await,
-        Endpoint::Action(Acting::Evict) => eviction::answer(&request, body).await,
-        Endpoint::Action(Acting::RequestToken) => token_request::answer(&request, body).await,
+        Endpoint::Action(Acting::Bind) => binding::answer(&request, &body).await,
+        Endpoint::Action(Acting::Evict) => eviction::answer(&request, &body).await,
+        Endpoint::Action(Acting::RequestToken) => token_request::answer(&request, &body).await,
         Endpoint::Object(_) | Endpoint::Part(_) | Endpoint::Connect => unsupported::answer(&request).await,
     }
 }
@@ -74,7 +74,7 @@ pub(crate) async fn answer(
 ///
 /// # Errors
 /// An error response.
-async fn objects(request: &Request<'_>, action: Action, body: &mut Incoming) -> Result<Answer, Status> {
+async fn objects(request: &Request<'_>, action: Action, body: Bytes) -> Result<Answer, Status> {
     let target = &request.scope.target;
     let forms = Forms {
         has_protobuf: target.served.schema.has_protobuf(),
@@ -86,12 +86,12 @@ async fn objects(request: &Request<'_>, action: Action, body: &mut Incoming) -> 
     };
     let view = render::View::new(request, accepted)?;
     match action {
-        Action::Create => create::answer(request, &view, body).await,
-        Action::Delete => delete::answer(request, &view, body).await,
-        Action::DeleteCollection => delete_collection::answer(request, &view, body).await,
+        Action::Create => create::answer(request, &view, &body).await,
+        Action::Delete => delete::answer(request, &view, &body).await,
+        Action::DeleteCollection => delete_collection::answer(request, &view, &body).await,
         Action::Get => get::answer(request, &view).await,
         Action::List => list::answer(request, &view).await,
-        Action::Update => update::answer(request, &view, body).await,
+        Action::Update => update::answer(request, &view, &body).await,
         Action::Watch => watch::answer(request, &view).await,
         Action::Patch => patch::answer(request, &view, body).await,
     }

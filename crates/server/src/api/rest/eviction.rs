@@ -1,6 +1,5 @@
 //! `pods/eviction` (AP-121).
 
-use hyper::body::Incoming;
 use kinds::Map;
 use kinds::schema::policy::EVICTION;
 
@@ -14,13 +13,12 @@ use crate::registry::meta;
 use crate::registry::options::{self, WriteKind};
 
 /// Evicts a pod.
-pub(crate) async fn answer(request: &Request<'_>, body: &mut Incoming) -> Result<Answer, Status> {
+pub(crate) async fn answer(request: &Request<'_>, bytes: &[u8]) -> Result<Answer, Status> {
     let form = negotiate::form(&request.head.headers)?;
-    let bytes = request.body(body).await?;
     let options = options::write(&request.query, WriteKind::Create)?;
     let read = |api_version| {
         let expected = Expected { kind: EVICTION.name, api_version, shape: &EVICTION };
-        decode::document(&bytes, form, expected, options.validation)
+        decode::document(bytes, form, expected, options.validation)
     };
     let read = read("policy/v1").or_else(|refusal| read("policy/v1beta1").map_err(|_| refusal));
     let mut eviction: Map = read?.object;

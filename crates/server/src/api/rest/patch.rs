@@ -1,8 +1,8 @@
 //! PATCH.
 
+use bytes::Bytes;
 use http::StatusCode;
 use http::header::WARNING;
-use hyper::body::Incoming;
 use kinds::patch::{self, PatchKind};
 
 use super::render::View;
@@ -19,11 +19,7 @@ const READ: &str = "application/json-patch+json, application/merge-patch+json, \
 const APPLY: &str = "application/apply-patch+yaml";
 
 /// Patches an object.
-pub(crate) async fn answer(
-    request: &Request<'_>,
-    view: &View,
-    body: &mut Incoming,
-) -> Result<Answer, Status> {
+pub(crate) async fn answer(request: &Request<'_>, view: &View, mut bytes: Bytes) -> Result<Answer, Status> {
     view.allow(false)?;
     let media_type = negotiate::content_type(&request.head.headers).to_ascii_lowercase();
     let is_apply = media_type == APPLY;
@@ -31,7 +27,6 @@ pub(crate) async fn answer(
         true => PatchKind::Strategic,
         false => PatchKind::of_media_type(&media_type).ok_or_else(|| Status::unsupported_media_type(READ))?,
     };
-    let mut bytes = request.body(body).await?;
     let (write_kind, creates) = match is_apply {
         true => (WriteKind::Apply, Create::Always),
         false => (WriteKind::Patch, Create::Never),

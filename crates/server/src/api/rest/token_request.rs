@@ -2,7 +2,6 @@
 
 use http::StatusCode;
 use http::header::WARNING;
-use hyper::body::Incoming;
 use kinds::Map;
 use kinds::resource::Resource;
 use kinds::resources::core::nodes::NODES;
@@ -41,13 +40,12 @@ const LONGEST: i64 = 1 << 32;
 const ISSUED: &str = "authentication.kubernetes.io/issued-credential-id";
 
 /// Issues a token.
-pub(crate) async fn answer(request: &Request<'_>, body: &mut Incoming) -> Result<Answer, Status> {
+pub(crate) async fn answer(request: &Request<'_>, bytes: &[u8]) -> Result<Answer, Status> {
     let scope = &request.scope;
     let form = negotiate::form(&request.head.headers)?;
-    let bytes = request.body(body).await?;
     let options = options::write(&request.query, WriteKind::Create)?;
     let expected = Expected { kind: KIND, api_version: "authentication.k8s.io/v1", shape: &TOKEN_REQUEST };
-    let read = decode::document(&bytes, form, expected, options.validation)?;
+    let read = decode::document(bytes, form, expected, options.validation)?;
     let (mut document, mut warnings) = (read.object, read.warnings);
     let spec = |document: &Map, field: &str| document.get("spec").and_then(|spec| spec.get(field)).cloned();
     if spec(&document, "expirationSeconds").is_none_or(|seconds| seconds.is_null()) {

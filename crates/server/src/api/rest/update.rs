@@ -2,7 +2,6 @@
 
 use http::StatusCode;
 use http::header::WARNING;
-use hyper::body::Incoming;
 
 use super::render::View;
 use super::request::Request;
@@ -13,17 +12,12 @@ use crate::registry::update::{self, Create};
 use crate::registry::{decode, meta, part};
 
 /// Replaces an object.
-pub(crate) async fn answer(
-    request: &Request<'_>,
-    view: &View,
-    body: &mut Incoming,
-) -> Result<Answer, Status> {
+pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: &[u8]) -> Result<Answer, Status> {
     view.allow(false)?;
     let form = negotiate::form(&request.head.headers)?;
-    let bytes = request.body(body).await?;
     let options = options::write(&request.query, WriteKind::Update)?;
     let documents = request.scope.documents();
-    let body = decode::object(&bytes, form, &documents.target, options.validation)?;
+    let body = decode::object(bytes, form, &documents.target, options.validation)?;
     update::check_name(&documents, &body.object)?;
     let new = body.object;
     request.note(|| new.clone().into());

@@ -18,10 +18,9 @@ use super::claims::{Bound, Reference};
 use crate::authn::caller::{CREDENTIAL_ID, join_authenticated};
 use crate::authn::token_error::TokenError;
 use crate::authn::vouched::Notes;
+use crate::http::account::{POD_NAME, POD_UID};
 use crate::registry::{meta, storage};
 
-const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
-const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
 /// The tolerated clock skew, and how long a deleted object still counts. In seconds (AN-82, AN-83).

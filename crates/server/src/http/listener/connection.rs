@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::activity::Activity;
+use super::table::Place;
+use crate::http::activity::Activity;
 
 /// The state of one connection.
 pub struct Connection<P> {
@@ -14,7 +15,9 @@ pub struct Connection<P> {
     /// The remote address.
     pub(crate) remote: Option<IpAddr>,
     pub(crate) is_http2: bool,
-    pub(crate) activity: Activity,
+    pub(crate) activity: Arc<Activity>,
+    /// Who is charged for the connection.
+    pub(crate) place: Arc<Place>,
     /// The tunnel that follows the current response.
     pub(super) tunnel: Mutex<Option<Tunnel>>,
 }

@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::connection::Connection;
-use crate::http::body::Body;
+use crate::http::body::Sent;
 use crate::http::limits::Limits;
 
 /// Answers the requests that a [`Server`](super::Server) receives.
@@ -30,12 +30,15 @@ pub trait Handler: Send + Sync + 'static {
     /// Returns the counter of failed handshakes.
     fn handshake_failures(&self) -> &Counter;
 
+    /// Returns the counter of connections that were closed for others.
+    fn closed_for_others(&self) -> &Counter;
+
     /// Answers one request.
     fn answer(
         self: Arc<Self>,
         connection: Arc<Connection<Self::Peer>>,
         request: Request<Incoming>,
-    ) -> impl Future<Output = Response<Body>> + Send;
+    ) -> impl Future<Output = Response<Sent>> + Send;
 
     /// Ends responses that would otherwise continue indefinitely. All others may finish.
     fn stop(&self) {}

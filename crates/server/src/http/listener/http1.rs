@@ -106,6 +106,7 @@ async fn speak<H: Handler>(
                     None => Ended::Closed(wire),
                 };
             }
+            () = activity.stalled(limits.write) => return Ended::Broken,
             _ = stopping.wait_for(|stop| *stop), if !is_ending => {}
             () = activity.closed(), if !is_ending => {}
             () = activity.idle(pause) => {

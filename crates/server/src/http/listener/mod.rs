@@ -3,11 +3,12 @@
 //! It knows nothing of what is asked or by whom: a [`Handler`] answers, and keeps what it wants to know of each
 //! connection.
 
-mod activity;
 mod connection;
 mod handler;
 mod http1;
+mod paced;
 mod server;
+mod table;
 mod wire;
 
 pub use self::connection::Connection;

@@ -5,9 +5,10 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use hyper::server::conn::http2;
@@ -15,21 +16,36 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use pki::UnverifiedCertificate;
 use pki::tls::ServerTls;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::activity::Activity;
 use super::connection::Connection;
 use super::handler::Handler;
 use super::http1;
+use super::paced::paced;
+use super::table::{ConnectionTable, Place, TLS_BYTES};
 use super::wire::Wire;
+use crate::http::account::Account;
+use crate::http::fair_queue::{FairQueue, Size};
 
 /// How long to wait when the system has no more sockets.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What is held for a connection whose handshake has not begun. In bytes.
+const ACCEPTED_BYTES: usize = 4 * 1024;
+/// What is held for an HTTP/2 connection beside the headers that are being received. In bytes.
+const HTTP2_BYTES: usize = 16 * 1024;
+/// What a client may send of one body before it is read. In bytes.
+const STREAM_WINDOW: u32 = 256 * 1024;
+/// What a client may send of all bodies of a connection before they are read. In bytes.
+const CONNECTION_WINDOW: u32 = 512 * 1024;
+/// What is buffered of one response on HTTP/2. In bytes.
+const SEND_BUFFER: usize = 64 * 1024;
 
 /// A server that listens.
 pub struct Server<H> {
@@ -59,34 +75,32 @@ impl<H: Handler> Server<H> {
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let limits = *self.handler.limits();
         let acceptor = TlsAcceptor::from(self.tls.config());
-        let slots = Arc::new(Semaphore::new(limits.connections));
+        let closed = self.handler.closed_for_others().clone();
+        let table = ConnectionTable::new(limits.connections, limits.stranger_bytes, closed);
+        let handshakes = handshakes();
         let (stopping, is_stopping) = watch::channel(false);
         let mut connections = JoinSet::new();
         tokio::pin!(stop);
         loop {
-            let slot = tokio::select! {
-                () = &mut stop => break,
-                slot = Arc::clone(&slots).acquire_owned() => slot,
-            };
-            // The semaphore is never closed.
-            let Ok(slot) = slot else { break };
             let stream = tokio::select! {
                 () = &mut stop => break,
                 accepted = self.tcp.accept() => accepted,
             };
             match stream {
-                Ok((stream, _)) => {
-                    let handling = handle(
-                        Arc::clone(&self.handler),
-                        acceptor.clone(),
-                        stream,
-                        slot,
-                        is_stopping.clone(),
-                    );
+                Ok((stream, remote)) => {
+                    let guest = Guest {
+                        remote: remote.ip(),
+                        place: Arc::new(table.open(Some(remote.ip()), ACCEPTED_BYTES)),
+                        handshakes: Arc::clone(&handshakes),
+                    };
+                    let acceptor = acceptor.clone();
+                    let handling =
+                        handle(Arc::clone(&self.handler), acceptor, stream, guest, is_stopping.clone());
                     connections.spawn(handling);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
+                    table.relieve();
                     sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -102,36 +116,89 @@ impl<H: Handler> Server<H> {
     }
 }
 
+/// The queue of TLS handshakes: half of the processors work on them.
+fn handshakes() -> Arc<FairQueue> {
+    let seats = available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
+    // The table bounds how many wait.
+    FairQueue::new(Size { seats, seats_of_account: seats, waiting_of_account: usize::MAX })
+}
+
+/// A new connection.
+struct Guest {
+    remote: IpAddr,
+    place: Arc<Place>,
+    handshakes: Arc<FairQueue>,
+}
+
 /// Handles one connection from start to end.
 async fn handle<H: Handler>(
     handler: Arc<H>,
     acceptor: TlsAcceptor,
     stream: TcpStream,
-    _slot: OwnedSemaphorePermit,
+    guest: Guest,
+    stopping: watch::Receiver<bool>,
+) {
+    let place = Arc::clone(&guest.place);
+    tokio::select! {
+        biased;
+        () = place.ended() => tracing::debug!(remote = %guest.remote, "a connection is closed for others"),
+        () = serve_guest(&handler, acceptor, stream, &guest, stopping) => {}
+    }
+}
+
+async fn serve_guest<H: Handler>(
+    handler: &Arc<H>,
+    acceptor: TlsAcceptor,
+    stream: TcpStream,
+    guest: &Guest,
     stopping: watch::Receiver<bool>,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
     // On the heap, so that it is freed: a handshake is short, and a connection may be long.
-    let Some(stream) = Box::pin(shake_hands(&*handler, acceptor, stream)).await else {
+    let Some(stream) = Box::pin(shake_hands(&**handler, acceptor, stream, guest)).await else {
         handler.handshake_failures().inc();
         return;
     };
     let open = handler.connections().clone();
-    open.inc();
-    run(&handler, stream, stopping).await;
-    open.dec();
+    let _open = Open::new(open);
+    run(handler, stream, guest, stopping).await;
+}
+
+/// A connection in the gauge of open ones, until this is dropped.
+struct Open(Gauge);
+
+impl Open {
+    fn new(gauge: Gauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }
 
 async fn shake_hands<H: Handler>(
     handler: &H,
     acceptor: TlsAcceptor,
     stream: TcpStream,
+    guest: &Guest,
 ) -> Option<Box<TlsStream<TcpStream>>> {
-    match timeout(handler.limits().handshake, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => Some(Box::new(stream)),
-        Ok(Err(error)) => {
+    let account = Account::of_address(Some(guest.remote));
+    let shaking = async {
+        // Waits for its turn before anything is held.
+        drop(guest.handshakes.enter(account).await);
+        guest.place.holds(TLS_BYTES);
+        paced(&guest.handshakes, account, acceptor.accept(stream)).await
+    };
+    match timeout(handler.limits().handshake, shaking).await {
+        Ok(None) => None,
+        Ok(Some(Ok(stream))) => Some(Box::new(stream)),
+        Ok(Some(Err(error))) => {
             tracing::debug!(%error, "TLS handshake failed");
             None
         }
@@ -145,21 +212,24 @@ async fn shake_hands<H: Handler>(
 async fn run<H: Handler>(
     handler: &Arc<H>,
     stream: Box<TlsStream<TcpStream>>,
+    guest: &Guest,
     stopping: watch::Receiver<bool>,
 ) {
-    let (socket, session) = stream.get_ref();
-    let remote = socket.peer_addr().ok().map(|address| address.ip());
+    let (_, session) = stream.get_ref();
     let is_http2 = session.alpn_protocol() == Some(b"h2");
     let certificate = session.peer_certificates().and_then(UnverifiedCertificate::from_chain);
     let connection = Arc::new(Connection {
         peer: handler.peer(certificate),
-        remote,
+        remote: Some(guest.remote),
+        place: Arc::clone(&guest.place),
         is_http2,
-        activity: Activity::default(),
+        activity: Arc::default(),
         tunnel: Mutex::default(),
     });
     let wire = Wire::new(stream, Arc::clone(&connection));
     if is_http2 {
+        let limits = handler.limits();
+        guest.place.holds(TLS_BYTES.saturating_add(HTTP2_BYTES).saturating_add(limits.head_bytes));
         Box::pin(serve_http2(handler, &connection, wire, stopping)).await;
     } else {
         http1::serve(handler, &connection, wire, stopping).await;
@@ -185,6 +255,9 @@ async fn serve_http2<H: Handler>(
     let mut http = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(SEND_BUFFER)
         .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
         .keep_alive_interval(limits.header_read)
         .keep_alive_timeout(limits.header_read)
@@ -198,6 +271,7 @@ async fn serve_http2<H: Handler>(
                 }
                 return;
             }
+            () = connection.activity.stalled(limits.write) => return,
             _ = stopping.wait_for(|stop| *stop), if !is_ending => {}
             () = connection.activity.closed(), if !is_ending => {}
             () = connection.activity.idle(limits.idle) => {

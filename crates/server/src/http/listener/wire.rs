@@ -11,6 +11,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use super::connection::Connection;
+use super::table::TLS_BYTES;
+
+/// Headers of this size are in the size of a connection. In bytes.
+const SMALL_HEAD: usize = 8 * 1024;
 
 /// A TLS session, and the bytes that were read and not yet used.
 pub(super) struct Wire<P> {
@@ -20,11 +24,13 @@ pub(super) struct Wire<P> {
     /// Whether the wire is kept after its protocol ends: then a shutdown only flushes it.
     outlives: bool,
     connection: Arc<Connection<P>>,
+    /// What was read from a stranger. In bytes.
+    read: usize,
 }
 
 impl<P> Wire<P> {
     pub(super) fn new(stream: Box<TlsStream<TcpStream>>, connection: Arc<Connection<P>>) -> Self {
-        Self { stream, unread: Bytes::new(), outlives: false, connection }
+        Self { stream, unread: Bytes::new(), outlives: false, connection, read: 0 }
     }
 
     /// Returns the wire with these bytes to be read first.
@@ -50,6 +56,17 @@ impl<P> Wire<P> {
         self.stream.get_ref().0.readable().await
     }
 
+    /// Charges a stranger for headers that are not complete. On HTTP/2 they are charged in advance.
+    fn charge(&mut self, bytes: usize) {
+        let Connection { place, is_http2, .. } = &*self.connection;
+        if bytes > 0 && !is_http2 && !place.is_known() {
+            self.read = self.read.saturating_add(bytes);
+            if self.read > SMALL_HEAD {
+                place.holds(TLS_BYTES.saturating_add(self.read));
+            }
+        }
+    }
+
     /// Closes the connection gracefully.
     pub(super) async fn end(&mut self) -> io::Result<()> {
         self.stream.shutdown().await
@@ -63,7 +80,10 @@ impl<P> AsyncRead for Wire<P> {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.unread.is_empty() {
-            return Pin::new(&mut *self.stream).poll_read(cx, into);
+            let before = into.filled().len();
+            let outcome = Pin::new(&mut *self.stream).poll_read(cx, into);
+            self.charge(into.filled().len().saturating_sub(before));
+            return outcome;
         }
         let count = self.unread.len().min(into.remaining());
         into.put_slice(&self.unread.copy_to_bytes(count));

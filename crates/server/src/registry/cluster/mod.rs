@@ -24,6 +24,7 @@ use super::{storage, system_objects};
 use crate::certificate_requests::Pkcs10Reader;
 use crate::http::status::Status;
 use crate::registry::metrics::StoreMetrics;
+use crate::registry::right_changes::RightChanges;
 
 /// See the module.
 pub struct Cluster {
@@ -33,6 +34,8 @@ pub struct Cluster {
     pub engine: Arc<LiveEngine>,
     /// The kinds of the objects.
     pub kinds: Kinds,
+    /// Tells watches to check their rights again.
+    pub(crate) right_changes: Arc<RightChanges>,
 }
 
 /// The cluster cannot be opened.
@@ -92,7 +95,11 @@ impl Cluster {
         let engine = Arc::new(LiveEngine::new(&live)?);
         let follower = Arc::new(Follower::new(Arc::clone(&engine), &kinds, metrics));
         let observer: Arc<dyn portcullis_store::Observer> = Arc::<Follower>::clone(&follower);
-        let backend = options.observer(observer).parts(storage::parts(&kinds)).open()?;
+        // After the engine has applied a change.
+        let right_changes = RightChanges::new(&kinds);
+        let changes: Arc<dyn portcullis_store::Observer> = Arc::<RightChanges>::clone(&right_changes);
+        let options = options.observer(observer).observer(changes);
+        let backend = options.parts(storage::parts(&kinds)).open()?;
         let mut stored = Vec::new();
         for prefix in follower.prefixes() {
             let list = List { prefix: prefix.into(), ..List::default() };
@@ -102,7 +109,7 @@ impl Cluster {
         follower.count(&backend).await?;
         engine.mark_complete();
         tracing::info!(objects = stored.len(), "objects loaded");
-        let cluster = Self { backend: Arc::new(backend), engine, kinds };
+        let cluster = Self { backend: Arc::new(backend), engine, kinds, right_changes };
         let seeded = seed::seed(&cluster.backend, &cluster.kinds, files).await?;
         cluster.begin(config).await?;
         Ok((cluster, seeded))

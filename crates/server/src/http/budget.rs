@@ -1,0 +1,114 @@
+//! A budget of bytes for each account: what the server holds of requests that are not answered yet, and of answers that
+//! the client has not read.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::request::Parts;
+
+use super::account::Account;
+
+/// What is charged for any request, beside its headers and its body. In bytes.
+const REQUEST_BYTES: usize = 1024;
+
+/// The bytes that are held for each account.
+pub(crate) struct Budget {
+    /// The maximum for one account. In bytes.
+    limit: usize,
+    held: Mutex<HashMap<Account, usize>>,
+}
+
+/// Bytes that are held for an account, until this is dropped.
+pub(crate) struct Charge {
+    budget: Arc<Budget>,
+    account: Account,
+    bytes: usize,
+}
+
+impl Budget {
+    /// Creates a budget of `limit` bytes for each account.
+    pub(crate) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, held: Mutex::default() })
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<Account, usize>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Charges an account; none if it would hold more than the limit.
+    pub(crate) fn charge(self: &Arc<Self>, account: Account, bytes: usize) -> Option<Charge> {
+        let mut charge = Charge { budget: Arc::clone(self), account, bytes: 0 };
+        charge.grow(bytes).then_some(charge)
+    }
+}
+
+impl Charge {
+    /// Returns the size that is charged. In bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Charges more bytes. Returns false, and changes nothing, if the account would hold more than the limit.
+    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
+        let mut all = self.budget.held();
+        let held = all.entry(self.account).or_default();
+        let sum = held.saturating_add(bytes);
+        let has_room = sum <= self.budget.limit;
+        if has_room {
+            *held = sum;
+            self.bytes = self.bytes.saturating_add(bytes);
+        } else if *held == 0 {
+            all.remove(&self.account);
+        }
+        has_room
+    }
+
+    /// Charges this many bytes instead, whatever the account holds: for answers that exist already.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        let mut all = self.budget.held();
+        let held = all.entry(self.account).or_default();
+        *held = held.saturating_sub(self.bytes).saturating_add(bytes);
+        self.bytes = bytes;
+        if *held == 0 {
+            all.remove(&self.account);
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// Returns the size of what is held of a request before its body. In bytes.
+pub(crate) fn head_size(head: &Parts) -> usize {
+    let headers = head.headers.iter().map(|(name, value)| name.as_str().len().saturating_add(value.len()));
+    let uri = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    headers.fold(REQUEST_BYTES.saturating_add(uri), usize::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::User;
+
+    use super::*;
+
+    #[test]
+    fn each_account_has_its_own_budget_and_gets_back_what_it_gives_back() {
+        let budget = Budget::new(100);
+        let [a, b] = ["a", "b"].map(|name| Account::of_user(&User::new(name, [""; 0])));
+        let mut first = budget.charge(a, 60).unwrap();
+        assert!(budget.charge(a, 41).is_none());
+        assert!(!first.grow(41));
+        assert!(first.grow(40));
+        let second = budget.charge(b, 100).unwrap();
+        drop(first);
+        assert!(budget.charge(a, 100).is_some());
+        let mut over = budget.charge(a, 0).unwrap();
+        over.set(1000);
+        assert!(budget.charge(a, 1).is_none(), "an overdraft counts");
+        drop((over, second));
+        assert!(budget.held().is_empty(), "accounts that hold nothing are forgotten");
+    }
+}
