@@ -310,6 +310,7 @@ impl ApiServer {
             Some(signing) => signing,
             None => Signing::by_one(bootstrap.authority()?, config.signing_duration),
         };
+        let event_ttl = config.controller_settings.event_ttl;
         let controllers = ControllerConfig {
             authority: bootstrap.authority_pem().to_owned(),
             accounts: Arc::clone(authentication.service_accounts()),
@@ -331,6 +332,7 @@ impl ApiServer {
             authentication,
             authorization,
             backend,
+            event_ttl,
             checks: started(config.engine.default_policy).chain(config.checks).collect(),
             kinds: config.kinds,
             limits: config.limits,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use kinds::Kinds;
 use kinds::resources::core::services::ServiceRanges;
@@ -9,6 +10,7 @@ use tokio::sync::{Mutex, watch};
 
 use super::check::Check;
 use super::documents::Documents;
+use super::event_quota::EventQuota;
 use super::in_flight::InFlight;
 use super::large_work::LargeWork;
 use super::server_metrics::Metrics;
@@ -33,6 +35,7 @@ pub struct App {
     pub(super) backend: Arc<Backend>,
     pub(super) checks: Vec<Check>,
     pub(super) documents: Documents,
+    pub(super) event_quota: EventQuota,
     /// What each caller makes the server hold.
     pub(super) held: Arc<Budget>,
     pub(super) in_flight: InFlight,
@@ -61,6 +64,8 @@ pub struct AppConfig {
     pub backend: Arc<Backend>,
     /// Health checks beside those of every server.
     pub checks: Vec<Check>,
+    /// How long events live; zero for ever.
+    pub event_ttl: Duration,
     /// The kinds that are served.
     pub kinds: Kinds,
     /// The resource limits.
@@ -92,6 +97,7 @@ impl App {
             backend: config.backend,
             checks,
             documents: Documents::new(&config.kinds, config.runtime),
+            event_quota: EventQuota::new(config.event_ttl),
             held: Budget::new(config.limits.held_bytes),
             in_flight: InFlight::new(limits, config.metrics.in_flight()),
             large_work: LargeWork::default(),

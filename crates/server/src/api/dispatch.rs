@@ -1,5 +1,7 @@
 //! From a request that was allowed to its handler.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use http::request::Parts;
 use policy::request_info::RequestInfo;
@@ -30,10 +32,29 @@ pub(crate) struct Asked<'a> {
 
 /// Answers an authorized request.
 pub(crate) async fn answer(app: &App, permit: Permit, asked: Asked<'_>, head: &Parts, body: Bytes) -> Answer {
+    if let Err(status) = take_event(app, &permit, &asked, body.len()) {
+        return status.into_answer();
+    }
     let size = body.len().saturating_add(stored_size(app, &asked).await);
     let account = asked.account;
     let work = dispatch(app, permit, asked, head, body);
     app.large_work.run(account, size, work).await.unwrap_or_else(|QueueFull| too_many())
+}
+
+/// Charges the write of an event.
+///
+/// # Errors
+/// 429 if the caller, or everybody in the namespace, has written too many.
+fn take_event(app: &App, permit: &Permit, asked: &Asked<'_>, bytes: usize) -> Result<(), Status> {
+    let (Route::Object { action, .. }, Some(target)) = (asked.route, &asked.target) else { return Ok(()) };
+    let is_event =
+        target.resource.plural == "events" && matches!(target.resource.group, "" | "events.k8s.io");
+    match action {
+        Action::Create | Action::Update | Action::Patch if is_event => {
+            app.event_quota.take(permit.user(), target.namespace, bytes, Instant::now())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The size of the object that a request changes. In bytes.

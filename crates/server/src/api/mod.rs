@@ -6,6 +6,7 @@ pub mod check;
 mod discovery;
 mod dispatch;
 pub mod documents;
+mod event_quota;
 mod health;
 mod health_metrics;
 mod in_flight;

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use super::app::App;
 use super::dispatch::{self, Asked};
+use super::in_flight::too_many;
 use super::object_route;
 use super::route::{Action, Route};
 use super::watch_rights::WatchRights;
@@ -111,6 +112,10 @@ async fn serve(
     connection: Arc<Connection<Peer>>,
     request: Request<Incoming>,
 ) -> Response<Sent> {
+    // AN-22: one request of a stranger was answered. Those that were sent with it cost nothing more.
+    if connection.is_http2 && connection.activity.is_closing() && !connection.place.is_known() {
+        return too_many().map(|body| body.sent((), Sending::new(&connection.activity, None)));
+    }
     let started = Instant::now();
     let busy = Busy::begin(&connection);
     let (mut head, mut body) = request.into_parts();

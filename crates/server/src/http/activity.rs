@@ -24,6 +24,7 @@ impl Drop for Draining<'_> {
 /// See the module.
 pub(crate) struct Activity {
     closing: Notify,
+    is_closing: AtomicBool,
     opened: Instant,
     /// When the last request ended, in milliseconds since the connection was opened.
     last: AtomicU64,
@@ -94,6 +95,7 @@ impl Default for Activity {
     fn default() -> Self {
         Self {
             closing: Notify::new(),
+            is_closing: AtomicBool::new(false),
             opened: Instant::now(),
             last: AtomicU64::new(0),
             under_way: AtomicUsize::new(0),
@@ -139,7 +141,13 @@ impl Activity {
 
     /// Closes the connection once the requests in progress are answered.
     pub(crate) fn close(&self) {
+        self.is_closing.store(true, Ordering::Relaxed);
         self.closing.notify_one();
+    }
+
+    /// Returns whether the connection is to be closed.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Relaxed)
     }
 
     /// Waits for a call of [`Self::close`].

@@ -48,7 +48,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 20_000,
-            stranger_bytes: 32 * 1024 * 1024,
+            stranger_bytes: 16 * 1024 * 1024,
             handshake: Duration::from_secs(10),
             header_read: Duration::from_secs(32),
             body_read: Duration::from_secs(60),

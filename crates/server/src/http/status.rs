@@ -159,6 +159,11 @@ impl Status {
             "Too many requests, please try again later: requests without an answer and answers that were not read hold \
              more than {limit} bytes"
         );
+        Self::too_many_requests(message)
+    }
+
+    /// The caller must wait.
+    pub fn too_many_requests(message: impl Into<String>) -> Self {
         let details = Details { retry_after_seconds: 1, ..Details::default() };
         Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message, Some(details))
     }

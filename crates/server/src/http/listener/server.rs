@@ -17,7 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use pki::UnverifiedCertificate;
 use pki::tls::ServerTls;
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -36,6 +36,8 @@ use crate::http::fair_queue::{FairQueue, Size};
 /// How long to wait when the system has no more sockets.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// How many connections the kernel keeps until they are accepted. If there are more, clients try again after a second.
+const BACKLOG: u32 = 4096;
 /// What is held for a connection whose handshake has not begun. In bytes.
 const ACCEPTED_BYTES: usize = 4 * 1024;
 /// What is held for an HTTP/2 connection beside the headers that are being received. In bytes.
@@ -60,7 +62,10 @@ impl<H: Handler> Server<H> {
     /// # Errors
     /// The address is not available.
     pub async fn bind(address: SocketAddr, tls: ServerTls, handler: Arc<H>) -> io::Result<Self> {
-        Ok(Self { handler, tcp: TcpListener::bind(address).await?, tls })
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(Self { handler, tcp: socket.listen(BACKLOG)?, tls })
     }
 
     /// Returns the local address.

@@ -134,7 +134,7 @@ impl Place {
     }
 
     /// Returns whether a request was authenticated.
-    pub(super) fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.is_known.load(Ordering::Relaxed)
     }
 

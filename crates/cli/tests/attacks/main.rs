@@ -1,0 +1,22 @@
+//! Attacks on `portcullis serve`, each with the bounds of what it may cost: while it runs, honest clients are answered
+//! in time, and the memory of the server stays bounded.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod connections;
+mod honest;
+mod objects;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One attack at a time: times are measured.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
