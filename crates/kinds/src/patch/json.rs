@@ -11,6 +11,12 @@ use crate::Map;
 /// The maximum number of JSON bytes that all `copy` operations of a patch may add.
 pub const MAX_COPIED: usize = 3 * 1024 * 1024;
 
+/// The maximum number of entries and members that all operations of a patch together may move or look through, apart
+/// from those that the patch itself contains. An entry that is added at the begin of a list moves all others.
+///
+/// DIVERGES: Kubernetes has no such limit. A patch of 10,000 operations would move ten thousand million entries.
+pub const MAX_MOVED: usize = 50_000_000;
+
 /// The maximum depth between two operations; a stored object may be [`MAX_DEPTH`] deep.
 const MAX_WORKING_DEPTH: usize = 4 * MAX_DEPTH;
 
@@ -25,7 +31,7 @@ pub(super) fn apply(current: &Map, operations: Vec<Value>) -> Result<Map, PatchE
         return Err(PatchError::TooManyOperations(operations.len()));
     }
     let root = Value::Object(current.clone());
-    let mut document = Document { depth: depth(&root), root, copied: 0 };
+    let mut document = Document { depth: depth(&root), root, copied: 0, moved: 0 };
     for (index, operation) in operations.into_iter().enumerate() {
         document
             .apply(operation)
@@ -72,6 +78,8 @@ struct Document {
     depth: usize,
     /// The number of bytes copied.
     copied: usize,
+    /// The number of entries and members moved or looked through.
+    moved: usize,
 }
 
 impl Document {
@@ -118,7 +126,9 @@ impl Document {
             Value::Array(entries) if key == "-" => entries.push(value),
             Value::Array(entries) => {
                 let index = index(&key, entries.len() + 1)?;
+                let after = entries.len().saturating_sub(index);
                 entries.insert(index, value);
+                self.spend(after)?;
             }
             _ => return Err(missing(path)),
         }
@@ -155,7 +165,13 @@ impl Document {
         let (place, key) = self.place(path)?;
         match place {
             Value::Object(members) => members.remove(&key).ok_or_else(|| missing(path)),
-            Value::Array(entries) => Ok(entries.remove(index(&key, entries.len())?)),
+            Value::Array(entries) => {
+                let index = index(&key, entries.len())?;
+                let after = entries.len().saturating_sub(index);
+                let removed = entries.remove(index);
+                self.spend(after)?;
+                Ok(removed)
+            }
             _ => Err(missing(path)),
         }
     }
@@ -202,11 +218,21 @@ impl Document {
         Ok((place, key))
     }
 
+    /// Refuses a patch that moves or looks through too much.
+    fn spend(&mut self, values: usize) -> Step<()> {
+        self.moved = self.moved.saturating_add(values);
+        match self.moved > MAX_MOVED {
+            true => Err(format!("the operations may not move more than {MAX_MOVED} entries of lists")),
+            false => Ok(()),
+        }
+    }
+
     /// Refuses a change that would nest the document too deeply. `deep` is an upper bound of the depth of the value.
     fn grow(&mut self, path: &str, value: &Value, mut deep: usize) -> Step<()> {
         let above = levels(path);
         if above + deep > MAX_WORKING_DEPTH {
             deep = depth(value);
+            self.spend(values(value))?;
         }
         if above + deep > MAX_WORKING_DEPTH {
             return Err(format!("the result would be nested deeper than {MAX_WORKING_DEPTH} levels"));
@@ -259,6 +285,16 @@ fn size(value: &Value) -> usize {
         Ok(()) => count.0,
         Err(_) => usize::MAX,
     }
+}
+
+/// The number of values in a value, with itself.
+fn values(value: &Value) -> usize {
+    let inner: usize = match value {
+        Value::Array(entries) => entries.iter().map(values).sum(),
+        Value::Object(members) => members.values().map(values).sum(),
+        _ => 0,
+    };
+    inner.saturating_add(1)
 }
 
 /// The nesting depth.

@@ -131,6 +131,26 @@ fn a_json_patch_cannot_grow_an_object_without_end_ap_61() {
     assert_eq!(result(PatchKind::Json, &current, &back_and_forth.into()), Ok(current.clone()));
 }
 
+/// The list is as large as a patch can make it, and every operation would move all of it.
+#[test]
+fn a_json_patch_cannot_move_a_long_list_ten_thousand_times_ap_61() {
+    let fill = json!({"op": "add", "path": "/list", "value": vec![0; 1_000_000]});
+    for operation in [
+        json!({"op": "add", "path": "/list/0", "value": 0}),
+        json!({"op": "remove", "path": "/list/0"}),
+        json!({"op": "move", "from": "/list/0", "path": "/list/-"}),
+    ] {
+        let patch: Vec<Value> =
+            std::iter::once(fill.clone()).chain(std::iter::repeat_n(operation, 9_999)).collect();
+        assert_eq!(result(PatchKind::Json, &json!({}), &patch.into()), Err(422));
+    }
+    // At the end of the list there is nothing to move.
+    let appended = json!({"op": "add", "path": "/list/-", "value": 0});
+    let patch: Vec<Value> = std::iter::once(fill).chain(std::iter::repeat_n(appended, 9_999)).collect();
+    let patched = result(PatchKind::Json, &json!({}), &patch.into()).unwrap();
+    assert_eq!(patched["list"].as_array().map(Vec::len), Some(1_009_999));
+}
+
 #[test]
 fn lists_with_keys_merge_and_new_entries_stand_in_front_ap_63() {
     let current = json!({"metadata": {"finalizers": ["a/a", "a/b"]}, "spec": {

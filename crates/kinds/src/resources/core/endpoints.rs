@@ -93,22 +93,26 @@ fn summary(endpoints: &Map) -> String {
     if subsets.len() == 0 {
         return NONE.to_owned();
     }
-    let mut all = Vec::new();
+    // There is one for each address and port, of which only those that are shown are made.
+    let (mut shown, mut count) = (Vec::new(), 0_usize);
     for subset in subsets {
         let ips = subset.objects("addresses").map(|address| address.text("ip"));
-        if subset.list("ports").is_empty() {
-            all.extend(ips.clone().map(str::to_owned));
+        let ports = subset.list("ports").len();
+        count = count.saturating_add(ips.len().saturating_mul(ports.max(1)));
+        let left = SHOWN.saturating_sub(shown.len());
+        if ports == 0 {
+            shown.extend(ips.clone().take(left).map(str::to_owned));
         }
-        for port in subset.objects("ports") {
-            let port = port.number("port");
-            all.extend(ips.clone().map(|ip| match ip.contains(':') {
+        let ports = subset.objects("ports").take(left).map(|port| port.number("port"));
+        let all = ports.flat_map(|port| {
+            ips.clone().take(left).map(move |ip| match ip.contains(':') {
                 true => format!("[{ip}]:{port}"),
                 false => format!("{ip}:{port}"),
-            }));
-        }
+            })
+        });
+        shown.extend(all.take(left));
     }
-    let shown: Vec<&str> = all.iter().take(SHOWN).map(String::as_str).collect();
-    match all.len().saturating_sub(SHOWN) {
+    match count.saturating_sub(SHOWN) {
         0 => shown.join(","),
         more => format!("{} + {more} more...", shown.join(",")),
     }

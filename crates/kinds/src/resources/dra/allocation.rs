@@ -107,8 +107,10 @@ fn validate_reservation(claim: &Map, old_status: &Map) -> Option<FieldError> {
     if !status.has("allocation") {
         return Some(FieldError::forbidden(field, "may not be specified when `allocated` is not set"));
     }
-    let before = old_status.list("reservedFor");
-    let has_new = is_terminating(claim) && !reserved.iter().all(|consumer| before.contains(consumer));
+    // Decoded consumers have their members in one order.
+    let before: HashSet<String> = old_status.list("reservedFor").iter().map(Value::to_string).collect();
+    let is_new = |consumer: &Value| !before.contains(&consumer.to_string());
+    let has_new = is_terminating(claim) && reserved.iter().any(is_new);
     let detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
     has_new.then(|| FieldError::forbidden(field, detail))
 }

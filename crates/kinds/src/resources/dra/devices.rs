@@ -192,12 +192,13 @@ pub(super) fn validate_binding(field: &str, device: &Map) -> Errors {
         let at_list = format!("{field}.{name}");
         errors.extend(validate_list(&at_list, device.texts(name), MAX_CONDITIONS, formats::qualified_name));
     }
+    let wanted: HashSet<&str> = device.texts(good).collect();
     for name in [good, bad] {
         let mut seen = HashSet::new();
         for (i, condition) in device.texts(name).enumerate() {
             let field = format!("{field}.{name}[{i}]");
             errors.push_if(!seen.insert(condition), || FieldError::duplicate(&field, quoted(condition)));
-            if name == bad && device.texts(good).any(|other| other == condition) {
+            if name == bad && wanted.contains(condition) {
                 let detail = "bindingFailureConditions must not overlap with bindingConditions";
                 errors.push(FieldError::invalid(field, quoted(condition), detail));
             }

@@ -2,6 +2,8 @@
 //! of the API server: service account, NodeRestriction (implemented elsewhere), priority, tolerations, RuntimeClass.
 //! Every refusal is a 403.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::Map;
@@ -185,7 +187,7 @@ fn unlisted_secret(spec: &Map, account: &Map) -> Option<String> {
     if !matches!(enforce, "1" | "t" | "T" | "true" | "TRUE" | "True") {
         return None;
     }
-    let names = |list: &str| -> Vec<&str> {
+    let names = |list: &str| -> HashSet<&str> {
         account.list(list).iter().filter_map(|secret| secret.get("name").and_then(Value::as_str)).collect()
     };
     let (mountable, pullable) = (names("secrets"), names("imagePullSecrets"));
@@ -200,7 +202,7 @@ fn unlisted_secret(spec: &Map, account: &Map) -> Option<String> {
     let mut rest = spec.clone();
     rest.remove("imagePullSecrets");
     let mounts = secret_names(&Value::Object(rest));
-    let name = mounts.iter().find(|name| !name.is_empty() && !mountable.contains(&name.as_str()))?;
+    let name = mounts.iter().find(|name| !name.is_empty() && !mountable.contains(name.as_str()))?;
     Some(format!("secret {name:?} is not referenced by the pod's service account"))
 }
 

@@ -202,6 +202,9 @@ fn drop_stop_signal(container: &mut Map) {
     }
 }
 
+/// The maximum size of the value of a label, in bytes. A longer one is refused later, and not copied before.
+const MAX_LABEL_VALUE: usize = 63;
+
 /// Converts `matchLabelKeys` and `mismatchLabelKeys` of terms to expressions with the pod's own label values.
 fn merge_label_keys(pod: &mut Map) {
     let labels = pod.metadata().object("labels").clone();
@@ -228,7 +231,9 @@ fn merge_keys(term: &mut Map, labels: &Map) {
     let mut added = Vec::new();
     for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
         for key in term.list(field).iter().filter_map(Value::as_str) {
-            if let Some(value) = labels.get(key) {
+            if let Some(value) =
+                labels.get(key).and_then(Value::as_str).filter(|it| it.len() <= MAX_LABEL_VALUE)
+            {
                 added.push(json!({ "key": key, "operator": operator, "values": [value] }));
             }
         }

@@ -1,6 +1,6 @@
 //! Validation of the pod status (AP-124).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use portcullis_apimachinery::names;
 use serde_json::Value;
@@ -8,6 +8,10 @@ use serde_json::Value;
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Field, Members};
 use crate::resources::pods::validate::{Kept, annotations, ips, security};
+
+/// How many errors of one list of statuses repeat each other: those of statuses with the same name, which Kubernetes
+/// reports once for each pair. An answer shows no more.
+const MAX_REPEATED: usize = 1_000;
 
 /// Validates an update of the status. The arguments are the new and the old pod.
 pub(super) fn validate_status(pod: &Map, old: &Map) -> Errors {
@@ -47,9 +51,7 @@ pub(super) fn validate_status(pod: &Map, old: &Map) -> Errors {
     for (list, containers) in
         [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")]
     {
-        for container in status.child(list).items() {
-            allocated(&container, &spec.child(containers), &mut errors);
-        }
+        allocated(&status.child(list), &spec.child(containers), &mut errors);
     }
     for container in status.child("ephemeralContainerStatuses").items() {
         let allocated = container.child("allocatedResourcesStatus");
@@ -88,22 +90,36 @@ fn nominated_node(status: &Field<'_>, old: &Field<'_>, spec: &Field<'_>, errors:
 /// A terminated container stays terminated, unless it may be restarted. `containers` is the list in the spec, empty for
 /// containers that are never restarted.
 fn restarts(new: &Field<'_>, old: &Field<'_>, spec: &Field<'_>, containers: &str, errors: &mut Errors) {
+    let mut running: HashMap<&str, usize> = HashMap::new();
+    for new in new.items().filter(|new| terminated(new).is_none()) {
+        *running.entry(new.child("name").text()).or_default() += 1;
+    }
+    let containers = by_name(&spec.child(containers));
+    let mut left = MAX_REPEATED;
     for (i, old) in old.items().enumerate() {
         let Some(end) = terminated(&old) else { continue };
         let name = old.child("name").text();
-        let revived =
-            new.items().filter(|new| new.child("name").text() == name && terminated(new).is_none()).count();
+        let Some(revived) = running.get(name).copied() else { continue };
         let code = end.child("exitCode").number();
-        let container =
-            spec.child(containers).items().find(|container| container.child("name").text() == name);
-        if container.is_some_and(|container| is_restarted(&container, spec, code)) {
+        if containers.get(name).is_some_and(|container| is_restarted(container, spec, code)) {
             continue;
         }
+        let revived = revived.min(left);
+        left = left.saturating_sub(revived);
         for _ in 0..revived {
             let state = new.named(format!("{}[{i}].state", new.path()));
             errors.push(state.forbidden("may not be transitioned to non-terminated state"));
         }
     }
+}
+
+/// The entries of a list by name; of several with one name the first.
+fn by_name<'a>(list: &Field<'a>) -> HashMap<&'a str, Field<'a>> {
+    let mut entries = HashMap::with_capacity(list.len());
+    for entry in list.items() {
+        entries.entry(entry.child("name").text()).or_insert(entry);
+    }
+    entries
 }
 
 fn terminated<'a>(status: &Field<'a>) -> Option<Field<'a>> {
@@ -136,11 +152,11 @@ fn is_restarted(container: &Field<'_>, spec: &Field<'_>, code: i64) -> bool {
 }
 
 fn resource_claims(statuses: &Field<'_>, spec: &Field<'_>, errors: &mut Errors) {
+    let claims = by_name(&spec.child("resourceClaims"));
     let mut seen = BTreeSet::new();
     for status in statuses.items() {
         let name = status.child("name");
-        let claims = spec.child("resourceClaims");
-        if !claims.items().any(|claim| claim.child("name").text() == name.text()) {
+        if !claims.contains_key(name.text()) {
             errors.push(name.invalid("must match the name of an entry in `spec.resourceClaims`"));
         }
         errors.push_if(!seen.insert(name.text()), || name.duplicate());
@@ -225,35 +241,59 @@ fn user(user: &Field<'_>, spec: &Field<'_>, errors: &mut Errors) {
 }
 
 /// Validates the health of devices: only of resources that the container requests, each device once.
-fn allocated(status: &Field<'_>, containers: &Field<'_>, errors: &mut Errors) {
+fn allocated(statuses: &Field<'_>, containers: &Field<'_>, errors: &mut Errors) {
     const HEALTH: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
-    let name = status.child("name").text();
-    let container = containers.items().find(|container| container.child("name").text() == name);
-    for resource in status.child("allocatedResourcesStatus").items() {
-        let name = resource.child("name");
-        if container.as_ref().is_some_and(|container| !is_asked(&container.child("resources"), name.text())) {
-            errors.push(name.invalid("must match one of the container's resource requests or claims"));
+    let containers = by_name(containers);
+    let mut asked: HashMap<&str, Asked<'_>> = HashMap::new();
+    for status in statuses.items() {
+        let resources = status.child("allocatedResourcesStatus");
+        if resources.is_empty() {
+            continue;
         }
-        let mut seen = BTreeSet::new();
-        for device in resource.child("resources").items() {
-            let health = device.child("health");
-            errors.push_if(!HEALTH.contains(&health.text()), || health.not_supported(&HEALTH));
-            let id = device.child("resourceID");
-            errors.push_if(!seen.insert(id.text()), || id.duplicate());
+        let name = status.child("name").text();
+        if let Some(container) = containers.get(name) {
+            asked.entry(name).or_insert_with(|| Asked::by(container));
+        }
+        let asked = asked.get(name);
+        for resource in resources.items() {
+            let name = resource.child("name");
+            if asked.is_some_and(|asked| !asked.has(name.text())) {
+                errors.push(name.invalid("must match one of the container's resource requests or claims"));
+            }
+            let mut seen = BTreeSet::new();
+            for device in resource.child("resources").items() {
+                let health = device.child("health");
+                errors.push_if(!HEALTH.contains(&health.text()), || health.not_supported(&HEALTH));
+                let id = device.child("resourceID");
+                errors.push_if(!seen.insert(id.text()), || id.duplicate());
+            }
         }
     }
 }
 
-fn is_asked(requirements: &Field<'_>, name: &str) -> bool {
-    if !name.starts_with("claim:") {
-        return requirements.child("requests").key(name).is_set();
+/// The resources that a container asks for.
+struct Asked<'a> {
+    requests: Field<'a>,
+    /// As the status of a container names them.
+    claims: HashSet<String>,
+}
+
+impl<'a> Asked<'a> {
+    fn by(container: &Field<'a>) -> Self {
+        let requirements = container.child("resources");
+        let claims = requirements.child("claims").items().map(|claim| {
+            let (claim, request) = (claim.child("name").text(), claim.child("request").text());
+            if request.is_empty() { format!("claim:{claim}") } else { format!("claim:{claim}/{request}") }
+        });
+        Self { claims: claims.collect(), requests: requirements.child("requests") }
     }
-    requirements.child("claims").items().any(|claim| {
-        let (claim, request) = (claim.child("name").text(), claim.child("request").text());
-        let whole =
-            if request.is_empty() { format!("claim:{claim}") } else { format!("claim:{claim}/{request}") };
-        whole == name
-    })
+
+    fn has(&self, name: &str) -> bool {
+        match name.starts_with("claim:") {
+            true => self.claims.contains(name),
+            false => self.requests.key(name).is_set(),
+        }
+    }
 }
 
 /// Returns whether a pod is finished.

@@ -1,6 +1,6 @@
 //! Validation of updates of pods (AP-123), of ephemeral containers (AP-122) and of resources.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use portcullis_apimachinery::field_error::{FieldError, NO_FIELD};
 use serde_json::Value;
@@ -198,10 +198,11 @@ pub fn validate_ephemeral_containers(pod: &Map, old: &Map) -> Errors {
     validate::pod_and_spec(pod, &kept, &mut errors);
     annotations::validate_update(pod, old, &kept, &mut errors);
     let containers = Field::root(pod, "spec").child("ephemeralContainers");
+    // Of several containers with one name, the last counts.
+    let by_name: HashMap<&str, Field<'_>> =
+        containers.items().map(|container| (container.child("name").text(), container)).collect();
     for old in Field::root(old, "spec").child("ephemeralContainers").items() {
-        let name = old.child("name").text();
-        let new = containers.items().filter(|new| new.child("name").text() == name).last();
-        match new {
+        match by_name.get(old.child("name").text()) {
             None => errors.push(containers.forbidden("existing ephemeral containers may not be removed")),
             Some(new) if amount::same_optional(new.value(), old.value()) => {}
             Some(_) => errors.push(containers.forbidden("existing ephemeral containers may not be changed")),

@@ -13,6 +13,7 @@ fn pairs<'a>(list: &Field<'a>, path: &str) -> BTreeMap<&'a str, &'a str> {
 pub(super) fn mounts(container: &Field<'_>, volumes: &BTreeMap<&str, Field<'_>>, errors: &mut Errors) {
     let mounts = container.child("volumeMounts");
     let devices = pairs(&container.child("volumeDevices"), "devicePath");
+    let paths: BTreeSet<&str> = devices.values().copied().collect();
     let mut points = BTreeSet::new();
     for mount in mounts.items() {
         let name = mount.child("name");
@@ -24,7 +25,7 @@ pub(super) fn mounts(container: &Field<'_>, volumes: &BTreeMap<&str, Field<'_>>,
         if devices.contains_key(name.text()) {
             errors.push(name.invalid("must not already exist in volumeDevices"));
         }
-        if devices.values().any(|path| *path == point.text()) {
+        if paths.contains(point.text()) {
             errors.push(point.invalid("must not already exist as a path in volumeDevices"));
         }
         sub_paths(&mounts, &mount, errors);
@@ -80,6 +81,7 @@ fn propagation(container: &Field<'_>, mounts: &Field<'_>, mount: &Field<'_>, err
 
 pub(super) fn devices(container: &Field<'_>, volumes: &BTreeMap<&str, Field<'_>>, errors: &mut Errors) {
     let mounts = pairs(&container.child("volumeMounts"), "mountPath");
+    let points: BTreeSet<&str> = mounts.values().copied().collect();
     let mut names = BTreeSet::new();
     let mut paths = BTreeSet::new();
     for device in container.child("volumeDevices").items() {
@@ -103,7 +105,7 @@ pub(super) fn devices(container: &Field<'_>, volumes: &BTreeMap<&str, Field<'_>>
         if mounts.contains_key(name.text()) {
             errors.push(name.invalid("must not already exist in volumeMounts"));
         }
-        if mounts.values().any(|point| *point == path.text()) {
+        if points.contains(path.text()) {
             errors.push(path.invalid("must not already exist as a path in volumeMounts"));
         }
         if !name.text().is_empty() {

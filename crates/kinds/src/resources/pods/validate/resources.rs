@@ -1,6 +1,6 @@
 //! Validation of the resource requirements of containers and pods.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use portcullis_apimachinery::names;
 use portcullis_apimachinery::quantity::Quantity;
@@ -194,6 +194,8 @@ fn is_overcommitted(name: &str) -> bool {
 /// Validates the claims of a container: each claim, or each request of it, once.
 fn claim_names(claims: &Field<'_>, known: &BTreeSet<&str>, errors: &mut Errors) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
+    // How many of those seen are requests of a claim.
+    let mut parts: BTreeMap<&str, usize> = BTreeMap::new();
     for claim in claims.items() {
         let name = claim.child("name").named(claim.path());
         let request = claim.child("request");
@@ -212,11 +214,18 @@ fn claim_names(claims: &Field<'_>, known: &BTreeSet<&str>, errors: &mut Errors) 
             if seen.contains(&key) {
                 errors.push(name.duplicate());
             } else if request.text().is_empty() {
-                let is_part =
-                    |other: &&String| other.split_once('/').is_some_and(|(claim, _)| claim == name.text());
-                errors.extend(seen.iter().filter(is_part).map(|_| name.duplicate()));
+                let count = parts.get(name.text()).copied().unwrap_or_default();
+                errors.extend((0..count).map(|_| name.duplicate()));
             }
-            seen.insert(key);
+            let claim = match name.text().split_once('/') {
+                Some((claim, _)) => Some(claim),
+                None => (!request.text().is_empty()).then_some(name.text()),
+            };
+            if seen.insert(key)
+                && let Some(claim) = claim
+            {
+                *parts.entry(claim).or_default() += 1;
+            }
         }
         errors.push_if(!known.contains(name.text()), || name.not_found());
     }

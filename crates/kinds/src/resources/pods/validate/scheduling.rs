@@ -1,6 +1,6 @@
 //! Validation of scheduling: affinity, topology spread, tolerations.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use portcullis_apimachinery::names;
 
@@ -134,11 +134,13 @@ fn label_keys(term: &Field<'_>, errors: &mut Errors) {
             errors.extend(key.faults(names::label_key_errors));
         }
     }
+    // Of several equal keys, the last counts.
+    let places: HashMap<&str, usize> =
+        matched.items().enumerate().map(|(at, key)| (key.text(), at)).collect();
     let mut selected: BTreeSet<&str> = selector.child("matchLabels").entries().map(|(key, _)| key).collect();
     for expression in selector.child("matchExpressions").items() {
         let key = expression.child("key");
-        let at = matched.items().enumerate().filter(|(_, matched)| matched.text() == key.text()).last();
-        if let Some((at, _)) = at
+        if let Some(at) = places.get(key.text())
             && selected.contains(key.text())
         {
             let path = format!("{}[{at}]", term.path());
@@ -146,14 +148,21 @@ fn label_keys(term: &Field<'_>, errors: &mut Errors) {
         }
         selected.insert(key.text());
     }
+    let other: HashSet<&str> = mismatched.items().map(|key| key.text()).collect();
     for key in matched.items() {
-        if mismatched.items().any(|other| other.text() == key.text()) {
+        if other.contains(key.text()) {
             errors.push(key.invalid("exists in both matchLabelKeys and mismatchLabelKeys"));
         }
     }
 }
 
 pub(super) fn spread(constraints: &Field<'_>, kept: &Kept, errors: &mut Errors) {
+    let identity = |constraint: &Field<'_>| {
+        ["topologyKey", "whenUnsatisfiable"].map(|name| constraint.child(name).text().to_owned())
+    };
+    // The last of several equal ones is none that is repeated.
+    let last: HashMap<_, usize> =
+        constraints.items().enumerate().map(|(i, constraint)| (identity(&constraint), i)).collect();
     for (i, constraint) in constraints.items().enumerate() {
         let skew = constraint.child("maxSkew");
         errors.push_if(skew.number() <= 0, || skew.invalid("must be greater than zero"));
@@ -163,11 +172,7 @@ pub(super) fn spread(constraints: &Field<'_>, kept: &Kept, errors: &mut Errors) 
         if !values::UNSATISFIABLE_ACTIONS.contains(&action.text()) {
             errors.push(action.not_supported(values::UNSATISFIABLE_ACTIONS));
         }
-        let is_same = |other: &Field<'_>| {
-            other.child("topologyKey").text() == topology.text()
-                && other.child("whenUnsatisfiable").text() == action.text()
-        };
-        if constraints.items().skip(i + 1).any(|other| is_same(&other)) {
+        if last.get(&identity(&constraint)).is_some_and(|last| *last > i) {
             errors.push(constraint.child("{topologyKey, whenUnsatisfiable}").duplicate());
         }
         let domains = constraint.child("minDomains");
