@@ -25,6 +25,9 @@ use crate::schema::{Field, Presence, Shape, Type};
 
 /// The maximum number of problems that are reported.
 const MAX_PROBLEMS: usize = 100;
+/// The maximum size of the path of a problem in bytes. A path contains the keys of maps, which may be as long as a body;
+/// no answer shows as much as this of one.
+const MAX_PATH: usize = 8 * 1024;
 
 /// Decodes a base64 field; empty if it is not set.
 ///
@@ -282,7 +285,9 @@ impl Reader {
         if self.problems.len() >= MAX_PROBLEMS {
             return;
         }
-        let problem = problem(self.within(key, |reader| reader.path.clone()));
+        let shown =
+            |path: &str| path.get(..path.floor_char_boundary(MAX_PATH)).unwrap_or_default().to_owned();
+        let problem = problem(self.within(key, |reader| shown(&reader.path)));
         if self.seen.insert(problem.clone()) {
             self.problems.push(problem);
         }

@@ -15,7 +15,7 @@ pub const MAX_COPIED: usize = 3 * 1024 * 1024;
 /// from those that the patch itself contains. An entry that is added at the begin of a list moves all others.
 ///
 /// DIVERGES: Kubernetes has no such limit. A patch of 10,000 operations would move ten thousand million entries.
-pub const MAX_MOVED: usize = 50_000_000;
+const MAX_MOVED: usize = 50_000_000;
 
 /// The maximum depth between two operations; a stored object may be [`MAX_DEPTH`] deep.
 const MAX_WORKING_DEPTH: usize = 4 * MAX_DEPTH;

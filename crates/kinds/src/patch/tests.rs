@@ -134,7 +134,7 @@ fn a_json_patch_cannot_grow_an_object_without_end_ap_61() {
 /// The list is as large as a patch can make it, and every operation would move all of it.
 #[test]
 fn a_json_patch_cannot_move_a_long_list_ten_thousand_times_ap_61() {
-    let fill = json!({"op": "add", "path": "/list", "value": vec![0; 1_000_000]});
+    let fill = json!({"op": "add", "path": "/list", "value": vec![0; 200_000]});
     for operation in [
         json!({"op": "add", "path": "/list/0", "value": 0}),
         json!({"op": "remove", "path": "/list/0"}),
@@ -148,7 +148,21 @@ fn a_json_patch_cannot_move_a_long_list_ten_thousand_times_ap_61() {
     let appended = json!({"op": "add", "path": "/list/-", "value": 0});
     let patch: Vec<Value> = std::iter::once(fill).chain(std::iter::repeat_n(appended, 9_999)).collect();
     let patched = result(PatchKind::Json, &json!({}), &patch.into()).unwrap();
-    assert_eq!(patched["list"].as_array().map(Vec::len), Some(1_009_999));
+    assert_eq!(patched["list"].as_array().map(Vec::len), Some(209_999));
+}
+
+/// Each of the entries is merged into the container that the ones before it made longer.
+#[test]
+fn a_strategic_merge_patch_cannot_name_an_entry_thousands_of_times_ap_63() {
+    let patch = |count: i32| {
+        let containers = (0..count).map(|port| json!({"name": "c", "ports": [{ "containerPort": port }]}));
+        json!({"spec": {"containers": containers.collect::<Vec<_>>()}})
+    };
+    let current = json!({"spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let few = result(PatchKind::Strategic, &current, &patch(3)).unwrap();
+    let containers = few["spec"]["containers"].as_array().unwrap();
+    assert_eq!((containers.len(), containers[0]["ports"].as_array().map(Vec::len)), (1, Some(3)));
+    assert_eq!(result(PatchKind::Strategic, &current, &patch(20_000)), Err(422));
 }
 
 #[test]

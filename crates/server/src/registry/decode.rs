@@ -105,7 +105,7 @@ pub(crate) fn document(
         Form::Json => kinds::decode::json(bytes, shape).map_err(|error| bad(&error))?,
         Form::Yaml => {
             let text = std::str::from_utf8(bytes).map_err(|error| bad(&error))?;
-            let json = yaml::to_json(text).map_err(|error| bad(&error))?;
+            let json = yaml::body_to_json(text).map_err(|error| bad(&error))?;
             kinds::decode::json(json.as_bytes(), shape).map_err(|error| bad(&error))?
         }
         Form::Protobuf => {
@@ -121,12 +121,34 @@ pub(crate) fn document(
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Strict if decoded.problems.is_empty() => Vec::new(),
         FieldValidation::Strict => {
-            let problems: Vec<String> = problems.collect();
-            return Err(bad(&format_args!("strict decoding error: {}", problems.join(", "))));
+            return Err(bad(&format_args!("strict decoding error: {}", listed(problems))));
         }
-        FieldValidation::Warn => problems.filter_map(|problem| warning::header(&problem)).collect(),
+        FieldValidation::Warn => warning::headers(problems),
     };
     Ok(Body { object, warnings })
+}
+
+/// The maximum size of the problems in one message, in bytes.
+///
+/// DIVERGES: Kubernetes reports all of them, each with the whole path.
+const MAX_PROBLEMS: usize = 16 * 1024;
+
+/// The problems of an object for an error message, as far as they fit.
+pub(crate) fn listed(problems: impl Iterator<Item = String>) -> String {
+    let mut listed = String::new();
+    for problem in problems {
+        if !listed.is_empty() {
+            listed.push_str(", ");
+        }
+        let left = MAX_PROBLEMS.saturating_sub(listed.len());
+        if problem.len() > left {
+            listed.push_str(problem.get(..problem.floor_char_boundary(left)).unwrap_or_default());
+            listed.push('…');
+            break;
+        }
+        listed.push_str(&problem);
+    }
+    listed
 }
 
 /// Returns an empty object of this kind, in the order of serialization.
@@ -178,6 +200,6 @@ pub(crate) fn value(bytes: &[u8], form: Form, shape: &Type) -> Result<Value, Sta
 pub(crate) fn yaml_value(bytes: &[u8]) -> Result<Value, Status> {
     let bad = |error: &dyn Display| Status::bad_request(error.to_string());
     let text = std::str::from_utf8(bytes).map_err(|error| bad(&error))?;
-    let json = yaml::to_json(text).map_err(|error| bad(&error))?;
+    let json = yaml::body_to_json(text).map_err(|error| bad(&error))?;
     serde_json::from_str(&json).map_err(|error| bad(&error))
 }

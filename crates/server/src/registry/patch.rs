@@ -66,8 +66,8 @@ impl Patch<'_> {
         if self.validation == FieldValidation::Strict {
             problems.extend(decoded.problems);
             if !problems.is_empty() {
-                let problems: Vec<String> = problems.iter().map(Problem::to_string).collect();
-                return Err(invalid(&format!("strict decoding error: {}", problems.join(", "))));
+                let problems = decode::listed(problems.iter().map(Problem::to_string));
+                return Err(invalid(&format!("strict decoding error: {problems}")));
             }
         }
         let mut object = decode::current(object, served)?;

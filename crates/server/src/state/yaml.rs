@@ -5,22 +5,38 @@
 
 use std::fmt;
 
+use kinds::decode::MAX_VALUES;
 use portcullis_apimachinery::json::{JsonError, MAX_DEPTH};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Error, Options, Spanned};
 
-/// Converts YAML documents to JSON; empty documents are left out.
+/// The maximum size of the texts of a request body in bytes, each counted as often as aliases repeat it: the same as of a
+/// body without aliases.
+const MAX_BODY_TEXT: usize = 3 * 1024 * 1024;
+
+/// Converts YAML documents of an operator's file to JSON; empty documents are left out.
 ///
 /// # Errors
 /// The text is not YAML, a key occurs twice, or it is deeper, larger or has more aliases than any cluster prints.
 pub(crate) fn to_json(text: &str) -> Result<String, JsonError> {
-    let documents: Vec<Node> =
-        serde_saphyr::from_multiple_with_options(text, options()).map_err(|error| {
-            let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(0));
-            let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
-            JsonError::at(text, start.saturating_add(1), "", reason(&error))
-        })?;
+    convert(text, options(Bounds { nodes: 50_000_000, text: 1 << 28 }))
+}
+
+/// Like [`to_json`], for the body of a request. What its aliases stand for counts as if it were written out (AP-10).
+///
+/// # Errors
+/// As [`to_json`], or it would be larger without aliases than a body may be.
+pub(crate) fn body_to_json(text: &str) -> Result<String, JsonError> {
+    convert(text, options(Bounds { nodes: MAX_VALUES.saturating_mul(2), text: MAX_BODY_TEXT }))
+}
+
+fn convert(text: &str, options: Options) -> Result<String, JsonError> {
+    let documents: Vec<Node> = serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+        let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(0));
+        let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+        JsonError::at(text, start.saturating_add(1), "", reason(&error))
+    })?;
     let mut writer = Writer { json: String::with_capacity(text.len()), line: 1 };
     for document in &documents {
         writer.value(document);
@@ -36,20 +52,30 @@ fn reason(error: &Error) -> String {
         Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
             format!("nested deeper than {MAX_DEPTH} levels")
         }
-        Error::Budget { .. } => "too large, or too many aliases: write it as JSON".to_owned(),
+        Error::Budget { .. } => {
+            "too large, or too many aliases: write it as JSON, or without aliases".to_owned()
+        }
         error => format!("not valid YAML: {}", error.without_snippet()),
     }
 }
 
+/// How much YAML may contain after the aliases are replaced by what they stand for.
+struct Bounds {
+    /// The number of lists, maps, keys and plain values.
+    nodes: usize,
+    /// The size of the keys and plain values in bytes.
+    text: usize,
+}
+
 /// Limits far above what a cluster prints and far below what exhausts a machine.
-fn options() -> Options {
+fn options(Bounds { nodes, text }: Bounds) -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: MAX_DEPTH,
             max_events: 100_000_000,
-            max_nodes: 50_000_000,
+            max_nodes: nodes,
             max_documents: 1_000_000,
-            max_total_scalar_bytes: 1 << 28,
+            max_total_scalar_bytes: text,
             max_aliases: 10_000,
             max_anchors: 10_000,
         },

@@ -27,6 +27,7 @@ mod hostile_clients;
 mod hostile_http2;
 mod issued;
 mod limits;
+mod long_bodies;
 mod long_lists;
 mod match_conditions;
 mod metrics;

@@ -4,7 +4,7 @@
 mod directive;
 mod list;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -17,6 +17,11 @@ use self::list::{
 use super::error::PatchError;
 use crate::Map;
 use crate::schema::{Merge, Shape, Type};
+
+/// How many entries of a list in a patch may have the same key. Each is merged into what those before it made.
+///
+/// DIVERGES: Kubernetes merges any number of them, which takes quadratic time.
+const MAX_REPEATED: usize = 16;
 
 /// Merges the patch into the object.
 pub(super) fn apply(current: Map, patch: Map, of_type: &'static Type) -> Result<Map, PatchError> {
@@ -159,8 +164,15 @@ fn merge_by_key(
     let order = Order::of(&new, Some(key))?;
 
     let mut places = original_order.0.clone();
+    let mut repeated: HashMap<Key, usize> = HashMap::new();
     for value in new {
         let name = key_of(&value, Some(key))?;
+        let count = repeated.entry(name.clone()).or_default();
+        *count = count.saturating_add(1);
+        if *count > MAX_REPEATED {
+            let message = format!("more than {MAX_REPEATED} entries of a list have the {key} {name}");
+            return Err(PatchError::Unprocessable(message));
+        }
         let place = *places.entry(name).or_insert(original.len());
         match (original.get_mut(place), value) {
             (Some(Value::Object(old)), Value::Object(patch)) => {

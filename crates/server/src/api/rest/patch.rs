@@ -49,7 +49,7 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View, mut bytes: Bytes)
     let mut answer = view.object(code, &part::document(&request.scope, &written.bytes)?)?;
     if options.validation == FieldValidation::Warn {
         let problems = patch::problems(kind, &bytes);
-        for warning in problems.iter().filter_map(|problem| warning::header(&problem.to_string())) {
+        for warning in warning::headers(problems.iter().map(ToString::to_string)) {
             answer.headers_mut().append(WARNING, warning);
         }
     }
