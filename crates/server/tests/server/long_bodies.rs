@@ -35,7 +35,7 @@ fn five_thousand_container_statuses_of_one_name_are_written_and_changed() {
     let server = start();
     let mut client = Client::new(server.address, &Identity::admin(&server.dir));
     let account = json!({"metadata": {"name": "default"}});
-    client.send("POST", "/api/v1/namespaces/default/serviceaccounts", Some(&account));
+    client.must(201, "POST", "/api/v1/namespaces/default/serviceaccounts", Some(&account));
     let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}],
         "restartPolicy": "Never", "automountServiceAccountToken": false}});
     client.must(201, "POST", PODS, Some(&pod));
@@ -44,7 +44,7 @@ fn five_thousand_container_statuses_of_one_name_are_written_and_changed() {
         json!({"status": {"containerStatuses": vec![one; 5_000]}})
     };
     let path = format!("{PODS}/p/status");
-    let mut patch = |body: &Value| {
+    let patch = |body: &Value| {
         let request = server.request("PATCH", &path).by(&server.admin());
         request.header("Content-Type: application/merge-patch+json").body(body.to_string()).send()
     };
