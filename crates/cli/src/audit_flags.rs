@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use portcullis_server::audit::sink::Rotation;
-use portcullis_server::audit::{Audit, AuditMetrics, Mode, Policy, Sink, SinkOptions};
+use portcullis_server::audit::{Audit, AuditMetrics, Mode, Policy, Sink, SinkOptions, WhenFull};
 
 use crate::failure::Failure;
 
@@ -31,6 +31,12 @@ pub struct AuditFlags {
     #[arg(long, value_name = "MODE", default_value = "batch")]
     audit_log_mode: AuditLogMode,
 
+    /// What happens in mode batch when events cannot be written as fast as requests come
+    ///
+    /// DIVERGES from kube-apiserver, which drops events.
+    #[arg(long, value_name = "ACTION", default_value = "wait")]
+    audit_log_when_full: AuditLogWhenFull,
+
     /// Days that rotated files are kept; 0 for unlimited
     #[arg(long, value_name = "DAYS", default_value_t = 366)]
     audit_log_maxage: u32,
@@ -51,12 +57,22 @@ pub struct AuditFlags {
 /// See [`Mode`].
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum AuditLogMode {
-    /// Requests do not wait; when the queue is full, events are dropped and counted
+    /// Requests do not wait until events are written; see --audit-log-when-full
     Batch,
     /// Requests wait until the event is written
     Blocking,
     /// Requests wait, and are refused if their first event cannot be written
     BlockingStrict,
+}
+
+/// See [`WhenFull`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum AuditLogWhenFull {
+    /// Requests wait for space in the queue before anything is done, and are refused if there is none in time; only
+    /// events of unauthenticated reads are dropped
+    Wait,
+    /// Requests never wait; events are dropped and counted
+    Drop,
 }
 
 impl AuditFlags {
@@ -91,6 +107,10 @@ impl AuditFlags {
                 AuditLogMode::Blocking => Mode::Blocking,
                 AuditLogMode::BlockingStrict => Mode::BlockingStrict,
             },
+            when_full: match self.audit_log_when_full {
+                AuditLogWhenFull::Wait => WhenFull::Wait,
+                AuditLogWhenFull::Drop => WhenFull::Drop,
+            },
             rotation: Rotation {
                 max_bytes: u64::from(self.audit_log_maxsize) * MEGABYTE,
                 max_files: self.audit_log_maxbackup,
@@ -98,7 +118,7 @@ impl AuditFlags {
                 compress: self.audit_log_compress,
             },
         };
-        let sink = Sink::open(&options, metrics.errors.clone())
+        let sink = Sink::open(&options, metrics.sink.clone())
             .map_err(|error| Failure::unreachable(format_args!("--audit-log-path: {error}")))?;
         Ok(Some(Audit::new(policy, sink, metrics.clone())))
     }

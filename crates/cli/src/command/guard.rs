@@ -17,7 +17,7 @@ use portcullis_pki::tls::ServerTls;
 use portcullis_policy::features::{Feature, FeatureGates};
 use portcullis_policy::kubelet_api::Settings;
 use portcullis_server::audit::sink::Rotation;
-use portcullis_server::audit::{Mode as LogMode, Sink, SinkOptions};
+use portcullis_server::audit::{Mode as LogMode, Sink, SinkOptions, WhenFull};
 use portcullis_server::authn::delegated::{ClientAuthorities, Delegated};
 use portcullis_server::guard::access_log::AccessLog;
 use portcullis_server::guard::metrics::GuardMetrics;
@@ -493,6 +493,7 @@ fn access_log(flags: &LogFlags, metrics: &GuardMetrics) -> Result<Option<AccessL
         name: "access log",
         path: (path.as_os_str() != "-").then(|| path.clone()),
         mode: LogMode::Batch,
+        when_full: WhenFull::Wait,
         rotation: Rotation {
             max_bytes: u64::from(flags.access_log_maxsize) * 1024 * 1024,
             max_files: flags.access_log_maxbackup,
@@ -500,7 +501,7 @@ fn access_log(flags: &LogFlags, metrics: &GuardMetrics) -> Result<Option<AccessL
             compress: flags.access_log_compress,
         },
     };
-    let sink = Sink::open(&options, metrics.log_errors.clone())
+    let sink = Sink::open(&options, metrics.log.clone())
         .map_err(|error| Failure::unreachable(format_args!("--access-log-path: {error}")))?;
     Ok(Some(AccessLog::new(sink)))
 }

@@ -155,6 +155,7 @@ async fn serve(
             Body::Stream(_) if is_watch(route) => trail.started(audit).await,
             Body::Parts(_) | Body::Stream(_) => {}
         }
+        trail.pause();
     }
     // The trail of a complete response has ended.
     let audited = (!matches!(answer.body(), Body::Whole(_))).then_some(audited);
@@ -312,7 +313,7 @@ async fn respond_to(
     let Authenticated { caller, account, route, target: about, info, time_limit } = asked;
     let target = head.uri.path_and_query().map_or("", |t| t.as_str());
     let warning = caller.warning().or_else(|| spare_space(&head.headers)).and_then(warning::header);
-    if let Err(status) = trail.known(app.audit.as_ref(), head, caller.user(), info).await {
+    if let Err(status) = trail.known(app.audit.as_ref(), head, caller.user(), info, time_limit).await {
         return status.into_answer();
     }
     for (key, value) in caller.annotations() {
@@ -345,7 +346,13 @@ async fn respond_to(
     let user = Arc::clone(caller.user());
     let answering = async {
         let body = match takes_body(route, &head.method) {
-            true => request_body::read(head, body, &app.limits, charge).await.map_err(Status::into_answer)?,
+            true => {
+                // A client that sends slowly keeps no place in the audit log.
+                trail.pause();
+                let body = request_body::read(head, body, &app.limits, charge).await;
+                trail.resume(app.audit.as_ref(), time_limit).await.map_err(Status::into_answer)?;
+                body.map_err(Status::into_answer)?
+            }
             false => Bytes::new(),
         };
         let patience = time_limit / PATIENCE;

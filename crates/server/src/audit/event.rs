@@ -9,6 +9,8 @@ use policy::User;
 
 /// The maximum length of a logged user agent, in bytes.
 const MAX_USER_AGENT: usize = 1024;
+/// The maximum length of other texts that a caller without credentials chooses, in bytes.
+const MAX_STRANGERS_TEXT: usize = 1024;
 const TRUNCATED: &str = "...TRUNCATED";
 
 /// The facts about a request that are known so far.
@@ -141,6 +143,41 @@ impl ResponseStatus {
             details: document.get("details").cloned(),
             code,
         })
+    }
+}
+
+impl Event {
+    /// Truncates what a caller without credentials chooses, so that its events are small.
+    ///
+    /// DIVERGES: kube-apiserver logs it completely. Such a caller would fill the disk.
+    pub(super) fn shorten(&mut self) {
+        let status = self.response_status.iter_mut();
+        let object = self.object_ref.iter_mut().flat_map(|object| {
+            let ObjectReference { resource, namespace, name, api_group, api_version, subresource, .. } =
+                object;
+            [resource, namespace, name, api_group, api_version, subresource]
+        });
+        let texts = [&mut self.request_uri, &mut self.verb].into_iter().chain(object);
+        let status = status.map(|status| {
+            status.details = None;
+            &mut status.message
+        });
+        texts.chain(status).chain(self.annotations.values_mut()).for_each(shorten);
+        // A failure repeats the path. What it says is in the response status.
+        if self
+            .response_object
+            .as_ref()
+            .is_some_and(|object| object.get("kind").is_some_and(|kind| kind == "Status"))
+        {
+            self.response_object = None;
+        }
+    }
+}
+
+fn shorten(text: &mut String) {
+    if text.len() > MAX_STRANGERS_TEXT {
+        text.truncate(text.floor_char_boundary(MAX_STRANGERS_TEXT));
+        text.push_str(TRUNCATED);
     }
 }
 

@@ -80,7 +80,8 @@ impl LogFile {
     /// Appends complete lines.
     ///
     /// # Errors
-    /// The lines cannot be written; a part of them may have been.
+    /// The lines cannot be written. What was written of them is removed if that is possible, and otherwise is a line of
+    /// its own.
     pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let length = u64::try_from(lines.len()).unwrap_or(u64::MAX);
         let max = self.rotation.max_bytes;
@@ -92,10 +93,11 @@ impl LogFile {
         }
         let Some(file) = &mut self.file else { return Err(io::ErrorKind::NotFound.into()) };
         let result = file.write_all(lines);
-        self.written = self.written.saturating_add(length);
         if result.is_err() {
+            cut(file, self.written, length);
             self.file = None;
         }
+        self.written = self.written.saturating_add(length);
         result
     }
 
@@ -117,6 +119,17 @@ impl LogFile {
             tidy();
         }
         Ok(())
+    }
+}
+
+/// Removes what was written of lines that could not be written completely.
+fn cut(file: &File, before: u64, length: u64) {
+    let is_part = |found: fs::Metadata| {
+        found.is_file() && found.len().checked_sub(before).is_some_and(|part| part < length)
+    };
+    if file.metadata().is_ok_and(is_part) {
+        // If this fails, the part is ended by a newline when the file is opened again.
+        let _ = file.set_len(before);
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use policy::chain::Outcome;
 use policy::request_info::RequestInfo;
 use policy::{Attributes, User};
@@ -18,8 +18,10 @@ use super::event::{
 };
 use super::level::{Level, Stage};
 use super::log::Audit;
-use super::sink::Mode;
+use super::queue::{Class, Place};
+use super::sink::{Full, Mode};
 use super::wanted::{API_VERSION, Wanted};
+use crate::authn::is_anonymous;
 use crate::http::body::Body;
 use crate::http::status::{Answer, JSON, Status};
 use crate::registry::meta;
@@ -29,6 +31,8 @@ pub const AUDIT_ID: &str = "audit-id";
 
 /// The maximum length of a request ID that is accepted from a client, in bytes.
 const MAX_ID: usize = 64;
+/// The maximum number of addresses that a client claims for itself and its proxies.
+const MAX_SOURCES: usize = 32;
 /// Larger responses are not searched for a `Status`.
 const MAX_STATUS: usize = 64 * 1024;
 /// AC-124
@@ -52,8 +56,12 @@ pub struct Trail {
 struct Record {
     event: Event,
     wanted: Wanted,
+    /// The space for its events in the queue.
+    place: Place,
     /// Whether authentication failed: then only one event is logged.
     is_stranger: bool,
+    /// Whether the caller has no credentials that were accepted: then its events are short.
+    is_short: bool,
     is_complete: bool,
 }
 
@@ -100,25 +108,28 @@ impl Trail {
         self.record.get().map(|record| record.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Records the authenticated user, selects what the policy logs, and logs the first event.
+    /// Records the authenticated user, selects what the policy logs, waits for space for all events, and logs the
+    /// first one. The request must not have changed anything before.
     ///
     /// # Errors
-    /// The event cannot be written, and the mode requires it.
+    /// There was no space within `limit`, or the event cannot be written and the mode requires it.
     pub(crate) async fn known(
         &self,
         audit: Option<&Audit>,
         head: &Parts,
         user: &Arc<User>,
         info: &RequestInfo,
+        limit: Duration,
     ) -> Result<(), Status> {
         let _ = self.user.set(Arc::clone(user));
         let Some(audit) = audit else { return Ok(()) };
-        if !self.open(audit, head, Some(user), info) {
-            return Ok(());
-        }
-        let Some(line) = self.line(Stage::RequestReceived) else { return Ok(()) };
-        audit.metrics.events.inc();
-        if !audit.sink.write(line).await && audit.sink.mode() == Mode::BlockingStrict {
+        let Some(wanted) = wanted(audit, Some(user), info) else { return Ok(()) };
+        let is_stranger = is_anonymous(user);
+        let class = Class::of(is_stranger, is_read(&head.method));
+        let place = enter(audit, class, limit).await?;
+        let Some(place) = place else { return Ok(()) };
+        self.open((wanted, place), head, Some(user), info, is_stranger);
+        if !self.write(audit, Stage::RequestReceived).await && audit.sink.mode() == Mode::BlockingStrict {
             audit.metrics.rejected.inc();
             return Err(Status::internal("failed to store audit event"));
         }
@@ -134,9 +145,9 @@ impl Trail {
         shows_certificate: bool,
     ) {
         let Some(audit) = audit else { return };
-        if !self.open(audit, head, None, info) {
-            return;
-        }
+        let Some(wanted) = wanted(audit, None, info) else { return };
+        let Some(place) = audit.sink.try_enter(Class::StrangersRead) else { return };
+        self.open((wanted, place), head, None, info, true);
         if let Some(mut record) = self.record() {
             record.is_stranger = true;
             let message = attempted(head, shows_certificate);
@@ -144,13 +155,14 @@ impl Trail {
         }
     }
 
-    /// Returns true if anything is to be logged.
-    fn open(&self, audit: &Audit, head: &Parts, user: Option<&User>, info: &RequestInfo) -> bool {
-        let wanted = audit.policy.wanted(user, info);
-        audit.metrics.audited(wanted.level);
-        if wanted.level == Level::None {
-            return false;
-        }
+    fn open(
+        &self,
+        (wanted, place): (Wanted, Place),
+        head: &Parts,
+        user: Option<&User>,
+        info: &RequestInfo,
+        is_short: bool,
+    ) {
         let uri = head.uri.path_and_query().map_or("", |target| target.as_str());
         let event = Event {
             kind: "Event",
@@ -174,15 +186,22 @@ impl Trail {
             request_received_timestamp: micro(self.received),
             ..Event::default()
         };
-        let record = Record { event, wanted, is_stranger: false, is_complete: false };
-        self.record.set(Mutex::new(record)).is_ok()
+        let record = Record { event, wanted, place, is_stranger: false, is_short, is_complete: false };
+        // A request is known or unknown, once.
+        let _ = self.record.set(Mutex::new(record));
     }
 
     /// Returns the addresses that the request came from and through. All but the last are claimed by the client.
+    ///
+    /// DIVERGES: kube-apiserver logs any number of addresses. The last ones are those that proxies have added.
     fn sources(&self, headers: &HeaderMap) -> Vec<String> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let mut sources: Vec<IpAddr> =
-            text("x-forwarded-for").split(',').filter_map(|part| part.trim().parse().ok()).collect();
+        let mut sources: Vec<IpAddr> = text("x-forwarded-for")
+            .rsplit(',')
+            .filter_map(|part| part.trim().parse().ok())
+            .take(MAX_SOURCES)
+            .collect();
+        sources.reverse();
         if let Ok(real) = text("x-real-ip").parse()
             && !sources.contains(&real)
         {
@@ -308,26 +327,62 @@ impl Trail {
         self.write(audit, Stage::ResponseStarted).await;
     }
 
+    /// Gives back the space in the queue while a body is sent, which may take as long as the client wants. There is
+    /// always space for the last event.
+    pub(crate) fn pause(&self) {
+        if let Some(mut record) = self.record() {
+            record.place.give_back();
+        }
+    }
+
+    /// Waits for space for the events of a paused request again.
+    ///
+    /// # Errors
+    /// There was no space within `limit`.
+    pub(crate) async fn resume(&self, audit: Option<&Audit>, limit: Duration) -> Result<(), Status> {
+        let Some(audit) = audit else { return Ok(()) };
+        let Some(class) = self.record().map(|record| record.place.class()) else { return Ok(()) };
+        let place = enter(audit, class, limit).await?;
+        if let (Some(mut record), Some(place)) = (self.record(), place) {
+            record.place = place;
+        }
+        Ok(())
+    }
+
     /// Logs a complete response.
     pub(crate) async fn complete(&self, audit: &Audit) {
         let Some(stage) = self.last_stage() else { return };
         self.write(audit, stage).await;
     }
 
-    async fn write(&self, audit: &Audit, stage: Stage) {
+    /// Returns false if the event is not written, in a mode that waits for it.
+    async fn write(&self, audit: &Audit, stage: Stage) -> bool {
+        if !audit.sink.is_blocking() {
+            self.send(audit, stage);
+            return true;
+        }
+        let Some(line) = self.line(stage) else { return true };
+        audit.metrics.events.inc();
+        let written = self.record().map(|mut record| audit.sink.write(&mut record.place, line));
+        match written {
+            // Failures are counted and logged by the sink.
+            Some(written) => written.await.unwrap_or(false),
+            None => true,
+        }
+    }
+
+    fn send(&self, audit: &Audit, stage: Stage) {
         let Some(line) = self.line(stage) else { return };
         audit.metrics.events.inc();
-        // Failures are counted and logged by the sink.
-        let _ = audit.sink.write(line).await;
+        if let Some(mut record) = self.record() {
+            audit.sink.send(&mut record.place, line);
+        }
     }
 
     /// Ends the trail, in whatever way the request ended. No event is logged twice.
     pub(crate) fn end(&self, audit: &Audit) {
         let Some(stage) = self.last_stage() else { return };
-        if let Some(line) = self.line(stage) {
-            audit.metrics.events.inc();
-            audit.sink.send(line);
-        }
+        self.send(audit, stage);
     }
 
     /// Returns the stage of the last event, once.
@@ -367,10 +422,38 @@ impl Trail {
             Stage::RequestReceived => record.event.request_received_timestamp.clone(),
             _ => micro(SystemTime::now()),
         };
+        if record.is_short {
+            record.event.shorten();
+        }
         let mut line = serde_json::to_vec(&record.event).ok()?;
         line.push(b'\n');
         Some(line)
     }
+}
+
+/// Returns what the policy wants of a request, if anything.
+fn wanted(audit: &Audit, user: Option<&User>, info: &RequestInfo) -> Option<Wanted> {
+    let wanted = audit.policy.wanted(user, info);
+    audit.metrics.audited(wanted.level);
+    (wanted.level != Level::None).then_some(wanted)
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// Waits for space for the events of a request; none if it goes on without events.
+///
+/// # Errors
+/// There was no space within `limit`.
+async fn enter(audit: &Audit, class: Class, limit: Duration) -> Result<Option<Place>, Status> {
+    audit.sink.enter(class, limit).await.map_err(|Full| {
+        audit.metrics.rejected.inc();
+        Status::unavailable(
+            "the audit log cannot be written as fast as requests come, and this request waited for it in vain: nothing \
+             was changed, try again later",
+        )
+    })
 }
 
 /// Returns whether a response may be a `Status`: every failure, and some successes.

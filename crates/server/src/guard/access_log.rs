@@ -16,7 +16,8 @@ use serde::Serialize;
 
 use super::authorization::{Granted, Missing};
 use super::metrics::Outcome;
-use crate::audit::Sink;
+use crate::audit::{Class, Sink};
+use crate::authn::is_anonymous;
 
 /// The maximum length of a logged value from a caller. In bytes.
 const LONGEST: usize = 1024;
@@ -156,7 +157,7 @@ impl fmt::Debug for Record {
 }
 
 /// The access log. Lines are dropped and counted when they arrive faster than they can be written, because a slow disk
-/// must not cut nodes off.
+/// must not cut nodes off. Lines of strangers are dropped first.
 pub struct AccessLog {
     sink: Sink,
 }
@@ -169,19 +170,22 @@ impl AccessLog {
 
     /// Logs that the response headers were sent.
     pub(super) fn answered(&self, record: &Record, outcome: Outcome, status: StatusCode, time: Duration) {
-        self.write(record.line("answered", (outcome, status), None, time));
+        self.write(record, record.line("answered", (outcome, status), None, time));
     }
 
     /// Logs the end of a stream, after this many bytes to and from the kubelet.
     pub(super) fn closed(&self, record: &Record, bytes: Option<(u64, u64)>, time: Duration) {
         let agreed = (Outcome::Allowed, StatusCode::SWITCHING_PROTOCOLS);
-        self.write(record.line("closed", agreed, bytes, time));
+        self.write(record, record.line("closed", agreed, bytes, time));
     }
 
-    fn write(&self, line: Option<Vec<u8>>) {
-        if let Some(line) = line {
-            // The sink counts and reports dropped lines.
-            let _ = self.sink.send(line);
+    fn write(&self, record: &Record, line: Option<Vec<u8>>) {
+        let class = Class::of(record.user.as_deref().is_none_or(is_anonymous), false);
+        // The sink counts and reports dropped lines.
+        if let Some(line) = line
+            && let Some(mut place) = self.sink.try_enter(class)
+        {
+            self.sink.send(&mut place, line);
         }
     }
 }

@@ -11,6 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::audit::SinkMetrics;
 use crate::metrics::{Durations, Timing, process};
 
 /// Seconds until the response headers: from a tenth of a millisecond to ten seconds.
@@ -94,8 +95,8 @@ pub struct GuardMetrics {
     pub closed_for_others: Counter,
     /// The number of open upgraded streams.
     pub(crate) streams: Gauge,
-    /// The number of dropped access log lines.
-    pub log_errors: Counter,
+    /// Those of the access log.
+    pub log: SinkMetrics,
 }
 
 impl Default for GuardMetrics {
@@ -107,7 +108,7 @@ impl Default for GuardMetrics {
             handshake_failures: Counter::default(),
             closed_for_others: Counter::default(),
             streams: Gauge::default(),
-            log_errors: Counter::default(),
+            log: SinkMetrics::new(Counter::default()),
         }
     }
 }
@@ -140,9 +141,10 @@ impl GuardMetrics {
         );
         registry.register(
             "portcullis_guard_access_log_errors",
-            "Lines of the access log that were dropped or could not be written",
-            self.log_errors.clone(),
+            "Lines of the access log that were dropped, and attempts to write one that failed",
+            self.log.errors.clone(),
         );
+        self.log.register(registry, "portcullis_guard_access_log");
     }
 
     pub(super) fn answered(

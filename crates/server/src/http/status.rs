@@ -174,6 +174,11 @@ impl Status {
         Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message, None)
     }
 
+    /// The server cannot take the request now.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message, None)
+    }
+
     /// The response was not ready in time.
     pub fn late() -> Self {
         let message = "request did not complete within the allotted timeout";

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::common::{Identity, REVIEW, REVIEWS, Setup, Started, start_with};
 use base64::Engine as _;
 use portcullis_server::audit::sink::Rotation;
-use portcullis_server::audit::{Mode, SinkOptions};
+use portcullis_server::audit::{Mode, SinkOptions, WhenFull};
 use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
@@ -326,13 +326,14 @@ fn full_disk(mode: Mode) -> Started {
         name: "audit log",
         path: Some(PathBuf::from("/dev/full")),
         mode,
+        when_full: WhenFull::Drop,
         rotation: Rotation::default(),
     };
     start_with(Setup { audit: Some(ALL), audit_sink, ..Setup::default() })
 }
 
 #[test]
-fn a_log_that_cannot_be_written_stops_requests_only_in_strict_mode() {
+fn a_log_that_may_lose_events_stops_requests_only_in_strict_mode() {
     let admin = |server: &Started| server.admin();
     for mode in [Mode::Batch, Mode::Blocking] {
         let server = full_disk(mode);
@@ -347,7 +348,13 @@ fn a_log_that_cannot_be_written_stops_requests_only_in_strict_mode() {
 #[test]
 fn a_full_file_is_put_aside_and_what_is_too_many_is_removed() {
     let rotation = Rotation { max_bytes: 4000, max_files: 2, compress: true, ..Rotation::default() };
-    let audit_sink = SinkOptions { name: "audit log", path: None, mode: Mode::Blocking, rotation };
+    let audit_sink = SinkOptions {
+        name: "audit log",
+        path: None,
+        mode: Mode::Blocking,
+        when_full: WhenFull::Wait,
+        rotation,
+    };
     let server = start_with(Setup { audit: Some(ALL), audit_sink, ..Setup::default() });
     let paths: Vec<String> = (0..40).map(|i| format!("/livez?n={i}")).collect();
     assert!(server.codes("GET", &paths, None).iter().all(|code| *code == 200));

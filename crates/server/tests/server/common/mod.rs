@@ -17,7 +17,7 @@ use portcullis_policy::{Attributes, Decision, Reason};
 use portcullis_server::api::check::Check;
 use portcullis_server::api_server::Storage;
 use portcullis_server::audit::sink::Rotation;
-use portcullis_server::audit::{Audit, Mode, Policy, Sink, SinkOptions};
+use portcullis_server::audit::{Audit, Mode, Policy, Sink, SinkOptions, WhenFull};
 use portcullis_server::authn::AuthenticationConfig;
 use portcullis_server::authn::anonymous::Anonymous;
 use portcullis_server::authn::request_header::RequestHeader;
@@ -156,6 +156,7 @@ impl Default for Setup {
                 name: "audit log",
                 path: None,
                 mode: Mode::Blocking,
+                when_full: WhenFull::Wait,
                 rotation: Rotation::default(),
             },
             clock: Clock::default(),
@@ -213,7 +214,7 @@ pub(crate) fn start_with(setup: Setup) -> Started {
     let audit = setup.audit.map(|text| {
         let mut options = setup.audit_sink.clone();
         options.path.get_or_insert_with(|| dir.join("audit.log"));
-        let sink = Sink::open(&options, metrics.audit.errors.clone()).unwrap();
+        let sink = Sink::open(&options, metrics.audit.sink.clone()).unwrap();
         Audit::new(Policy::read(text).unwrap(), sink, metrics.audit.clone())
     });
     let seed = setup.state.map(|text| {
