@@ -12,6 +12,7 @@
 mod access;
 mod admission;
 mod audit;
+mod audit_flood;
 mod bootstrap_credentials;
 mod certificates;
 mod cluster;
