@@ -25,6 +25,8 @@ pub struct Subject {
     attributes: Vec<Attribute>,
     /// Whether a text was invalid and has replacement characters.
     is_lossy: bool,
+    /// The number of attributes that are ignored because their values are not text.
+    ignored: usize,
 }
 
 /// An attribute of a subject that cannot be used.
@@ -85,6 +87,13 @@ impl Subject {
         self.values(ORGANIZATION, "organization").collect()
     }
 
+    /// The number of attributes that are neither the last common name nor an organization, ignored ones included.
+    pub fn other_attributes(&self) -> usize {
+        let count = |oid| self.attributes.iter().filter(|attribute| attribute.oid == oid).count();
+        let expected = count(ORGANIZATION).saturating_add(count(COMMON_NAME).min(1));
+        self.attributes.len().saturating_add(self.ignored).saturating_sub(expected)
+    }
+
     /// The user id (AN-44). Empty if there is none.
     ///
     /// # Errors
@@ -136,7 +145,10 @@ impl Subject {
                     text.into_owned()
                 }
                 tag if is_string(tag) => text(tag, value.contents()).ok_or(SubjectError::Text)?,
-                _ => return Ok(()),
+                _ => {
+                    subject.ignored = subject.ignored.saturating_add(1);
+                    return Ok(());
+                }
             };
             subject.attributes.push(Attribute { oid, value: Some(text) });
             Ok(())

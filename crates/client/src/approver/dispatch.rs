@@ -1,13 +1,15 @@
 //! Schedules the evaluation of requests: at once when they are created or their Machine changes, later when something
 //! is missing, one at a time per node name, and a bounded number concurrently (NB-53 to NB-56, NB-63).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use portcullis_apimachinery::time::Instant;
 use portcullis_policy::approval::machine::{
-    AddressKind, Grant, Intake, Limits, Machine, Outcome, Reason, Request, Tripped, Verdict, intake,
+    AddressKind, Grant, Intake, Known, Limits, Machine, Outcome, Reason, Request, Tripped, Unreadable,
+    Verdict, intake,
 };
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
@@ -16,6 +18,7 @@ use super::evaluate::{Looked, look};
 use super::facts;
 use super::follow::{self, Change, Key, Kind, NO_POOLS, News, Object};
 use super::outlived::{self, Deleted};
+use super::schedule::Schedule;
 use super::shared::Shared;
 use crate::lease::Leadership;
 use crate::random::fraction;
@@ -26,43 +29,39 @@ const SOON: Duration = Duration::from_secs(15);
 const LATE: Duration = Duration::from_secs(60);
 /// The delay for changes that are also notified: a limit is no longer exceeded, or a newer request is gone.
 const LAST: Duration = Duration::from_secs(600);
-/// How long a count of the requests is used while they keep changing.
-const COUNT_AGE: Duration = Duration::from_millis(250);
 /// The interval at which an exceeded limit is reported (NB-72).
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
+/// What the common name of a node begins with.
+const NODE: &str = "system:node:";
 /// The signers of the certificates of nodes.
 const SIGNERS: [&str; 2] = ["kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"];
-
-/// A watched request.
-struct Pending {
-    request: Request,
-    /// The time in the queue; none if only a change can help.
-    due: Option<Duration>,
-    tries: u32,
-    is_running: bool,
-    /// Whether it changed while it was evaluated.
-    again: bool,
-}
 
 struct Dispatch {
     shared: Arc<Shared>,
     leadership: Option<Leadership>,
-    requests: HashMap<String, Pending>,
-    /// The queue, by monotonic time.
-    queue: BTreeSet<(Duration, String)>,
+    requests: HashMap<String, Request>,
+    schedule: Schedule,
     machines: HashMap<usize, BTreeMap<Key, Machine>>,
+    /// The Machines that cannot be read.
+    unreadable: HashMap<usize, BTreeMap<Key, Unreadable>>,
     nodes: HashSet<String>,
+    /// How many Machines and Nodes have a name.
+    names: HashMap<String, usize>,
+    /// From when on requests for a name may match its Machine.
+    since: HashMap<String, Instant>,
     /// The objects from before a list started that it has not contained so far.
     unseen: HashMap<Kind, HashSet<Key>>,
     /// The kinds whose first list is not complete.
     awaited: HashSet<Kind>,
+    /// The kinds that cannot be listed.
+    failed: HashSet<Kind>,
     running: JoinSet<Looked>,
-    /// The request of each task, and the node name that it has locked (NB-56).
-    locked: HashMap<Id, (String, String)>,
-    limits: Arc<Limits>,
-    counted_at: Option<Duration>,
+    /// The request of each task, and its group.
+    tasks: HashMap<Id, (String, String)>,
+    /// Whether the Machines or Nodes changed since they were last counted.
     is_dirty: bool,
+    tripped: Tripped,
     told_at: Option<Duration>,
     /// The Machines that are gone, to be reported (NB-133).
     deleted: mpsc::Sender<Deleted>,
@@ -76,20 +75,24 @@ pub(super) async fn work(shared: Arc<Shared>, leadership: Option<Leadership>) {
     let mut telling = JoinSet::new();
     telling.spawn(outlived::tell_all(Arc::clone(&shared), leadership.clone(), queue));
     let groups = shared.config.load().machine_apis.len();
+    *shared.limits() = Limits::default();
     let mut dispatch = Dispatch {
         awaited: [Kind::Request, Kind::Node].into_iter().chain((0..groups).map(Kind::Machine)).collect(),
         shared,
         leadership,
         requests: HashMap::new(),
-        queue: BTreeSet::new(),
+        schedule: Schedule::default(),
         machines: HashMap::new(),
+        unreadable: HashMap::new(),
         nodes: HashSet::new(),
+        names: HashMap::new(),
+        since: HashMap::new(),
         unseen: HashMap::new(),
+        failed: HashSet::new(),
         running: JoinSet::new(),
-        locked: HashMap::new(),
-        limits: Arc::default(),
-        counted_at: None,
+        tasks: HashMap::new(),
         is_dirty: true,
+        tripped: Tripped::No,
         told_at: None,
         deleted,
     };
@@ -103,9 +106,9 @@ pub(super) async fn work(shared: Arc<Shared>, leadership: Option<Leadership>) {
                 Err(error) => dispatch.finish(error.id(), Looked::Failed(error.to_string())),
             },
             () = shared.reconfigured.notified() => {
-                dispatch.is_dirty = true;
-                dispatch.hurry_all(|_| true);
+                dispatch.reconfigured();
             }
+            () = shared.freed.notified() => {}
             () = shared.clock.sleep(wait) => {}
         }
     }
@@ -113,31 +116,42 @@ pub(super) async fn work(shared: Arc<Shared>, leadership: Option<Leadership>) {
 
 impl Dispatch {
     fn take(&mut self, News { kind, change }: News) {
-        self.is_dirty = true;
         match change {
             Change::Restarted => {
                 let keys = self.keys(kind);
                 self.unseen.insert(kind, keys);
             }
             Change::There(object) => {
-                if let Some(unseen) = self.unseen.get_mut(&kind) {
-                    unseen.remove(&object.key());
-                }
+                self.seen(kind, &object.key());
                 self.put(object);
             }
-            Change::Gone(object) => {
-                if let Object::Machine(_, machine) = &object {
-                    self.wake(machine);
-                }
-                self.remove(kind, &object.key());
+            Change::Illegible(key, object) => {
+                self.seen(kind, &key);
+                self.put_unreadable(kind, key, object);
             }
+            Change::Gone(object) => self.remove(kind, &object.key()),
+            Change::Forgotten(key) => self.remove(kind, &key),
             // Objects that the list did not contain are gone.
             Change::Known => {
                 self.awaited.remove(&kind);
                 for key in self.unseen.remove(&kind).unwrap_or_default() {
                     self.remove(kind, &key);
                 }
+                if self.failed.remove(&kind) {
+                    self.is_dirty = true;
+                    self.schedule.rouse_all();
+                }
             }
+            Change::Failed => {
+                self.awaited.remove(&kind);
+                self.is_dirty |= self.failed.insert(kind);
+            }
+        }
+    }
+
+    fn seen(&mut self, kind: Kind, key: &Key) {
+        if let Some(unseen) = self.unseen.get_mut(&kind) {
+            unseen.remove(key);
         }
     }
 
@@ -147,7 +161,9 @@ impl Dispatch {
         match kind {
             Kind::Request => self.requests.keys().map(of).collect(),
             Kind::Machine(place) => {
-                self.machines.get(&place).into_iter().flatten().map(|m| m.0.clone()).collect()
+                let legible = self.machines.get(&place).into_iter().flat_map(BTreeMap::keys);
+                let unreadable = self.unreadable.get(&place).into_iter().flat_map(BTreeMap::keys);
+                legible.chain(unreadable).cloned().collect()
             }
             Kind::Node => self.nodes.iter().map(of).collect(),
         }
@@ -158,12 +174,45 @@ impl Dispatch {
         match object {
             Object::Request(request) => self.put_request(*request),
             Object::Machine(place, machine) => {
+                self.drop_unreadable(place, &key);
+                let of = self.machines.entry(place).or_default();
+                if of.get(&key) == Some(&*machine) {
+                    return;
+                }
+                let old = of.insert(key, (*machine).clone());
+                self.count_names(&machine, true);
+                self.is_dirty = true;
+                if let Some(old) = old {
+                    self.count_names(&old, false);
+                    self.wake(&old);
+                }
                 self.wake(&machine);
-                self.machines.entry(place).or_default().insert(key, *machine);
             }
             Object::Node(name) => {
-                self.nodes.insert(name);
+                if self.nodes.insert(name.clone()) {
+                    self.count_name(&name, true);
+                    self.is_dirty = true;
+                    self.rouse(&format!("{NODE}{name}"));
+                }
             }
+        }
+    }
+
+    fn put_unreadable(&mut self, kind: Kind, key: Key, object: Unreadable) {
+        let Kind::Machine(place) = kind else { return };
+        // It is not deleted, and nothing is reported.
+        if let Some(machine) = self.machines.entry(place).or_default().remove(&key) {
+            self.count_names(&machine, false);
+            self.wake(&machine);
+        }
+        self.unreadable.entry(place).or_default().insert(key, object);
+        self.is_dirty = true;
+    }
+
+    fn drop_unreadable(&mut self, place: usize, key: &Key) {
+        if self.unreadable.entry(place).or_default().remove(key).is_some() {
+            self.is_dirty = true;
+            self.schedule.rouse_all();
         }
     }
 
@@ -171,13 +220,34 @@ impl Dispatch {
         match kind {
             Kind::Request => self.drop_request(&key.1),
             Kind::Machine(place) => {
+                self.drop_unreadable(place, key);
                 if let Some(gone) = self.machines.entry(place).or_default().remove(key) {
+                    self.count_names(&gone, false);
+                    self.is_dirty = true;
+                    self.wake(&gone);
                     self.report_deleted(&gone);
                 }
             }
             Kind::Node => {
-                self.nodes.remove(&key.1);
+                if self.nodes.remove(&key.1) {
+                    self.count_name(&key.1, false);
+                    self.is_dirty = true;
+                    self.rouse(&format!("{NODE}{}", key.1));
+                }
             }
+        }
+    }
+
+    fn count_names(&mut self, machine: &Machine, is_there: bool) {
+        names_of(machine).iter().for_each(|name| self.count_name(name, is_there));
+    }
+
+    fn count_name(&mut self, name: &str, is_there: bool) {
+        let count = self.names.entry(name.to_owned()).or_default();
+        *count = if is_there { count.saturating_add(1) } else { count.saturating_sub(1) };
+        if *count == 0 {
+            self.names.remove(name);
+            self.since.remove(name);
         }
     }
 
@@ -190,7 +260,7 @@ impl Dispatch {
         if others.any(|other| other.node_ref.as_deref() == Some(&node)) {
             return;
         }
-        let requests = self.requests.values().map(|pending| &pending.request);
+        let requests = self.requests.values();
         let mut own: Vec<&Request> = requests
             .filter(|request| request.has_certificate && request.node_name() == Some(&node))
             .filter(|request| SIGNERS.contains(&request.signer_name.as_str()))
@@ -209,68 +279,73 @@ impl Dispatch {
         if let Some(grant) = Grant::of(&request) {
             self.shared.remember(grant);
         }
-        let name = request.name.clone();
-        match self.requests.get_mut(&name) {
-            // Our own annotation is not a change.
-            Some(known) if known.request == request => return,
-            Some(known) => known.request = request,
-            None => {
-                let pending = Pending { request, due: None, tries: 0, is_running: false, again: false };
-                self.requests.insert(name.clone(), pending);
-            }
+        // Our own annotation is not a change.
+        if self.requests.get(&request.name) == Some(&request) {
+            return;
         }
-        self.hurry(&name);
+        if self.requests.get(&request.name).is_some_and(|old| old.uid != request.uid) {
+            self.drop_request(&request.name);
+        }
+        self.schedule_request(&request);
+        self.requests.insert(request.name.clone(), request);
+    }
+
+    fn schedule_request(&mut self, request: &Request) {
+        let shared = Arc::clone(&self.shared);
+        let config = shared.config.load();
+        let now = facts::instant(shared.clock.now());
+        shared.limits().put(request, &shared.api_server_names, &config, now);
+        let group = group_of(request);
+        if matches!(intake(request, &config), Intake::Evaluate(_)) {
+            self.schedule.put(&request.name, &group, self.is_known(&group));
+        } else {
+            self.schedule.remove(&request.name);
+            shared.contest(&request.uid, None);
+        }
+        self.rouse(&group);
     }
 
     fn drop_request(&mut self, name: &str) {
         let Some(gone) = self.requests.remove(name) else { return };
-        self.shared.forget(&gone.request.uid);
-        if let Some(due) = gone.due {
-            self.queue.remove(&(due, name.to_owned()));
-        }
-        // NB-75: a request that it superseded may be the newest now.
-        let common_name = gone.request.common_name();
-        if gone.request.is_pending() && !common_name.is_empty() {
-            self.hurry_all(|request| request.common_name() == common_name);
-        }
+        self.shared.forget(&gone.uid);
+        self.schedule.remove(name);
+        self.shared.limits().remove(name);
+        self.rouse(&group_of(&gone));
     }
 
-    /// Schedules all matching requests as soon as possible.
-    fn hurry_all(&mut self, which: impl Fn(&Request) -> bool) {
-        let names: Vec<String> =
-            self.requests.values().filter(|p| which(&p.request)).map(|p| p.request.name.clone()).collect();
-        names.iter().for_each(|name| self.hurry(name));
+    /// Counts and evaluates everything by the new configuration.
+    fn reconfigured(&mut self) {
+        self.is_dirty = true;
+        let requests = std::mem::take(&mut self.requests);
+        requests.values().for_each(|request| self.schedule_request(request));
+        self.requests = requests;
+        self.schedule.rouse_all();
     }
 
-    /// Schedules a request as soon as possible, if it is pending.
-    fn hurry(&mut self, name: &str) {
-        let now = self.shared.clock.running();
-        let Some(pending) = self.requests.get_mut(name) else { return };
-        pending.tries = 0;
-        pending.again = pending.is_running;
-        let is_taken = matches!(intake(&pending.request, &self.shared.config.load()), Intake::Evaluate(_));
-        let due = (is_taken && !pending.is_running).then_some(now);
-        self.schedule(name, due);
+    fn is_known(&self, group: &str) -> bool {
+        group.strip_prefix(NODE).is_some_and(|name| self.names.contains_key(name))
     }
 
-    fn schedule(&mut self, name: &str, due: Option<Duration>) {
-        let Some(pending) = self.requests.get_mut(name) else { return };
-        if let Some(before) = std::mem::replace(&mut pending.due, due) {
-            self.queue.remove(&(before, name.to_owned()));
-        }
-        if let Some(due) = due {
-            self.queue.insert((due, name.to_owned()));
-        }
-    }
-
-    /// NB-53: schedules the requests of a Machine that has changed.
+    /// NB-53: evaluates the requests of a Machine that has changed.
     fn wake(&mut self, machine: &Machine) {
-        let dns = machine.addresses.iter().filter(|address| address.kind == AddressKind::InternalDns);
-        let names: HashSet<String> = dns
-            .map(|address| address.value.trim_end_matches('.').to_ascii_lowercase())
-            .chain(machine.node_ref.clone())
-            .collect();
-        self.hurry_all(|request| request.node_name().is_some_and(|name| names.contains(name)));
+        let skew =
+            i64::try_from(self.shared.config.load().machine_clock_skew / 1_000_000_000).unwrap_or_default();
+        for name in names_of(machine) {
+            if let Some(created) = machine.created.filter(|_| self.names.contains_key(&name)) {
+                let since = Instant { seconds: created.seconds.saturating_sub(skew), ..created };
+                self.since.insert(name.clone(), since);
+            }
+            self.rouse(&format!("{NODE}{name}"));
+        }
+    }
+
+    /// Evaluates all requests for a name, those first that may be approved: what is decided on one may change what is
+    /// decided on the others (NB-74 to NB-75a).
+    fn rouse(&mut self, group: &str) {
+        let since = group.strip_prefix(NODE).and_then(|name| self.since.get(name)).copied();
+        let first = self.shared.limits().leaders(group, since);
+        let is_known = self.is_known(group);
+        self.schedule.rouse(group, first, is_known);
     }
 
     /// Starts all due evaluations, and returns the time until the next one.
@@ -281,99 +356,87 @@ impl Dispatch {
         self.shared.is_ready.store(true, Ordering::Release);
         let now = self.shared.clock.running();
         self.count(now);
+        self.schedule.advance(now);
         let most = self.shared.config.load().max_concurrent;
-        let mut locked: HashSet<String> = self.locked.values().map(|(_, lock)| lock.clone()).collect();
-        let mut starting = Vec::new();
-        // An outdated count is renewed soon.
-        let mut wait = if self.is_dirty { COUNT_AGE } else { LATE };
-        for (due, name) in &self.queue {
-            if *due > now {
-                wait = wait.min(*due - now);
-                break;
-            }
-            if self.running.len().saturating_add(starting.len()) >= most {
-                break;
-            }
-            let Some(pending) = self.requests.get(name) else { continue };
-            let lock = pending.request.common_name();
-            // A request whose node name is locked is evaluated after the one that holds the lock.
-            if locked.insert(lock.to_owned()) {
-                starting.push((name.clone(), lock.to_owned()));
-            }
+        // One that waits for a kubelet's answer leaves its place to others.
+        while self.running.len().saturating_sub(self.shared.dialling.load(Ordering::Acquire)) < most {
+            let Some(name) = self.schedule.next() else { break };
+            self.start(name);
         }
-        for (name, lock) in starting {
-            self.start(name, lock);
-        }
-        wait
+        let longest = if self.tripped == Tripped::No { LATE } else { FIRST_DELAY };
+        self.schedule.next_due().map_or(longest, |due| due.saturating_sub(now).min(longest))
     }
 
-    fn start(&mut self, name: String, lock: String) {
-        self.schedule(&name, None);
-        let Some(pending) = self.requests.get_mut(&name) else { return };
-        pending.is_running = true;
-        let (shared, limits) = (Arc::clone(&self.shared), Arc::clone(&self.limits));
-        let (leadership, csr) = (self.leadership.clone(), name.clone());
-        let task = self.running.spawn(async move { look(&shared, &csr, &limits, leadership.as_ref()).await });
-        self.locked.insert(task.id(), (name, lock));
+    fn start(&mut self, name: String) {
+        let group = self.requests.get(&name).map(group_of).unwrap_or_default();
+        let (shared, leadership, csr) = (Arc::clone(&self.shared), self.leadership.clone(), name.clone());
+        let task = self.running.spawn(async move { look(&shared, &csr, leadership.as_ref()).await });
+        self.tasks.insert(task.id(), (name, group));
     }
 
-    /// NB-76: counts the requests again if something changed.
+    /// NB-76: brings the counts up to now.
     fn count(&mut self, now: Duration) {
-        let is_fresh = self.counted_at.is_some_and(|at| now.saturating_sub(at) < COUNT_AGE);
-        if !self.is_dirty || is_fresh {
-            return;
+        let shared = Arc::clone(&self.shared);
+        let mut limits = shared.limits();
+        if std::mem::take(&mut self.is_dirty) {
+            let machines: Vec<Machine> = self.machines.values().flat_map(|of| of.values().cloned()).collect();
+            let unreadable: Vec<Unreadable> =
+                self.unreadable.values().flat_map(|of| of.values().cloned()).collect();
+            let is_blind = self.failed.iter().any(|kind| matches!(kind, Kind::Machine(_)));
+            let known = Known { machines: &machines, pools: NO_POOLS, unreadable: &unreadable, is_blind };
+            limits.know(known, self.nodes.iter().map(String::as_str), &shared.config.load());
         }
-        (self.is_dirty, self.counted_at) = (false, Some(now));
-        let machines: Vec<Machine> = self.machines.values().flat_map(|of| of.values().cloned()).collect();
-        let config = self.shared.config.load_full();
-        let before = self.limits.tripped();
-        self.limits = Arc::new(Limits::of(
-            self.requests.values().map(|pending| &pending.request),
-            &machines,
-            NO_POOLS,
-            self.nodes.iter().map(String::as_str),
-            &config,
-            facts::instant(self.shared.clock.now()),
-        ));
-        self.shared.metrics.waiting(&self.limits);
-        if before != Tripped::No && self.limits.tripped() == Tripped::No {
-            self.hurry_all(|_| true);
+        limits.advance(facts::instant(shared.clock.now()));
+        shared.metrics.waiting(&limits);
+        let before = std::mem::replace(&mut self.tripped, limits.tripped());
+        if before != Tripped::No && self.tripped == Tripped::No {
+            self.schedule.rouse_all();
         }
         let is_told = self.told_at.is_some_and(|at| now.saturating_sub(at) < TELL_EVERY);
-        if self.limits.tripped() != Tripped::No && !is_told {
+        if self.tripped != Tripped::No && !is_told {
             self.told_at = Some(now);
-            let (waiting, most) = (self.limits.recently_pending(), self.limits.max_pending());
+            let (waiting, most) = (limits.recently_pending(), limits.max_pending());
             tracing::warn!(waiting, most, "too many pending certificate requests; some or all are held");
         }
     }
 
     fn finish(&mut self, task: Id, looked: Looked) {
         let now = self.shared.clock.running();
-        let Some((name, _)) = self.locked.remove(&task) else { return };
-        // The request may have been deleted.
-        let Some(pending) = self.requests.get_mut(&name) else { return };
-        pending.is_running = false;
-        let again = std::mem::take(&mut pending.again);
-        let wait = match &looked {
-            Looked::Over => None,
-            Looked::Failed(why) => {
-                tracing::warn!(csr = name, why, "cannot evaluate a certificate request; will retry");
-                Some(backoff(pending.tries, LATE, fraction()))
-            }
-            Looked::Decided(verdict) => {
-                if verdict.outcome == Outcome::Retry {
-                    self.shared.metrics.retried(verdict);
+        let Some((name, group)) = self.tasks.remove(&task) else { return };
+        let metrics = &self.shared.metrics;
+        self.schedule.finish(&name, &group, |tries| {
+            let wait = match &looked {
+                Looked::Over => None,
+                Looked::Failed(why) => {
+                    tracing::warn!(csr = name, why, "cannot evaluate a certificate request; will retry");
+                    Some(backoff(tries, LATE, fraction()))
                 }
-                wait_after(verdict, pending.tries, fraction())
-            }
-        };
-        pending.tries = pending.tries.saturating_add(1);
-        if again {
-            self.hurry(&name);
-        } else {
-            self.schedule(&name, wait.map(|wait| now + wait));
-        }
+                Looked::Decided(verdict) => {
+                    if verdict.outcome == Outcome::Retry {
+                        metrics.retried(verdict);
+                    }
+                    wait_after(verdict, tries, fraction())
+                }
+            };
+            wait.map(|wait| now + wait)
+        });
     }
+}
+
+/// The requests of a name are decided one at a time (NB-56). One that cannot be read has no name, and is alone.
+fn group_of(request: &Request) -> String {
+    match request.common_name() {
+        "" => format!(" {}", request.name),
+        name => name.to_owned(),
+    }
+}
+
+/// The names of nodes that a Machine has.
+fn names_of(machine: &Machine) -> HashSet<String> {
+    let dns = machine.addresses.iter().filter(|address| address.kind == AddressKind::InternalDns);
+    dns.map(|address| address.value.trim_end_matches('.').to_ascii_lowercase())
+        .chain(machine.node_ref.clone())
+        .collect()
 }
 
 /// Returns when a request is evaluated again without a change (NB-63).
@@ -391,7 +454,9 @@ fn wait_after(verdict: &Verdict, tries: u32, chance: f64) -> Option<Duration> {
             | Reason::ClientApprovalDisabled
             | Reason::WrongRequesterGroups,
         ) => Some(backoff(u32::MAX, LATE, chance)),
-        (Outcome::Hold, Reason::PendingLimit | Reason::Superseded) => Some(backoff(u32::MAX, LAST, chance)),
+        (Outcome::Hold, Reason::PendingLimit | Reason::Superseded | Reason::ContestedIdentity) => {
+            Some(backoff(u32::MAX, LAST, chance))
+        }
         _ => None,
     }
 }

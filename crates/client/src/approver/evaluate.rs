@@ -2,7 +2,7 @@
 
 use portcullis_policy::approval::machine::{
     CheckResult, Cluster, Current, Evaluation, Grant, Grants, HostSubnet, Intake, Leaf, Limits, Network,
-    Node, Outcome, Reason, Request, SignerPath, Verdict, dial_target, evaluate, intake,
+    Node, Outcome, Reason, Request, SignerPath, Verdict, dial_target, evaluate, intake, named,
 };
 use serde_json::Value;
 
@@ -42,12 +42,7 @@ enum Net {
 }
 
 /// Evaluates a request, under the lock of its node name.
-pub(super) async fn look(
-    shared: &Shared,
-    name: &str,
-    limits: &Limits,
-    leadership: Option<&Leadership>,
-) -> Looked {
+pub(super) async fn look(shared: &Shared, name: &str, leadership: Option<&Leadership>) -> Looked {
     for _ in 0..CONFLICTS {
         let object: Value = match shared.workload.find(&REQUESTS, name).await {
             Ok(Some(object)) => object,
@@ -66,7 +61,7 @@ pub(super) async fn look(
                 return Looked::Over;
             }
         };
-        let verdict = decide(shared, &request, path, limits).await.verdict;
+        let (verdict, machines) = decide(shared, &request, path).await;
         let is_new = shared.is_news(&request, report::decision(&verdict), report::last_decision(&object));
         let writes = matches!(verdict.outcome, Outcome::Approve | Outcome::Deny);
         if !shared.is_dry_run && writes {
@@ -90,10 +85,17 @@ pub(super) async fn look(
         if writes {
             shared.metrics.took(request.created.map(|time| facts::since(time, now)).unwrap_or_default());
         }
+        shared.contest(&request.uid, Some(verdict.reason));
         if is_new {
             log(shared, &request, &verdict);
             if !shared.is_dry_run {
                 report::tell(&shared.workload, &request, &verdict, now).await;
+                if verdict.reason == Reason::ContestedIdentity {
+                    let name = request.node_name().unwrap_or_default();
+                    for machine in named(name, &machines.machines, &config) {
+                        report::tell_machine(&shared.management, machine, &request, &verdict, now).await;
+                    }
+                }
             }
         }
         return Looked::Decided(verdict);
@@ -102,7 +104,7 @@ pub(super) async fn look(
 }
 
 /// Decides a request. Rules that depend only on the request come first, so that a refusal by them costs no API calls.
-async fn decide(shared: &Shared, request: &Request, path: SignerPath, limits: &Limits) -> Evaluation {
+async fn decide(shared: &Shared, request: &Request, path: SignerPath) -> (Verdict, Machines) {
     let mut found = Found {
         machines: Err("not read".to_owned()),
         node: Err("not read".to_owned()),
@@ -110,53 +112,57 @@ async fn decide(shared: &Shared, request: &Request, path: SignerPath, limits: &L
         current: Err("not dialled".to_owned()),
         network: Net::Other,
     };
-    let by_itself = evaluate_with(shared, request, path, limits, &found);
+    let by_itself = evaluate_with(shared, request, path, &found);
+    // These depend on the Machine and the Node, also those that compare with other requests for the name.
+    let by_facts = |rule: &str| {
+        matches!(rule, "NB-74" | "NB-75" | "NB-75a")
+            || matches!(rule, "NB-88" | "NB-89" | "NB-90" | "NB-91" | "NB-92" | "NB-93" | "NB-94")
+    };
     let fails_by_itself = by_itself.checks.iter().any(|check| {
-        !matches!(check.rule, "NB-88" | "NB-89" | "NB-90" | "NB-91" | "NB-92" | "NB-93" | "NB-94")
-            && !check.is_alternative
-            && matches!(check.result, CheckResult::Failed(_))
+        !by_facts(check.rule) && !check.is_alternative && matches!(check.result, CheckResult::Failed(_))
     });
-    let Some(node) = request.node_name().filter(|_| !fails_by_itself) else { return by_itself };
+    let Some(node) = request.node_name().filter(|_| !fails_by_itself) else {
+        return (by_itself.verdict, Machines::default());
+    };
     let config = shared.config.load_full();
     (found.machines, found.node) = tokio::join!(
         async { lookup::machines(&shared.management, &config).await.map_err(|error| error.to_string()) },
         lookup::node(&shared.workload, node),
     );
-    // A bootstrap token puts the user in this group, and needs no bootstrap CA (NB-86).
+    // A bootstrap token puts the user in this group, and needs no bootstrap CA (NB-86). Another request for the name may
+    // need it.
     let has_token = request.groups.iter().any(|group| group == "system:serviceaccounts");
+    let may_need_ca = !has_token || shared.limits().need_bootstrap_ca(request);
     found.has_bootstrap_ca = match path {
-        SignerPath::Client if !has_token => lookup::has_bootstrap_ca(&shared.workload, &config).await,
+        SignerPath::Client if may_need_ca => lookup::has_bootstrap_ca(&shared.workload, &config).await,
         SignerPath::Client | SignerPath::Serving => false,
     };
-    let evaluation = evaluate_with(shared, request, path, limits, &found);
+    let evaluation = evaluate_with(shared, request, path, &found);
     let needs_certificate = path == SignerPath::Serving && evaluation.verdict.outcome == Outcome::Retry;
     if !needs_certificate {
-        return evaluation;
+        return (evaluation.verdict, found.machines.unwrap_or_default());
     }
     // The kubelet's current certificate is read only if the Machine does not contain the names.
-    found.current = current(shared, request, limits, &found).await;
+    found.current = current(shared, request, &found).await;
     if found.current.is_ok() {
         found.network = network(shared, node).await;
     }
-    evaluate_with(shared, request, path, limits, &found)
+    let evaluation = evaluate_with(shared, request, path, &found);
+    (evaluation.verdict, found.machines.unwrap_or_default())
 }
 
-fn evaluate_with(
-    shared: &Shared,
-    request: &Request,
-    path: SignerPath,
-    limits: &Limits,
-    found: &Found,
-) -> Evaluation {
+fn evaluate_with(shared: &Shared, request: &Request, path: SignerPath, found: &Found) -> Evaluation {
     let config = shared.config.load_full();
-    let memory = shared.memory();
-    evaluate(request, path, &cluster(shared, limits, &memory, found), &config)
+    // The counts of this moment (NB-75b).
+    let (limits, grants) = (shared.limits(), shared.grants());
+    evaluate(request, path, &cluster(shared, &limits, &grants, found), &config)
 }
 
 fn cluster<'a>(shared: &'a Shared, limits: &'a Limits, grants: &'a Grants, found: &'a Found) -> Cluster<'a> {
     Cluster {
         now: facts::instant(shared.clock.now()),
         machines: found.machines.as_ref().map(|found| &*found.machines).map_err(String::as_str),
+        unreadable: found.machines.as_ref().map_or(&[], |found| &found.unreadable),
         pools: found.machines.as_ref().map_or(&[], |found| &found.pools),
         node: found.node.as_ref().map(Option::as_ref).map_err(String::as_str),
         has_bootstrap_ca: found.has_bootstrap_ca,
@@ -176,11 +182,16 @@ fn cluster<'a>(shared: &'a Shared, limits: &'a Limits, grants: &'a Grants, found
 }
 
 /// Reads the current serving certificate of the node's kubelet (NB-110, NB-111).
-async fn current(shared: &Shared, request: &Request, limits: &Limits, found: &Found) -> Result<Leaf, String> {
+async fn current(shared: &Shared, request: &Request, found: &Found) -> Result<Leaf, String> {
     let config = shared.config.load_full();
     let authority = lookup::kubelet_ca(&shared.workload, &config).await?;
-    let grants = shared.memory();
-    let target = dial_target(request, &cluster(shared, limits, &grants, found), &config)?;
+    let target = {
+        let (limits, grants) = (shared.limits(), shared.grants());
+        dial_target(request, &cluster(shared, &limits, &grants, found), &config)?
+    };
+    let Some(_dialling) = shared.dial() else {
+        return Err("too many kubelets are asked at once".to_owned());
+    };
     kubelet::current(target, &authority).await
 }
 

@@ -21,6 +21,7 @@ pub fn pkcs10(pem: &[u8]) -> Result<Pkcs10, String> {
         |e: &pki::csr::RequestedExtension| Extension { oid: e.oid.clone(), is_ca: e.asks_for_authority() };
     Ok(Pkcs10 {
         common_name: csr.subject().common_name().map_err(|error| error.to_string())?.to_owned(),
+        other_attributes: csr.subject().other_attributes(),
         organizations: texts(csr.subject().organizations().map_err(|error| error.to_string())?),
         dns: names.dns.clone(),
         email: names.email.clone(),
@@ -143,6 +144,28 @@ mod tests {
         };
         assert!(constraints("basicConstraints=critical,CA:TRUE"));
         assert!(!constraints("basicConstraints=CA:FALSE"));
+    }
+
+    #[test]
+    fn further_names_and_attributes_of_a_subject_are_counted_nb_83() {
+        let with = |subject: &str| pkcs10(&made(&[&P256[..], &["-subj", subject]].concat())).unwrap();
+        let good = with("/O=system:nodes/CN=system:node:worker-0");
+        assert_eq!(good.other_attributes, 0);
+        for (subject, count) in [
+            ("/CN=system:node:worker-0/O=system:nodes/O=system:masters", 0),
+            ("/O=system:nodes/CN=admin/CN=system:node:worker-0", 1),
+            ("/O=system:nodes/CN=system:node:worker-0/CN=system:node:worker-0", 1),
+            ("/O=system:nodes/OU=x/CN=system:node:worker-0", 1),
+            ("/C=DE/O=system:nodes/CN=system:node:worker-0/serialNumber=7", 2),
+            ("/O=system:nodes/CN=system:node:worker-0/UID=uid", 1),
+        ] {
+            let found = with(subject);
+            assert_eq!(
+                (found.other_attributes, &*found.common_name),
+                (count, "system:node:worker-0"),
+                "{subject}"
+            );
+        }
     }
 
     #[test]

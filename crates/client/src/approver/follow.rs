@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use portcullis_policy::approval::machine::{Machine, MachineApi, MachinePool, Request};
+use portcullis_policy::approval::machine::{Machine, MachineApi, MachinePool, Request, Unreadable};
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
 use super::facts;
-use super::lookup::{machine_kind, machines_of};
+use super::lookup::{illegible, machine_kind, machines_of};
 use super::shared::Shared;
 use crate::call::{NODES, REQUESTS};
 use crate::rbac::name_of;
@@ -48,8 +48,19 @@ pub(super) enum Change {
     There(Object),
     /// The object is gone.
     Gone(Object),
-    /// The list is complete, or is not available.
+    /// The object exists, and cannot be read.
+    Illegible(Key, Unreadable),
+    /// An object that cannot be read is gone.
+    Forgotten(Key),
+    /// The list is complete.
     Known,
+    /// The list is not available.
+    Failed,
+}
+
+fn key_of(object: &Value) -> Key {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    (text("/metadata/namespace"), text("/metadata/name"))
 }
 
 /// A watched object.
@@ -79,7 +90,7 @@ pub(super) fn all(shared: &Arc<Shared>, news: &Sender<News>) -> JoinSet<()> {
     let watched = Watched::new(&shared.workload, REQUESTS, None);
     tasks.spawn(follow(watched, requests, Kind::Request, |object| {
         let request = Request::from_json(&object.to_string(), facts::pkcs10);
-        request.map(|request| Object::Request(Box::new(request))).map_err(|error| error.to_string())
+        request.map(|request| Object::Request(Box::new(request))).map_err(|error| (object, error.to_string()))
     }));
     let watched = Watched::new(&shared.workload, NODES, None);
     tasks.spawn(follow(watched, nodes, Kind::Node, |node| Ok(Object::Node(name_of(&node).to_owned()))));
@@ -92,12 +103,18 @@ pub(super) fn all(shared: &Arc<Shared>, news: &Sender<News>) -> JoinSet<()> {
 /// Watches the Machines of an API, which may be installed later (NB-120).
 async fn follow_machines(shared: Arc<Shared>, place: usize, api: MachineApi, news: Sender<News>) {
     let kind = loop {
-        match machine_kind(&shared.management, &api).await {
+        let change = match machine_kind(&shared.management, &api).await {
             Ok(Some(kind)) => break kind,
-            Ok(None) => tracing::debug!(group = api.group, "the server does not have this Machine API"),
-            Err(error) => tracing::warn!(group = api.group, %error, "cannot ask for Machines"),
-        }
-        if news.send(News { kind: Kind::Machine(place), change: Change::Known }).await.is_err() {
+            Ok(None) => {
+                tracing::debug!(group = api.group, "the server does not have this Machine API");
+                Change::Known
+            }
+            Err(error) => {
+                tracing::warn!(group = api.group, %error, "cannot ask for Machines");
+                Change::Failed
+            }
+        };
+        if news.send(News { kind: Kind::Machine(place), change }).await.is_err() {
             return;
         }
         shared.clock.sleep(ABSENT).await;
@@ -107,7 +124,8 @@ async fn follow_machines(shared: Arc<Shared>, place: usize, api: MachineApi, new
     let watched = Watched::new(&shared.management, machines, None);
     let read = move |object: Value| {
         let machine = Machine::from_json(kind, &object.to_string());
-        machine.map(|machine| Object::Machine(place, Box::new(machine))).map_err(|error| error.to_string())
+        let machine = machine.map(|machine| Object::Machine(place, Box::new(machine)));
+        machine.map_err(|error| (object, error.to_string()))
     };
     follow(watched, news, Kind::Machine(place), read).await;
 }
@@ -116,26 +134,27 @@ async fn follow(
     mut watched: Watched<Value>,
     news: Sender<News>,
     kind: Kind,
-    read: impl Fn(Value) -> Result<Object, String>,
+    read: impl Fn(Value) -> Result<Object, (Value, String)>,
 ) {
     loop {
         let change = match watched.next().await {
             Event::Restarted => Change::Restarted,
             Event::Listed(object) | Event::Applied(object) => match read(object) {
                 Ok(object) => Change::There(object),
-                Err(why) => {
+                Err((object, why)) => {
                     tracing::warn!(?watched, why, "an object cannot be read");
-                    continue;
+                    Change::Illegible(key_of(&object), illegible(&object))
                 }
             },
             Event::Deleted(object) => match read(object) {
                 Ok(object) => Change::Gone(object),
-                Err(_) => continue,
+                Err((object, _)) => Change::Forgotten(key_of(&object)),
             },
             Event::Synced => Change::Known,
-            Event::Unreadable { name, why, .. } => {
+            Event::Unreadable { namespace, name, why } => {
                 tracing::warn!(?watched, name, why, "an object cannot be read");
-                continue;
+                let unreadable = Unreadable::new(format!("{namespace}/{name}"), Vec::new());
+                Change::Illegible((namespace, name), unreadable)
             }
             Event::Failed { why, retry_in } => {
                 tracing::warn!(
@@ -145,7 +164,7 @@ async fn follow(
                     "the watch failed; will retry; check that the API server is reachable and grants list and watch"
                 );
                 // Decisions read the Machines themselves, and need not wait for a watch that only counts.
-                Change::Known
+                Change::Failed
             }
         };
         if news.send(News { kind, change }).await.is_err() {

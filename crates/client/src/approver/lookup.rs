@@ -1,12 +1,13 @@
 //! Reads what the rules need from the cluster, without any cache (NB-55).
 
 use portcullis_policy::approval::machine::{
-    Config, ConfigMapKey, Machine, MachineApi, MachineKind, MachinePool, Node,
+    Config, ConfigMapKey, Machine, MachineApi, MachineKind, MachinePool, Node, Unreadable,
 };
 use serde_json::Value;
 
 use crate::call::{CallError, NODES, Resource, found};
 use crate::connect::Connection;
+use crate::rbac::name_of;
 
 /// The namespaces of the bootstrap CA if the configuration names none (NB-14).
 const BOOTSTRAP_CA_NAMESPACES: [&str; 2] = ["openshift-config", "openshift-config-managed"];
@@ -16,6 +17,8 @@ const BOOTSTRAP_CA_NAMESPACES: [&str; 2] = ["openshift-config", "openshift-confi
 pub(super) struct Machines {
     pub(super) machines: Vec<Machine>,
     pub(super) pools: Vec<MachinePool>,
+    /// The Machines that cannot be decoded.
+    pub(super) unreadable: Vec<Unreadable>,
 }
 
 /// Returns the Machine API of this server, in the configured or the preferred version; none if it has no known one
@@ -54,42 +57,63 @@ fn within(resource: Resource, namespace: Option<&str>) -> Resource {
     }
 }
 
-/// Reads all Machines of the configured APIs. One that cannot be decoded is logged and skipped.
+/// Reads all Machines of the configured APIs. One that cannot be decoded is returned as
+/// unreadable: it is not absent.
 pub(super) async fn machines(connection: &Connection, config: &Config) -> Result<Machines, CallError> {
     let namespace = config.machine_namespace.as_deref();
     let mut found = Machines::default();
     for api in &config.machine_apis {
         let Some(kind) = machine_kind(connection, api).await? else { continue };
         let machine = |text: &str| Machine::from_json(kind, text).map_err(|error| error.to_string());
-        found.machines.extend(list(connection, &machines_of(kind, namespace), machine).await?);
+        let (machines, unreadable) = list(connection, &machines_of(kind, namespace), machine).await?;
+        found.machines.extend(machines);
+        found.unreadable.extend(unreadable);
         if kind != MachineKind::OpenShiftV1Beta1 {
             let pools = within(Resource::new(kind.group(), kind.version(), "machinepools"), namespace);
             let pool = |text: &str| MachinePool::from_json(text).map_err(|error| error.to_string());
-            found.pools.extend(list(connection, &pools, pool).await?);
+            let (pools, unreadable) = list(connection, &pools, pool).await?;
+            found.pools.extend(pools);
+            found.unreadable.extend(unreadable);
         }
     }
     Ok(found)
 }
 
-/// Lists the objects of a kind; empty if the server does not have the kind.
+/// Lists the objects of a kind, and those that cannot be decoded; empty if the server does not have the kind.
 async fn list<T>(
     connection: &Connection,
     resource: &Resource,
     read: impl Fn(&str) -> Result<T, String>,
-) -> Result<Vec<T>, CallError> {
+) -> Result<(Vec<T>, Vec<Unreadable>), CallError> {
     let list = found(connection.call::<Value>(http::Method::GET, &resource.path(), None).await)?;
     let list = list.unwrap_or_default();
-    let items = list.pointer("/items").and_then(Value::as_array).into_iter().flatten();
-    Ok(items
-        .filter_map(|item| match read(&item.to_string()) {
-            Ok(object) => Some(object),
+    let (mut objects, mut unreadable) = (Vec::new(), Vec::new());
+    for item in list.pointer("/items").and_then(Value::as_array).into_iter().flatten() {
+        match read(&item.to_string()) {
+            Ok(object) => objects.push(object),
             Err(why) => {
-                let name = item.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-                tracing::warn!(kind = %resource.plural, name, why, "an object cannot be read and counts as absent");
-                None
+                tracing::warn!(kind = %resource.plural, name = name_of(item), why, "an object cannot be read");
+                unreadable.push(illegible(item));
             }
-        })
-        .collect())
+        }
+    }
+    Ok((objects, unreadable))
+}
+
+/// Returns an object that cannot be decoded, with all texts in it, of which one may be a node's name.
+pub(super) fn illegible(object: &Value) -> Unreadable {
+    let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+    let mut texts = Vec::new();
+    let mut rest = vec![object];
+    while let Some(value) = rest.pop() {
+        match value {
+            Value::String(text) => texts.push(text.clone()),
+            Value::Array(items) => rest.extend(items),
+            Value::Object(fields) => rest.extend(fields.values()),
+            _ => {}
+        }
+    }
+    Unreadable::new(format!("{namespace}/{}", name_of(object)), texts)
 }
 
 /// Reads a Node; none if it does not exist.

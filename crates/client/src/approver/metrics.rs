@@ -23,6 +23,7 @@ pub struct ApproverMetrics {
     current: Gauge,
     max: Gauge,
     identities: Gauge,
+    contested: Gauge,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -46,6 +47,7 @@ impl Default for ApproverMetrics {
             current: Gauge::default(),
             max: Gauge::default(),
             identities: Gauge::default(),
+            contested: Gauge::default(),
         }
     }
 }
@@ -59,6 +61,8 @@ impl ApproverMetrics {
         registry.register("mapi_current_pending_csr", "Requests that wait", self.current.clone());
         registry.register("mapi_max_pending_csr", "The limit of pending requests", self.max.clone());
         registry.register("node_csr_pending_identities", "Names that wait", self.identities.clone());
+        let help = "Pending requests that another key contests";
+        registry.register("node_csr_contested", help, self.contested.clone());
     }
 
     /// Counts an evaluation. The signer is one of those that the approver handles.
@@ -76,6 +80,11 @@ impl ApproverMetrics {
     /// Counts a retry.
     pub(super) fn retried(&self, verdict: &Verdict) {
         self.retries.get_or_create(&ReasonLabels { reason: verdict.reason.as_str() }).inc();
+    }
+
+    /// Records the number of contested requests (NB-75a).
+    pub(super) fn contested(&self, count: usize) {
+        self.contested.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Records the number of pending requests, and its limit.

@@ -15,10 +15,11 @@ mod lookup;
 mod metrics;
 mod outlived;
 mod report;
+mod schedule;
 mod shared;
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -94,11 +95,15 @@ impl Approver {
                 tell: options.tell,
                 clock: options.clock,
                 api_server_names,
+                limits: Mutex::default(),
+                contested: Mutex::default(),
                 grants: Mutex::default(),
                 told: Mutex::default(),
                 denials: Mutex::default(),
                 is_ready: AtomicBool::new(false),
                 reconfigured: Notify::new(),
+                dialling: AtomicUsize::new(0),
+                freed: Notify::new(),
             }),
         }
     }

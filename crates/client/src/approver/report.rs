@@ -1,7 +1,7 @@
 //! Reports decisions to people and to the API server (NB-60 to NB-64).
 
 use portcullis_apimachinery::time::Instant;
-use portcullis_policy::approval::machine::{APPROVED_REASON, Outcome, Request, Verdict};
+use portcullis_policy::approval::machine::{APPROVED_REASON, Machine, Outcome, Request, Verdict};
 use serde_json::{Value, json};
 
 use crate::call::{CallError, REQUESTS, Resource};
@@ -9,6 +9,8 @@ use crate::connect::Connection;
 
 /// The annotation with the last decision.
 const DECISION: &str = "portcullis.dev/decision";
+/// The length of a Machine's part of an event's name.
+const MOST_NAME: usize = 200;
 const COMPONENT: &str = "portcullis-approver";
 
 /// Adds the condition to the object that was decided on; if it has changed since it was read, nothing is written
@@ -72,9 +74,33 @@ pub(super) async fn tell(connection: &Connection, request: &Request, verdict: &V
     write_event(connection, &request.name, &decision_event(request, verdict, now)).await;
 }
 
-/// Writes an event about an object without a namespace. A failure is only logged.
+/// Writes an event about the Machine of a contested request (NB-75a). A failure is only logged.
+pub(super) async fn tell_machine(
+    connection: &Connection,
+    machine: &Machine,
+    request: &Request,
+    verdict: &Verdict,
+    now: Instant,
+) {
+    let involved = json!({
+        "apiVersion": machine.kind.api_version(),
+        "kind": "Machine",
+        "namespace": machine.namespace,
+        "name": machine.name,
+        "uid": machine.uid,
+    });
+    let message = format!("Held CertificateSigningRequest {}: {}", request.name, verdict.detail);
+    let name: String = machine.name.chars().take(MOST_NAME).collect();
+    let name = name.trim_end_matches(['-', '.']);
+    let mut event = event(name, &involved, verdict.reason.as_str(), "Warning", &shortened(message), now);
+    event["metadata"]["namespace"] = machine.namespace.as_str().into();
+    write_event(connection, &machine.name, &event).await;
+}
+
+/// Writes an event, into the namespace that it names. A failure is only logged.
 pub(super) async fn write_event(connection: &Connection, about: &str, event: &Value) {
-    let events = Resource::new("", "v1", "events").within("default");
+    let namespace = event.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or("default");
+    let events = Resource::new("", "v1", "events").within(namespace.to_owned());
     if let Err(error) = connection.create::<Value>(&events, event).await {
         tracing::warn!(about, %error, "cannot write an event");
     }
@@ -87,10 +113,7 @@ fn decision_event(request: &Request, verdict: &Verdict, now: Instant) -> Value {
         Outcome::Hold => ("Held", "Warning"),
         Outcome::Retry => ("Waiting", "Normal"),
     };
-    let mut message = format!("{action} by {}: {}", verdict.rule, verdict.detail);
-    // The API server refuses longer messages.
-    let end = (0..=1000).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
-    message.truncate(end);
+    let message = shortened(format!("{action} by {}: {}", verdict.rule, verdict.detail));
     let involved = json!({
         "apiVersion": "certificates.k8s.io/v1",
         "kind": "CertificateSigningRequest",
@@ -98,6 +121,13 @@ fn decision_event(request: &Request, verdict: &Verdict, now: Instant) -> Value {
         "uid": request.uid,
     });
     event(&request.name, &involved, verdict.reason.as_str(), kind, &message, now)
+}
+
+/// Shortens a message to what the API server accepts.
+fn shortened(mut message: String) -> String {
+    let end = (0..=1000).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
+    message.truncate(end);
+    message
 }
 
 /// Returns an event about an object without a namespace. `name` begins its own name, and `kind` is `Normal` or `Warning`.

@@ -30,6 +30,12 @@ pub struct LeaseConfig {
 pub struct LeaseConfigError(String);
 
 impl LeaseConfig {
+    /// The longest time from the last renewal of a leader that was killed until another candidate that runs can hold the
+    /// lease: it sees that renewal, waits for the lease to end, and looks again, once per longest interval each.
+    pub fn longest_takeover(&self) -> Duration {
+        self.lease_duration.saturating_add(self.retry_period.mul_f64(JITTER).saturating_mul(2))
+    }
+
     /// Checks that a leader stops before another one may start.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ fn all_checks_stand_in_the_list_in_their_order_and_attestation_has_its_place_nb_
         rules,
         [
             "NB-80", "NB-75", "NB-74", "NB-81", "NB-82", "NB-83", "NB-84", "NB-85", "NB-86", "NB-87",
-            "NB-88", "NB-89", "NB-90", "NB-91", "NB-92", "NB-93", "NB-94", "NB-95"
+            "NB-88", "NB-89", "NB-90", "NB-91", "NB-92", "NB-93", "NB-94", "NB-75a", "NB-95"
         ]
     );
     let not_required: Vec<_> =
@@ -442,12 +442,13 @@ fn an_identity_goes_to_one_key_nb_94() {
     for change in harmless {
         approved_with(|world, _| world.others = vec![earlier(60, change)]);
     }
-    // Somebody else's approval, an approval of the machine that had the name before, and one of two hours ago.
-    approved_with(|world, _| {
+    // A person's approval bars other keys as well.
+    held(Reason::IdentityAlreadyGranted, "NB-94", |world, _| {
         let mut by_hand = earlier(60, |_| {});
         by_hand.conditions[0].reason = "KubectlApprove".to_owned();
         world.others = vec![by_hand];
     });
+    // An approval of the machine that had the name before, and one of two hours ago, do not.
     approved_with(|world, _| world.others = vec![earlier(-1, |_| {})]);
     approved_with(|world, request| {
         world.others = vec![earlier(10, |_| {})];

@@ -83,6 +83,10 @@ fn superseded_requests_are_denied_in_that_mode_only_nb_75() {
         world.set_config(&format!("denyMode: {mode}"));
         world.others = vec![newer.clone()];
         assert_eq!(world.answer(&client_request()), (outcome, Reason::Superseded, "NB-75"), "{mode}");
+        // Another key supersedes nobody.
+        content(&mut world.others[0]).key_hash = [66; 32];
+        let contested = (Outcome::Hold, Reason::ContestedIdentity, "NB-75a");
+        assert_eq!(world.answer(&client_request()), contested, "{mode}");
     }
 }
 

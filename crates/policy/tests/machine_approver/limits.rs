@@ -1,6 +1,8 @@
 //! How many requests may wait, and which are left waiting (NB-70 to NB-75).
 
-use portcullis_policy::approval::machine::{Limits, Machine, MachineKind, Outcome, Reason, Request, Tripped};
+use portcullis_policy::approval::machine::{
+    Known, Limits, Machine, MachineKind, Outcome, Reason, Request, Tripped,
+};
 
 use super::support::*;
 
@@ -11,7 +13,8 @@ fn client_of(name: &str, number: usize, seconds: i64) -> Request {
     request.created = Some(at(seconds));
     let content = content(&mut request);
     content.common_name = format!("system:node:{name}");
-    content.key_hash = [u8::try_from(number % 256).unwrap(); 32];
+    // A kubelet keeps its key, and so do those who ask in the place of one.
+    content.key_hash = [1; 32];
     request
 }
 
@@ -32,7 +35,8 @@ fn machines(count: usize) -> Vec<Machine> {
 fn limits(world: &World, requests: &[Request], nodes: &[String]) -> Limits {
     let machines = world.machines.as_deref().unwrap();
     let nodes = nodes.iter().map(String::as_str);
-    Limits::of(requests, machines, &world.pools, nodes, &world.config, world.now)
+    let known = Known { machines, pools: &world.pools, unreadable: &world.unreadable, is_blind: false };
+    Limits::of(requests, known, nodes, &[], &world.config, world.now)
 }
 
 #[test]
@@ -132,7 +136,7 @@ fn a_thousand_machines_with_abandoned_requests_all_come_in_nb_154() {
 }
 
 #[test]
-fn an_older_request_gives_way_to_a_newer_one_nb_75() {
+fn an_older_request_gives_way_to_a_newer_one_with_its_key_nb_75() {
     let mut world = World::of(MachineKind::ClusterV1Beta1);
     world.others = vec![client_of("worker-0", 9, 121)];
     assert_eq!(world.answer(&client_request()), (Outcome::Hold, Reason::Superseded, "NB-75"));
@@ -148,18 +152,44 @@ fn an_older_request_gives_way_to_a_newer_one_nb_75() {
 }
 
 #[test]
-fn of_more_than_five_requests_only_the_newest_is_looked_at_nb_74() {
-    // Requests that cannot be read supersede nobody, but there is a limit to them.
-    let unread = |seconds: i64| {
-        let mut request = client_request();
-        request.created = Some(at(seconds));
-        request.content = Err("damaged".to_owned());
+fn of_more_than_five_requests_the_oldest_sound_one_and_the_newest_with_its_key_are_looked_at_nb_74() {
+    let unread = |number: usize, seconds: i64| {
+        let mut request = client_of("worker-0", number, seconds);
+        content(&mut request).has_trailing_data = true;
         request
     };
     let mut world = World::of(MachineKind::OpenShiftV1Beta1);
-    world.others = (0..4).map(|number| unread(121 + number)).collect();
-    assert_eq!(world.answer(&unread(120)), (Outcome::Hold, Reason::MalformedRequest, "NB-82"));
-    world.others.push(unread(125));
-    assert_eq!(world.answer(&unread(120)), (Outcome::Hold, Reason::PendingLimit, "NB-74"));
-    assert_eq!(world.answer(&unread(126)), (Outcome::Hold, Reason::MalformedRequest, "NB-82"));
+    world.others = (0..4).map(|number| unread(number, 121)).collect();
+    assert_eq!(world.answer(&unread(9, 120)), (Outcome::Hold, Reason::MalformedRequest, "NB-82"));
+    world.others.push(unread(4, 121));
+    assert_eq!(world.answer(&unread(9, 120)), (Outcome::Hold, Reason::PendingLimit, "NB-74"));
+    assert_eq!(world.answer(&client_request()).1, Reason::ClientApproved);
+    // While there is no Machine, the same requests wait for it, and not the others.
+    world.machines = Ok(Vec::new());
+    assert_eq!(world.answer(&unread(9, 120)).1, Reason::PendingLimit);
+    assert_eq!(world.answer(&client_request()).1, Reason::MachineNotFound);
+}
+
+#[test]
+fn counts_follow_single_changes_and_the_time_nb_71_nb_75b() {
+    let world = World::with([]);
+    let mut limits = limits(&world, &[], &[]);
+    let put = |limits: &mut Limits, number: usize, seconds: i64, now: i64| {
+        limits.put(&client_of(&format!("x{number}"), number, seconds), &[], &world.config, at(now));
+    };
+    (0..101).for_each(|number| put(&mut limits, number, 100, 130));
+    assert_eq!((limits.recently_pending(), limits.tripped()), (101, Tripped::Unmatched));
+    limits.remove("csr-x0-0");
+    assert_eq!((limits.recently_pending(), limits.tripped()), (100, Tripped::No));
+    put(&mut limits, 0, 141, 130);
+    assert_eq!(limits.recently_pending(), 100, "more than ten seconds ahead");
+    limits.advance(at(132));
+    assert_eq!((limits.recently_pending(), limits.tripped()), (101, Tripped::Unmatched));
+    limits.advance(at(3700));
+    assert_eq!((limits.recently_pending(), limits.pending_identities()), (1, 1));
+    put(&mut limits, 0, 141, 3700);
+    assert_eq!(limits.recently_pending(), 1, "put twice");
+    limits.remove("csr-x0-0");
+    limits.remove("csr-x0-0");
+    assert_eq!((limits.recently_pending(), limits.tripped()), (0, Tripped::No));
 }

@@ -436,6 +436,7 @@ fn dialled(world: &World) -> Result<DialTarget, String> {
     let cluster = Cluster {
         now: world.now,
         machines: world.machines.as_deref().map_err(String::as_str),
+        unreadable: &[],
         pools: &world.pools,
         node: world.node.as_ref().map(Option::as_ref).map_err(String::as_str),
         has_bootstrap_ca: false,

@@ -2,9 +2,9 @@
 
 use portcullis_apimachinery::time::Instant;
 use portcullis_policy::approval::machine::{
-    Cluster, Condition, Config, Current, Evaluation, Extension, Grants, HostSubnet, Key, Leaf, Limits,
-    Machine, MachineKind, MachinePool, Network, Node, Outcome, Pkcs10, Reason, Request, SignerPath, Verdict,
-    evaluate,
+    Cluster, Condition, Config, Current, Evaluation, Extension, Grants, HostSubnet, Key, Known, Leaf, Limits,
+    Machine, MachineKind, MachinePool, Network, Node, Outcome, Pkcs10, Reason, Request, SignerPath,
+    Unreadable, Verdict, evaluate,
 };
 use serde_json::{Value, json};
 
@@ -27,6 +27,7 @@ pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) config: Config,
     pub(crate) machines: Result<Vec<Machine>, String>,
+    pub(crate) unreadable: Vec<Unreadable>,
     pub(crate) pools: Vec<MachinePool>,
     pub(crate) node: Result<Option<Node>, String>,
     pub(crate) has_bootstrap_ca: bool,
@@ -48,6 +49,7 @@ impl World {
             now: at(130),
             config: config.unwrap(),
             machines: Ok(machines),
+            unreadable: Vec::new(),
             pools: Vec::new(),
             node: Ok(None),
             has_bootstrap_ca: false,
@@ -74,7 +76,13 @@ impl World {
         let all = || self.others.iter().chain([request]);
         let machines = self.machines.as_deref().unwrap_or_default();
         let nodes = self.node.iter().flatten().map(|node| node.name.as_str());
-        let limits = Limits::of(all(), machines, &self.pools, nodes, &self.config, self.now);
+        let known = Known {
+            machines,
+            pools: &self.pools,
+            unreadable: &self.unreadable,
+            is_blind: self.machines.is_err(),
+        };
+        let limits = Limits::of(all(), known, nodes, &self.api_server_names, &self.config, self.now);
         self.evaluate_within(request, &limits)
     }
 
@@ -83,6 +91,7 @@ impl World {
         let cluster = Cluster {
             now: self.now,
             machines: self.machines.as_deref().map_err(String::as_str),
+            unreadable: &self.unreadable,
             pools: &self.pools,
             node: self.node.as_ref().map(Option::as_ref).map_err(String::as_str),
             has_bootstrap_ca: self.has_bootstrap_ca,
@@ -188,6 +197,7 @@ pub(crate) fn client_request() -> Request {
         has_certificate: false,
         content: Ok(Pkcs10 {
             common_name: "system:node:worker-0".to_owned(),
+            other_attributes: 0,
             organizations: strings(&["system:nodes"]),
             dns: Vec::new(),
             email: Vec::new(),

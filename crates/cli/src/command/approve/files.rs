@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use portcullis_apimachinery::time::Instant;
 use portcullis_client::approver::{instant, pkcs10};
 use portcullis_policy::approval::machine::{
-    self, Check, CheckResult, Cluster, Config, Current, Evaluation, Grants, Ignored, Intake, Limits, Machine,
-    MachinePool, Member, Network, Node, Outcome, Request, SignerPath, evaluate, intake,
+    self, Check, CheckResult, Cluster, Config, Current, Evaluation, Grants, Ignored, Intake, Known, Limits,
+    Machine, MachinePool, Member, Network, Node, Outcome, Request, SignerPath, evaluate, intake,
 };
 use portcullis_server::state::{self, Document, Fault};
 use serde_json::{Value, json};
@@ -56,12 +56,15 @@ pub(super) fn run(
     let others = || objects.requests.iter().filter(|other| other.name != request.name);
     let names = objects.nodes.iter().map(|node| node.name.as_str());
     let all = others().chain([&request]);
-    let limits = Limits::of(all, &objects.machines, &objects.pools, names, config, now);
+    let known =
+        Known { machines: &objects.machines, pools: &objects.pools, unreadable: &[], is_blind: false };
+    let limits = Limits::of(all, known, names, &[], config, now);
     let grants = Grants::of(others());
     let node = objects.nodes.iter().find(|node| request.node_name() == Some(&*node.name));
     let cluster = Cluster {
         now,
         machines: Ok(&objects.machines),
+        unreadable: &[],
         pools: &objects.pools,
         node: Ok(node),
         has_bootstrap_ca: objects.has_bootstrap_ca,

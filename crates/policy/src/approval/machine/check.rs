@@ -1,13 +1,18 @@
 //! The ordered list of checks, and the verdict that results from them.
 
-use super::cluster::Cluster;
+use portcullis_apimachinery::time::Instant;
+
+use super::cluster::{Cluster, Current, Network};
 use super::config::{Config, DenyMode};
+use super::grants::Grants;
 use super::intake::SignerPath;
+use super::limits::Limits;
 use super::own_machine;
 use super::question::Question;
 use super::reason::{Outcome, Reason};
 use super::request::Request;
 use super::result::{CheckResult, Evaluation, Failure, Verdict};
+use super::rivals::Span;
 use super::{client, serving};
 
 /// Evaluates a request (sections 4 and 5): every check in order, as far as possible even after a failure.
@@ -18,7 +23,11 @@ pub fn evaluate(request: &Request, path: SignerPath, cluster: &Cluster<'_>, conf
         Some(name) => own_machine::by_dns_name(name, cluster, config),
         None => Err(no_name()),
     };
-    let question = Question { request, cluster, config, path, machine };
+    let mut question = Question { request, cluster, config, machine, span: None };
+    question.span = match path {
+        SignerPath::Client => client::span(&question),
+        SignerPath::Serving => Some(Span { times: None, key: None, has_authority: true }),
+    };
     let (checks, last) = match path {
         SignerPath::Client => client::evaluate(&question),
         SignerPath::Serving => serving::evaluate(&question),
@@ -62,4 +71,60 @@ fn refused(rule: &'static str, failure: Failure, config: &Config) -> Verdict {
         detail: failure.detail,
         is_forged,
     }
+}
+
+/// Whether a request passes the checks that depend on it alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sound {
+    /// It fails one.
+    No,
+    /// It passes while the CA of bootstrap certificates is published (NB-86).
+    WithBootstrapAuthority,
+    /// It passes.
+    Yes,
+}
+
+/// Evaluates the checks that depend on a request alone (NB-82 to NB-87, NB-101 to NB-108).
+pub(super) fn soundness(
+    request: &Request,
+    path: SignerPath,
+    api_server_names: &[String],
+    config: &Config,
+) -> Sound {
+    let (limits, grants) = (Limits::default(), Grants::default());
+    let steps = match path {
+        SignerPath::Client => client::STEPS,
+        SignerPath::Serving => serving::STEPS,
+    };
+    let passes = |has_bootstrap_ca: bool| {
+        let cluster = Cluster {
+            now: Instant::default(),
+            machines: Err(NOT_READ),
+            unreadable: &[],
+            pools: &[],
+            node: Err(NOT_READ),
+            has_bootstrap_ca,
+            current: Current::Unavailable(NOT_READ),
+            network: Network::Other,
+            limits: &limits,
+            grants: &grants,
+            api_server_names,
+        };
+        let machine = Err(Failure::of(Reason::NotEvaluated, NOT_READ.to_owned()));
+        let question = Question { request, cluster: &cluster, config, machine, span: None };
+        let own = steps.iter().filter(|step| is_on_request_alone(step.rule));
+        own.into_iter().all(|step| matches!(step.carry_out(&question).result, CheckResult::Passed(_)))
+    };
+    match (passes(false), passes(true)) {
+        (true, _) => Sound::Yes,
+        (false, true) => Sound::WithBootstrapAuthority,
+        (false, false) => Sound::No,
+    }
+}
+
+const NOT_READ: &str = "not read";
+
+fn is_on_request_alone(rule: &str) -> bool {
+    let number = rule.strip_prefix("NB-").and_then(|number| number.parse::<u32>().ok());
+    matches!(number, Some(82..=87 | 101..=108))
 }

@@ -5,18 +5,21 @@ use std::collections::BTreeSet;
 use portcullis_apimachinery::names::is_dns_subdomain;
 use portcullis_apimachinery::time::Instant;
 
+use super::config::Config;
 use super::intake::is_bootstrap_user;
+use super::object::Machine;
 use super::own_machine::Match;
 use super::question::{
-    Approval, Finding, Last, Question, Step, content, failed, forbidden_extension, newest, well_formed,
-    within_identity, within_limit,
+    Approval, Finding, Last, Question, Step, content, failed, forbidden_extension, newest, uncontested,
+    well_formed, within_identity, within_limit,
 };
 use super::reason::Reason;
 use super::result::{Check, CheckResult};
+use super::rivals::Span;
 use crate::approval::signer::KubeletUsages;
 use crate::identity::{NODE_USER_PREFIX, NODES_GROUP};
 
-const STEPS: &[Step] = &[
+pub(super) const STEPS: &[Step] = &[
     Step { rule: "NB-80", what: "not too many requests wait", run: within_limit },
     Step { rule: "NB-75", what: "no newer request for the same name waits", run: newest },
     Step { rule: "NB-74", what: "not too many requests for this name wait", run: within_identity },
@@ -34,6 +37,7 @@ const STEPS: &[Step] = &[
     Step { rule: "NB-92", what: "the Machine is neither deleted nor failed", run: live },
     Step { rule: "NB-93", what: "asked for when the Machine was created", run: in_time },
     Step { rule: "NB-94", what: "no other key has the identity", run: ungranted },
+    Step { rule: "NB-75a", what: "no other key is asked for with the name", run: uncontested },
     Step { rule: "NB-95", what: "attestation", run: |_| Err(CheckResult::NotRequired("not configured")) },
 ];
 
@@ -56,7 +60,12 @@ fn enabled(question: &Question<'_>) -> Finding {
 /// NB-83.
 fn of_a_kubelet(question: &Question<'_>) -> Finding {
     let content = content(question)?;
-    let wrong = if content.organizations != [NODES_GROUP] {
+    let wrong = if content.other_attributes > 0 {
+        format!(
+            "the subject has {} attributes besides one common name and the organization",
+            content.other_attributes
+        )
+    } else if content.organizations != [NODES_GROUP] {
         format!("the organization is {:?}, not {NODES_GROUP} alone", content.organizations)
     } else if !(content.dns.is_empty() && content.email.is_empty()) {
         "it asks for DNS names or e-mail addresses".to_owned()
@@ -205,17 +214,53 @@ fn in_time(question: &Question<'_>) -> Finding {
         let Some(created) = machine.created else {
             return outside(format!("Machine {machine} has no time of creation"));
         };
-        let after = nanoseconds(asked) - nanoseconds(created);
         let detail = || format!("asked for at {asked}, Machine {machine} was created at {created}");
-        if after <= -config.machine_clock_skew || after >= config.window_of(machine) {
+        let (first, last) = window(machine, created, config);
+        if asked < first || asked > last {
             return outside(detail());
         }
     }
     Ok(String::new())
 }
 
-fn nanoseconds(time: Instant) -> i128 {
-    i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds)
+/// The first and the last time at which a request for this Machine may have been created (NB-93).
+fn window(machine: &Machine, created: Instant, config: &Config) -> (Instant, Instant) {
+    let created = i128::from(created.seconds) * SECOND + i128::from(created.nanoseconds);
+    let first = created - config.machine_clock_skew + 1;
+    let last = created + config.window_of(machine) - 1;
+    (instant(first), instant(last))
+}
+
+const SECOND: i128 = 1_000_000_000;
+
+fn instant(nanoseconds: i128) -> Instant {
+    let end = if nanoseconds < 0 { i64::MIN } else { i64::MAX };
+    Instant {
+        seconds: i64::try_from(nanoseconds.div_euclid(SECOND)).unwrap_or(end),
+        nanoseconds: u32::try_from(nanoseconds.rem_euclid(SECOND)).unwrap_or_default(),
+    }
+}
+
+/// Which other requests for the name of this one pass their own checks; none if no request for it does, because of the
+/// Node, the Machine or an earlier approval.
+pub(super) fn span(question: &Question<'_>) -> Option<Span> {
+    let matched = question.machine.as_ref().ok()?;
+    if [unregistered, unlinked, live].into_iter().any(|check| check(question).is_err()) {
+        return None;
+    }
+    let windows = matched.machines().map(|machine| Some(window(machine, machine.created?, question.config)));
+    let times = windows.reduce(|one, other| {
+        let ((first, last), (second_first, second_last)) = (one?, other?);
+        Some((first.max(second_first), last.min(second_last)))
+    })??;
+    let cluster = question.cluster;
+    let created = matched.machines().filter_map(|machine| machine.created).min()?;
+    let mut keys = cluster.grants.keys(question.request.common_name(), created, cluster.now);
+    let key = keys.next();
+    if keys.any(|other| Some(other) != key) || times.0 > times.1 {
+        return None;
+    }
+    Some(Span { times: Some(times), key: key.copied(), has_authority: cluster.has_bootstrap_ca })
 }
 
 /// NB-94.

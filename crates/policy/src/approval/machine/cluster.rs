@@ -9,6 +9,7 @@ use super::limits::Limits;
 use super::names::Cidr;
 use super::node::Node;
 use super::object::{Machine, MachinePool};
+use super::unreadable::Unreadable;
 
 /// The state of the cluster. An item that could not be read is an error, which never approves a request.
 #[derive(Clone, Debug)]
@@ -17,6 +18,8 @@ pub struct Cluster<'a> {
     pub now: Instant,
     /// All Machines.
     pub machines: Result<&'a [Machine], &'a str>,
+    /// The Machines that exist but cannot be read.
+    pub unreadable: &'a [Unreadable],
     /// All pools of machines.
     pub pools: &'a [MachinePool],
     /// The Node that the request is for; `None` if it does not exist.
@@ -31,7 +34,7 @@ pub struct Cluster<'a> {
     pub limits: &'a Limits,
     /// The earlier approvals.
     pub grants: &'a Grants,
-    /// The The DNS names of the API server, which no node may have (NB-107).
+    /// The DNS names of the API server, which no node may have (NB-107).
     pub api_server_names: &'a [String],
 }
 

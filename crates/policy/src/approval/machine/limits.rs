@@ -1,16 +1,24 @@
-//! Limits on pending requests, and which requests they affect (NB-70 to NB-75).
+//! Counts the pending requests, and limits them (NB-70 to NB-73, NB-76, NB-77).
+//!
+//! The counts follow single changes, each in logarithmic time, so that a decision uses the counts of its own moment
+//! (NB-75b).
+
+use std::collections::BTreeSet;
 
 use hashbrown::{HashMap, HashSet};
 use portcullis_apimachinery::time::Instant;
 
 use super::candidates;
+use super::check::{Sound, soundness};
 use super::config::{Config, PendingLimit};
-use super::intake::{Intake, SignerPath, intake};
+use super::intake::{Intake, intake};
 use super::names::host_key;
 use super::object::{AddressKind, Machine, MachinePool};
 use super::reason::Reason;
 use super::request::Request;
 use super::result::Failure;
+use super::rivals::{Rival, Rivals};
+use super::unreadable::Unreadable;
 use crate::identity::NODE_USER_PREFIX;
 
 /// How many more requests than machines may be pending (NB-70).
@@ -19,28 +27,47 @@ const HEADROOM: usize = 100;
 const RECENT_SECONDS: i64 = 60 * 60;
 /// The maximum time by which a creation may lie in the future (NB-71), in seconds.
 const FUTURE_SECONDS: i64 = 10;
-/// How many requests of one identity may be pending before only the newest is evaluated (NB-74).
-const PER_IDENTITY: usize = 5;
 
-/// The pending requests, counted once for all decisions.
+/// The pending requests, and the names that Machines and Nodes have.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     mode: PendingLimit,
     max_pending: usize,
-    recently_pending: usize,
-    unmatched: usize,
-    identities: usize,
     /// The node names known from Machines or Nodes.
     known: HashSet<String>,
-    /// By common name, signer and user.
-    waiting: HashMap<[String; 3], Waiting>,
+    /// Whether there may be further Machines, whose names could not be read.
+    is_blind: bool,
+    /// By name.
+    requests: HashMap<String, Counted>,
+    /// The requests that are not recent, but may become so, and the recent ones; by the time of creation.
+    future: BTreeSet<(Instant, String)>,
+    recent: BTreeSet<(Instant, String)>,
+    /// The number of recent requests of each common name and signer.
+    pairs: HashMap<[String; 2], usize>,
+    /// How many of these pairs have a name that neither a Machine nor a Node has.
+    unmatched: usize,
+    pub(super) rivals: Rivals,
 }
 
-/// The pending requests of one identity.
-#[derive(Clone, Copy, Debug, Default)]
-struct Waiting {
-    newest: Option<Instant>,
-    recent: usize,
+/// A request that is counted.
+#[derive(Clone, Debug)]
+struct Counted {
+    pair: [String; 2],
+    created: Option<Instant>,
+    rival: Rival,
+}
+
+/// What is known about machines and nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// The Machines.
+    pub machines: &'a [Machine],
+    /// The pools of machines.
+    pub pools: &'a [MachinePool],
+    /// The Machines that exist but cannot be read.
+    pub unreadable: &'a [Unreadable],
+    /// Whether the Machines could not be listed.
+    pub is_blind: bool,
 }
 
 /// Whether a limit is exceeded.
@@ -55,55 +82,125 @@ pub enum Tripped {
 }
 
 impl Limits {
-    /// Counts the requests. `machines` are those that may match; `nodes` are the names of all Nodes.
+    /// Counts the requests. `nodes` are the names of all Nodes, `api_server_names` as in
+    /// [`Cluster`](super::Cluster).
     pub fn of<'a>(
         requests: impl IntoIterator<Item = &'a Request>,
-        machines: &[Machine],
-        pools: &[MachinePool],
+        known: Known<'_>,
         nodes: impl IntoIterator<Item = &'a str>,
+        api_server_names: &[String],
         config: &Config,
         now: Instant,
     ) -> Self {
-        let mut known: HashSet<String> = nodes.into_iter().map(host_key).collect();
-        let node_count = known.len();
-        let machines = candidates::of_cluster(machines, config);
-        for machine in &machines {
-            known.extend(machine.values(&[AddressKind::InternalDns]).map(host_key));
-            known.extend(machine.node_ref.as_deref().map(host_key));
-        }
-        for pool in candidates::pools_of_cluster(pools, config) {
-            known.extend(pool.node_refs.iter().map(|name| host_key(name)));
-        }
-        known.remove("");
-
-        let mut limits = Self {
-            mode: config.pending_limit,
-            max_pending: machines.len().max(node_count).saturating_add(HEADROOM),
-            known,
-            ..Self::default()
-        };
-        let (mut identities, mut unmatched) = (HashSet::new(), HashSet::new());
+        let mut limits = Self::default();
+        limits.know(known, nodes, config);
         for request in requests {
-            if !matches!(intake(request, config), Intake::Evaluate(_)) {
+            limits.put(request, api_server_names, config, now);
+        }
+        limits
+    }
+
+    /// Replaces what is known about machines and nodes.
+    pub fn know<'a>(&mut self, known: Known<'_>, nodes: impl IntoIterator<Item = &'a str>, config: &Config) {
+        let mut names: HashSet<String> = nodes.into_iter().map(host_key).collect();
+        let node_count = names.len();
+        let machines = candidates::of_cluster(known.machines, config);
+        for machine in &machines {
+            names.extend(machine.values(&[AddressKind::InternalDns]).map(host_key));
+            names.extend(machine.node_ref.as_deref().map(host_key));
+        }
+        for pool in candidates::pools_of_cluster(known.pools, config) {
+            names.extend(pool.node_refs.iter().map(|name| host_key(name)));
+        }
+        names.extend(known.unreadable.iter().flat_map(Unreadable::texts).map(host_key));
+        names.remove("");
+        let machine_count = machines.len().saturating_add(known.unreadable.len());
+        self.mode = config.pending_limit;
+        self.max_pending = machine_count.max(node_count).saturating_add(HEADROOM);
+        self.is_blind =
+            known.is_blind || known.unreadable.iter().any(|machine| machine.texts().next().is_none());
+        self.known = names;
+        self.unmatched = self.pairs.keys().filter(|pair| !self.is_known(&pair[0])).count();
+    }
+
+    /// Counts a request as it is now; one that is not evaluated (NB-50 to NB-52) is no longer counted.
+    pub fn put(&mut self, request: &Request, api_server_names: &[String], config: &Config, now: Instant) {
+        self.remove(&request.name);
+        let Intake::Evaluate(path) = intake(request, config) else { return };
+        let pair = [request.common_name(), &request.signer_name].map(str::to_owned);
+        let sound = soundness(request, path, api_server_names, config);
+        let key =
+            request.content.as_ref().ok().map(|content| content.key_hash).filter(|_| sound != Sound::No);
+        let rival = Rival {
+            name: request.name.clone(),
+            pair: pair.clone(),
+            user: request.username.clone(),
+            created: request.created,
+            key,
+            needs_authority: sound == Sound::WithBootstrapAuthority,
+        };
+        self.rivals.put(&rival);
+        if let Some(created) = request.created {
+            self.future.insert((created, request.name.clone()));
+        }
+        self.requests.insert(request.name.clone(), Counted { pair, created: request.created, rival });
+        self.advance(now);
+    }
+
+    /// Stops counting a request.
+    pub fn remove(&mut self, name: &str) {
+        let Some(counted) = self.requests.remove(name) else { return };
+        self.rivals.remove(&counted.rival);
+        let Some(created) = counted.created else { return };
+        let entry = (created, name.to_owned());
+        self.future.remove(&entry);
+        if self.recent.remove(&entry) {
+            self.uncount(&counted.pair, &counted.rival);
+        }
+    }
+
+    /// NB-71: counts the requests that were created strictly between an hour ago and ten seconds ahead.
+    pub fn advance(&mut self, now: Instant) {
+        let at = |seconds: i64| Instant { seconds: now.seconds.saturating_add(seconds), ..now };
+        while let Some(entry) =
+            self.future.first().filter(|(created, _)| *created < at(FUTURE_SECONDS)).cloned()
+        {
+            self.future.remove(&entry);
+            let Some(counted) = self.requests.get(&entry.1) else { continue };
+            if entry.0 <= at(-RECENT_SECONDS) {
                 continue;
             }
-            let is_recent = is_recent(request, now);
-            let waiting = limits.waiting.entry(identity(request)).or_default();
-            waiting.newest = waiting.newest.max(request.created);
-            if !is_recent {
-                continue;
-            }
-            waiting.recent = waiting.recent.saturating_add(1);
-            limits.recently_pending = limits.recently_pending.saturating_add(1);
-            let pair = (request.common_name(), request.signer_name.as_str());
-            identities.insert(pair);
-            if !limits.is_known(request) {
-                unmatched.insert(pair);
+            let (pair, rival) = (counted.pair.clone(), counted.rival.clone());
+            self.recent.insert(entry);
+            self.rivals.count(&rival);
+            let is_known = self.is_known(&pair[0]);
+            let count = self.pairs.entry(pair).or_default();
+            *count = count.saturating_add(1);
+            if *count == 1 && !is_known {
+                self.unmatched = self.unmatched.saturating_add(1);
             }
         }
-        limits.identities = identities.len();
-        limits.unmatched = unmatched.len();
-        limits
+        while let Some(entry) =
+            self.recent.first().filter(|(created, _)| *created <= at(-RECENT_SECONDS)).cloned()
+        {
+            self.recent.remove(&entry);
+            if let Some(counted) = self.requests.get(&entry.1) {
+                let (pair, rival) = (counted.pair.clone(), counted.rival.clone());
+                self.uncount(&pair, &rival);
+            }
+        }
+    }
+
+    fn uncount(&mut self, pair: &[String; 2], rival: &Rival) {
+        self.rivals.uncount(rival);
+        let Some(count) = self.pairs.get_mut(pair) else { return };
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            self.pairs.remove(pair);
+            if !self.is_known(&pair[0]) {
+                self.unmatched = self.unmatched.saturating_sub(1);
+            }
+        }
     }
 
     /// The maximum number of pending requests (NB-70, NB-76).
@@ -113,19 +210,33 @@ impl Limits {
 
     /// The number of recently pending requests (NB-71, NB-76).
     pub fn recently_pending(&self) -> usize {
-        self.recently_pending
+        self.recent.len()
     }
 
     /// The number of distinct names in pending requests (NB-77).
     pub fn pending_identities(&self) -> usize {
-        self.identities
+        self.pairs.len()
+    }
+
+    /// The requests for a common name that NB-74 has evaluated, by their names. `since` is the creation of the name's
+    /// Machine: requests from before it do not count. At most two for each of the first four requesters.
+    pub fn leaders(&self, common_name: &str, since: Option<Instant>) -> Vec<String> {
+        self.rivals.leaders(common_name, since)
+    }
+
+    /// Returns whether the CA of bootstrap certificates decides on other requests for the same name (NB-75a, NB-86).
+    pub fn need_bootstrap_ca(&self, request: &Request) -> bool {
+        self.rivals.need_authority(request)
     }
 
     /// Returns whether the limit is exceeded; at the limit it is not (NB-72, NB-73).
     pub fn tripped(&self) -> Tripped {
         match self.mode {
-            PendingLimit::Global if self.recently_pending > self.max_pending => Tripped::Everything,
-            PendingLimit::Identity if self.unmatched > self.max_pending => Tripped::Unmatched,
+            PendingLimit::Global if self.recent.len() > self.max_pending => Tripped::Everything,
+            // Without the Machines nobody knows which names are unmatched, and no name is approved either.
+            PendingLimit::Identity if self.unmatched > self.max_pending && !self.is_blind => {
+                Tripped::Unmatched
+            }
             _ => Tripped::No,
         }
     }
@@ -140,59 +251,18 @@ impl Limits {
                 Reason::PendingLimit,
                 format!("more requests wait than may, which is {most}"),
             )),
-            Tripped::Unmatched if !self.is_known(request) => Err(Failure::of(
+            Tripped::Unmatched if !self.is_known(request.common_name()) => Err(Failure::of(
                 Reason::PendingLimit,
                 format!(
                     "more names without Machine and Node wait than may, which is {most}; this is one of them"
                 ),
             )),
-            _ => Ok(format!("{} requests wait, at most {most} may", self.recently_pending)),
+            _ => Ok(format!("{} requests wait, at most {most} may", self.recent.len())),
         }
     }
 
-    /// NB-75: whether a newer request of the same user for the same name is pending. On the serving path only a request
-    /// for the user's own name can be superseded, so that no node supersedes another's.
-    pub(super) fn check_newest(&self, request: &Request, path: SignerPath) -> Result<String, Failure> {
-        if path == SignerPath::Serving && request.common_name() != request.username {
-            return Ok(String::new());
-        }
-        if request.content.is_err() || self.is_newest(request) {
-            return Ok(String::new());
-        }
-        Err(Failure::of(Reason::Superseded, "a newer request for the same name waits".to_owned()))
-    }
-
-    /// NB-74: of more than five recent requests for one name, only the newest is evaluated.
-    pub(super) fn check_identity(&self, request: &Request) -> Result<String, Failure> {
-        let recent = self.waiting_like(request).recent;
-        if recent <= PER_IDENTITY || self.is_newest(request) {
-            return Ok(String::new());
-        }
-        let detail =
-            format!("more than {PER_IDENTITY} requests for this name wait, and only the newest is looked at");
-        Err(Failure::of(Reason::PendingLimit, detail))
-    }
-
-    fn waiting_like(&self, request: &Request) -> Waiting {
-        self.waiting.get(&identity(request)).copied().unwrap_or_default()
-    }
-
-    fn is_newest(&self, request: &Request) -> bool {
-        request.created >= self.waiting_like(request).newest
-    }
-
-    fn is_known(&self, request: &Request) -> bool {
-        let name = request.common_name().strip_prefix(NODE_USER_PREFIX);
+    fn is_known(&self, common_name: &str) -> bool {
+        let name = common_name.strip_prefix(NODE_USER_PREFIX);
         name.is_some_and(|name| self.known.contains(&host_key(name)))
     }
-}
-
-fn identity(request: &Request) -> [String; 3] {
-    [request.common_name(), &request.signer_name, &request.username].map(str::to_owned)
-}
-
-/// NB-71: created strictly between an hour ago and ten seconds ahead.
-fn is_recent(request: &Request, now: Instant) -> bool {
-    let add = |seconds: i64| Instant { seconds: now.seconds.saturating_add(seconds), ..now };
-    request.created.is_some_and(|created| created > add(-RECENT_SECONDS) && created < add(FUTURE_SECONDS))
 }

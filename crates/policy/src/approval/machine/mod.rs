@@ -23,7 +23,9 @@ mod reason;
 mod renewal;
 mod request;
 mod result;
+mod rivals;
 mod serving;
+mod unreadable;
 
 pub use candidates::{lacking_internal_dns, of_cluster};
 pub use check::evaluate;
@@ -34,12 +36,13 @@ pub use config::{
 };
 pub use grants::{Grant, Grants};
 pub use intake::{Ignored, Intake, KUBE_APISERVER_CLIENT_KUBELET, KUBELET_SERVING, SignerPath, intake};
-pub use limits::{Limits, Tripped};
+pub use limits::{Known, Limits, Tripped};
 pub use names::Cidr;
 pub use node::Node;
 pub use object::{Address, AddressKind, Machine, MachineKind, MachinePool, Member, ObjectError, read};
-pub use own_machine::Match;
+pub use own_machine::{Match, named};
 pub use reason::{Outcome, Reason};
 pub use renewal::{DialTarget, dial_target};
 pub use request::{APPROVED_REASON, Condition, Extension, Key, Pkcs10, Request};
 pub use result::{Check, CheckResult, Evaluation, Failure, Verdict};
+pub use unreadable::Unreadable;

@@ -7,6 +7,7 @@ use super::names::same_host;
 use super::object::{AddressKind, Machine};
 use super::reason::Reason;
 use super::result::Failure;
+use super::unreadable::Unreadable;
 
 /// One machine: a Machine, or two of different APIs that represent the same machine (NB-125).
 #[derive(Clone, Debug)]
@@ -34,17 +35,42 @@ pub(super) fn by_dns_name<'a>(
     config: &Config,
 ) -> Result<Match<'a>, Failure> {
     let machines = read(cluster)?;
-    let has_name =
-        |machine: &&Machine| machine.values(&[AddressKind::InternalDns]).any(|value| same_host(value, name));
-    let found: Vec<_> = of_cluster(machines, config).into_iter().filter(has_name).collect();
-    match one(found)? {
+    legible(name, cluster)?;
+    match one(named(name, machines, config))? {
         Some(found) => Ok(found),
         None if is_of_a_pool(name, cluster, config) => Err(Failure::hold(
             Reason::MachineNotFound,
             format!("{name:?} is of a MachinePool, whose members have no Machine"),
         )),
-        None => Err(Failure::of(Reason::MachineNotFound, not_found(name, machines, config))),
+        None => {
+            all_legible(cluster)?;
+            Err(Failure::of(Reason::MachineNotFound, not_found(name, machines, config)))
+        }
     }
+}
+
+/// The Machines with this name among their internal DNS names.
+pub fn named<'a>(name: &str, machines: &'a [Machine], config: &Config) -> Vec<&'a Machine> {
+    let has_name =
+        |machine: &&Machine| machine.values(&[AddressKind::InternalDns]).any(|value| same_host(value, name));
+    of_cluster(machines, config).into_iter().filter(has_name).collect()
+}
+
+/// Fails if a Machine that cannot be read may have this name.
+fn legible(name: &str, cluster: &Cluster<'_>) -> Result<(), Failure> {
+    match cluster.unreadable.iter().find(|machine| machine.may_be(name)) {
+        Some(machine) => Err(unreadable(machine)),
+        None => Ok(()),
+    }
+}
+
+/// Fails if a Machine cannot be read: then no other can be said to be missing.
+fn all_legible(cluster: &Cluster<'_>) -> Result<(), Failure> {
+    cluster.unreadable.first().map_or(Ok(()), |machine| Err(unreadable(machine)))
+}
+
+fn unreadable(machine: &Unreadable) -> Failure {
+    Failure::of(Reason::MachineUnreadable, format!("Machine {} cannot be read", machine.name()))
 }
 
 /// The Machine that refers to this node; `None` if there is none (NB-114).
@@ -54,7 +80,13 @@ pub(super) fn by_node_ref<'a>(
     config: &Config,
 ) -> Result<Option<Match<'a>>, Failure> {
     let is_own = |machine: &&Machine| machine.node_ref.as_deref() == Some(name);
-    one(of_cluster(read(cluster)?, config).into_iter().filter(is_own).collect())
+    let machines = read(cluster)?;
+    legible(name, cluster)?;
+    let found = one(of_cluster(machines, config).into_iter().filter(is_own).collect())?;
+    if found.is_none() {
+        all_legible(cluster)?;
+    }
+    Ok(found)
 }
 
 /// Returns whether a pool lists the node as a member (NB-127).

@@ -2,20 +2,21 @@
 
 use super::cluster::Cluster;
 use super::config::Config;
-use super::intake::SignerPath;
 use super::own_machine::Match;
 use super::reason::Reason;
 use super::request::{Key, Pkcs10, Request};
 use super::result::{Check, CheckResult, Failure};
+use super::rivals::Span;
 
 /// A request together with the data that it is checked against.
 pub(super) struct Question<'a> {
     pub(super) request: &'a Request,
     pub(super) cluster: &'a Cluster<'a>,
     pub(super) config: &'a Config,
-    pub(super) path: SignerPath,
     /// The Machine with the node's name (NB-89, NB-90); on the client path only.
     pub(super) machine: Result<Match<'a>, Failure>,
+    /// Which requests for the same name pass their own checks; none if no request can.
+    pub(super) span: Option<Span>,
 }
 
 /// The finding of a check, for people; an error is any result but [`CheckResult::Passed`].
@@ -57,12 +58,17 @@ pub(super) fn within_limit(question: &Question<'_>) -> Finding {
 
 /// NB-75.
 pub(super) fn newest(question: &Question<'_>) -> Finding {
-    Ok(question.cluster.limits.check_newest(question.request, question.path)?)
+    Ok(question.cluster.limits.rivals.check_newest(question.request, question.span)?)
 }
 
 /// NB-74.
 pub(super) fn within_identity(question: &Question<'_>) -> Finding {
-    Ok(question.cluster.limits.check_identity(question.request)?)
+    Ok(question.cluster.limits.rivals.check_identity(question.request, question.span)?)
+}
+
+/// NB-75a.
+pub(super) fn uncontested(question: &Question<'_>) -> Finding {
+    Ok(question.cluster.limits.rivals.check_contested(question.request, question.span)?)
 }
 
 /// NB-82, NB-101: exactly one request, signed with its own key, which must be acceptable.

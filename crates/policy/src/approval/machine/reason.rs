@@ -69,6 +69,8 @@ reasons! {
     ClientRenewal,
     /// The common name is not the requester's user name (NB-105).
     CommonNameMismatch,
+    /// Another key is requested for the same name (NB-75a).
+    ContestedIdentity,
     /// The current certificate and the node's egress addresses cover the requested names (NB-119).
     EgressApproved,
     /// The request contains an extension that no kubelet requests (NB-108).
@@ -87,6 +89,8 @@ reasons! {
     MachineNotFound,
     /// The Machine is being deleted, or failed (NB-92).
     MachineNotLive,
+    /// A Machine that may have the name exists but cannot be decoded (NB-89).
+    MachineUnreadable,
     /// Not a single PKCS#10 request that is signed with its own, acceptable key (NB-82).
     MalformedRequest,
     /// The network type of the cluster could not be read (NB-119).
@@ -137,6 +141,7 @@ impl Reason {
             Self::MachineAddressesPending
             | Self::MachineLookupFailed
             | Self::MachineNotFound
+            | Self::MachineUnreadable
             | Self::NetworkTypeUnknown
             | Self::NoAuthorizationPath
             | Self::NodeLookupFailed

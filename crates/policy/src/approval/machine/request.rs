@@ -54,6 +54,8 @@ pub struct Condition {
 pub struct Pkcs10 {
     /// The common name; empty if there is none.
     pub common_name: String,
+    /// The number of attributes of the subject that are neither the last common name nor an organization.
+    pub other_attributes: usize,
     /// The organizations, in order.
     pub organizations: Vec<String>,
     /// The requested DNS names.
@@ -150,6 +152,11 @@ impl Request {
     /// The requested common name; empty if the request cannot be parsed.
     pub fn common_name(&self) -> &str {
         self.content.as_ref().map_or("", |content| &content.common_name)
+    }
+
+    /// Returns whether it is by the node itself, and not by an identity that nodes share.
+    pub(super) fn is_by_the_node(&self) -> bool {
+        !self.username.is_empty() && self.username == self.common_name()
     }
 
     /// The name of the node that the certificate would identify; `None` if it is not for a node.

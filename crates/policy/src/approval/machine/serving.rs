@@ -19,7 +19,7 @@ use super::result::{Check, Failure};
 use crate::approval::signer::KubeletUsages;
 use crate::identity::{NODE_USER_PREFIX, NODES_GROUP};
 
-const STEPS: &[Step] = &[
+pub(super) const STEPS: &[Step] = &[
     Step { rule: "NB-100", what: "not too many requests wait", run: within_limit },
     Step { rule: "NB-75", what: "no newer request for the same name waits", run: newest },
     Step { rule: "NB-74", what: "not too many requests for this name wait", run: within_identity },
@@ -122,6 +122,10 @@ fn with_usages(question: &Question<'_>) -> Finding {
 fn in_its_own_name(question: &Question<'_>) -> Finding {
     let content = content(question)?;
     let user = &question.request.username;
+    if content.other_attributes > 0 {
+        let detail = "the subject has more than one common name and organizations".to_owned();
+        return failed(Reason::CommonNameMismatch, detail);
+    }
     if content.common_name == *user {
         return Ok(String::new());
     }
