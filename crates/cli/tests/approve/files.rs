@@ -48,18 +48,18 @@ fn all_checks_are_printed_in_their_order_with_the_decision() {
     let (code, table, error) = run(&csr, &state, &[]);
     assert_eq!((code, error.as_str()), (0, ""), "{table}");
     let lines: Vec<&str> = table.lines().collect();
-    assert_eq!(lines.len(), 19);
-    assert!(lines[..17].iter().all(|line| line.contains(" pass ")), "{table}");
-    assert!(lines[17].starts_with("NB-95 ") && lines[17].contains(" skip "), "{table}");
+    assert_eq!(lines.len(), 20);
+    assert!(lines[..18].iter().all(|line| line.contains(" pass ")), "{table}");
+    assert!(lines[18].starts_with("NB-95 ") && lines[18].contains(" skip "), "{table}");
     assert_eq!(
-        lines[18],
+        lines[19],
         "csr-1: approve: ClientApproved (NB-96) Machine machine.openshift.io/v1beta1 machines/m"
     );
     let (code, json, _) = run(&csr, &state, &["-o", "json"]);
     let decided: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(code, 0);
     assert_eq!(decided["decision"]["outcome"], "approve");
-    assert_eq!(decided["checks"].as_array().unwrap().len(), 18);
+    assert_eq!(decided["checks"].as_array().unwrap().len(), 19);
 }
 
 #[test]
