@@ -93,7 +93,9 @@ pub(super) async fn tell_machine(
     let name: String = machine.name.chars().take(MOST_NAME).collect();
     let name = name.trim_end_matches(['-', '.']);
     let mut event = event(name, &involved, verdict.reason.as_str(), "Warning", &shortened(message), now);
-    event["metadata"]["namespace"] = machine.namespace.as_str().into();
+    if let Some(namespace) = event.pointer_mut("/metadata/namespace") {
+        *namespace = machine.namespace.as_str().into();
+    }
     write_event(connection, &machine.name, &event).await;
 }
 

@@ -53,7 +53,7 @@ pub(super) struct Span {
 pub(super) struct Rivals {
     identities: HashMap<Identity, Requests>,
     /// The first requests for each common name and signer, whose users are not the node.
-    firsts: HashMap<[String; 2], BTreeMap<Instant, HashMap<(Key, bool), usize>>>,
+    firsts: HashMap<[String; 2], Keys>,
     /// How many of them need the CA of bootstrap certificates.
     needing: HashMap<[String; 2], usize>,
     /// The identities of each common name: signer and user.
@@ -73,14 +73,14 @@ struct Requests {
 /// Requests by the time of creation and name, with the key, and whether they need the CA of bootstrap certificates.
 type Timeline = BTreeMap<(Instant, String), (Key, bool)>;
 
+/// How many requests were created at a time with a key, and whether they need the CA of bootstrap certificates.
+type Keys = BTreeMap<Instant, HashMap<(Key, bool), usize>>;
+
 impl Span {
     const ANY: Self = Self { times: None, key: None, has_authority: true };
 
     /// The requests that pass, the oldest first.
-    fn of<'a>(
-        self,
-        timeline: &'a Timeline,
-    ) -> impl DoubleEndedIterator<Item = (&'a (Instant, String), &'a Key)> {
+    fn of(self, timeline: &Timeline) -> impl DoubleEndedIterator<Item = (&(Instant, String), &Key)> {
         let (first, last) = self.times.unwrap_or((FIRST, LAST));
         // A range that is upside down would panic.
         let end = (just_after(last.max(first)), String::new());
