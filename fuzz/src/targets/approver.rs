@@ -2,7 +2,7 @@
 
 use portcullis_apimachinery::time::Instant;
 use portcullis_policy::approval::machine::{
-    Cluster, Config, Current, Grants, Key, Limits, Member, Network, Node, Outcome, Pkcs10, Request,
+    Cluster, Config, Current, Grants, Key, Known, Limits, Member, Network, Node, Outcome, Pkcs10, Request,
     SignerPath, evaluate, read,
 };
 
@@ -98,10 +98,12 @@ pub(super) fn machine(input: &[u8]) -> bool {
     let config = config.expect("a good configuration");
     let now = Instant::of_seconds(1_767_322_920);
     let request = first_request(now);
-    let limits = Limits::of([&request], &machines, &pools, [], &config, now);
+    let known = Known { machines: &machines, pools: &pools, unreadable: &[], is_blind: false };
+    let limits = Limits::of([&request], known, [], &[], &config, now);
     let cluster = Cluster {
         now,
         machines: Ok(&machines),
+        unreadable: &[],
         pools: &pools,
         node: Ok(None),
         has_bootstrap_ca: false,
@@ -142,6 +144,7 @@ fn first_request(created: Instant) -> Request {
         has_certificate: false,
         content: Ok(Pkcs10 {
             common_name: "system:node:worker-0".to_owned(),
+            other_attributes: 0,
             organizations: texts(&["system:nodes"]),
             dns: vec![],
             email: vec![],

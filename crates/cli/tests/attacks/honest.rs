@@ -26,14 +26,14 @@ const SLOWEST: Duration = Duration::from_millis(500);
 const GROWTH: usize = 64 << 20;
 
 /// `portcullis serve` with an honest node and its administrator.
-pub struct Served {
-    pub running: Running,
-    pub data: PathBuf,
+pub(crate) struct Served {
+    pub(crate) running: Running,
+    pub(crate) data: PathBuf,
     _scratch: Scratch,
 }
 
 impl Served {
-    pub fn start(flags: &[&str]) -> Self {
+    pub(crate) fn start(flags: &[&str]) -> Self {
         let scratch = Scratch::new();
         let data = scratch.path().join("data");
         let mut command = program!().serve_command(&data);
@@ -47,20 +47,20 @@ impl Served {
         served
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.running.address()
     }
 
-    pub fn admin(&self) -> Client {
+    pub(crate) fn admin(&self) -> Client {
         Client::new(self.address(), &Identity::admin(&self.data))
     }
 
-    pub fn anonymous(&self) -> Identity {
+    pub(crate) fn anonymous(&self) -> Identity {
         Identity::anonymous(&self.data.join("ca.crt"))
     }
 
     /// A client certificate, by openssl and the authority of the server.
-    pub fn identity(&self, name: &str, groups: &[&str]) -> Identity {
+    pub(crate) fn identity(&self, name: &str, groups: &[&str]) -> Identity {
         let file = |suffix: &str| self.data.join(format!("{}.{suffix}", name.replace(':', "-")));
         let (key, request, certificate) = (file("key"), file("csr"), file("crt"));
         let organizations: String = groups.iter().map(|group| format!("/O={group}")).collect();
@@ -97,12 +97,12 @@ impl Served {
         Identity::read(&ca, &certificate, &key)
     }
 
-    pub fn node(&self, name: &str) -> Identity {
+    pub(crate) fn node(&self, name: &str) -> Identity {
         self.identity(&format!("system:node:{name}"), &["system:nodes"])
     }
 
     /// A user who may do this with these resources of the core group in namespace `default`.
-    pub fn user(&self, name: &str, verbs: &[&str], resources: &[&str]) -> Identity {
+    pub(crate) fn user(&self, name: &str, verbs: &[&str], resources: &[&str]) -> Identity {
         let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
         let role = json!({"metadata": {"name": name},
             "rules": [{"verbs": verbs, "apiGroups": [""], "resources": resources}]});
@@ -116,7 +116,7 @@ impl Served {
     }
 
     /// The memory that the server takes. In bytes.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         let status = fs::read_to_string(format!("/proc/{}/status", self.running.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.split_whitespace().next().unwrap().parse::<usize>().unwrap() * 1024
@@ -125,7 +125,7 @@ impl Served {
 
 /// What honest clients saw.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// How long requests took, in order of time.
     times: Vec<Duration>,
     /// What was not answered as it should be.
@@ -213,7 +213,7 @@ impl Honest {
 
 /// Runs an attack beside honest clients, and asserts the bounds. A machine that is slow without an attack has more time
 /// with it.
-pub fn withstand(served: &Served, name: &str, attack: impl FnOnce()) {
+pub(crate) fn withstand(served: &Served, name: &str, attack: impl FnOnce()) {
     let node = served.node("honest");
     let calm = Honest::start(served, &node);
     thread::sleep(Duration::from_secs(1));

@@ -39,7 +39,8 @@ fn pipe() -> (PathBuf, File) {
 }
 
 fn metric(server: &Started, name: &str) -> u64 {
-    let text = server.get("/metrics").by(&server.admin()).send().text();
+    let answer = server.get("/metrics").by(&server.admin()).send();
+    let text = answer.text();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.map_or(0, |number| number.parse().unwrap())
 }
