@@ -14,8 +14,8 @@ pub struct History {
 }
 
 impl Default for History {
-    /// 100,000 commits, 256 MiB, and five minutes, the interval at which kube-apiserver compacts etcd.
+    /// 100,000 commits, 32 MiB, and five minutes, the interval at which kube-apiserver compacts etcd.
     fn default() -> Self {
-        Self { commits: 100_000, bytes: 256 << 20, age: Duration::from_mins(5) }
+        Self { commits: 100_000, bytes: 32 << 20, age: Duration::from_mins(5) }
     }
 }

@@ -110,7 +110,10 @@ impl Answer {
 pub type Raw = StreamOwned<ClientConnection, TcpStream>;
 
 fn connect(address: SocketAddr, config: Arc<ClientConfig>) -> io::Result<Raw> {
-    let tcp = TcpStream::connect(address)?;
+    secure(TcpStream::connect(address)?, address, config)
+}
+
+fn secure(tcp: TcpStream, address: SocketAddr, config: Arc<ClientConfig>) -> io::Result<Raw> {
     tcp.set_nodelay(true)?;
     tcp.set_read_timeout(Some(PATIENCE))?;
     let name = ServerName::from(address.ip());
@@ -122,14 +125,22 @@ fn connect(address: SocketAddr, config: Arc<ClientConfig>) -> io::Result<Raw> {
     Ok(StreamOwned::new(tls, tcp))
 }
 
-/// Opens a connection on which every byte is written by hand, over a protocol that ALPN names.
+/// Opens a connection on which every byte is written by hand, over a protocol that ALPN names. It comes from this address.
 ///
 /// # Errors
 /// The handshake failed.
-pub fn raw(address: SocketAddr, identity: &Identity, protocol: &str) -> io::Result<Raw> {
+pub fn raw(address: SocketAddr, from: SocketAddr, identity: &Identity, protocol: &str) -> io::Result<Raw> {
     let mut config = ClientConfig::clone(&identity.config);
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-    connect(address, Arc::new(config))
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let socket = {
+        let _entered = runtime.enter();
+        let socket = tokio::net::TcpSocket::new_v4()?;
+        socket.bind(from)?;
+        runtime.block_on(socket.connect(address))?.into_std()?
+    };
+    socket.set_nonblocking(false)?;
+    secure(socket, address, Arc::new(config))
 }
 
 /// One connection, made when it is first needed and again after a failure.

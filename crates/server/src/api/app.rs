@@ -39,7 +39,7 @@ pub struct App {
     /// What each caller makes the server hold.
     pub(super) held: Arc<Budget>,
     pub(super) in_flight: InFlight,
-    pub(super) large_work: LargeWork,
+    pub(super) large_work: Arc<LargeWork>,
     pub(super) is_shutting_down: Arc<AtomicBool>,
     pub(super) impersonators: Remembered,
     pub(super) limits: Limits,
@@ -100,7 +100,7 @@ impl App {
             event_quota: EventQuota::new(config.event_ttl),
             held: Budget::new(config.limits.held_bytes),
             in_flight: InFlight::new(limits, config.metrics.in_flight()),
-            large_work: LargeWork::default(),
+            large_work: Arc::default(),
             is_shutting_down,
             impersonators: Remembered::default(),
             limits: config.limits,
@@ -110,6 +110,11 @@ impl App {
             service_ranges: config.service_ranges,
             stopping: watch::Sender::new(false),
         }
+    }
+
+    /// Works on large objects.
+    pub(crate) fn large_work(&self) -> &LargeWork {
+        &self.large_work
     }
 
     /// The enabled admission plugins.

@@ -8,17 +8,19 @@ use policy::request_info::RequestInfo;
 use portcullis_store::Store as _;
 
 use super::app::App;
-use super::in_flight::too_many;
 use super::route::{Action, Route};
 use super::{
     discovery, health, issuer, metrics, openapi, rest, reviews, self_review, slis, token_review, version,
 };
 use crate::authz::Permit;
 use crate::http::account::Account;
-use crate::http::fair_queue::QueueFull;
+use crate::http::negotiate::{self, Form};
 use crate::http::status::{Answer, Status, page_not_found};
 use crate::registry::storage;
 use crate::registry::target::Target;
+
+/// The work for a byte of YAML, in bytes of JSON.
+const YAML: usize = 16;
 
 /// The authorized request.
 pub(crate) struct Asked<'a> {
@@ -35,10 +37,12 @@ pub(crate) async fn answer(app: &App, permit: Permit, asked: Asked<'_>, head: &P
     if let Err(status) = take_event(app, &permit, &asked, body.len()) {
         return status.into_answer();
     }
-    let size = body.len().saturating_add(stored_size(app, &asked).await);
+    // Aliases of YAML stand for more than they are.
+    let factor = if negotiate::form(&head.headers).is_ok_and(|form| form == Form::Yaml) { YAML } else { 1 };
+    let size = body.len().saturating_mul(factor).saturating_add(stored_size(app, &asked).await);
     let account = asked.account;
     let work = dispatch(app, permit, asked, head, body);
-    app.large_work.run(account, size, work).await.unwrap_or_else(|QueueFull| too_many())
+    app.large_work.run(account, size, work).await
 }
 
 /// Charges the write of an event.
@@ -69,10 +73,12 @@ async fn stored_size(app: &App, asked: &Asked<'_>) -> usize {
 }
 
 async fn dispatch(app: &App, permit: Permit, asked: Asked<'_>, head: &Parts, body: Bytes) -> Answer {
+    let account = asked.account;
     let (route, path) = (asked.route, asked.info.path());
     let answer = match (route, asked.target) {
         (Route::Object { action, .. }, Some(target)) => {
-            rest::answer((app, app.backend()), permit, asked.info, target, action, head, body).await
+            rest::answer((app, app.backend()), (permit, account), asked.info, target, action, head, body)
+                .await
         }
         (Route::Health(probe), _) => Ok(health::answer(permit, app, probe, path, head)),
         (Route::Metrics, _) => metrics::answer(permit, app, head),

@@ -13,7 +13,7 @@ use policy::identity::NodeIdentity;
 use crate::http::status::Status;
 
 /// What one node may write while an event lives: the number of events, and their size in bytes.
-const NODE: Amount = Amount { count: 10_000.0, bytes: 16.0 * 1024.0 * 1024.0 };
+const NODE: Amount = Amount { count: 10_000.0, bytes: 4.0 * 1024.0 * 1024.0 };
 /// What everybody together may write to the events of one namespace while an event lives. The number is that of a large
 /// cluster which starts all of its pods in one namespace.
 const NAMESPACE: Amount = Amount { count: 500_000.0, bytes: 256.0 * 1024.0 * 1024.0 };
@@ -131,10 +131,10 @@ mod tests {
         let taken = |user: &User, now| {
             (0..100).take_while(|_| quota.take(user, "default", megabyte, now).is_ok()).count()
         };
-        assert_eq!(taken(&thief, start), 16);
+        assert_eq!(taken(&thief, start), 4);
         assert!(quota.take(&honest, "default", 1000, start).is_ok());
         // Half of them have expired.
-        assert_eq!(taken(&thief, start + HOUR / 2), 8);
+        assert_eq!(taken(&thief, start + HOUR / 2), 2);
         let small =
             (0..20_000).take_while(|_| quota.take(&honest, "default", 100, start + HOUR).is_ok()).count();
         assert_eq!(small, 10_000);

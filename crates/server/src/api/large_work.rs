@@ -11,13 +11,12 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
 use crate::http::account::Account;
-use crate::http::fair_queue::{FairQueue, QueueFull, Size};
+use crate::http::body::{Body, Parts};
+use crate::http::budget::Charge;
+use crate::http::fair_queue::{FairQueue, Size};
 
 /// The size from which an object is large. In bytes.
-const LARGE: usize = 64 * 1024;
-/// The number of large objects of one account that can wait.
-const WAITING: usize = 100;
-
+pub(crate) const LARGE: usize = 64 * 1024;
 /// See the module documentation.
 pub(crate) struct LargeWork {
     turns: Arc<FairQueue>,
@@ -27,30 +26,41 @@ impl Default for LargeWork {
     /// Half of the processors work on large objects.
     fn default() -> Self {
         let seats = available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
-        Self { turns: FairQueue::new(Size { seats, seats_of_account: seats, waiting_of_account: WAITING }) }
+        // What waits is charged to its caller, and so bounded.
+        let waiting_of_account = usize::MAX;
+        Self { turns: FairQueue::new(Size { seats, seats_of_account: seats, waiting_of_account }) }
     }
 }
 
 impl LargeWork {
-    /// Does the work on objects of this size, in bytes.
-    ///
-    /// # Errors
-    /// Too much of this account waits already.
-    pub(crate) async fn run<T>(
-        &self,
-        account: Account,
-        size: usize,
-        work: impl Future<Output = T>,
-    ) -> Result<T, QueueFull> {
-        let runtime = Handle::current();
+    /// Does the work on objects of this size, in bytes. It must not call this again: there may be one turn only.
+    pub(crate) async fn run<T>(&self, account: Account, size: usize, work: impl Future<Output = T>) -> T {
         if size < LARGE {
-            return Ok(work.await);
+            return work.await;
         }
-        let _turn = self.turns.enter(account).await?;
-        Ok(match runtime.runtime_flavor() {
+        let _turn = self.turns.enter(account).await;
+        let runtime = Handle::current();
+        match runtime.runtime_flavor() {
             RuntimeFlavor::CurrentThread => work.await,
             // The other requests of this thread move to another one.
             _ => block_in_place(|| runtime.block_on(work)),
+        }
+    }
+
+    /// Creates the chunks of a body, each when the client has received those before it and its account holds less than it
+    /// may. Chunks that take long to create are created in turn.
+    pub(crate) fn paced(self: &Arc<Self>, room: Charge, account: Account, parts: Parts) -> Body {
+        let state = (Arc::clone(self), room, parts);
+        Body::unfold(state, move |(this, room, mut parts)| async move {
+            let size = if parts.is_costly() { LARGE } else { 0 };
+            loop {
+                room.room().await;
+                // Others of the account may have had their turn before.
+                let piece = this.run(account, size, async { room.has_room().then(|| parts.next()) }).await;
+                if let Some(piece) = piece {
+                    return Some((piece?, (this, room, parts)));
+                }
+            }
         })
     }
 }

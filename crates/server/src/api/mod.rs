@@ -11,7 +11,7 @@ mod health;
 mod health_metrics;
 mod in_flight;
 mod issuer;
-mod large_work;
+pub(crate) mod large_work;
 mod metrics;
 mod object_route;
 mod openapi;

@@ -29,7 +29,7 @@ use crate::authn::{Caller, Peer, is_anonymous, spare_space};
 use crate::http::account::Account;
 use crate::http::activity::Sending;
 use crate::http::body::{Body, Sent};
-use crate::http::budget::{Charge, head_size};
+use crate::http::budget::{Budget, Charge};
 use crate::http::limits::Limits;
 use crate::http::listener::{Busy, Connection, Handler};
 use crate::http::query::Query;
@@ -82,6 +82,10 @@ impl Handler for App {
         &self.limits
     }
 
+    fn held(&self) -> &Arc<Budget> {
+        &self.held
+    }
+
     fn connections(&self) -> &Gauge {
         &self.metrics.connections
     }
@@ -98,8 +102,9 @@ impl Handler for App {
         self: Arc<Self>,
         connection: Arc<Connection<Peer>>,
         request: Request<Incoming>,
+        charge: Charge,
     ) -> impl Future<Output = Response<Sent>> + Send {
-        serve(self, connection, request)
+        serve(self, connection, request, charge)
     }
 
     fn stop(&self) {
@@ -111,6 +116,7 @@ async fn serve(
     app: Arc<App>,
     connection: Arc<Connection<Peer>>,
     request: Request<Incoming>,
+    mut charge: Charge,
 ) -> Response<Sent> {
     // AN-22: one request of a stranger was answered. Those that were sent with it cost nothing more.
     if connection.is_http2 && connection.activity.is_closing() && !connection.place.is_known() {
@@ -122,8 +128,8 @@ async fn serve(
     let trail = Arc::new(Trail::begin(&head.headers, connection.remote));
     head.extensions.insert(Arc::clone(&trail));
     let audited = Audited { app: Arc::clone(&app), trail: Arc::clone(&trail) };
-    let Responded { route, answer, is_stranger, charge } =
-        respond(&app, &connection, &head, &mut body, &trail).await;
+    let Responded { route, answer, is_stranger, account } =
+        respond(&app, &connection, &head, &mut body, &mut charge, &trail).await;
     let mut answer = trail.answered(answer);
     answer.headers_mut().insert(AUDIT_ID, trail.id().clone());
     // AN-22: unauthenticated clients get one request per HTTP/2 connection.
@@ -131,7 +137,9 @@ async fn serve(
         connection.activity.close();
     }
     let is_pretty = is_pretty(route, answer.status().is_success(), &head);
-    let mut answer = encode::encode(answer, &head.headers, is_pretty);
+    let size = encode::at_once(&answer, &head.headers);
+    let encoding = async { encode::encode(answer, &head.headers, is_pretty) };
+    let mut answer = app.large_work.run(account, size, encoding).await;
     // HTTP/2 would send the body.
     if head.method == Method::HEAD {
         *answer.body_mut() = Body::default();
@@ -163,8 +171,15 @@ async fn serve(
     // Only the stream is held while the rest of the body arrives.
     drop((head, trail));
     request_body::end(&connection, &mut body, expects, &mut answer).await;
-    let sending = Sending::new(&connection.activity, charge);
-    answer.map(|body| body.sent((busy, audited, watching), sending))
+    let room = app.held.nothing(account);
+    let sending = Sending::new(&connection.activity, Some(charge));
+    answer.map(|body| {
+        let body = match body {
+            Body::Parts(parts) => app.large_work.paced(room, account, parts),
+            body => body,
+        };
+        body.sent((busy, audited, watching), sending)
+    })
 }
 
 /// Whether the body of a request is read.
@@ -219,13 +234,14 @@ struct Responded {
     answer: Answer,
     /// Whether the caller is unauthenticated.
     is_stranger: bool,
-    /// What the caller is charged for; none if nothing was held for the request.
-    charge: Option<Charge>,
+    /// Who is charged.
+    account: Account,
 }
 
 impl Responded {
-    fn to_stranger(route: Route, answer: Answer) -> Self {
-        Self { route, answer, is_stranger: true, charge: None }
+    fn to_stranger(connection: &Connection<Peer>, route: Route, answer: Answer) -> Self {
+        let account = Account::of_address(connection.remote);
+        Self { route, answer, is_stranger: true, account }
     }
 }
 
@@ -234,6 +250,7 @@ async fn respond(
     connection: &Arc<Connection<Peer>>,
     head: &Parts,
     body: &mut Incoming,
+    charge: &mut Charge,
     trail: &Trail,
 ) -> Responded {
     // AC-5: a malformed request is answered before authentication.
@@ -242,11 +259,11 @@ async fn respond(
         Ok(info) => info,
         Err(error @ RequestInfoError::NoResource(_)) => {
             let answer = internal_error(target, &format!("failed to create RequestInfo: {error}"));
-            return Responded::to_stranger(Route::PageNotFound, answer);
+            return Responded::to_stranger(connection, Route::PageNotFound, answer);
         }
         Err(error) => {
             let answer = Status::bad_request(error.to_string()).into_answer();
-            return Responded::to_stranger(Route::PageNotFound, answer);
+            return Responded::to_stranger(connection, Route::PageNotFound, answer);
         }
     };
     let about = Target::of(&info, app.kinds());
@@ -257,7 +274,7 @@ async fn respond(
 
     let time_limit = match time_limit(head, route, app.limits.request) {
         Ok(limit) => limit,
-        Err(status) => return Responded::to_stranger(route, status.into_answer()),
+        Err(status) => return Responded::to_stranger(connection, route, status.into_answer()),
     };
 
     let authenticating =
@@ -270,7 +287,7 @@ async fn respond(
             let shows_certificate = connection.peer.shows_certificate();
             trail.unknown(app.audit.as_ref(), head, &info, shows_certificate);
             cause.annotations().for_each(|(key, value)| trail.annotate(key, value));
-            return Responded::to_stranger(route, Status::unauthorized().into_answer());
+            return Responded::to_stranger(connection, route, Status::unauthorized().into_answer());
         }
     };
     let is_stranger = is_anonymous(caller.user());
@@ -281,14 +298,14 @@ async fn respond(
     if !is_stranger {
         connection.place.identify(account);
     }
-    let Some(mut charge) = app.held.charge(account, head_size(head)) else {
+    if !charge.transfer(account) {
         let answer = Status::holds_too_much(app.limits.held_bytes).into_answer();
         app.metrics.terminated(route, head, answer.status());
-        return Responded { route, answer, is_stranger, charge: None };
-    };
+        return Responded { route, answer, is_stranger, account };
+    }
     let asked = Authenticated { caller, account, route, target: about, info: &info, time_limit };
-    let answer = respond_to((app, connection), asked, head, body, &mut charge, trail).await;
-    Responded { route, answer, is_stranger, charge: Some(charge) }
+    let answer = respond_to((app, connection), asked, head, body, charge, trail).await;
+    Responded { route, answer, is_stranger, account }
 }
 
 /// A request of a known caller.

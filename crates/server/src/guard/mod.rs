@@ -35,7 +35,7 @@ use crate::authn::{Peer, is_anonymous};
 use crate::http::account::Account;
 use crate::http::activity::Sending;
 use crate::http::body::{Body, Sent};
-use crate::http::budget::{Charge, head_size};
+use crate::http::budget::{Budget, Charge};
 use crate::http::limits::Limits;
 use crate::http::listener::{Busy, Connection, Handler};
 use crate::http::request_body;
@@ -55,6 +55,10 @@ impl Handler for Guard {
         &self.parts.limits
     }
 
+    fn held(&self) -> &Arc<Budget> {
+        &self.held
+    }
+
     fn connections(&self) -> &Gauge {
         &self.parts.metrics.connections
     }
@@ -71,8 +75,9 @@ impl Handler for Guard {
         self: Arc<Self>,
         connection: Arc<Connection<Peer>>,
         request: Request<Incoming>,
+        charge: Charge,
     ) -> impl Future<Output = Response<Sent>> + Send {
-        answer(self, connection, request)
+        answer(self, connection, request, charge)
     }
 }
 
@@ -80,21 +85,22 @@ impl Handler for Guard {
 enum Verdict {
     /// The guard answers itself.
     Own(Outcome, Answer),
-    /// The request is forwarded to the kubelet, and charged to its caller.
-    Forward(Forwarding, Charge),
+    /// The request is forwarded to the kubelet.
+    Forward(Forwarding),
 }
 
 async fn answer(
     guard: Arc<Guard>,
     connection: Arc<Connection<Peer>>,
     request: Request<Incoming>,
+    mut charge: Charge,
 ) -> Response<Sent> {
     let started = Instant::now();
     let busy = Busy::begin(&connection);
     let (head, body) = request.into_parts();
     let mut record = Record::begin(&head, connection.remote);
-    let (mut rest, mut charged) = (None, None);
-    let (outcome, mut answer) = match guard.judge(&connection, &head, &mut record).await {
+    let mut rest = None;
+    let (outcome, mut answer) = match guard.judge(&connection, &head, &mut charge, &mut record).await {
         Verdict::Own(outcome, mut answer) => {
             if head.method == Method::HEAD {
                 *answer.body_mut() = Body::default();
@@ -102,8 +108,7 @@ async fn answer(
             rest = Some(body);
             (outcome, answer)
         }
-        Verdict::Forward(forwarding, charge) => {
-            charged = Some(charge);
+        Verdict::Forward(forwarding) => {
             forward::forward(&guard, &connection, forwarding, &head, body, (&record, busy)).await
         }
     };
@@ -119,7 +124,7 @@ async fn answer(
     if let Some(body) = &mut rest {
         request_body::end(&connection, body, expects, &mut answer).await;
     }
-    answer.map(|body| body.sent((), Sending::new(&connection.activity, charged)))
+    answer.map(|body| body.sent((), Sending::new(&connection.activity, Some(charge))))
 }
 
 impl Guard {
@@ -128,6 +133,7 @@ impl Guard {
         &self,
         connection: &Connection<Peer>,
         head: &http::request::Parts,
+        charge: &mut Charge,
         record: &mut Record,
     ) -> Verdict {
         let parts = &self.parts;
@@ -173,13 +179,15 @@ impl Guard {
         if parts.rates.as_ref().is_some_and(|rates| !rates.admit(&user.name, Instant::now())) {
             return too_many();
         }
-        let Some(charge) = self.held.charge(account, head_size(head)) else { return too_many() };
+        if !charge.transfer(account) {
+            return too_many();
+        }
         let request = KubeletRequest::new(head.method.as_str(), target, &parts.settings);
         match parts.authorization.authorize(&request, user, &parts.node_name).await {
             Ok(granted) => {
                 record.granted(&granted);
                 match Forwarding::new(granted, endpoint, wire.as_str()) {
-                    Some(forwarding) => Verdict::Forward(forwarding, charge),
+                    Some(forwarding) => Verdict::Forward(forwarding),
                     None => own(Outcome::Ambiguous, StatusCode::NOT_FOUND, "404 page not found"),
                 }
             }

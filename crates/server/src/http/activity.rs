@@ -32,6 +32,8 @@ pub(crate) struct Activity {
     /// Whether the buffers contain data that the peer has not received.
     unsent: AtomicBool,
     draining: AtomicUsize,
+    /// The number of requests that were received.
+    received: AtomicUsize,
     /// The number of responses that go on when the client reads.
     waiting: AtomicUsize,
     /// When the client last took a part of a response, in milliseconds since the connection was opened.
@@ -101,6 +103,7 @@ impl Default for Activity {
             under_way: AtomicUsize::new(0),
             unsent: AtomicBool::new(false),
             draining: AtomicUsize::new(0),
+            received: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             taken: AtomicU64::new(0),
             unflushed: Mutex::default(),
@@ -131,6 +134,11 @@ impl Activity {
     pub(crate) fn end(&self) {
         self.last.store(self.now(), Ordering::Relaxed);
         self.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Counts a received request. Returns the number of all.
+    pub(crate) fn receive(&self) -> usize {
+        self.received.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
     /// Allows to discard the rest of a request; none if there are too many of them.

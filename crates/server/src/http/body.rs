@@ -30,12 +30,25 @@ pub enum Body {
 pub struct Broken;
 
 /// The chunks of a body, each created when the client has received those before it.
-pub struct Parts(Box<dyn Iterator<Item = Bytes> + Send>);
+pub struct Parts {
+    pieces: Box<dyn Iterator<Item = Bytes> + Send>,
+    is_costly: bool,
+}
 
 impl Parts {
     /// Creates a body of chunks, none of which is empty.
     pub(crate) fn new(pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Self {
-        Self(Box::new(pieces))
+        Self { pieces: Box::new(pieces), is_costly: false }
+    }
+
+    /// Creates a body of chunks that take long to create, none of which is empty.
+    pub(crate) fn costly(pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Self {
+        Self { is_costly: true, ..Self::new(pieces) }
+    }
+
+    /// Returns whether the chunks take long to create.
+    pub(crate) fn is_costly(&self) -> bool {
+        self.is_costly
     }
 }
 
@@ -43,7 +56,7 @@ impl Iterator for Parts {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
-        self.0.next()
+        self.pieces.next()
     }
 }
 
@@ -55,7 +68,7 @@ impl HttpBody for Parts {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        Poll::Ready(self.0.next().map(|piece| Ok(Frame::data(piece))))
+        Poll::Ready(self.pieces.next().map(|piece| Ok(Frame::data(piece))))
     }
 }
 

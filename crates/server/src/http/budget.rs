@@ -4,22 +4,31 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::request::Parts;
+use http::{HeaderMap, Uri};
+use tokio::sync::Notify;
 
 use super::account::Account;
 
 /// What is charged for any request, beside its headers and its body. In bytes.
-const REQUEST_BYTES: usize = 1024;
+const REQUEST_BYTES: usize = 16 * 1024;
 
 /// The bytes that are held for each account.
-pub(crate) struct Budget {
+pub struct Budget {
     /// The maximum for one account. In bytes.
     limit: usize,
-    held: Mutex<HashMap<Account, usize>>,
+    held: Mutex<HashMap<Account, Held>>,
+}
+
+/// What is held for one account.
+#[derive(Default)]
+struct Held {
+    bytes: usize,
+    /// Notified when bytes are given back, if somebody waits.
+    freed: Option<Arc<Notify>>,
 }
 
 /// Bytes that are held for an account, until this is dropped.
-pub(crate) struct Charge {
+pub struct Charge {
     budget: Arc<Budget>,
     account: Account,
     bytes: usize,
@@ -31,13 +40,18 @@ impl Budget {
         Arc::new(Self { limit, held: Mutex::default() })
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<Account, usize>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<Account, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a charge of nothing.
+    pub(crate) fn nothing(self: &Arc<Self>, account: Account) -> Charge {
+        Charge { budget: Arc::clone(self), account, bytes: 0 }
     }
 
     /// Charges an account; none if it would hold more than the limit.
     pub(crate) fn charge(self: &Arc<Self>, account: Account, bytes: usize) -> Option<Charge> {
-        let mut charge = Charge { budget: Arc::clone(self), account, bytes: 0 };
+        let mut charge = self.nothing(account);
         charge.grow(bytes).then_some(charge)
     }
 }
@@ -52,24 +66,60 @@ impl Charge {
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         let mut all = self.budget.held();
         let held = all.entry(self.account).or_default();
-        let sum = held.saturating_add(bytes);
+        let sum = held.bytes.saturating_add(bytes);
         let has_room = sum <= self.budget.limit;
         if has_room {
-            *held = sum;
+            held.bytes = sum;
             self.bytes = self.bytes.saturating_add(bytes);
-        } else if *held == 0 {
+        } else if held.bytes == 0 {
             all.remove(&self.account);
         }
         has_room
+    }
+
+    /// Charges another account instead. Returns false, and charges nothing, if that would hold more than the limit.
+    pub(crate) fn transfer(&mut self, account: Account) -> bool {
+        if account == self.account {
+            return true;
+        }
+        let bytes = self.bytes;
+        self.set(0);
+        self.account = account;
+        self.grow(bytes)
+    }
+
+    /// Returns whether the account holds less than the limit.
+    pub(crate) fn has_room(&self) -> bool {
+        self.budget.held().get(&self.account).is_none_or(|held| held.bytes < self.budget.limit)
+    }
+
+    /// Waits until the account holds less than the limit.
+    pub(crate) async fn room(&self) {
+        loop {
+            let freed = {
+                let mut all = self.budget.held();
+                let Some(held) = all.get_mut(&self.account) else { return };
+                if held.bytes < self.budget.limit {
+                    return;
+                }
+                Arc::clone(held.freed.get_or_insert_default())
+            };
+            freed.notified().await;
+        }
     }
 
     /// Charges this many bytes instead, whatever the account holds: for answers that exist already.
     pub(crate) fn set(&mut self, bytes: usize) {
         let mut all = self.budget.held();
         let held = all.entry(self.account).or_default();
-        *held = held.saturating_sub(self.bytes).saturating_add(bytes);
+        held.bytes = held.bytes.saturating_sub(self.bytes).saturating_add(bytes);
+        if bytes < self.bytes
+            && let Some(freed) = &held.freed
+        {
+            freed.notify_one();
+        }
         self.bytes = bytes;
-        if *held == 0 {
+        if held.bytes == 0 {
             all.remove(&self.account);
         }
     }
@@ -82,9 +132,9 @@ impl Drop for Charge {
 }
 
 /// Returns the size of what is held of a request before its body. In bytes.
-pub(crate) fn head_size(head: &Parts) -> usize {
-    let headers = head.headers.iter().map(|(name, value)| name.as_str().len().saturating_add(value.len()));
-    let uri = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
+pub(crate) fn head_size(headers: &HeaderMap, uri: &Uri) -> usize {
+    let headers = headers.iter().map(|(name, value)| name.as_str().len().saturating_add(value.len()));
+    let uri = uri.path_and_query().map_or(0, |target| target.as_str().len());
     headers.fold(REQUEST_BYTES.saturating_add(uri), usize::saturating_add)
 }
 

@@ -19,6 +19,21 @@ const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
 /// Smaller responses are not compressed. In bytes; as in kube-apiserver.
 const COMPRESS_FROM: usize = 128 * 1024;
 
+/// Returns the size of what [`encode`] converts at once, and not in chunks when they are sent. In bytes; what is small
+/// counts as nothing.
+pub(crate) fn at_once(answer: &Answer, headers: &HeaderMap) -> usize {
+    let size = match answer.body() {
+        Body::Whole(bytes) if bytes.len() < COMPRESS_FROM / 2 => return 0,
+        Body::Whole(bytes) => bytes.len(),
+        Body::Parts(_) => usize::MAX,
+        Body::Stream(_) => return 0,
+    };
+    let is_json = answer.headers().get(CONTENT_TYPE) == Some(&JSON);
+    let converts = is_json && wanted(answer.status().is_success(), headers, Forms::ALL) != Syntax::Json;
+    let compresses = matches!(answer.body(), Body::Whole(_)) && takes_gzip(headers);
+    if converts || compresses { size } else { 0 }
+}
+
 /// Converts a response into the form that the client asked for. Streams are left unchanged.
 pub(crate) fn encode(answer: Answer, headers: &HeaderMap, is_pretty: bool) -> Answer {
     let (mut head, mut body) = answer.into_parts();
@@ -57,7 +72,7 @@ pub(crate) fn encode(answer: Answer, headers: &HeaderMap, is_pretty: bool) -> An
         Body::Stream(_) => return Answer::from_parts(head, body),
         Body::Parts(parts) if takes_gzip(headers) => {
             say_gzip(&mut head.headers);
-            return Answer::from_parts(head, Body::Parts(Parts::new(Compressed::of(parts))));
+            return Answer::from_parts(head, Body::Parts(Parts::costly(Compressed::of(parts))));
         }
         Body::Parts(_) => return Answer::from_parts(head, body),
         Body::Whole(bytes) => bytes,

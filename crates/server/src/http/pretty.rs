@@ -44,7 +44,7 @@ pub(crate) fn indented(body: Body) -> Body {
     let Some(first) = pieces.next() else { return Body::default() };
     match pieces.next() {
         None => Body::Whole(first),
-        Some(second) => Body::Parts(Parts::new([first, second].into_iter().chain(pieces))),
+        Some(second) => Body::Parts(Parts::costly([first, second].into_iter().chain(pieces))),
     }
 }
 

@@ -1,8 +1,8 @@
 //! DELETE of a collection.
 
-use super::delete;
 use super::render::View;
 use super::request::Request;
+use super::{delete, list};
 use crate::http::status::{Answer, Status};
 use crate::registry::delete_collection::delete_collection;
 use crate::registry::list_options::ListOptions;
@@ -10,8 +10,8 @@ use crate::registry::list_options::ListOptions;
 /// Deletes what is selected of a collection, and answers with what was there.
 pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: &[u8]) -> Result<Answer, Status> {
     view.allow(true)?;
-    let list = ListOptions::read(&request.query, &request.scope.target, false)?;
+    let selected = ListOptions::read(&request.query, &request.scope.target, false)?;
     let options = delete::options(request, bytes)?;
-    let page = delete_collection(&request.scope, &list, &options).await?;
-    view.list(&page.meta, &page.entries, request.is_logged()).await
+    let page = delete_collection(&request.scope, &selected, &options).await?;
+    list::render(request, view, &page).await
 }

@@ -14,6 +14,7 @@ use crate::admission::Gate;
 use crate::api::app::App;
 use crate::api::route::Action;
 use crate::authz::Permit;
+use crate::http::account::Account;
 use crate::http::negotiate::{self, Forms};
 use crate::http::query::Query;
 use crate::http::status::{Answer, Status};
@@ -27,7 +28,7 @@ use crate::registry::target::Target;
 /// An error response.
 pub(crate) async fn answer(
     (app, backend): (&App, &Backend),
-    permit: Permit,
+    (permit, account): (Permit, Account),
     info: &RequestInfo,
     target: Target<'_>,
     action: Action,
@@ -56,7 +57,7 @@ pub(crate) async fn answer(
         allocating: &app.allocating,
         service_ranges: &app.service_ranges,
     };
-    let request = Request { app, head, query, scope };
+    let request = Request { app, account, head, query, scope };
     if let Endpoint::Object(_) | Endpoint::Part(_) = endpoint {
         return objects(&request, action, body).await;
     }

@@ -54,25 +54,21 @@ impl Items {
     }
 
     /// The list in protobuf, in chunks. Its length stands before its items, so every item is encoded twice: first for
-    /// the length, on a thread of its own, then when it is sent.
+    /// the length, then when it is sent.
     ///
     /// # Errors
     /// An item is not of its kind, which does not happen for stored objects.
-    pub(super) async fn protobuf(self) -> Result<Body, Status> {
+    pub(super) fn protobuf(self) -> Result<Body, Status> {
         let Self { kind, meta, objects } = self;
-        let measuring = tokio::task::spawn_blocking(move || {
-            let mut length = 0_usize;
-            for object in &objects {
-                length = length.saturating_add(item(object, kind.schema)?.len());
-            }
-            Ok::<_, Status>((objects, length))
-        });
-        let (objects, length) = measuring.await.map_err(Status::internal)??;
+        let mut length = 0_usize;
+        for object in &objects {
+            length = length.saturating_add(item(object, kind.schema)?.len());
+        }
         let list = format!("{}List", kind.kind);
         let none = Map::new();
         let meta = meta.as_object().unwrap_or(&none);
         let encoder = ListEncoder::new(&kind.api_version(), &list, meta, length).map_err(Status::internal)?;
-        Ok(Body::Parts(Parts::new(ProtobufPieces {
+        Ok(Body::Parts(Parts::costly(ProtobufPieces {
             piece: encoder.start.into(),
             end: Some(encoder.end.into()),
             objects: objects.into_iter(),

@@ -142,11 +142,16 @@ impl View {
         storage::unstored(self.served, &object, meta::revision(&object)?)
     }
 
+    /// Returns whether objects are shown in the bytes that are stored.
+    pub(crate) fn is_as_stored(&self) -> bool {
+        matches!(self.accepted.view, negotiate::View::Whole) && !self.is_protobuf()
+    }
+
     /// Renders a list. `is_logged`: the audit log includes the response, which is read in JSON.
     ///
     /// # Errors
     /// 406 for a view that lists do not have; an entry is not an object.
-    pub(crate) async fn list(
+    pub(crate) fn list(
         &self,
         meta: &ListMeta,
         entries: &[Arc<Entry>],
@@ -164,7 +169,7 @@ impl View {
                 let mut answer = json_bytes(StatusCode::OK, Bytes::new());
                 if self.is_protobuf() && list.is_long() && !is_logged {
                     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROTOBUF));
-                    *answer.body_mut() = list.protobuf().await?;
+                    *answer.body_mut() = list.protobuf()?;
                 } else {
                     *answer.body_mut() = list.json();
                 }

@@ -5,12 +5,15 @@ use serde_json::Value;
 
 use crate::api::app::App;
 use crate::audit::Trail;
+use crate::http::account::Account;
 use crate::http::query::Query;
 use crate::registry::request_scope::RequestScope;
 
 /// An authorized request for objects, with everything that is needed to answer it.
 pub(crate) struct Request<'a> {
     pub(crate) app: &'a App,
+    /// Who is charged for it.
+    pub(crate) account: Account,
     pub(crate) head: &'a Parts,
     pub(crate) query: Query,
     /// The authorized request.

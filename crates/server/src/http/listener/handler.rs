@@ -1,15 +1,21 @@
 //! The interface between a listener and the service behind it.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use http::{Request, Response};
+use bytes::Bytes;
+use http::header::RETRY_AFTER;
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use pki::UnverifiedCertificate;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::connection::Connection;
-use crate::http::body::Sent;
+use super::table::http2_bytes;
+use crate::http::activity::Sending;
+use crate::http::body::{Body, Sent};
+use crate::http::budget::{Budget, Charge, head_size};
 use crate::http::limits::Limits;
 
 /// Answers the requests that a [`Server`](super::Server) receives.
@@ -33,13 +39,50 @@ pub trait Handler: Send + Sync + 'static {
     /// Returns the counter of connections that were closed for others.
     fn closed_for_others(&self) -> &Counter;
 
-    /// Answers one request.
+    /// What each caller makes the server hold.
+    fn held(&self) -> &Arc<Budget>;
+
+    /// Answers one request, which is charged to the account of the connection.
     fn answer(
         self: Arc<Self>,
         connection: Arc<Connection<Self::Peer>>,
         request: Request<Incoming>,
+        charge: Charge,
     ) -> impl Future<Output = Response<Sent>> + Send;
 
     /// Ends responses that would otherwise continue indefinitely. All others may finish.
     fn stop(&self) {}
+}
+
+/// Charges a request as soon as it was received, and answers it. One for which there is no room is not looked at.
+pub(super) fn answer<H: Handler>(
+    handler: &Arc<H>,
+    connection: &Arc<Connection<H::Peer>>,
+    request: Request<Incoming>,
+) -> impl Future<Output = Result<Response<Sent>, Infallible>> + Send + use<H> {
+    let received = connection.activity.receive();
+    if connection.is_http2 && !connection.place.is_known() {
+        connection.place.holds(http2_bytes(handler.limits(), received));
+    }
+    let size = head_size(request.headers(), request.uri());
+    // On the heap: a request that is not looked at must take as little as possible.
+    let answering = handler
+        .held()
+        .charge(connection.place.charged(), size)
+        .map(|charge| Box::pin(Arc::clone(handler).answer(Arc::clone(connection), request, charge)));
+    let activity = Arc::clone(&connection.activity);
+    async move {
+        Ok(match answering {
+            Some(answering) => answering.await,
+            None => too_many().map(|body| body.sent((), Sending::new(&activity, None))),
+        })
+    }
+}
+
+fn too_many() -> Response<Body> {
+    let mut answer =
+        Response::new(Body::from(Bytes::from_static(b"Too many requests, please try again later.\n")));
+    *answer.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
 }

@@ -3,7 +3,6 @@
 //! An idle connection keeps its TLS session only; the HTTP buffers are allocated when the next request arrives. So a
 //! server can hold ten thousand idle connections.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::connection::{Connection, Tunnel};
-use super::handler::Handler;
+use super::handler::{self, Handler};
 use super::wire::Wire;
 
 /// The idle time after which the buffers are freed.
@@ -81,10 +80,7 @@ async fn speak<H: Handler>(
     let activity = &connection.activity;
     // Partial headers that were read again must not get the full timeout each time.
     let mut may_rest = !wire.is_rewound();
-    let service = service_fn(|request| {
-        let answering = Arc::clone(handler).answer(Arc::clone(connection), request);
-        async move { Ok::<_, Infallible>(answering.await) }
-    });
+    let service = service_fn(|request| handler::answer(handler, connection, request));
     let mut http = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_read)

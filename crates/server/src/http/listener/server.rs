@@ -3,7 +3,6 @@
 //! Everything that a client can hold is bounded: handshakes, headers, bodies and idle periods in time; headers, bodies,
 //! streams and connections in size or number.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -25,10 +24,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::connection::Connection;
-use super::handler::Handler;
+use super::handler::{self, Handler};
 use super::http1;
 use super::paced::paced;
-use super::table::{ConnectionTable, Place, TLS_BYTES};
+use super::table::{ConnectionTable, Place, TLS_BYTES, http2_bytes};
 use super::wire::Wire;
 use crate::http::account::Account;
 use crate::http::fair_queue::{FairQueue, Size};
@@ -40,8 +39,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const BACKLOG: u32 = 4096;
 /// What is held for a connection whose handshake has not begun. In bytes.
 const ACCEPTED_BYTES: usize = 4 * 1024;
-/// What is held for an HTTP/2 connection beside the headers that are being received. In bytes.
-const HTTP2_BYTES: usize = 16 * 1024;
 /// What a client may send of one body before it is read. In bytes.
 const STREAM_WINDOW: u32 = 256 * 1024;
 /// What a client may send of all bodies of a connection before they are read. In bytes.
@@ -233,8 +230,7 @@ async fn run<H: Handler>(
     });
     let wire = Wire::new(stream, Arc::clone(&connection));
     if is_http2 {
-        let limits = handler.limits();
-        guest.place.holds(TLS_BYTES.saturating_add(HTTP2_BYTES).saturating_add(limits.head_bytes));
+        guest.place.holds(http2_bytes(handler.limits(), 0));
         Box::pin(serve_http2(handler, &connection, wire, stopping)).await;
     } else {
         http1::serve(handler, &connection, wire, stopping).await;
@@ -252,10 +248,7 @@ async fn serve_http2<H: Handler>(
     let limits = *handler.limits();
     let service = {
         let (handler, connection) = (Arc::clone(handler), Arc::clone(connection));
-        service_fn(move |request| {
-            let answering = Arc::clone(&handler).answer(Arc::clone(&connection), request);
-            async move { Ok::<_, Infallible>(answering.await) }
-        })
+        service_fn(move |request| handler::answer(&handler, &connection, request))
     };
     let mut http = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())

@@ -13,9 +13,21 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Notify;
 
 use crate::http::account::Account;
+use crate::http::limits::Limits;
 
 /// What is held for a TLS session and small headers. In bytes.
 pub(super) const TLS_BYTES: usize = 24 * 1024;
+
+/// What is held for an HTTP/2 connection beside the headers that are being received. In bytes.
+const HTTP2_BYTES: usize = 16 * 1024;
+/// What is held for a stream of HTTP/2, also after its request was answered. In bytes.
+const STREAM_BYTES: usize = 1024;
+
+/// Returns what is held for an HTTP/2 connection of a stranger that has sent so many requests. In bytes.
+pub(super) fn http2_bytes(limits: &Limits, requests: usize) -> usize {
+    let streams = requests.saturating_mul(STREAM_BYTES);
+    TLS_BYTES.saturating_add(HTTP2_BYTES).saturating_add(limits.head_bytes).saturating_add(streams)
+}
 
 /// See the module documentation.
 pub(super) struct ConnectionTable {
@@ -131,6 +143,11 @@ impl Place {
                 self.table.enforce(&mut state);
             }
         }
+    }
+
+    /// Returns who is charged for the connection.
+    pub(super) fn charged(&self) -> Account {
+        *self.account()
     }
 
     /// Returns whether a request was authenticated.
