@@ -26,8 +26,8 @@ const SLOWEST: Duration = Duration::from_millis(500);
 pub(crate) const GROWTH: usize = 64 << 20;
 /// The same beside a node that opens connections without end: they are bounded in number, and each has its streams.
 pub(crate) const GROWTH_OF_NODE: usize = 768 << 20;
-/// The same while it works on bodies of megabytes: decoded, they are larger, and the allocator gives back slowly.
-pub(crate) const GROWTH_OF_OBJECTS: usize = 160 << 20;
+/// The same while it works on bodies of megabytes: decoded, they are many times larger.
+pub(crate) const GROWTH_OF_OBJECTS: usize = 768 << 20;
 
 /// `portcullis serve` with an honest node and its administrator.
 pub(crate) struct Served {

@@ -4,6 +4,7 @@
 //! Decoding, defaulting, validating and encoding an object of a megabyte takes some ten milliseconds, and many times the
 //! memory of its bytes.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
@@ -47,20 +48,33 @@ impl LargeWork {
         }
     }
 
+    /// As [`Self::run`], when the account holds less than it may: for work that makes it hold more.
+    pub(crate) async fn run_in_room<T>(
+        &self,
+        room: &Charge,
+        account: Account,
+        size: usize,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = pin!(work);
+        loop {
+            room.room().await;
+            // Others of the account may have had their turn before.
+            let doing = async { if room.has_room() { Some(work.as_mut().await) } else { None } };
+            if let Some(done) = self.run(account, size, doing).await {
+                return done;
+            }
+        }
+    }
+
     /// Creates the chunks of a body, each when the client has received those before it and its account holds less than it
     /// may. Chunks that take long to create are created in turn.
     pub(crate) fn paced(self: &Arc<Self>, room: Charge, account: Account, parts: Parts) -> Body {
         let state = (Arc::clone(self), room, parts);
         Body::unfold(state, move |(this, room, mut parts)| async move {
             let size = if parts.is_costly() { LARGE } else { 0 };
-            loop {
-                room.room().await;
-                // Others of the account may have had their turn before.
-                let piece = this.run(account, size, async { room.has_room().then(|| parts.next()) }).await;
-                if let Some(piece) = piece {
-                    return Some((piece?, (this, room, parts)));
-                }
-            }
+            let piece = this.run_in_room(&room, account, size, async { parts.next() }).await?;
+            Some((piece, (this, room, parts)))
         })
     }
 }

@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use super::app::App;
 use super::dispatch::{self, Asked};
 use super::in_flight::too_many;
+use super::large_work::LARGE;
 use super::object_route;
 use super::route::{Action, Route};
 use super::watch_rights::WatchRights;
@@ -139,7 +140,15 @@ async fn serve(
     let is_pretty = is_pretty(route, answer.status().is_success(), &head);
     let size = encode::at_once(&answer, &head.headers);
     let encoding = async { encode::encode(answer, &head.headers, is_pretty) };
-    let mut answer = app.large_work.run(account, size, encoding).await;
+    // Headers and body are no longer held. If they counted, requests could wait for each other.
+    charge.set(0);
+    let mut answer = match size < LARGE {
+        true => encoding.await,
+        false => app.large_work.run_in_room(&charge, account, size, encoding).await,
+    };
+    if let Body::Whole(bytes) = answer.body() {
+        charge.set(bytes.len());
+    }
     // HTTP/2 would send the body.
     if head.method == Method::HEAD {
         *answer.body_mut() = Body::default();
