@@ -6,7 +6,7 @@ use super::cluster::{Cluster, Current, Network};
 use super::config::{Config, DenyMode};
 use super::grants::Grants;
 use super::intake::SignerPath;
-use super::limits::Limits;
+use super::limits::{Limits, Sound};
 use super::own_machine;
 use super::question::Question;
 use super::reason::{Outcome, Reason};
@@ -71,17 +71,6 @@ fn refused(rule: &'static str, failure: Failure, config: &Config) -> Verdict {
         detail: failure.detail,
         is_forged,
     }
-}
-
-/// Whether a request passes the checks that depend on it alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sound {
-    /// It fails one.
-    No,
-    /// It passes while the CA of bootstrap certificates is published (NB-86).
-    WithBootstrapAuthority,
-    /// It passes.
-    Yes,
 }
 
 /// Evaluates the checks that depend on a request alone (NB-82 to NB-87, NB-101 to NB-108).

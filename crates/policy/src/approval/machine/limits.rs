@@ -9,9 +9,7 @@ use hashbrown::{HashMap, HashSet};
 use portcullis_apimachinery::time::Instant;
 
 use super::candidates;
-use super::check::{Sound, soundness};
 use super::config::{Config, PendingLimit};
-use super::intake::{Intake, intake};
 use super::names::host_key;
 use super::object::{AddressKind, Machine, MachinePool};
 use super::reason::Reason;
@@ -27,6 +25,17 @@ const HEADROOM: usize = 100;
 const RECENT_SECONDS: i64 = 60 * 60;
 /// The maximum time by which a creation may lie in the future (NB-71), in seconds.
 const FUTURE_SECONDS: i64 = 10;
+
+/// Whether a request passes the checks that depend on it alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sound {
+    /// It fails one.
+    No,
+    /// It passes while the CA of bootstrap certificates is published (NB-86).
+    WithBootstrapAuthority,
+    /// It passes.
+    Yes,
+}
 
 /// The pending requests, and the names that Machines and Nodes have.
 #[derive(Clone, Debug, Default)]
@@ -82,24 +91,6 @@ pub enum Tripped {
 }
 
 impl Limits {
-    /// Counts the requests. `nodes` are the names of all Nodes, `api_server_names` as in
-    /// [`Cluster`](super::Cluster).
-    pub fn of<'a>(
-        requests: impl IntoIterator<Item = &'a Request>,
-        known: Known<'_>,
-        nodes: impl IntoIterator<Item = &'a str>,
-        api_server_names: &[String],
-        config: &Config,
-        now: Instant,
-    ) -> Self {
-        let mut limits = Self::default();
-        limits.know(known, nodes, config);
-        for request in requests {
-            limits.put(request, api_server_names, config, now);
-        }
-        limits
-    }
-
     /// Replaces what is known about machines and nodes.
     pub fn know<'a>(&mut self, known: Known<'_>, nodes: impl IntoIterator<Item = &'a str>, config: &Config) {
         let mut names: HashSet<String> = nodes.into_iter().map(host_key).collect();
@@ -123,12 +114,9 @@ impl Limits {
         self.unmatched = self.pairs.keys().filter(|pair| !self.is_known(&pair[0])).count();
     }
 
-    /// Counts a request as it is now; one that is not evaluated (NB-50 to NB-52) is no longer counted.
-    pub fn put(&mut self, request: &Request, api_server_names: &[String], config: &Config, now: Instant) {
-        self.remove(&request.name);
-        let Intake::Evaluate(path) = intake(request, config) else { return };
+    /// Counts a request as it is now, whose own checks had this result.
+    pub(super) fn count(&mut self, request: &Request, sound: Sound, now: Instant) {
         let pair = [request.common_name(), &request.signer_name].map(str::to_owned);
-        let sound = soundness(request, path, api_server_names, config);
         let key =
             request.content.as_ref().ok().map(|content| content.key_hash).filter(|_| sound != Sound::No);
         let rival = Rival {

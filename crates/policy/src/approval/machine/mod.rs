@@ -11,6 +11,7 @@ mod check;
 mod client;
 mod cluster;
 mod config;
+mod counting;
 mod grants;
 mod intake;
 mod limits;
