@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use portcullis_apimachinery::duration::parse_unsigned;
+use portcullis_server::api_server::STORE_QUOTA;
 use portcullis_server::http::limits::Limits;
 
 use crate::failure::Failure;
@@ -28,6 +29,11 @@ pub struct LimitFlags {
     /// The maximum number of concurrent requests on one HTTP/2 connection
     #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     http2_max_streams_per_connection: u32,
+
+    /// The maximum size of all stored objects together, in bytes. A full store accepts deletions only. 0 for the default of
+    /// 2 GiB, negative for no limit
+    #[arg(long, value_name = "BYTES", default_value_t = 0, allow_negative_numbers = true)]
+    quota_backend_bytes: i64,
 
     /// How long to continue serving after a stop signal, with /readyz failing, so that no new clients arrive
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
@@ -60,6 +66,14 @@ impl LimitFlags {
             streams: self.http2_max_streams_per_connection,
             ..usual
         })
+    }
+
+    /// Returns the maximum size of all stored objects, in bytes; none for no limit.
+    pub fn store_quota(&self) -> Option<u64> {
+        match self.quota_backend_bytes {
+            0 => Some(STORE_QUOTA),
+            bytes => u64::try_from(bytes).ok(),
+        }
     }
 
     /// Returns the files of an external serving certificate and its key, if given.

@@ -12,6 +12,7 @@ use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::Finished;
+use portcullis_testkit::wait::until;
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -107,6 +108,69 @@ fn a_full_disk_refuses_writes_says_why_and_lets_them_go_on_once_there_is_room() 
 
     let served = program!().serve(&data);
     check(&mut Client::new(served.address(), &Identity::admin(&data)), written);
+}
+
+#[test]
+fn a_store_that_has_its_quota_is_read_only_but_for_deletions_and_nodes() {
+    const QUOTA: &str = "2000000";
+    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    let mut serve = program!().serve_command(&data);
+    serve.args(["--quota-backend-bytes", QUOTA]);
+    let served = Running::start(serve);
+    let mut client = Client::new(served.address(), &Identity::admin(&data));
+    let mut held = map(0);
+    held["metadata"] = json!({"name": "held", "finalizers": ["example.org/held"]});
+    client.must(201, "POST", MAPS, Some(&held));
+    let lease =
+        json!({"metadata": {"name": "n"}, "spec": {"holderIdentity": "n", "leaseDurationSeconds": 40}});
+    client.must(201, "POST", LEASES, Some(&lease));
+    let mut written = 0;
+    let refusal = loop {
+        let answer = client.ask("POST", MAPS, Some(&map(written))).unwrap();
+        if answer.code != 201 {
+            break answer;
+        }
+        written += 1;
+        assert!(written < 1_000, "the store is never full");
+    };
+    assert_eq!((refusal.code, &refusal.json()["reason"]), (507, &json!("InsufficientStorage")));
+    let message = refusal.json()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains(QUOTA), "{message}");
+    check(&mut client, written);
+    // Nodes stay alive, and what must go can go, in the two steps of an object with finalizers as well.
+    let renewal = json!({"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}});
+    client.must(200, "PATCH", &format!("{LEASES}/n"), Some(&renewal));
+    let marked = client.must(200, "DELETE", &format!("{MAPS}/held"), None);
+    assert!(marked["metadata"]["deletionTimestamp"].is_string());
+    client.must(200, "PATCH", &format!("{MAPS}/held"), Some(&json!({"metadata": {"finalizers": null}})));
+    client.must(404, "GET", &format!("{MAPS}/held"), None);
+    client.must(200, "DELETE", &format!("{MAPS}/m-{:04}", written - 1), None);
+    client.must(201, "POST", MAPS, Some(&map(written - 1)));
+    let metric = |client: &mut Client, name: &str| -> u64 {
+        let text = client.ask("GET", "/metrics", None).unwrap().text();
+        let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    until("it is counted", || metric(&mut client, "portcullis_storage_full_refusals_total") > 0);
+    assert_eq!(metric(&mut client, "portcullis_storage_quota_bytes").to_string(), QUOTA);
+    assert!(metric(&mut client, "apiserver_storage_size_bytes") > 1_900_000);
+    let Finished { code, stderr: log, .. } = served.stop();
+    assert_eq!(code, 0, "{log}");
+    assert!(log.contains("the store is full") && log.contains("--quota-backend-bytes"), "{log}");
+
+    // With more room, and without a limit.
+    for more in ["3000000", "-1"] {
+        let mut serve = program!().serve_command(&data);
+        serve.args(["--quota-backend-bytes", more]);
+        let served = Running::start(serve);
+        let mut client = Client::new(served.address(), &Identity::admin(&data));
+        client.must(201, "POST", MAPS, Some(&map(written)));
+        written += 1;
+        check(&mut client, written);
+        assert_eq!(served.stop().code, 0);
+    }
 }
 
 /// A data directory with some maps in it, that nobody uses.

@@ -36,10 +36,13 @@ use crate::registry::cluster::seed::{SeedError, Seeded};
 use crate::registry::cluster::{Cluster, ClusterError, approver_access};
 use crate::registry::own_objects;
 use crate::registry::runtime_config::RuntimeConfig;
+use crate::registry::store_size;
 use crate::signing::{Signing, USUAL_LONGEST};
 
 /// The file of the store, in the data directory.
 pub const STORE: &str = "objects.redb";
+/// The default of `--quota-backend-bytes`, as in etcd. In bytes.
+pub const STORE_QUOTA: u64 = 2 * 1024 * 1024 * 1024;
 /// The controller that approves certificate requests as kube-controller-manager does.
 const APPROVING: &str = "certificatesigningrequest-approving-controller";
 
@@ -50,6 +53,9 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Where objects are stored.
     pub storage: Storage,
+    /// How large all keys and objects in the store may be together, in bytes; none for no limit
+    /// (`--quota-backend-bytes`).
+    pub store_quota: Option<u64>,
     /// The files that seed an empty store (`--state`).
     pub state: Vec<PathBuf>,
     /// The kinds that are served.
@@ -106,6 +112,7 @@ impl Default for Config {
         Self {
             data_dir: PathBuf::from("./portcullis-data"),
             storage: Storage::DataDir,
+            store_quota: Some(STORE_QUOTA),
             state: Vec::new(),
             kinds: Kinds::built_in(),
             bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -273,6 +280,10 @@ impl ApiServer {
             Storage::File(path) => Options::file(path),
             Storage::Memory => Options::memory(),
         };
+        let options = match config.store_quota {
+            Some(quota) => options.quota(quota),
+            None => options,
+        };
         let options = bootstrappers.follow(options);
         let (cluster, seeded) = Cluster::open_seeded(
             options,
@@ -284,6 +295,11 @@ impl ApiServer {
         .await?;
         let Cluster { backend, engine, right_changes, .. } = cluster;
         bootstrappers.load(&backend).await.map_err(StartError::unavailable)?;
+        reloading.spawn(store_size::follow(
+            Arc::clone(&backend),
+            config.store_quota,
+            config.metrics.store.size.clone(),
+        ));
 
         // A configuration file that allows everything says so explicitly (AN-111).
         let allows_all = config.engine.modes.contains(&Mode::AlwaysAllow) && !config.authorization.is_file();

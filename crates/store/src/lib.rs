@@ -112,6 +112,14 @@ pub struct Event {
     pub entry: Option<Arc<Entry>>,
 }
 
+impl Entry {
+    /// The size of the key and the value. In bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        (self.key.len() as u64).saturating_add(self.value.len() as u64)
+    }
+}
+
 impl Event {
     /// The key that changed.
     #[must_use]
@@ -164,8 +172,21 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`StoreError::Conflict`] for the first write that did not find what it expected; [`StoreError::Refused`] for a
-    /// commit that names a key twice, or a value whose `revision_at` lies outside; [`StoreError::Broken`].
+    /// commit that names a key twice, or a value whose `revision_at` lies outside; [`StoreError::Full`];
+    /// [`StoreError::Broken`].
     fn commit(&self, writes: Vec<Write>) -> impl Future<Output = Result<Committed, StoreError>> + Send;
+
+    /// As [`Store::commit`], also when the store is full: for the steps of a deletion, which may make an object a little
+    /// larger before it goes, and for upkeep that must not stop. A backend without a quota has nothing to add.
+    ///
+    /// # Errors
+    /// As [`Store::commit`], except [`StoreError::Full`].
+    fn commit_beyond_quota(
+        &self,
+        writes: Vec<Write>,
+    ) -> impl Future<Output = Result<Committed, StoreError>> + Send {
+        self.commit(writes)
+    }
 
     /// The changes after a revision of the keys under a prefix.
     ///
@@ -252,6 +273,14 @@ pub enum StoreError {
     /// The commit is invalid, and why. Nothing was written. An error of the caller.
     #[error("{0}")]
     Refused(String),
+    /// The store would have more than it may, and the commit would add to it. Nothing was written. Deletions are possible.
+    #[error("the store is full: {size} of {quota} bytes are used; delete objects, or raise the quota")]
+    Full {
+        /// The size of all keys and values. In bytes.
+        size: u64,
+        /// The most that they may have. In bytes.
+        quota: u64,
+    },
     /// The store cannot be read or written. Commits that were not acknowledged may or may not be there afterwards.
     #[error("{0}")]
     Broken(String),

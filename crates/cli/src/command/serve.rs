@@ -163,6 +163,7 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
         advertise_address: args.advertise_address,
         serving_certificate: args.limits.serving_certificate(),
         limits: args.limits.limits()?,
+        store_quota: args.limits.store_quota(),
         runtime_config: RuntimeConfig::parse(&args.runtime_config.join(",")).map_err(Failure::input)?,
         authentication: args.authentication.config()?,
         service_ranges: ServiceRanges {

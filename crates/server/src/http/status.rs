@@ -185,6 +185,11 @@ impl Status {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message, Some(Details::default()))
     }
 
+    /// The store is full.
+    pub fn insufficient_storage(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INSUFFICIENT_STORAGE, "InsufficientStorage", message, None)
+    }
+
     /// The object is invalid.
     pub fn invalid(message: String, details: Details) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message, Some(details))

@@ -139,7 +139,7 @@ async fn remove(scope: &RequestScope<'_>, resource: &'static Resource) -> Result
             Step::MarkAndRemove(_) | Step::Remove => None,
         };
         let expect = Expect::Modified(stored.entry.modified);
-        match scope.backend.commit(vec![Write { key: key.clone(), expect, value }]).await {
+        match scope.backend.commit_beyond_quota(vec![Write { key: key.clone(), expect, value }]).await {
             Ok(_) => return Ok(()),
             Err(StoreError::Conflict { .. }) => {}
             Err(error) => return Err(storage::failed(&error)),

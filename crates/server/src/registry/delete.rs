@@ -145,7 +145,8 @@ async fn mark(
     let resource = scope.target.resource;
     let value = storage::encode(resource, marked)?;
     let expect = Expect::Modified(stored.entry.modified);
-    match scope.backend.commit(vec![Write { key: key.into(), expect, value: Some(value) }]).await {
+    match scope.backend.commit_beyond_quota(vec![Write { key: key.into(), expect, value: Some(value) }]).await
+    {
         Ok(committed) => storage::served(resource, &entry(committed.entries)?.value).map(Some),
         Err(StoreError::Conflict { .. }) => Ok(None),
         Err(error) => Err(storage::failed(&error)),
@@ -166,7 +167,7 @@ async fn remove(
         return shown(stored.entry.modified);
     }
     let expect = Expect::Modified(stored.entry.modified);
-    match scope.backend.commit(vec![Write { key: key.into(), expect, value: None }]).await {
+    match scope.backend.commit_beyond_quota(vec![Write { key: key.into(), expect, value: None }]).await {
         Ok(committed) => {
             context::removed(scope).await;
             shown(committed.revision)

@@ -7,6 +7,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::issued_metrics::IssuedMetrics;
+use super::store_size::SizeMetrics;
 use crate::metrics::{Durations, Timing};
 
 /// The buckets of `node_authorizer_graph_actions_duration_seconds` (NA-72): 0.1 ms, doubled eleven times.
@@ -36,6 +37,8 @@ pub struct StoreMetrics {
     pub refused_objects: Counter,
     /// The certificates that were issued.
     pub(super) issued: IssuedMetrics,
+    /// The size of the store.
+    pub(crate) size: SizeMetrics,
 }
 
 impl StoreMetrics {
@@ -48,8 +51,10 @@ impl StoreMetrics {
             graph_lag: Gauge::default(),
             refused_objects: Counter::default(),
             issued: IssuedMetrics::default(),
+            size: SizeMetrics::default(),
         };
         metrics.issued.register(registry);
+        metrics.size.register(registry);
         registry.register(
             "portcullis_refused_objects",
             "Stored objects that the authorization engine could not apply",

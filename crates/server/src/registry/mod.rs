@@ -28,6 +28,7 @@ pub(crate) mod right_changes;
 pub mod runtime_config;
 pub(crate) mod selection;
 pub(crate) mod storage;
+pub(crate) mod store_size;
 pub mod system_objects;
 pub(crate) mod target;
 pub(crate) mod update;

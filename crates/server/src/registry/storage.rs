@@ -225,6 +225,8 @@ pub(crate) fn failed(error: &StoreError) -> Status {
         )),
         StoreError::Future { asked, newest } => Status::future(asked.0, newest.0),
         StoreError::Refused(_) => Status::internal(error),
+        // DIVERGES: with a full etcd, kube-apiserver answers 500.
+        StoreError::Full { .. } => Status::insufficient_storage(error.to_string()),
         StoreError::Broken(_) => {
             tracing::error!(%error, "the store failed");
             Status::internal("the store cannot be read or written")

@@ -45,7 +45,8 @@ pub(crate) fn remove(entry: &Entry) -> Write {
     Write { key: entry.key.clone(), expect: Expect::Modified(entry.modified), value: None }
 }
 
-/// Commits writes, all or none. Returns false after a conflict.
+/// Commits writes, all or none. Returns false after a conflict. The quota of the store does not stop it: it is for the
+/// server's own controllers, which keep nodes and deletions going.
 ///
 /// # Errors
 /// The store failed.
@@ -53,7 +54,7 @@ pub(crate) async fn commit(backend: &Backend, writes: Vec<Write>) -> Result<bool
     if writes.is_empty() {
         return Ok(true);
     }
-    match backend.commit(writes).await {
+    match backend.commit_beyond_quota(writes).await {
         Ok(_) => Ok(true),
         Err(StoreError::Conflict { .. }) => Ok(false),
         Err(error) => Err(storage::failed(&error)),

@@ -25,6 +25,10 @@ const STRIDE: usize = 1_024;
 pub(super) struct Memory {
     inner: RwLock<Inner>,
     revision: AtomicU64,
+    /// The size of all keys and their newest values. In bytes.
+    size: AtomicU64,
+    /// The number of commits that were refused because the store was full.
+    refused: AtomicU64,
 }
 
 struct Inner {
@@ -97,6 +101,7 @@ impl Memory {
         floor: Revision,
         part_of: Option<PartOf>,
     ) -> Self {
+        let size = entries.iter().map(|entry| entry.size()).sum();
         let mut parts = Parts { part_of, keys: HashMap::new() };
         entries.iter().for_each(|entry| parts.add(entry));
         let keys = entries.into_iter().map(|entry| {
@@ -104,7 +109,12 @@ impl Memory {
             (entry.key.clone(), Versions::from_iter([version]))
         });
         let inner = Inner { keys: keys.collect(), parts, revision, floor };
-        Self { inner: RwLock::new(inner), revision: AtomicU64::new(revision.0) }
+        Self {
+            inner: RwLock::new(inner),
+            revision: AtomicU64::new(revision.0),
+            size: AtomicU64::new(size),
+            refused: AtomicU64::new(0),
+        }
     }
 
     /// Adds the versions of commits that led to the entries, oldest first.
@@ -144,6 +154,19 @@ impl Memory {
 
     pub(super) fn revision(&self) -> Revision {
         Revision(self.revision.load(Ordering::Acquire))
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.size.load(Ordering::Acquire)
+    }
+
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Counts a commit that was refused because the store was full.
+    pub(super) fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn entry(&self, key: &str) -> Option<Arc<Entry>> {
@@ -186,8 +209,9 @@ impl Memory {
         Ok(scan.listing)
     }
 
-    /// Shows commits to readers, each atomically.
-    pub(super) fn publish(&self, commits: &[Arc<Commit>]) {
+    /// Shows commits to readers, each atomically. After them the keys and values have this size, in bytes.
+    pub(super) fn publish(&self, commits: &[Arc<Commit>], size: u64) {
+        self.size.store(size, Ordering::Release);
         for commit in commits {
             let mut inner = self.write();
             for event in &commit.events {

@@ -23,6 +23,7 @@ mod disk;
 mod memory;
 mod options;
 mod past;
+mod quota;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -101,6 +102,7 @@ impl Options {
             observers: self.observers,
             amender: self.amender,
             part_of: self.part_of,
+            quota: self.quota,
             grown,
         };
         let writer = spawn("store-writer", move || writer.run())?;
@@ -116,6 +118,18 @@ impl Embedded {
         let stopped = || StoreError::Broken("the store has stopped writing: restart the process".to_owned());
         self.jobs.as_ref().ok_or_else(stopped)?.send(job(reply)).map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
+    }
+
+    /// The size of all keys and their newest values. In bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.memory.size()
+    }
+
+    /// The number of commits that were refused because the store was full, since it was opened.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.memory.refused()
     }
 
     /// Refuses a revision in the future.
@@ -168,7 +182,11 @@ impl Store for Embedded {
     }
 
     async fn commit(&self, writes: Vec<Write>) -> Result<Committed, StoreError> {
-        self.ask(|reply| Job::Commit { writes, reply }).await
+        self.ask(|reply| Job::Commit { writes, beyond_quota: false, reply }).await
+    }
+
+    async fn commit_beyond_quota(&self, writes: Vec<Write>) -> Result<Committed, StoreError> {
+        self.ask(|reply| Job::Commit { writes, beyond_quota: true, reply }).await
     }
 
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Subscription, StoreError> {

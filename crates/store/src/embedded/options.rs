@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::quota::Quota;
 use crate::history::History;
 use crate::{Amender, Entry, Observer, PartOf};
 
@@ -14,6 +15,7 @@ pub struct Options {
     pub(super) observers: Vec<Arc<dyn Observer>>,
     pub(super) amender: Option<Arc<dyn Amender>>,
     pub(super) part_of: Option<PartOf>,
+    pub(super) quota: Quota,
     #[cfg(test)]
     pub(super) faults: super::disk::Faults,
 }
@@ -35,6 +37,14 @@ impl Options {
     #[must_use]
     pub fn history(mut self, history: History) -> Self {
         self.history = history;
+        self
+    }
+
+    /// Sets how large all keys and values together may be, in bytes; without it there is no limit. A store that is larger when
+    /// it is opened is full: see [`StoreError::Full`](crate::StoreError::Full).
+    #[must_use]
+    pub fn quota(mut self, bytes: u64) -> Self {
+        self.quota = Quota::new(bytes);
         self
     }
 

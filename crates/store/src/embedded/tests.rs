@@ -528,3 +528,76 @@ async fn a_list_of_a_part_holds_the_part_and_nothing_else() {
         }
     }
 }
+
+/// Random commits against a store with a quota: it is never larger than quota and reserve, what it says of its size is true,
+/// and it refuses only what adds to it.
+#[tokio::test]
+async fn a_full_store_refuses_what_adds_to_it_and_nothing_else() {
+    const QUOTA: u64 = 64 * 1024;
+    let mut seed = 7;
+    let mut dice = |below: u64| {
+        seed = dice(seed);
+        usize::try_from(seed % below).unwrap()
+    };
+    let store = Options::memory().quota(QUOTA).open().unwrap();
+    let mut sizes = std::collections::BTreeMap::<String, u64>::new();
+    let (mut refusals, mut reserved) = (0, 0);
+    for _ in 0..20_000 {
+        let key = format!("/{:03}", dice(200));
+        let length = if dice(2) == 0 { dice(2_000) } else { 500 + dice(20) };
+        let is_removal = dice(10) == 0;
+        let write = if is_removal { remove(&key) } else { put(&key, &"x".repeat(length)) };
+        let old = sizes.get(&key).copied();
+        let new = if is_removal { 0 } else { (key.len() + length) as u64 };
+        let before: u64 = sizes.values().sum();
+        assert_eq!(store.size(), before);
+        let after = before - old.unwrap_or_default() + new;
+        let grows = new > old.unwrap_or_default();
+        let is_small = old.is_some_and(|old| new <= old + 1024);
+        let fits = after <= QUOTA || is_small && after <= QUOTA + QUOTA / 16;
+        match store.commit(vec![write.clone()]).await {
+            Ok(_) => {
+                assert!(!grows || fits, "{before} and {old:?} become {new}");
+                reserved += usize::from(grows && after > QUOTA);
+            }
+            Err(StoreError::Full { size, quota }) => {
+                assert!(grows && !fits, "{before} and {old:?} become {new}");
+                assert_eq!((size, quota), (before, QUOTA));
+                refusals += 1;
+                assert_eq!(store.refused(), refusals);
+                if dice(50) > 0 {
+                    continue;
+                }
+                store.commit_beyond_quota(vec![write]).await.unwrap();
+            }
+            Err(other) => panic!("{other}"),
+        }
+        match is_removal {
+            true => sizes.remove(&key),
+            false => sizes.insert(key, new),
+        };
+    }
+    assert!(refusals > 100 && reserved > 10, "{refusals} refusals, {reserved} from the reserve");
+}
+
+#[tokio::test]
+async fn a_store_that_is_larger_than_its_quota_opens_and_can_be_emptied() {
+    let folder = Scratch::new();
+    let path = folder.path().join("store");
+    let text = "x".repeat(1000);
+    let store = Options::file(&path).open().unwrap();
+    for number in 0..10 {
+        store.commit(vec![put(&format!("/{number}"), &text)]).await.unwrap();
+    }
+    let size = store.size();
+    drop(store);
+    let store = Options::file(&path).quota(5000).open().unwrap();
+    assert_eq!(store.size(), size);
+    let refused = store.commit(vec![put("/more", "x")]).await;
+    assert!(matches!(refused, Err(StoreError::Full { .. })), "{refused:?}");
+    for number in 0..6 {
+        store.commit(vec![remove(&format!("/{number}"))]).await.unwrap();
+    }
+    store.commit(vec![put("/more", "x")]).await.unwrap();
+    assert_eq!(store.size(), 4 * 1002 + 6);
+}

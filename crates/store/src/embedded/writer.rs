@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::disk::Disk;
 use super::memory::Memory;
+use super::quota::Quota;
 use crate::history::History;
 use crate::watch::{Commit, Feed, Topic};
 use crate::{Amender, Committed, Entry, Event, Expect, Observer, PartOf, Revision, StoreError, Value, Write};
@@ -27,7 +28,7 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 /// A job for the writer.
 #[derive(Debug)]
 pub(super) enum Job {
-    Commit { writes: Vec<Write>, reply: Reply<Committed> },
+    Commit { writes: Vec<Write>, beyond_quota: bool, reply: Reply<Committed> },
     Compact { before: Revision, reply: Reply<()> },
 }
 
@@ -49,6 +50,7 @@ pub(super) struct Writer {
     pub(super) observers: Vec<Arc<dyn Observer>>,
     pub(super) amender: Option<Arc<dyn Amender>>,
     pub(super) part_of: Option<PartOf>,
+    pub(super) quota: Quota,
     pub(super) grown: Sender<Vec<Arc<Topic>>>,
 }
 
@@ -85,7 +87,7 @@ impl Writer {
 
     /// Does a job and all that wait behind it.
     fn round(&mut self, first: Job) {
-        let mut batch = Batch::new(self.memory.revision(), self.part_of.clone());
+        let mut batch = Batch::new(&self.memory, self.quota, self.part_of.clone());
         let mut commits = Vec::new();
         let mut compactions = Vec::new();
         let mut bytes = 0;
@@ -93,8 +95,9 @@ impl Writer {
         while let Some(job) = next {
             bytes += job.bytes();
             match job {
-                Job::Commit { writes, reply } => {
-                    commits.push((reply, batch.admit(writes, &self.memory, self.amender.as_deref())))
+                Job::Commit { writes, beyond_quota, reply } => {
+                    let amender = self.amender.as_deref();
+                    commits.push((reply, batch.admit(writes, beyond_quota, &self.memory, amender)))
                 }
                 Job::Compact { before, reply } => compactions.push((before, reply)),
             }
@@ -104,7 +107,7 @@ impl Writer {
         let failure = self.carry_out(&batch).err();
         for (reply, outcome) in commits {
             // A conflict may also have been with a commit that has just failed.
-            let refused = matches!(outcome, Err(StoreError::Refused(_)));
+            let refused = matches!(outcome, Err(StoreError::Refused(_) | StoreError::Full { .. }));
             let answer = match &failure {
                 Some(failure) if !refused => Err(failure.clone()),
                 _ => outcome,
@@ -125,7 +128,7 @@ impl Writer {
         if let Some(disk) = &mut self.disk {
             disk.write(&batch.changes, batch.revision, &self.memory)?;
         }
-        self.memory.publish(&batch.commits);
+        self.memory.publish(&batch.commits, batch.size);
         for commit in &batch.commits {
             for observer in &self.observers {
                 observer.committed(&commit.events);
@@ -163,11 +166,15 @@ struct Batch {
     changes: BTreeMap<Box<str>, Option<Arc<Entry>>>,
     commits: Vec<Arc<Commit>>,
     part_of: Option<PartOf>,
+    quota: Quota,
+    /// The size of all keys and values after the last commit. In bytes.
+    size: u64,
 }
 
 impl Batch {
-    fn new(revision: Revision, part_of: Option<PartOf>) -> Self {
-        Self { revision, changes: BTreeMap::new(), commits: Vec::new(), part_of }
+    fn new(memory: &Memory, quota: Quota, part_of: Option<PartOf>) -> Self {
+        let (revision, size) = (memory.revision(), memory.size());
+        Self { revision, changes: BTreeMap::new(), commits: Vec::new(), part_of, quota, size }
     }
 
     fn current(&self, key: &str, memory: &Memory) -> Option<Arc<Entry>> {
@@ -178,6 +185,7 @@ impl Batch {
     fn admit(
         &mut self,
         mut writes: Vec<Write>,
+        beyond_quota: bool,
         memory: &Memory,
         amender: Option<&dyn Amender>,
     ) -> Result<Committed, StoreError> {
@@ -196,7 +204,6 @@ impl Batch {
             return Ok(Committed { revision: self.revision, entries });
         }
         let revision = Revision(self.revision.0 + 1);
-        self.revision = revision;
         let mut events = Vec::with_capacity(writes.len());
         let mut entries = Vec::with_capacity(writes.len());
         let digits = revision.0.to_string();
@@ -208,9 +215,13 @@ impl Batch {
             });
             entries.push(entry.clone().or_else(|| previous.clone()));
             if entry.is_some() || previous.is_some() {
-                self.changes.insert(write.key, entry.clone());
                 events.push(Event { revision, previous, entry });
             }
+        }
+        self.size = self.quota.after(self.size, &events, beyond_quota).inspect_err(|_| memory.refuse())?;
+        self.revision = revision;
+        for event in &events {
+            self.changes.insert(event.key().into(), event.entry.clone());
         }
         self.commits.push(Arc::new(Commit::new(revision, events, self.part_of.as_ref())));
         // The answer does not include the amender's writes.
