@@ -3,7 +3,7 @@
 //! DIVERGES: kube-apiserver has such bounds only with the admission plugin EventRateLimit, which is off by default.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use policy::User;
@@ -17,52 +17,82 @@ const NODE: Amount = Amount { count: 10_000.0, bytes: 4.0 * 1024.0 * 1024.0 };
 /// What everybody together may write to the events of one namespace while an event lives. The number is that of a large
 /// cluster which starts all of its pods in one namespace.
 const NAMESPACE: Amount = Amount { count: 500_000.0, bytes: 256.0 * 1024.0 * 1024.0 };
+/// With so many buckets, those that are full are forgotten, at most once in [`FORGET_PAUSE`].
+const MANY: usize = 10_000;
+const FORGET_PAUSE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
-/// When there are more buckets, those that are full are forgotten.
-const BUCKETS: usize = 20_000;
+/// The number of namespaces with a bound of their own. Namespaces after that share one: clients choose the names, and a
+/// namespace need not exist.
+const NAMESPACES: usize = 50_000;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Amount {
     count: f64,
     bytes: f64,
 }
 
-/// Whose events are bounded.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Holder {
-    Node(String),
-    Namespace(String),
-}
-
 /// What may still be written, as of a time.
 struct Bucket {
+    most: Amount,
     left: Amount,
     at: Instant,
+}
+
+/// The buckets of nodes, or of namespaces, by name.
+struct Buckets {
+    most: Amount,
+    of: HashMap<Box<str>, Bucket>,
+    /// When full buckets were last forgotten.
+    forgotten: Option<Instant>,
 }
 
 /// What each node and each namespace may still write. What it wrote comes back while its events expire.
 pub(crate) struct EventQuota {
     /// How long an event lives.
     lifetime: Duration,
-    buckets: Mutex<HashMap<Holder, Bucket>>,
+    state: Mutex<State>,
 }
 
-impl Holder {
-    fn most(&self) -> Amount {
-        match self {
-            Self::Node(_) => NODE,
-            Self::Namespace(_) => NAMESPACE,
-        }
+struct State {
+    nodes: Buckets,
+    namespaces: Buckets,
+}
+
+impl Bucket {
+    fn refill(&mut self, lifetime: Duration, now: Instant) {
+        let share = now.saturating_duration_since(self.at).as_secs_f64() / lifetime.as_secs_f64();
+        self.at = now;
+        self.left.count = self.most.count.min(self.left.count + share * self.most.count);
+        self.left.bytes = self.most.bytes.min(self.left.bytes + share * self.most.bytes);
     }
 
-    fn full(&self) -> Status {
-        let (what, name) = match self {
-            Self::Node(name) => ("node", name),
-            Self::Namespace(name) => ("namespace", name),
-        };
-        Status::too_many_requests(format!(
-            "too many events of {what} {name}: it can write more as older ones expire"
-        ))
+    fn has(&self, bytes: f64) -> bool {
+        self.left.count >= 1.0 && self.left.bytes >= bytes
+    }
+
+    fn take(&mut self, bytes: f64) {
+        self.left.count -= 1.0;
+        self.left.bytes -= bytes;
+    }
+}
+
+impl Buckets {
+    fn new(most: Amount) -> Self {
+        Self { most, of: HashMap::new(), forgotten: None }
+    }
+
+    /// Returns the bucket of this name, as of now.
+    fn get(&mut self, name: &str, lifetime: Duration, now: Instant) -> &mut Bucket {
+        let is_due = self.forgotten.is_none_or(|last| now.saturating_duration_since(last) >= FORGET_PAUSE);
+        if self.of.len() >= MANY && is_due {
+            self.forgotten = Some(now);
+            // A bucket that was not used for so long is full.
+            self.of.retain(|_, bucket| now.saturating_duration_since(bucket.at) < lifetime);
+        }
+        let most = self.most;
+        let bucket = self.of.entry(name.into()).or_insert(Bucket { most, left: most, at: now });
+        bucket.refill(lifetime, now);
+        bucket
     }
 }
 
@@ -70,17 +100,14 @@ impl EventQuota {
     /// Bounds events that live so long. If that is zero, they live for ever, and what may be written comes back in an hour.
     pub(crate) fn new(lifetime: Duration) -> Self {
         let lifetime = if lifetime.is_zero() { HOUR } else { lifetime };
-        Self { lifetime, buckets: Mutex::default() }
-    }
-
-    fn buckets(&self) -> MutexGuard<'_, HashMap<Holder, Bucket>> {
-        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+        let state = State { nodes: Buckets::new(NODE), namespaces: Buckets::new(NAMESPACE) };
+        Self { lifetime, state: Mutex::new(state) }
     }
 
     /// Takes one write of an event in a namespace, of this size in bytes.
     ///
     /// # Errors
-    /// 429 if the node or the namespace has written too much.
+    /// 429 if the node or the namespace has written too much. Then nothing is taken.
     pub(crate) fn take(
         &self,
         user: &User,
@@ -91,30 +118,31 @@ impl EventQuota {
         if user.in_group(MASTERS_GROUP) {
             return Ok(());
         }
-        let node = NodeIdentity::of(user).map(|node| Holder::Node(node.name().to_owned()));
-        let holders = node.into_iter().chain([Holder::Namespace(namespace.to_owned())]);
         #[expect(clippy::cast_precision_loss, reason = "a body has few megabytes")]
         let bytes = bytes as f64;
-        let mut buckets = self.buckets();
-        for holder in holders {
-            let most = holder.most();
-            let bucket = buckets.entry(holder.clone()).or_insert(Bucket { left: most, at: now });
-            let share = now.saturating_duration_since(bucket.at).as_secs_f64() / self.lifetime.as_secs_f64();
-            bucket.at = now;
-            bucket.left.count = most.count.min(bucket.left.count + share * most.count);
-            bucket.left.bytes = most.bytes.min(bucket.left.bytes + share * most.bytes);
-            if bucket.left.count < 1.0 || bucket.left.bytes < bytes {
-                return Err(holder.full());
-            }
-            bucket.left.count -= 1.0;
-            bucket.left.bytes -= bytes;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { nodes, namespaces } = &mut *state;
+        let node = NodeIdentity::of(user);
+        let of_node = node.as_ref().map(|node| nodes.get(node.name(), self.lifetime, now));
+        if let (Some(node), Some(false)) = (&node, of_node.as_ref().map(|bucket| bucket.has(bytes))) {
+            return Err(full("node", node.name()));
         }
-        if buckets.len() > BUCKETS {
-            // A bucket that was not used for so long is full.
-            buckets.retain(|_, bucket| now.saturating_duration_since(bucket.at) < self.lifetime);
+        let has_own = namespaces.of.len() < NAMESPACES || namespaces.of.contains_key(namespace);
+        let of_namespace = namespaces.get(if has_own { namespace } else { "" }, self.lifetime, now);
+        if !of_namespace.has(bytes) {
+            return Err(full("namespace", namespace));
+        }
+        of_namespace.take(bytes);
+        if let Some(bucket) = of_node {
+            bucket.take(bytes);
         }
         Ok(())
     }
+}
+
+fn full(what: &str, name: &str) -> Status {
+    let message = format!("too many events of {what} {name}: it can write more as older ones expire");
+    Status::too_many_requests(message)
 }
 
 #[cfg(test)]
@@ -150,5 +178,27 @@ mod tests {
         assert_eq!(taken, 256);
         assert!(quota.take(&user(0), "b", megabyte, now).is_ok());
         assert!(quota.take(&User::new("admin", [MASTERS_GROUP]), "a", megabyte, now).is_ok());
+    }
+
+    #[test]
+    fn a_refused_event_takes_nothing_and_namespaces_without_end_are_forgotten() {
+        let quota = EventQuota::new(HOUR);
+        let start = Instant::now();
+        let user = User::new("u", [""; 0]);
+        let node = User::new("system:node:n", ["system:nodes"]);
+        let megabyte = 1024 * 1024;
+        while quota.take(&user, "full", megabyte, start).is_ok() {}
+        // What a full namespace refuses is not charged to the node.
+        for _ in 0..10 {
+            assert!(quota.take(&node, "full", megabyte, start).is_err());
+        }
+        assert_eq!((0..10).take_while(|_| quota.take(&node, "a", megabyte, start).is_ok()).count(), 4);
+        for number in 0..2 * NAMESPACES {
+            quota.take(&user, &format!("made-up-{number}"), 1, start).unwrap();
+        }
+        let held = || quota.state.lock().unwrap().namespaces.of.len();
+        assert_eq!(held(), NAMESPACES + 1, "the others share one bucket");
+        quota.take(&user, "a", 1, start + HOUR).unwrap();
+        assert_eq!(held(), 1);
     }
 }
