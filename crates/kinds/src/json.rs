@@ -11,9 +11,9 @@ use std::borrow::Cow;
 use portcullis_apimachinery::json::MAX_DEPTH;
 use serde_json::{Number, Value};
 
-/// The maximum number of values in a document. A small document can be large in memory: this many empty objects take a
-/// few hundred megabytes at most, and the largest objects that can be stored have far fewer values.
-pub const MAX_VALUES: usize = 250_000;
+/// The maximum number of values in a document. A small document can be large in memory: this many values take some tens
+/// of megabytes, and the largest objects that can be stored have far fewer.
+pub const MAX_VALUES: usize = 120_000;
 
 /// A JSON value.
 #[derive(Clone, Debug, PartialEq)]

@@ -287,7 +287,10 @@ fn document(line: &Value, target: &Target, old: Option<&Map>) -> Option<Map> {
     let decoded = match (PatchKind::of_media_type(media), body) {
         (Some(kind), body) => {
             let patch = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
-            decode::value(Value::Object(patch::apply(kind, old?, patch.as_bytes(), schema).ok()?), schema)
+            decode::value(
+                Value::Object(patch::apply(kind, old?.clone(), patch.as_bytes(), schema).ok()?),
+                schema,
+            )
         }
         (None, Value::String(text)) => decode::json(text.as_bytes(), schema),
         (None, body) => decode::value(body.clone(), schema),

@@ -55,7 +55,7 @@ fn object_of(path: &str) -> Option<(&str, &str, String, &str)> {
 /// What an update with the result of a patch answers, apart from admission: the object, or the code and the causes.
 fn update(case: &Case<'_>) -> Outcome {
     let of_patch = || (422, vec![("patch".to_owned(), "FieldValueInvalid".to_owned())]);
-    let patched = patch::apply(case.kind, case.current, case.patch, case.resource.schema)
+    let patched = patch::apply(case.kind, case.current.clone(), case.patch, case.resource.schema)
         .map_err(|error| (u64::from(error.code()), Vec::new()))?;
     let decoded = decode::value(Value::Object(patched), case.resource.schema).map_err(|_| of_patch())?;
     let problems = patch::problems(case.kind, case.patch);

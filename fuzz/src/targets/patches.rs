@@ -33,7 +33,7 @@ pub(super) fn patch(input: &[u8]) -> bool {
     let mut taken = false;
     for kind in [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic] {
         let _ = patch::problems(kind, patch);
-        match patch::apply(kind, &current.object, patch, pods.schema) {
+        match patch::apply(kind, current.object.clone(), patch, pods.schema) {
             Ok(patched) => {
                 taken = true;
                 promise_to_be_bounded(&patched, input.len());

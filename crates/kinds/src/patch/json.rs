@@ -23,14 +23,14 @@ const MAX_WORKING_DEPTH: usize = 4 * MAX_DEPTH;
 /// The members of an operation.
 pub(super) const MEMBERS: [&str; 4] = ["from", "op", "path", "value"];
 
-/// Applies the operations in order to a copy: all or none.
-pub(super) fn apply(current: &Map, operations: Vec<Value>) -> Result<Map, PatchError> {
+/// Applies the operations in order: all or none.
+pub(super) fn apply(current: Map, operations: Vec<Value>) -> Result<Map, PatchError> {
     let operations: Vec<Operation> =
         operations.into_iter().enumerate().map(Operation::read).collect::<Result<_, _>>()?;
     if operations.len() > MAX_OPERATIONS {
         return Err(PatchError::TooManyOperations(operations.len()));
     }
-    let root = Value::Object(current.clone());
+    let root = Value::Object(current);
     let mut document = Document { depth: depth(&root), root, copied: 0, moved: 0 };
     for (index, operation) in operations.into_iter().enumerate() {
         document

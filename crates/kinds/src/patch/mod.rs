@@ -48,24 +48,19 @@ impl PatchKind {
 ///
 /// # Errors
 /// The patch is malformed, or cannot be applied to the object.
-pub fn apply(
-    kind: PatchKind,
-    current: &Map,
-    patch: &[u8],
-    of_type: &'static Type,
-) -> Result<Map, PatchError> {
+pub fn apply(kind: PatchKind, current: Map, patch: &[u8], of_type: &'static Type) -> Result<Map, PatchError> {
     let malformed = |error: &dyn ToString| PatchError::Malformed(error.to_string());
     let patch = crate::json::parse(patch).map_err(|error| malformed(&error))?;
     let patch = patch.into_value().ok_or_else(|| malformed(&"a number is out of range"))?;
     match (kind, patch) {
         (PatchKind::Json, Value::Array(operations)) => json::apply(current, operations),
         // Go treats this as an empty list of operations.
-        (PatchKind::Json, Value::Null) => Ok(current.clone()),
+        (PatchKind::Json, Value::Null) => Ok(current),
         (PatchKind::Json, _) => Err(malformed(&"a JSON patch is a list of operations")),
-        (PatchKind::Merge, Value::Object(patch)) => Ok(merge::apply(current.clone(), patch)),
-        (PatchKind::Strategic, Value::Object(patch)) => strategic::apply(current.clone(), patch, of_type),
+        (PatchKind::Merge, Value::Object(patch)) => Ok(merge::apply(current, patch)),
+        (PatchKind::Strategic, Value::Object(patch)) => strategic::apply(current, patch, of_type),
         // Go treats this as an empty object.
-        (PatchKind::Strategic, Value::Null) => Ok(current.clone()),
+        (PatchKind::Strategic, Value::Null) => Ok(current),
         (PatchKind::Merge | PatchKind::Strategic, _) => Err(malformed(&"a merge patch is an object")),
     }
 }

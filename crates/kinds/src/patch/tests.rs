@@ -15,7 +15,7 @@ fn object(value: Value) -> Map {
 }
 
 fn patched(kind: PatchKind, current: &Value, patch: &Value) -> Result<Value, PatchError> {
-    apply(kind, &object(current.clone()), patch.to_string().as_bytes(), &POD).map(Value::Object)
+    apply(kind, object(current.clone()), patch.to_string().as_bytes(), &POD).map(Value::Object)
 }
 
 /// The result, or the status code.
@@ -25,7 +25,7 @@ fn result(kind: PatchKind, current: &Value, patch: &Value) -> Result<Value, u16>
 
 #[test]
 fn what_is_no_patch_is_a_bad_request_ap_61_ap_62_ap_64() {
-    let code = |kind, patch: &str| apply(kind, &Map::new(), patch.as_bytes(), &POD).map_err(|e| e.code());
+    let code = |kind, patch: &str| apply(kind, Map::new(), patch.as_bytes(), &POD).map_err(|e| e.code());
     for kind in [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic] {
         for patch in ["", "{", "1", "\"x\"", "true", "[{", "{} {}", "\u{0}"] {
             assert_eq!(code(kind, patch), Err(400), "{kind:?} {patch}");
@@ -241,7 +241,7 @@ fn a_kubelet_replaces_its_addresses_ap_64() {
     let current = json!({"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}});
     let patch =
         json!({"status": {"addresses": [{"type": "Hostname", "address": "n"}, {"$patch": "replace"}]}});
-    let result = apply(PatchKind::Strategic, &object(current), patch.to_string().as_bytes(), &NODE).unwrap();
+    let result = apply(PatchKind::Strategic, object(current), patch.to_string().as_bytes(), &NODE).unwrap();
     assert_eq!(result["status"]["addresses"], json!([{"type": "Hostname", "address": "n"}]));
 }
 
@@ -377,7 +377,7 @@ proptest! {
         patch in proptest::collection::btree_map("[abc]", proptest::option::of("[xy]?"), 0..3)
     ) {
         let (a, patch) = (json!({"data": a}), json!({"data": patch}));
-        let strategic = apply(PatchKind::Strategic, &object(a.clone()), patch.to_string().as_bytes(), &CONFIG_MAP);
+        let strategic = apply(PatchKind::Strategic, object(a.clone()), patch.to_string().as_bytes(), &CONFIG_MAP);
         prop_assert_eq!(strategic.map(Value::Object), patched(PatchKind::Merge, &a, &patch));
     }
 

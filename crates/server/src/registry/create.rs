@@ -30,19 +30,19 @@ pub(crate) async fn create(
     scope.admit(Operation::Create, &name, Some(&mut object), None).await?;
     scope.check_escalation(&object, None).await?;
     let surroundings = Surroundings::of(scope, &scope.target.resource.on_create, &object).await;
-    let mut attempt = 1;
-    loop {
+    // AP-32: another generated name is likely to be free.
+    let further = if name.is_empty() { NAME_ATTEMPTS - 1 } else { 0 };
+    for _ in 0..further {
         let mut object = object.clone();
         let is_generated = prepare(scope, &surroundings, &mut object).await?;
-        let entry = store(scope, &mut object, is_dry_run).await;
-        attempt += 1;
-        match entry {
-            // AP-32: another generated name is likely to be free.
-            Err(status)
-                if is_generated && status.code() == StatusCode::CONFLICT && attempt <= NAME_ATTEMPTS => {}
+        match store(scope, &mut object, is_dry_run).await {
+            Err(status) if is_generated && status.code() == StatusCode::CONFLICT => {}
             other => return other,
         }
     }
+    // Most objects have a name, and large ones are not copied for nothing.
+    prepare(scope, &surroundings, &mut object).await?;
+    store(scope, &mut object, is_dry_run).await
 }
 
 /// Prepares an object for storage and validates it. Returns true if its name was generated.

@@ -51,7 +51,7 @@ impl Patch<'_> {
         let served = scope.target.served;
         let shape = served.schema;
         let old = decode::shown(old.clone(), served);
-        let patched = patch::apply(self.kind, &old, self.bytes, shape).map_err(|error| refusal(&error))?;
+        let patched = patch::apply(self.kind, old, self.bytes, shape).map_err(|error| refusal(&error))?;
         let mut problems = match self.validation {
             FieldValidation::Strict => patch::problems(self.kind, self.bytes),
             _ => Vec::new(),

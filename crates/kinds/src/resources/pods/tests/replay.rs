@@ -226,7 +226,7 @@ fn answer(cluster: &mut Cluster, case: &Value) -> Option<Answer> {
         ("PATCH", "" | "ephemeralcontainers" | "resize" | "status") if cluster.pods.contains_key(name) => {
             let text = body.as_str().map_or_else(|| body.to_string(), str::to_owned).replace("${uid}", UID);
             let kind = PatchKind::of_media_type(kind).unwrap();
-            let patched = match patch::apply(kind, &cluster.pods[name], text.as_bytes(), PODS.schema) {
+            let patched = match patch::apply(kind, cluster.pods[name].clone(), text.as_bytes(), PODS.schema) {
                 Err(error) if error.code() == 422 => return Some(Answer::Code(422)),
                 Err(error) => return Some(Answer::Code(error.code().into())),
                 Ok(patched) => Value::Object(patched),
