@@ -14,6 +14,7 @@ use super::event_quota::EventQuota;
 use super::in_flight::InFlight;
 use super::large_work::LargeWork;
 use super::server_metrics::Metrics;
+use super::watch_rights::WATCHES;
 use crate::admission::AdmissionPlugins;
 use crate::audit::Audit;
 use crate::authn::Authentication;
@@ -36,7 +37,7 @@ pub struct App {
     pub(super) checks: Vec<Check>,
     pub(super) documents: Documents,
     pub(super) event_quota: EventQuota,
-    /// What each caller makes the server hold.
+    /// The bytes that are held for each caller.
     pub(super) held: Arc<Budget>,
     pub(super) in_flight: InFlight,
     pub(super) large_work: Arc<LargeWork>,
@@ -48,6 +49,8 @@ pub struct App {
     pub(super) right_changes: Arc<RightChanges>,
     pub(super) service_ranges: ServiceRanges,
     pub(super) stopping: watch::Sender<bool>,
+    /// The open watches of each account.
+    pub(super) watches: Arc<Budget>,
 }
 
 /// The parts of an [`App`].
@@ -109,6 +112,7 @@ impl App {
             right_changes: config.right_changes,
             service_ranges: config.service_ranges,
             stopping: watch::Sender::new(false),
+            watches: Budget::new(WATCHES),
         }
     }
 

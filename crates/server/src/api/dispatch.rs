@@ -6,8 +6,11 @@ use bytes::Bytes;
 use http::request::Parts;
 use policy::request_info::RequestInfo;
 use portcullis_store::Store as _;
+use tokio::time::{Instant as Deadline, timeout_at};
 
 use super::app::App;
+use super::large_work::LargeWork;
+use super::rest::request::Charged;
 use super::route::{Action, Route};
 use super::{
     discovery, health, issuer, metrics, openapi, rest, reviews, self_review, slis, token_review, version,
@@ -15,6 +18,7 @@ use super::{
 use crate::authz::Permit;
 use crate::http::account::Account;
 use crate::http::negotiate::{self, Form};
+use crate::http::query::Query;
 use crate::http::status::{Answer, Status, page_not_found};
 use crate::registry::storage;
 use crate::registry::target::Target;
@@ -28,37 +32,67 @@ pub(crate) struct Asked<'a> {
     /// The target of the path, if its kind is stored.
     pub(crate) target: Option<Target<'a>>,
     pub(crate) info: &'a RequestInfo,
-    /// Who is charged for it.
+    /// The account that is charged.
     pub(crate) account: Account,
+    /// When the answer must be there; none for a watch.
+    pub(crate) deadline: Option<Deadline>,
 }
 
 /// Answers an authorized request.
-pub(crate) async fn answer(app: &App, permit: Permit, asked: Asked<'_>, head: &Parts, body: Bytes) -> Answer {
-    if let Err(status) = take_event(app, &permit, &asked, body.len()) {
-        return status.into_answer();
+///
+/// # Errors
+/// 504 if there is no answer before the deadline.
+pub(crate) async fn answer(
+    app: &App,
+    permit: Permit,
+    asked: Asked<'_>,
+    head: &Parts,
+    body: Bytes,
+) -> Result<Answer, Status> {
+    if let Err(status) = take_event(app, &permit, &asked, head, body.len()) {
+        return Ok(status.into_answer());
     }
     // Aliases of YAML stand for more than they are.
     let factor = if negotiate::form(&head.headers).is_ok_and(|form| form == Form::Yaml) { YAML } else { 1 };
     let size = body.len().saturating_mul(factor).saturating_add(stored_size(app, &asked).await);
-    let account = asked.account;
-    let work = dispatch(app, permit, asked, head, body);
-    app.large_work.run(account, size, work).await
+    let (account, deadline) = (asked.account, asked.deadline);
+    let is_large = LargeWork::is_large(size);
+    let work = dispatch(app, permit, asked, (head, is_large), body);
+    match deadline.filter(|_| is_large) {
+        None => Ok(app.large_work.run(account, size, work).await),
+        // Work that has a thread of its own is not dropped by its caller: the deadline must be its own.
+        Some(deadline) => {
+            let work = timeout_at(deadline, work);
+            app.large_work.run(account, size, work).await.map_err(|_| Status::late())
+        }
+    }
 }
 
 /// Charges the write of an event.
 ///
 /// # Errors
 /// 429 if the caller, or everybody in the namespace, has written too many.
-fn take_event(app: &App, permit: &Permit, asked: &Asked<'_>, bytes: usize) -> Result<(), Status> {
+fn take_event(
+    app: &App,
+    permit: &Permit,
+    asked: &Asked<'_>,
+    head: &Parts,
+    bytes: usize,
+) -> Result<(), Status> {
     let (Route::Object { action, .. }, Some(target)) = (asked.route, &asked.target) else { return Ok(()) };
     let is_event =
         target.resource.plural == "events" && matches!(target.resource.group, "" | "events.k8s.io");
     match action {
-        Action::Create | Action::Update | Action::Patch if is_event => {
+        Action::Create | Action::Update | Action::Patch if is_event && !is_dry_run(head) => {
             app.event_quota.take(permit.user(), target.namespace, bytes, Instant::now())
         }
         _ => Ok(()),
     }
+}
+
+/// Returns whether nothing will be stored. An invalid value of the parameter is refused later.
+fn is_dry_run(head: &Parts) -> bool {
+    Query::parse(head.uri.query().unwrap_or_default()).first("dryRun").is_some()
 }
 
 /// The size of the object that a request changes. In bytes.
@@ -72,12 +106,18 @@ async fn stored_size(app: &App, asked: &Asked<'_>) -> usize {
     app.backend().get(&key).await.ok().flatten().map_or(0, |entry| entry.value.len())
 }
 
-async fn dispatch(app: &App, permit: Permit, asked: Asked<'_>, head: &Parts, body: Bytes) -> Answer {
-    let account = asked.account;
+async fn dispatch(
+    app: &App,
+    permit: Permit,
+    asked: Asked<'_>,
+    (head, is_large): (&Parts, bool),
+    body: Bytes,
+) -> Answer {
+    let charged = Charged { account: asked.account, is_large };
     let (route, path) = (asked.route, asked.info.path());
     let answer = match (route, asked.target) {
         (Route::Object { action, .. }, Some(target)) => {
-            rest::answer((app, app.backend()), (permit, account), asked.info, target, action, head, body)
+            rest::answer((app, app.backend()), (permit, charged), asked.info, target, action, head, body)
                 .await
         }
         (Route::Health(probe), _) => Ok(health::answer(permit, app, probe, path, head)),

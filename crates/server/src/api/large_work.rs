@@ -18,6 +18,7 @@ use crate::http::fair_queue::{FairQueue, Size};
 
 /// The size from which an object is large. In bytes.
 pub(crate) const LARGE: usize = 64 * 1024;
+
 /// See the module documentation.
 pub(crate) struct LargeWork {
     turns: Arc<FairQueue>,
@@ -34,9 +35,15 @@ impl Default for LargeWork {
 }
 
 impl LargeWork {
-    /// Does the work on objects of this size, in bytes. It must not call this again: there may be one turn only.
+    /// Returns whether work on objects of this size, in bytes, is done in turn.
+    pub(crate) fn is_large(size: usize) -> bool {
+        size >= LARGE
+    }
+
+    /// Does the work on objects of this size, in bytes. Large work must not call this again for more large work: there may
+    /// be one turn only. It is not dropped before it ends, also when this is.
     pub(crate) async fn run<T>(&self, account: Account, size: usize, work: impl Future<Output = T>) -> T {
-        if size < LARGE {
+        if !Self::is_large(size) {
             return work.await;
         }
         let _turn = self.turns.enter(account).await;

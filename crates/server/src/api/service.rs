@@ -15,7 +15,7 @@ use portcullis_apimachinery::duration;
 use portcullis_apimachinery::quote::quoted;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::time::timeout;
+use tokio::time::{Instant as Deadline, timeout_at};
 
 use super::app::App;
 use super::dispatch::{self, Asked};
@@ -339,16 +339,21 @@ async fn respond_to(
     let Authenticated { caller, account, route, target: about, info, time_limit } = asked;
     let target = head.uri.path_and_query().map_or("", |t| t.as_str());
     let warning = caller.warning().or_else(|| spare_space(&head.headers)).and_then(warning::header);
-    if let Err(status) = trail.known(app.audit.as_ref(), head, caller.user(), info, time_limit).await {
+    let deadline = Deadline::now() + time_limit;
+    if let Err(status) = trail.known(app.audit.as_ref(), head, caller.user(), info, deadline).await {
         return status.into_answer();
     }
     for (key, value) in caller.annotations() {
         trail.annotate(key, value.clone());
     }
     // AN-120, AN-128, AN-152: the request continues as the impersonated user.
-    let caller = match Wanted::read(&head.headers) {
-        Ok(None) => caller,
-        Ok(Some(wanted)) => {
+    let wanted = match Wanted::read(&head.headers) {
+        Ok(wanted) => wanted,
+        Err(status) => return status.into_answer(),
+    };
+    let caller = match wanted.clone() {
+        None => caller,
+        Some(wanted) => {
             let user = Arc::clone(caller.user());
             let impersonators = (&app.impersonators, &app.metrics.impersonation);
             match impersonate(&*app.authorization, impersonators, &user, wanted, info).await {
@@ -359,16 +364,20 @@ async fn respond_to(
                 Err(status) => return status.into_answer(),
             }
         }
-        Err(status) => return status.into_answer(),
     };
 
-    let rights = is_watch(route).then(|| WatchRights::of(app, connection, &head.headers, info, &caller));
+    let mut rights = is_watch(route)
+        .then(|| WatchRights::of(app, connection, &head.headers, info, &caller, wanted, account));
     let permit =
         // AP-5: before the path is found to lead nowhere.
         match app.authorization.authorize(&caller, info, target, &app.metrics.authorization, trail).await {
             Ok(permit) => permit,
             Err(refusal) => return *refusal,
         };
+    if let Some(Err(status)) = rights.as_mut().map(|rights| rights.count(caller.original())) {
+        app.metrics.terminated(route, head, StatusCode::TOO_MANY_REQUESTS);
+        return status.into_answer();
+    }
     let user = Arc::clone(caller.user());
     let answering = async {
         let body = match takes_body(route, &head.method) {
@@ -376,7 +385,7 @@ async fn respond_to(
                 // A client that sends slowly keeps no place in the audit log.
                 trail.pause();
                 let body = request_body::read(head, body, &app.limits, charge).await;
-                trail.resume(app.audit.as_ref(), time_limit).await.map_err(Status::into_answer)?;
+                trail.resume(app.audit.as_ref(), deadline).await.map_err(Status::into_answer)?;
                 body.map_err(Status::into_answer)?
             }
             false => Bytes::new(),
@@ -384,25 +393,22 @@ async fn respond_to(
         let patience = time_limit / PATIENCE;
         let entered = app.in_flight.enter(route, info, (&user, account), patience).await;
         let _entered = entered.map_err(|refusal| *refusal)?;
-        Ok(dispatch::answer(app, permit, Asked { route, target: about, info, account }, head, body).await)
+        // A watch goes on after its answer has begun.
+        let deadline = (!is_watch(route)).then_some(deadline);
+        let asked = Asked { route, target: about, info, account, deadline };
+        dispatch::answer(app, permit, asked, head, body).await.map_err(|late| late.into_answer())
     };
-    let answering = async {
-        answering.await.unwrap_or_else(|refusal: Answer| {
-            if refusal.status() == StatusCode::TOO_MANY_REQUESTS {
-                app.metrics.terminated(route, head, refusal.status());
-            }
-            refusal
-        })
+    let late = |_| Err(Status::late().into_answer());
+    let answered = match is_watch(route) {
+        true => answering.await,
+        false => timeout_at(deadline, answering).await.unwrap_or_else(late),
     };
-    let mut answer = if is_watch(route) {
-        answering.await
-    } else {
-        timeout(time_limit, answering).await.unwrap_or_else(|_| {
-            let answer = Status::late().into_answer();
-            app.metrics.terminated(route, head, answer.status());
-            answer
-        })
-    };
+    let mut answer = answered.unwrap_or_else(|refusal| {
+        if matches!(refusal.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::GATEWAY_TIMEOUT) {
+            app.metrics.terminated(route, head, refusal.status());
+        }
+        refusal
+    });
     if let Some(rights) = rights {
         answer = answer.map(|body| body.until(rights.ended()));
     }

@@ -1,5 +1,5 @@
 //! Ends a watch when its caller loses the right to it: when the credentials are no longer valid, or the authorizers no
-//! longer allow the watch (NB-20).
+//! longer allow the watch (NB-20). Bounds the number of watches of one caller.
 //!
 //! DIVERGES: kube-apiserver authorizes a watch once. It goes on after the caller was deleted, or, for a node, after the
 //! pod has left for which the node may read a secret.
@@ -9,19 +9,30 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderValue};
 use policy::User;
+use policy::chain::MASTERS_GROUP;
+use policy::identity::NodeIdentity;
 use policy::request_info::RequestInfo;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::app::App;
+use crate::authn::impersonation::{Wanted, impersonate};
 use crate::authn::{Caller, Peer};
+use crate::http::account::{Account, POD_UID};
+use crate::http::budget::Charge;
 use crate::http::listener::Connection;
+use crate::http::status::Status;
 use crate::registry::right_changes::Interest;
 
 /// How often tokens are checked that no change makes invalid: they expire.
 const TOKENS: Duration = Duration::from_secs(30);
 /// How often certificates are checked at least.
 const CERTIFICATES: Duration = Duration::from_secs(3600);
+
+/// The maximum number of watches of one account: one may be the account of a component on every node.
+pub(super) const WATCHES: usize = 20_000;
+/// A watch of a node or of a pod counts as so many, because it is the account of one machine or process.
+const OF_MACHINE: usize = 5;
 
 /// What a watch needs to be authenticated and authorized again.
 pub(super) struct WatchRights {
@@ -32,9 +43,13 @@ pub(super) struct WatchRights {
     info: RequestInfo,
     /// Who watches: the authenticated user, or the user whom it impersonates.
     user: Arc<User>,
-    is_impersonated: bool,
-    interest: Interest,
+    /// The user that the headers ask to impersonate.
+    wanted: Option<Wanted>,
+    /// What the rights of the authenticated user and of the impersonated one depend on.
+    interests: [Interest; 2],
     trust: [watch::Receiver<()>; 2],
+    /// Counts the watch.
+    charge: Charge,
 }
 
 impl WatchRights {
@@ -45,6 +60,8 @@ impl WatchRights {
         headers: &HeaderMap,
         info: &RequestInfo,
         caller: &Caller,
+        wanted: Option<Wanted>,
+        account: Account,
     ) -> Self {
         let mut credentials = HeaderMap::new();
         for (name, value) in headers.iter().filter(|(name, _)| app.authentication.reads_header(name)) {
@@ -59,9 +76,31 @@ impl WatchRights {
             credentials,
             info: info.clone(),
             user: Arc::clone(caller.user()),
-            is_impersonated: caller.user() != caller.original(),
-            interest: app.right_changes.interest(caller.original(), info.namespace()),
+            wanted,
+            interests: [caller.original(), caller.user()]
+                .map(|user| app.right_changes.interest(user, info.namespace())),
             trust: app.authentication.trust_changes(),
+            charge: app.watches.nothing(account),
+        }
+    }
+
+    /// Counts the watch until this is dropped.
+    ///
+    /// # Errors
+    /// 429 if the authenticated user has too many watches. An administrator can always watch.
+    pub(super) fn count(&mut self, original: &User) -> Result<(), Status> {
+        if original.in_group(MASTERS_GROUP) {
+            return Ok(());
+        }
+        let is_machine = NodeIdentity::of(original).is_some() || original.extra.contains_key(POD_UID);
+        let weight = if is_machine { OF_MACHINE } else { 1 };
+        match self.charge.grow(weight) {
+            true => Ok(()),
+            false => Err(Status::too_many_requests(format!(
+                "too many watches: {} may have {} open at a time",
+                original.name,
+                WATCHES / weight
+            ))),
         }
     }
 
@@ -70,12 +109,14 @@ impl WatchRights {
         // A change before the interest was registered would not be noticed.
         while self.is_held().await {
             let [clients, bootstrappers] = &mut self.trust;
+            let [original, acting] = &self.interests;
             let wait = match self.credentials.is_empty() {
                 true => self.connection.peer.expires_in(SystemTime::now()).unwrap_or(CERTIFICATES),
                 false => TOKENS,
             };
             tokio::select! {
-                () = self.interest.changed() => {}
+                () = original.changed() => {}
+                () = acting.changed() => {}
                 _ = clients.changed() => {}
                 _ = bootstrappers.changed() => {}
                 () = sleep(wait.min(CERTIFICATES)) => {}
@@ -92,8 +133,17 @@ impl WatchRights {
         let (peer, path) = (&self.connection.peer, self.info.path());
         let again = self.app.authentication.identify(peer, &self.credentials, path, SystemTime::now()).await;
         let Ok(caller) = again else { return false };
-        let user = if self.is_impersonated { &self.user } else { caller.user() };
+        let Some(user) = self.acting_as(&caller).await else { return false };
         user.name == self.user.name
-            && self.app.authorization.ask(&self.info.attributes(user)).await.is_allow()
+            && self.app.authorization.ask(&self.info.attributes(&user)).await.is_allow()
+    }
+
+    /// The user as whom the caller may act; none if it may no longer impersonate.
+    async fn acting_as(&self, caller: &Caller) -> Option<Arc<User>> {
+        let Some(wanted) = self.wanted.clone() else { return Some(Arc::clone(caller.user())) };
+        let app = &self.app;
+        let counts = (&app.impersonators, &app.metrics.impersonation);
+        let other = impersonate(&*app.authorization, counts, caller.user(), wanted, &self.info).await;
+        other.ok().map(|other| Arc::clone(other.user()))
     }
 }

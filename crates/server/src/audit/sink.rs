@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::file::LogFile;
 pub use super::file::Rotation;
@@ -159,7 +159,7 @@ impl Sink {
     ///
     /// # Errors
     /// There was no place in time.
-    pub(crate) async fn enter(&self, class: Class, limit: Duration) -> Result<Option<Place>, Full> {
+    pub(crate) async fn enter(&self, class: Class, deadline: Instant) -> Result<Option<Place>, Full> {
         if self.mode == Mode::Batch && (self.when_full == WhenFull::Drop || class == Class::StrangersRead) {
             return Ok(self.try_enter(class));
         }
@@ -172,7 +172,7 @@ impl Sink {
         if self.mode != Mode::Batch {
             return Ok(Some(entering.await));
         }
-        timeout(limit, entering).await.map(Some).map_err(|_| Full)
+        timeout_at(deadline, entering).await.map(Some).map_err(|_| Full)
     }
 
     /// Returns a place for the lines of a request if there is one now. If not, the lines are lost, which is counted.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
@@ -12,6 +12,7 @@ use policy::request_info::RequestInfo;
 use policy::{Attributes, User};
 use portcullis_apimachinery::time::Instant;
 use serde_json::Value;
+use tokio::time::Instant as Deadline;
 
 use super::event::{
     AuthenticationMetadata, Event, ObjectReference, ResponseStatus, drop_managed_fields, user_agent,
@@ -112,21 +113,21 @@ impl Trail {
     /// first one. The request must not have changed anything before.
     ///
     /// # Errors
-    /// There was no space within `limit`, or the event cannot be written and the mode requires it.
+    /// There was no space before the deadline, or the event cannot be written and the mode requires it.
     pub(crate) async fn known(
         &self,
         audit: Option<&Audit>,
         head: &Parts,
         user: &Arc<User>,
         info: &RequestInfo,
-        limit: Duration,
+        deadline: Deadline,
     ) -> Result<(), Status> {
         let _ = self.user.set(Arc::clone(user));
         let Some(audit) = audit else { return Ok(()) };
         let Some(wanted) = wanted(audit, Some(user), info) else { return Ok(()) };
         let is_stranger = is_anonymous(user);
         let class = Class::of(is_stranger, is_read(&head.method));
-        let place = enter(audit, class, limit).await?;
+        let place = enter(audit, class, deadline).await?;
         let Some(place) = place else { return Ok(()) };
         self.open((wanted, place), head, Some(user), info, is_stranger);
         if !self.write(audit, Stage::RequestReceived).await && audit.sink.mode() == Mode::BlockingStrict {
@@ -338,11 +339,11 @@ impl Trail {
     /// Waits for space for the events of a paused request again.
     ///
     /// # Errors
-    /// There was no space within `limit`.
-    pub(crate) async fn resume(&self, audit: Option<&Audit>, limit: Duration) -> Result<(), Status> {
+    /// There was no space before the deadline.
+    pub(crate) async fn resume(&self, audit: Option<&Audit>, deadline: Deadline) -> Result<(), Status> {
         let Some(audit) = audit else { return Ok(()) };
         let Some(class) = self.record().map(|record| record.place.class()) else { return Ok(()) };
-        let place = enter(audit, class, limit).await?;
+        let place = enter(audit, class, deadline).await?;
         if let (Some(mut record), Some(place)) = (self.record(), place) {
             record.place = place;
         }
@@ -445,9 +446,9 @@ fn is_read(method: &Method) -> bool {
 /// Waits for space for the events of a request; none if it goes on without events.
 ///
 /// # Errors
-/// There was no space within `limit`.
-async fn enter(audit: &Audit, class: Class, limit: Duration) -> Result<Option<Place>, Status> {
-    audit.sink.enter(class, limit).await.map_err(|Full| {
+/// There was no space before the deadline.
+async fn enter(audit: &Audit, class: Class, deadline: Deadline) -> Result<Option<Place>, Status> {
+    audit.sink.enter(class, deadline).await.map_err(|Full| {
         audit.metrics.rejected.inc();
         Status::unavailable(
             "the audit log cannot be written as fast as requests come, and this request waited for it in vain: nothing \

@@ -175,7 +175,7 @@ pub(crate) struct Impersonated {
 }
 
 impl Impersonated {
-    pub(crate) fn user(&self) -> &User {
+    pub(crate) fn user(&self) -> &Arc<User> {
         &self.user
     }
 

@@ -34,12 +34,33 @@ pub(crate) struct Activity {
     draining: AtomicUsize,
     /// The number of requests that were received.
     received: AtomicUsize,
+    /// The number of open streams, and the largest number that there was.
+    streams: AtomicUsize,
+    most_streams: AtomicUsize,
     /// The number of responses that go on when the client reads.
     waiting: AtomicUsize,
     /// When the client last took a part of a response, in milliseconds since the connection was opened.
     taken: AtomicU64,
     /// Charges for responses that are in the buffers.
     unflushed: Mutex<Vec<Charge>>,
+}
+
+/// A stream of an HTTP/2 connection that is open, until this is dropped.
+pub(crate) struct OpenStream(Arc<Activity>);
+
+impl OpenStream {
+    /// Counts a stream. Also returns the number of open streams, if there were never so many.
+    pub(crate) fn count(activity: &Arc<Activity>) -> (Self, Option<usize>) {
+        let open = activity.streams.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let is_most = activity.most_streams.fetch_max(open, Ordering::Relaxed) < open;
+        (Self(Arc::clone(activity)), is_most.then_some(open))
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A response that is being sent. What is held of it is charged until it has left the buffers of the connection.
@@ -104,6 +125,8 @@ impl Default for Activity {
             unsent: AtomicBool::new(false),
             draining: AtomicUsize::new(0),
             received: AtomicUsize::new(0),
+            streams: AtomicUsize::new(0),
+            most_streams: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             taken: AtomicU64::new(0),
             unflushed: Mutex::default(),

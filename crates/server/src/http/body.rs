@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 
-use super::activity::Sending;
+use super::activity::{OpenStream, Sending};
 
 /// A complete body is given to the connection in pieces of this size, so that a client that does not read holds little in
 /// its buffers. In bytes.
@@ -86,7 +86,7 @@ impl Body {
             Self::Parts(pieces) => Self::Stream(Box::pin(Guarded { pieces, _guard: guard })),
             Self::Stream(pieces) => Self::Stream(Box::pin(Guarded { pieces, _guard: guard })),
         };
-        Sent { body, sending }
+        Sent { body, sending, stream: None }
     }
 
     /// Forwards another server's body, and drops the guard at the end.
@@ -232,6 +232,16 @@ pub struct Sent {
     /// What is not sent yet.
     body: Body,
     sending: Sending,
+    /// The stream on which it is sent.
+    stream: Option<OpenStream>,
+}
+
+impl Sent {
+    /// Counts the stream as open until this was sent or abandoned.
+    pub(crate) fn on(mut self, stream: OpenStream) -> Self {
+        self.stream = Some(stream);
+        self
+    }
 }
 
 impl HttpBody for Sent {

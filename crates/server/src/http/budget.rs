@@ -1,5 +1,5 @@
-//! A budget of bytes for each account: what the server holds of requests that are not answered yet, and of answers that
-//! the client has not read.
+//! A budget for each account: the bytes that the server holds of requests that are not answered yet, and of answers that
+//! the client has not read; or the number of watches.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -151,3 +151,31 @@ fn a_watch_ends_when_the_certificate_expires() {
     let events = watch(server.client(&identity), "/api/v1/configmaps?fieldSelector=metadata.name%3Dnone");
     assert_ends(events, Instant::now());
 }
+
+#[test]
+fn a_watch_ends_with_the_right_to_impersonate_who_watches() {
+    let cluster = Cluster::start();
+    let user = |name: &str| json!({"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name});
+    let watches = json!([{"verbs": ["watch", "list"], "apiGroups": [""], "resources": ["configmaps"]}]);
+    let acts = json!([{"verbs": ["impersonate"], "apiGroups": [""], "resources": ["users"],
+        "resourceNames": ["jane"]}]);
+    let path = "/api/v1/configmaps?fieldSelector=metadata.name%3Dnone";
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    let john = cluster.server.user("john", &[]);
+    for lost in ["acts", "watches"] {
+        cluster.grant("watches", &user("jane"), &watches);
+        cluster.grant("acts", &user("john"), &acts);
+        let client = cluster.server.client(&john).header("Impersonate-User: jane");
+        let events = watch(client, path);
+        let since = Instant::now();
+        assert_eq!(cluster.by_admin("DELETE", &format!("{bindings}/{lost}"), &Value::Null).code, 200);
+        assert_ends(events, since);
+        for (kind, name) in [("clusterroles", "acts"), ("clusterroles", "watches")] {
+            let path = format!("/apis/rbac.authorization.k8s.io/v1/{kind}/{name}");
+            assert_eq!(cluster.by_admin("DELETE", &path, &Value::Null).code, 200);
+        }
+        for name in ["acts", "watches"].iter().filter(|name| **name != lost) {
+            assert_eq!(cluster.by_admin("DELETE", &format!("{bindings}/{name}"), &Value::Null).code, 200);
+        }
+    }
+}

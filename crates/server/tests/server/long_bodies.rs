@@ -94,14 +94,33 @@ fn long_names_of_unknown_fields_do_not_fill_the_answer_ap_14() {
 #[test]
 fn a_list_with_an_error_in_each_entry_is_answered_with_the_first_of_them_ap_21() {
     let server = start();
-    let owners = vec![json!({}); 200_000];
+    let owners = vec![json!({}); 110_000];
     let map = json!({"metadata": {"name": "wrong", "ownerReferences": owners}}).to_string();
-    let account = json!({"metadata": {"name": "wrong"}, "subsets": vec![json!({}); 200_000]}).to_string();
+    let account = json!({"metadata": {"name": "wrong"}, "subsets": vec![json!({}); 110_000]}).to_string();
     let endpoints = "/api/v1/namespaces/default/endpoints";
     for (path, body) in [(MAPS, map), (endpoints, account)] {
         let refused = server.post(path, body).by(&server.admin()).send();
         let status = refused.assert_status(422, "Invalid");
         assert!(status["details"]["causes"].as_array().unwrap().len() <= 1_000);
         assert!(refused.body.len() < 1 << 20, "{} bytes", refused.body.len());
+    }
+}
+
+/// One request must not wait for the turn that it has itself.
+#[test]
+fn a_deletion_with_long_options_and_a_long_answer_is_answered() {
+    let server = start();
+    let mut client = Client::new(server.address, &Identity::admin(&server.dir));
+    let options =
+        json!({"kind": "DeleteOptions", "apiVersion": "v1", "unknown": "x".repeat(200_000)}).to_string();
+    for accept in ["application/vnd.kubernetes.protobuf", "application/json;as=Table;g=meta.k8s.io;v=v1"] {
+        for number in 0..3 {
+            let map = json!({"metadata": {"name": format!("m{number}")}, "data": {"a": "x".repeat(100_000)}});
+            client.must(201, "POST", MAPS, Some(&map));
+        }
+        let request = server.request("DELETE", MAPS).by(&server.admin()).body(options.clone());
+        let request = request.header("Content-Type: application/json").header(&format!("Accept: {accept}"));
+        assert_eq!(request.send().code, 200, "{accept}");
+        assert_eq!(client.must(200, "GET", MAPS, None)["items"], json!([]));
     }
 }

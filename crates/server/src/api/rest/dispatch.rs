@@ -5,7 +5,7 @@ use http::request::Parts;
 use kinds::resource::{Action as Acting, Endpoint};
 use policy::request_info::RequestInfo;
 
-use super::request::Request;
+use super::request::{Charged, Request};
 use super::{
     binding, create, delete, delete_collection, eviction, get, list, patch, render, token_request,
     unsupported, update, watch,
@@ -14,7 +14,6 @@ use crate::admission::Gate;
 use crate::api::app::App;
 use crate::api::route::Action;
 use crate::authz::Permit;
-use crate::http::account::Account;
 use crate::http::negotiate::{self, Forms};
 use crate::http::query::Query;
 use crate::http::status::{Answer, Status};
@@ -28,7 +27,7 @@ use crate::registry::target::Target;
 /// An error response.
 pub(crate) async fn answer(
     (app, backend): (&App, &Backend),
-    (permit, account): (Permit, Account),
+    (permit, charged): (Permit, Charged),
     info: &RequestInfo,
     target: Target<'_>,
     action: Action,
@@ -57,7 +56,7 @@ pub(crate) async fn answer(
         allocating: &app.allocating,
         service_ranges: &app.service_ranges,
     };
-    let request = Request { app, account, head, query, scope };
+    let request = Request { app, charged, head, query, scope };
     if let Endpoint::Object(_) | Endpoint::Part(_) = endpoint {
         return objects(&request, action, body).await;
     }

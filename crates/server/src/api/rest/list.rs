@@ -1,7 +1,7 @@
 //! GET of a collection.
 
 use super::render::View;
-use super::request::Request;
+use super::request::{Charged, Request};
 use crate::http::status::{Answer, Status};
 use crate::registry::list::{self, Page};
 use crate::registry::list_options::ListOptions;
@@ -15,10 +15,11 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer,
 
 /// Renders a page. What is computed from many objects is computed in turn.
 pub(super) async fn render(request: &Request<'_>, view: &View, page: &Page) -> Result<Answer, Status> {
-    let size = match view.is_as_stored() {
+    let Charged { account, is_large } = request.charged;
+    let size = match view.is_as_stored() || is_large {
         true => 0,
         false => page.entries.iter().map(|entry| entry.value.len()).sum(),
     };
     let rendering = async { view.list(&page.meta, &page.entries, request.is_logged()) };
-    request.app.large_work().run(request.account, size, rendering).await
+    request.app.large_work().run(account, size, rendering).await
 }

@@ -14,7 +14,7 @@ mod items;
 mod list;
 mod patch;
 mod render;
-mod request;
+pub(crate) mod request;
 mod token_request;
 mod unsupported;
 mod update;

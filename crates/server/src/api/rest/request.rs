@@ -9,11 +9,18 @@ use crate::http::account::Account;
 use crate::http::query::Query;
 use crate::registry::request_scope::RequestScope;
 
+/// The account that is charged for a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Charged {
+    pub(crate) account: Account,
+    /// Whether the request is done as large work already.
+    pub(crate) is_large: bool,
+}
+
 /// An authorized request for objects, with everything that is needed to answer it.
 pub(crate) struct Request<'a> {
     pub(crate) app: &'a App,
-    /// Who is charged for it.
-    pub(crate) account: Account,
+    pub(crate) charged: Charged,
     pub(crate) head: &'a Parts,
     pub(crate) query: Query,
     /// The authorized request.

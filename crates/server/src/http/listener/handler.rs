@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::connection::Connection;
 use super::table::http2_bytes;
-use crate::http::activity::Sending;
+use crate::http::activity::{OpenStream, Sending};
 use crate::http::body::{Body, Sent};
 use crate::http::budget::{Budget, Charge, head_size};
 use crate::http::limits::Limits;
@@ -61,9 +61,14 @@ pub(super) fn answer<H: Handler>(
     request: Request<Incoming>,
 ) -> impl Future<Output = Result<Response<Sent>, Infallible>> + Send + use<H> {
     let received = connection.activity.receive();
-    if connection.is_http2 && !connection.place.is_known() {
-        connection.place.holds(http2_bytes(handler.limits(), received));
-    }
+    let stream = connection.is_http2.then(|| {
+        let (stream, most) = OpenStream::count(&connection.activity);
+        match connection.place.is_known() {
+            true => most.into_iter().for_each(|most| connection.place.streams(most)),
+            false => connection.place.holds(http2_bytes(handler.limits(), received)),
+        }
+        stream
+    });
     let size = head_size(request.headers(), request.uri());
     // On the heap: a request that is not looked at must take as little as possible.
     let answering = handler
@@ -72,9 +77,13 @@ pub(super) fn answer<H: Handler>(
         .map(|charge| Box::pin(Arc::clone(handler).answer(Arc::clone(connection), request, charge)));
     let activity = Arc::clone(&connection.activity);
     async move {
-        Ok(match answering {
+        let answer = match answering {
             Some(answering) => answering.await,
             None => too_many().map(|body| body.sent((), Sending::new(&activity, None))),
+        };
+        Ok(match stream {
+            Some(stream) => answer.map(|body| body.on(stream)),
+            None => answer,
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A connection is a stranger's until one of its requests is authenticated. All strangers together may hold some
 //! megabytes. When they hold more, or when there are too many connections, the account that has most gives up its oldest
-//! connection. So whoever opens thousands of connections pushes out its own, and everybody else gets in.
+//! connection. An account whose connections have more streams than it may loses its oldest of those. So whoever opens thousands of connections pushes out its own, and everybody else gets in.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -22,6 +22,11 @@ pub(super) const TLS_BYTES: usize = 24 * 1024;
 const HTTP2_BYTES: usize = 16 * 1024;
 /// What is held for a stream of HTTP/2, also after its request was answered. In bytes.
 const STREAM_BYTES: usize = 1024;
+
+/// So many streams of a connection of a known caller are not counted: usual clients have few.
+const USUAL_STREAMS: usize = 32;
+/// The maximum number of further streams of all connections of an account.
+const FURTHER_STREAMS: usize = 16 * 1024;
 
 /// Returns what is held for an HTTP/2 connection of a stranger that has sent so many requests. In bytes.
 pub(super) fn http2_bytes(limits: &Limits, requests: usize) -> usize {
@@ -62,6 +67,10 @@ struct Holder {
     weight: usize,
     /// By age, the oldest first.
     connections: BTreeMap<u64, Member>,
+    /// The connections with more streams than usual, by age, and how many more.
+    crowded: BTreeMap<u64, usize>,
+    /// The sum of these.
+    further_streams: usize,
 }
 
 struct Member {
@@ -145,6 +154,20 @@ impl Place {
         }
     }
 
+    /// Records that a connection of a known caller has had so many open streams. The memory of a stream is used again for the
+    /// next one, and is freed with the connection.
+    pub(super) fn streams(&self, most: usize) {
+        let further = most.saturating_sub(USUAL_STREAMS);
+        if further > 0 {
+            let account = *self.account();
+            let mut state = self.table.state();
+            state.known.crowd(account, self.number, further);
+            while state.known.further_streams(account) > FURTHER_STREAMS && state.known.end_crowded(account) {
+                self.table.closed.inc();
+            }
+        }
+    }
+
     /// Returns who is charged for the connection.
     pub(super) fn charged(&self) -> Account {
         *self.account()
@@ -198,6 +221,8 @@ impl Group {
     fn remove(&mut self, account: Account, number: u64) -> Option<Member> {
         let holder = self.holders.get_mut(&account)?;
         let member = holder.connections.remove(&number)?;
+        let further = holder.crowded.remove(&number).unwrap_or_default();
+        holder.further_streams = holder.further_streams.saturating_sub(further);
         self.by_weight.remove(&(holder.weight, account));
         holder.weight = holder.weight.saturating_sub(member.weight);
         self.weight = self.weight.saturating_sub(member.weight);
@@ -210,11 +235,35 @@ impl Group {
         Some(member)
     }
 
+    /// Records how many more streams than usual a connection has had.
+    fn crowd(&mut self, account: Account, number: u64, further: usize) {
+        let holder = self.holders.get_mut(&account).filter(|holder| holder.connections.contains_key(&number));
+        if let Some(holder) = holder {
+            let before = holder.crowded.insert(number, further).unwrap_or_default();
+            holder.further_streams = holder.further_streams.saturating_sub(before).saturating_add(further);
+        }
+    }
+
+    /// Returns how many more streams than usual the connections of an account have.
+    fn further_streams(&self, account: Account) -> usize {
+        self.holders.get(&account).map_or(0, |holder| holder.further_streams)
+    }
+
+    /// Ends the oldest connection of an account with more streams than usual. Returns whether there was one.
+    fn end_crowded(&mut self, account: Account) -> bool {
+        let oldest = self.holders.get(&account).and_then(|holder| holder.crowded.keys().next().copied());
+        self.end(account, oldest)
+    }
+
     /// Ends the oldest connection of the account that holds most. Returns whether there was one.
     fn end_one(&mut self) -> bool {
         let Some((_, account)) = self.by_weight.last().copied() else { return false };
         let oldest = self.holders.get(&account).and_then(|holder| holder.connections.keys().next().copied());
-        let Some(member) = oldest.and_then(|number| self.remove(account, number)) else { return false };
+        self.end(account, oldest)
+    }
+
+    fn end(&mut self, account: Account, number: Option<u64>) -> bool {
+        let Some(member) = number.and_then(|number| self.remove(account, number)) else { return false };
         member.ending.notify_one();
         true
     }
@@ -278,6 +327,27 @@ mod tests {
         assert!(is_ended(&greedy[0]));
         assert!(!greedy.iter().skip(1).any(is_ended) && !honest.iter().any(is_ended));
         assert_eq!(closed.get(), 1);
+    }
+
+    #[test]
+    fn a_known_caller_with_streams_without_end_loses_its_own_connections_with_many() {
+        let table = ConnectionTable::new(1000, 1 << 20, Counter::default());
+        let open = |name: &str, streams| {
+            let place = table.open(address(1), 10);
+            place.identify(user(name));
+            place.streams(streams);
+            place
+        };
+        let usual: Vec<Place> = (0..100).map(|_| open("greedy", USUAL_STREAMS)).collect();
+        let honest = open("honest", 1000);
+        let crowded: Vec<Place> = (0..30).map(|_| open("greedy", 1000 + USUAL_STREAMS)).collect();
+        assert!(!usual.iter().chain([&honest]).any(is_ended));
+        let kept = FURTHER_STREAMS / 1000;
+        let (old, new) = crowded.split_at(30 - kept);
+        assert!(old.iter().all(is_ended) && !new.iter().any(is_ended));
+        drop(crowded);
+        let again: Vec<Place> = (0..kept).map(|_| open("greedy", 1000 + USUAL_STREAMS)).collect();
+        assert!(!again.iter().any(is_ended), "closed connections do not count");
     }
 
     proptest! {
