@@ -31,7 +31,7 @@ pub struct AuditFlags {
     #[arg(long, value_name = "MODE", default_value = "batch")]
     audit_log_mode: AuditLogMode,
 
-    /// What happens in mode batch when events cannot be written as fast as requests come
+    /// In mode batch, whether requests wait or events are dropped when events cannot be written as fast as requests come
     ///
     /// DIVERGES from kube-apiserver, which drops events.
     #[arg(long, value_name = "ACTION", default_value = "wait")]

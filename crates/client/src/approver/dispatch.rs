@@ -32,7 +32,7 @@ const LAST: Duration = Duration::from_secs(600);
 /// The interval at which an exceeded limit is reported (NB-72).
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-/// What the common name of a node begins with.
+/// The prefix of the common name of a node.
 const NODE: &str = "system:node:";
 /// The signers of the certificates of nodes.
 const SIGNERS: [&str; 2] = ["kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"];

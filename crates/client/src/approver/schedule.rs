@@ -210,7 +210,7 @@ mod tests {
 
     const MOST: usize = 3;
 
-    /// What happens. Requests and groups are numbers.
+    /// An event. Requests and groups are numbers.
     #[derive(Clone, Debug)]
     enum Event {
         Put {

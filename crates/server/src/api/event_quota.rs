@@ -12,10 +12,10 @@ use policy::identity::NodeIdentity;
 
 use crate::http::status::Status;
 
-/// What one node may write while an event lives: the number of events, and their size in bytes.
+/// The limit of one node in the lifetime of an event: the number of events, and their size in bytes.
 const NODE: Amount = Amount { count: 10_000.0, bytes: 4.0 * 1024.0 * 1024.0 };
-/// What everybody together may write to the events of one namespace while an event lives. The number is that of a large
-/// cluster which starts all of its pods in one namespace.
+/// The limit of one namespace in the lifetime of an event, for all callers together. A large cluster may start all of its
+/// pods in one namespace.
 const NAMESPACE: Amount = Amount { count: 500_000.0, bytes: 256.0 * 1024.0 * 1024.0 };
 /// With so many buckets, those that are full are forgotten, at most once in [`FORGET_PAUSE`].
 const MANY: usize = 10_000;
@@ -31,7 +31,7 @@ struct Amount {
     bytes: f64,
 }
 
-/// What may still be written, as of a time.
+/// The amount that is left at a time.
 struct Bucket {
     most: Amount,
     left: Amount,
@@ -46,7 +46,7 @@ struct Buckets {
     forgotten: Option<Instant>,
 }
 
-/// What each node and each namespace may still write. What it wrote comes back while its events expire.
+/// The amounts that are left for each node and each namespace. They grow again while events expire.
 pub(crate) struct EventQuota {
     /// How long an event lives.
     lifetime: Duration,
@@ -188,7 +188,7 @@ mod tests {
         let node = User::new("system:node:n", ["system:nodes"]);
         let megabyte = 1024 * 1024;
         while quota.take(&user, "full", megabyte, start).is_ok() {}
-        // What a full namespace refuses is not charged to the node.
+        // The node is not charged for events that a full namespace refuses.
         for _ in 0..10 {
             assert!(quota.take(&node, "full", megabyte, start).is_err());
         }

@@ -28,7 +28,7 @@ impl Default for LargeWork {
     /// Half of the processors work on large objects.
     fn default() -> Self {
         let seats = available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
-        // What waits is charged to its caller, and so bounded.
+        // Waiting requests are charged to their caller, and so bounded.
         let waiting_of_account = usize::MAX;
         Self { turns: FairQueue::new(Size { seats, seats_of_account: seats, waiting_of_account }) }
     }

@@ -243,7 +243,7 @@ struct Responded {
     answer: Answer,
     /// Whether the caller is unauthenticated.
     is_stranger: bool,
-    /// Who is charged.
+    /// The account that is charged.
     account: Account,
 }
 

@@ -34,18 +34,18 @@ pub(super) const WATCHES: usize = 20_000;
 /// A watch of a node or of a pod counts as so many, because it is the account of one machine or process.
 const OF_MACHINE: usize = 5;
 
-/// What a watch needs to be authenticated and authorized again.
+/// Everything that is needed to authenticate and authorize a watch again.
 pub(super) struct WatchRights {
     app: Arc<App>,
     connection: Arc<Connection<Peer>>,
     /// The headers with credentials.
     credentials: HeaderMap,
     info: RequestInfo,
-    /// Who watches: the authenticated user, or the user whom it impersonates.
+    /// The user who watches: the authenticated user, or the user whom it impersonates.
     user: Arc<User>,
     /// The user that the headers ask to impersonate.
     wanted: Option<Wanted>,
-    /// What the rights of the authenticated user and of the impersonated one depend on.
+    /// The interests of the authenticated user and of the impersonated one.
     interests: [Interest; 2],
     trust: [watch::Receiver<()>; 2],
     /// Counts the watch.

@@ -34,8 +34,11 @@ pub(crate) struct Activity {
     draining: AtomicUsize,
     /// The number of requests that were received.
     received: AtomicUsize,
-    /// The number of open streams, and the largest number that there was.
+    /// The number of open streams.
     streams: AtomicUsize,
+    /// The number of streams that are open, or were so when the buffers were last empty.
+    buffered_streams: AtomicUsize,
+    /// The largest number of these.
     most_streams: AtomicUsize,
     /// The number of responses that go on when the client reads.
     waiting: AtomicUsize,
@@ -49,9 +52,11 @@ pub(crate) struct Activity {
 pub(crate) struct OpenStream(Arc<Activity>);
 
 impl OpenStream {
-    /// Counts a stream. Also returns the number of open streams, if there were never so many.
+    /// Counts a stream. Also returns the number of streams that are open or have responses in the buffers, if there were
+    /// never so many.
     pub(crate) fn count(activity: &Arc<Activity>) -> (Self, Option<usize>) {
-        let open = activity.streams.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        activity.streams.fetch_add(1, Ordering::Relaxed);
+        let open = activity.buffered_streams.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let is_most = activity.most_streams.fetch_max(open, Ordering::Relaxed) < open;
         (Self(Arc::clone(activity)), is_most.then_some(open))
     }
@@ -126,6 +131,7 @@ impl Default for Activity {
             draining: AtomicUsize::new(0),
             received: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
+            buffered_streams: AtomicUsize::new(0),
             most_streams: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             taken: AtomicU64::new(0),
@@ -191,6 +197,7 @@ impl Activity {
         self.unsent.store(unsent, Ordering::Relaxed);
         if !unsent {
             self.unflushed().clear();
+            self.buffered_streams.store(self.streams.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::account::Account;
 
-/// What is charged for any request, beside its headers and its body. In bytes.
+/// The charge for a request without its headers and its body. In bytes.
 const REQUEST_BYTES: usize = 16 * 1024;
 
 /// The bytes that are held for each account.
@@ -19,7 +19,7 @@ pub struct Budget {
     held: Mutex<HashMap<Account, Held>>,
 }
 
-/// What is held for one account.
+/// The charges of one account.
 #[derive(Default)]
 struct Held {
     bytes: usize,

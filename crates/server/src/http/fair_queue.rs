@@ -40,7 +40,7 @@ struct State {
     turns: VecDeque<Account>,
 }
 
-/// What one account has, and what it waits for.
+/// The seats of one account, and its waiting requests.
 #[derive(Default)]
 struct Line {
     taken: usize,

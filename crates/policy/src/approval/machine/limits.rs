@@ -66,7 +66,7 @@ struct Counted {
     rival: Rival,
 }
 
-/// What is known about machines and nodes.
+/// The known machines and nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// The Machines.

@@ -16,7 +16,7 @@ pub struct Connection<P> {
     pub(crate) remote: Option<IpAddr>,
     pub(crate) is_http2: bool,
     pub(crate) activity: Arc<Activity>,
-    /// Who is charged for the connection.
+    /// The place in the table of connections, with the account that is charged.
     pub(crate) place: Arc<Place>,
     /// The tunnel that follows the current response.
     pub(super) tunnel: Mutex<Option<Tunnel>>,

@@ -15,20 +15,20 @@ use tokio::sync::Notify;
 use crate::http::account::Account;
 use crate::http::limits::Limits;
 
-/// What is held for a TLS session and small headers. In bytes.
+/// The memory of a TLS session and small headers. In bytes.
 pub(super) const TLS_BYTES: usize = 24 * 1024;
 
-/// What is held for an HTTP/2 connection beside the headers that are being received. In bytes.
+/// The memory of an HTTP/2 connection without the headers that are being received. In bytes.
 const HTTP2_BYTES: usize = 16 * 1024;
-/// What is held for a stream of HTTP/2, also after its request was answered. In bytes.
+/// The memory of an HTTP/2 stream, also after its request was answered. In bytes.
 const STREAM_BYTES: usize = 1024;
 
 /// So many streams of a connection of a known caller are not counted: usual clients have few.
 const USUAL_STREAMS: usize = 32;
 /// The maximum number of further streams of all connections of an account.
-const FURTHER_STREAMS: usize = 16 * 1024;
+const FURTHER_STREAMS: usize = 6 * 1024;
 
-/// Returns what is held for an HTTP/2 connection of a stranger that has sent so many requests. In bytes.
+/// Returns the memory of an HTTP/2 connection of a stranger that has sent so many requests. In bytes.
 pub(super) fn http2_bytes(limits: &Limits, requests: usize) -> usize {
     let streams = requests.saturating_mul(STREAM_BYTES);
     TLS_BYTES.saturating_add(HTTP2_BYTES).saturating_add(limits.head_bytes).saturating_add(streams)
@@ -154,8 +154,8 @@ impl Place {
         }
     }
 
-    /// Records that a connection of a known caller has had so many open streams. The memory of a stream is used again for the
-    /// next one, and is freed with the connection.
+    /// Records that a connection of a known caller has had so many streams at a time. Their memory is used again for the next
+    /// ones, and is freed with the connection.
     pub(super) fn streams(&self, most: usize) {
         let further = most.saturating_sub(USUAL_STREAMS);
         if further > 0 {

@@ -24,7 +24,7 @@ pub(super) struct Wire<P> {
     /// Whether the wire is kept after its protocol ends: then a shutdown only flushes it.
     outlives: bool,
     connection: Arc<Connection<P>>,
-    /// What was read from a stranger. In bytes.
+    /// The number of bytes that were read from a stranger.
     read: usize,
 }
 
