@@ -15,6 +15,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("kubectl", "kubernetes-client"),
     ("openssl", "openssl"),
     ("python3", "python3"),
+    ("valgrind", "valgrind"),
 ];
 
 /// Fails the test if the tool is not on PATH.

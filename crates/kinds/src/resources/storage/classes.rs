@@ -1,6 +1,6 @@
 //! StorageClasses: parameters for the provisioning of volumes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::quote::quoted;
@@ -45,6 +45,8 @@ const COLUMNS: &[Column] = &[
 const MAX_PARAMETERS: usize = 512;
 /// The maximum size of the parameters, in bytes.
 const MAX_PARAMETERS_SIZE: usize = 256 * 1024;
+/// How many errors say that a topology term repeats another one. Kubernetes reports each pair. An answer shows no more.
+const MAX_REPEATED: usize = 1_000;
 
 fn default(class: &mut Map) {
     class.default_text("reclaimPolicy", "Delete");
@@ -83,7 +85,8 @@ type Topology<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 fn validate_topologies(class: &Map, errors: &mut Errors) {
     // The API server starts with as many empty terms as there are terms, so an empty term is a duplicate of each of
     // them.
-    let mut seen = vec![Topology::new(); class.list("allowedTopologies").len()];
+    let mut seen = HashMap::from([(Topology::new(), class.list("allowedTopologies").len())]);
+    let mut left = MAX_REPEATED;
     for (i, term) in class.objects("allowedTopologies").enumerate() {
         let field = format!("allowedTopologies[{i}].matchLabelExpressions");
         let mut topology = Topology::new();
@@ -95,9 +98,11 @@ fn validate_topologies(class: &Map, errors: &mut Errors) {
                 errors.push(FieldError::duplicate(format!("{field}.key"), quoted(key)));
             }
         }
-        let equal = seen.iter().filter(|other| **other == topology);
-        errors.extend(equal.map(|_| FieldError::duplicate(&field, quoted(""))));
-        seen.push(topology);
+        let equal = seen.entry(topology).or_default();
+        let reported = left.min(*equal);
+        errors.extend((0..reported).map(|_| FieldError::duplicate(&field, quoted(""))));
+        left -= reported;
+        *equal += 1;
     }
 }
 

@@ -1,6 +1,6 @@
 //! CSINodes: the CSI drivers of a node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::quote::quoted;
@@ -91,15 +91,14 @@ fn validate_update(node: &Map, old: &Map) -> Errors {
         driver.empty_to_null("topologyKeys");
         driver
     };
+    // The names of stored drivers are unique.
+    let old_drivers: HashMap<&str, Map> =
+        old.object("spec").objects("drivers").map(|driver| (driver.text("name"), fixed(driver))).collect();
     let mut errors = validate(node);
-    for old_driver in old.object("spec").objects("drivers") {
-        let namesakes = node
-            .object("spec")
-            .objects("drivers")
-            .filter(|driver| driver.text("name") == old_driver.text("name"));
-        errors.extend(
-            namesakes.filter_map(|driver| immutable("spec.drivers", fixed(driver), fixed(old_driver))),
-        );
+    for driver in node.object("spec").objects("drivers") {
+        if let Some(old_driver) = old_drivers.get(driver.text("name")) {
+            errors.extend(immutable("spec.drivers", &fixed(driver), old_driver));
+        }
     }
     errors
 }
