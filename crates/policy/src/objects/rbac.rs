@@ -8,7 +8,7 @@ use super::decode::{List, StringMap, or_default};
 pub const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
 /// One rule of a role (RB-10 to RB-18).
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PolicyRule {
     /// The verbs, `*` for all.

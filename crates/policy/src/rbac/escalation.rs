@@ -9,7 +9,7 @@
 use portcullis_apimachinery::quote::{Quoted, QuotedList};
 use serde_json::{Map, Value};
 
-use super::covers::{covers, uncovered};
+use super::covers::{Excess, Limits, covers, uncovered};
 use super::index::RbacIndex;
 use super::matching::ALL;
 use crate::objects::rbac::{Binding, PolicyRule, RBAC_GROUP, Role};
@@ -19,8 +19,8 @@ use crate::rules;
 /// The group that may write every role and binding (RB-51).
 pub const MASTERS_GROUP: &str = "system:masters";
 
-/// The maximum number of permissions that are compared one by one. Larger writes are refused.
-const MOST_PERMISSIONS: usize = 100_000;
+/// What a comparison may cost. Larger writes are refused.
+const MOST: Limits = Limits { permissions: 100_000, steps: 1 << 28 };
 
 /// A refused write of a role or a binding, and the response to the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -176,15 +176,23 @@ impl<'a> RbacWrite<'a> {
         object: &str,
     ) -> Result<(), Refusal> {
         let (held, errors) = index.policy_rules_for(self.user, self.namespace);
-        // DIVERGES: Kubernetes checks any number of permissions, however long that takes.
-        let Some(missing) = uncovered(&held, rules, MOST_PERMISSIONS) else {
-            let reason = format!(
-                "the rules stand for more than {MOST_PERMISSIONS} permissions that no rule of user {} covers as a \
-                 whole: name fewer at a time, or use *",
-                Quoted(&self.user.name),
-            );
-            return Err(forbidden(resource, object, &reason));
-        };
+        let missing = uncovered(&held, rules, MOST).map_err(|excess| {
+            let user = Quoted(&self.user.name);
+            // DIVERGES: Kubernetes checks any number of permissions, however long that takes.
+            let reason = match excess {
+                Excess::Permissions => format!(
+                    "the rules stand for more than {} permissions that no rule of user {user} covers as a whole: name \
+                     fewer at a time, or use *",
+                    MOST.permissions,
+                ),
+                Excess::Steps => format!(
+                    "comparing the rules with the {} rules of user {user} takes too long: name fewer permissions at a \
+                     time, or give the user fewer rules",
+                    held.len(),
+                ),
+            };
+            forbidden(resource, object, &reason)
+        })?;
         if missing.is_empty() {
             return Ok(());
         }
