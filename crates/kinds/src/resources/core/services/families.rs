@@ -13,6 +13,8 @@ use crate::fields::{ErrorList, Errors, Members};
 use crate::resources::addresses;
 use crate::schema::values;
 
+/// How many errors show the whole list that has changed. Kubernetes reports each entry. An answer shows no more.
+const MAX_REPEATED: usize = 1_000;
 const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";
 const REQUIRE: &str = "RequireDualStack";
@@ -278,7 +280,8 @@ fn list_change_errors(spec: &Map, old: &Map, member: &str) -> Errors {
         let pairs = is.iter().zip(&was).enumerate().filter(|(_, (is, was))| is != was);
         // Kubernetes reports all families with the path of the first.
         let place = |i| if member == "ipFamilies" { 0 } else { i };
-        return pairs.map(|(i, _)| invalid(place(i), "may not change once set")).collect();
+        let errors = pairs.map(|(i, _)| invalid(place(i), "may not change once set"));
+        return errors.take(MAX_REPEATED).collect();
     }
     let mut errors = Vec::new();
     let is_released = is.len() < was.len();
