@@ -7,7 +7,9 @@ mod bootstrap;
 mod certificates;
 mod credentials;
 mod delegated;
+mod http2;
 mod kinds;
+mod object_rules;
 mod objects;
 mod patches;
 mod policies;
@@ -30,11 +32,14 @@ pub(crate) struct Target {
 pub(crate) const TARGETS: &[Target] = &[
     Target { name: "json", dictionary: objects::JSON, run: objects::json },
     Target { name: "object-json", dictionary: kinds::OBJECT_JSON, run: kinds::object_json },
+    Target { name: "object-rules", dictionary: object_rules::OBJECT, run: object_rules::object_rules },
     Target { name: "patch", dictionary: patches::PATCH, run: patches::patch },
+    Target { name: "patch-of-large-object", dictionary: patches::PATCH, run: patches::patch_of_large_object },
     Target { name: "object-protobuf", dictionary: kinds::OBJECT_PROTOBUF, run: kinds::object_protobuf },
     Target { name: "state-json", dictionary: objects::STATE_JSON, run: objects::state_json },
     Target { name: "state-yaml", dictionary: objects::STATE_YAML, run: objects::state_yaml },
     Target { name: "rbac-legacy", dictionary: objects::RBAC_LEGACY, run: objects::rbac_legacy },
+    Target { name: "http2", dictionary: http2::FRAMES, run: http2::http2 },
     Target { name: "request-info", dictionary: requests::TARGET, run: requests::request_info },
     Target { name: "kubelet-request", dictionary: requests::TARGET, run: requests::kubelet_request },
     Target { name: "kubelet-route", dictionary: requests::TARGET, run: requests::kubelet_route },

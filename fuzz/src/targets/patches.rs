@@ -1,10 +1,12 @@
 //! Patches of all formats: an object and a patch, separated by a tab. The result has a bounded size and decodes to the
-//! same again, and a pod can be validated.
+//! same again, and a pod can be validated. Patches of a large object come to an end as well.
+
+use std::sync::LazyLock;
 
 use portcullis_kinds::patch::{self, MAX_COPIED, PatchError, PatchKind};
 use portcullis_kinds::resources::pods::PODS;
 use portcullis_kinds::{Map, decode, meta};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(super) const PATCH: &[&str] = &[
     "\t",
@@ -38,6 +40,41 @@ pub(super) fn patch(input: &[u8]) -> bool {
                 taken = true;
                 promise_to_be_bounded(&patched, input.len());
                 judge(patched, &current.object);
+            }
+            Err(error) => promise_a_reason(&error),
+        }
+    }
+    taken
+}
+
+/// A pod with long lists of all kinds: merged by a key, of plain values, and replaced as a whole.
+static LARGE: LazyLock<Map> = LazyLock::new(|| {
+    let list = |entry: fn(usize) -> Value| (0..2_000).map(entry).collect::<Value>();
+    let pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "p",
+            "finalizers": list(|i| json!(format!("example.com/{i}"))),
+            "labels": (0..2_000).map(|i| (format!("key{i}"), json!("a"))).collect::<Map>(),
+        },
+        "spec": {
+            "containers": list(|i| json!({ "name": format!("c{i}"), "args": [i.to_string()] })),
+            "tolerations": list(|i| json!({ "key": format!("t{i}"), "operator": "Exists" })),
+            "volumes": list(|i| json!({ "name": format!("v{i}"), "emptyDir": {} })),
+        },
+    });
+    decode::value(pod, PODS.schema).expect("a pod").object
+});
+
+pub(super) fn patch_of_large_object(patch: &[u8]) -> bool {
+    let mut taken = false;
+    for kind in [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic] {
+        match patch::apply(kind, &LARGE, patch, PODS.schema) {
+            Ok(patched) => {
+                taken = true;
+                let unpatched = 1_000_000;
+                promise_to_be_bounded(&patched, patch.len() + unpatched / 64);
             }
             Err(error) => promise_a_reason(&error),
         }
