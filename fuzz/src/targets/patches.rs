@@ -70,7 +70,7 @@ static LARGE: LazyLock<Map> = LazyLock::new(|| {
 pub(super) fn patch_of_large_object(patch: &[u8]) -> bool {
     let mut taken = false;
     for kind in [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic] {
-        match patch::apply(kind, &LARGE, patch, PODS.schema) {
+        match patch::apply(kind, LARGE.clone(), patch, PODS.schema) {
             Ok(patched) => {
                 taken = true;
                 let unpatched = 1_000_000;

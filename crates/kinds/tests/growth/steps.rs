@@ -81,14 +81,14 @@ impl Prepared {
         vec![
             ("decode", Box::new(|| drop(black_box(decode::json(text, row.schema))))),
             ("decode a value", Box::new(|| drop(decode::value(Value::Object(stored.clone()), row.schema)))),
-            ("merge", Box::new(|| drop(patch::apply(PatchKind::Merge, stored, patch, row.schema)))),
+            ("merge", Box::new(|| drop(patch::apply(PatchKind::Merge, stored.clone(), patch, row.schema)))),
             (
                 "merge strategically",
-                Box::new(|| drop(patch::apply(PatchKind::Strategic, stored, patch, row.schema))),
+                Box::new(|| drop(patch::apply(PatchKind::Strategic, stored.clone(), patch, row.schema))),
             ),
             (
                 "apply operations",
-                Box::new(|| drop(patch::apply(PatchKind::Json, stored, operations, row.schema))),
+                Box::new(|| drop(patch::apply(PatchKind::Json, stored.clone(), operations, row.schema))),
             ),
             ("write protobuf", Box::new(|| drop(protobuf::encode(stored, row.schema)))),
             ("read protobuf", Box::new(|| drop(protobuf::message(message, row.schema)))),
