@@ -72,6 +72,8 @@ pub struct Answer {
     pub code: u16,
     /// Its media type, with parameters.
     pub media_type: String,
+    /// Its header `Audit-Id`; empty if it has none.
+    pub audit_id: String,
     /// Its body.
     pub body: Vec<u8>,
 }
@@ -254,7 +256,8 @@ impl Client {
                 }
                 None => while chunk(stream, &mut body)? {},
             }
-            Ok((Answer { code: head.code, media_type: head.media_type, body }, head.closes))
+            let Head { code, media_type, audit_id, closes, .. } = head;
+            Ok((Answer { code, media_type, audit_id, body }, closes))
         });
         match answer {
             Ok((answer, closes)) => {
@@ -308,6 +311,7 @@ fn send(stream: &mut Stream, method: &str, path: &str, headers: &str, body: &[u8
 struct Head {
     code: u16,
     media_type: String,
+    audit_id: String,
     /// Nothing for a body in chunks.
     length: Option<usize>,
     closes: bool,
@@ -315,7 +319,8 @@ struct Head {
 
 impl Head {
     fn read(stream: &mut Stream) -> io::Result<Self> {
-        let mut head = Self { code: 0, media_type: String::new(), length: None, closes: false };
+        let mut head =
+            Self { code: 0, media_type: String::new(), audit_id: String::new(), length: None, closes: false };
         loop {
             let mut line = String::new();
             if stream.read_line(&mut line)? == 0 {
@@ -329,6 +334,7 @@ impl Head {
             }
             match line.to_ascii_lowercase().split_once(": ") {
                 Some(("content-type", media_type)) => media_type.clone_into(&mut head.media_type),
+                Some(("audit-id", id)) => id.clone_into(&mut head.audit_id),
                 Some(("content-length", length)) => head.length = length.parse().ok(),
                 Some(("connection", "close")) => head.closes = true,
                 _ => {}

@@ -98,6 +98,10 @@ pub struct GuardArgs {
     #[arg(long, value_name = "COUNT")]
     user_burst: Option<u32>,
 
+    /// The time without any byte after which an exec, attach or port-forward is closed; 0 for no limit
+    #[arg(long, value_name = "TIME", default_value = "4h0m0s", value_parser = duration)]
+    streaming_connection_idle_timeout: Duration,
+
     /// The address of /healthz, /readyz and /metrics of the guard, over HTTP [default: none]
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics_bind_address: Option<SocketAddr>,
@@ -316,6 +320,7 @@ async fn guard(args: &GuardArgs) -> Result<ExitCode, Failure> {
         debugging_handlers: args.kubelet.enable_debugging_handlers,
         kubelet: Arc::clone(&kubelet),
         rates: rates(args),
+        tunnel_idle: Some(args.streaming_connection_idle_timeout).filter(|limit| !limit.is_zero()),
         limits: Limits::default(),
         metrics: metrics.clone(),
         access_log: access_log(&args.log, &metrics)?,

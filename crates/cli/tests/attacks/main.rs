@@ -1,4 +1,4 @@
-//! Attacks on `portcullis serve`, each with the bounds of what it may cost: while it runs, honest clients are answered
+//! Attacks on `portcullis serve` and `portcullis guard`, each with the bounds of what it may cost: while it runs, honest clients are answered
 //! in time, and the memory of the server stays bounded.
 #![allow(
     clippy::unwrap_used,
@@ -10,8 +10,14 @@
 )]
 
 mod connections;
+mod guard;
 mod honest;
 mod objects;
+mod serve;
+mod served;
+#[path = "../guard/support.rs"]
+#[expect(dead_code, reason = "the rest is for the tests of the guard")]
+mod support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -7,7 +7,8 @@ use portcullis_testkit::https::{Client, Identity};
 use serde_json::{Value, json};
 
 use crate::alone;
-use crate::honest::{GROWTH_OF_OBJECTS, Served, withstand_within};
+use crate::honest::{GROWTH_OF_OBJECTS, Target as _, withstand_within};
+use crate::served::Served;
 
 const DEFAULT: &str = "/api/v1/namespaces/default";
 /// How long an attack lasts at least.

@@ -18,3 +18,4 @@ mod paths;
 mod recorded;
 mod streams;
 mod support;
+mod tunnels;

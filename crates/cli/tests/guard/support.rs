@@ -1,10 +1,10 @@
 //! A fake kubelet, an API server, and the guard between them.
 
-use std::cell::RefCell;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use portcullis_testkit::https::{Answer, Client, Identity};
 use portcullis_testkit::kubelet::{FakeKubelet, Options};
@@ -23,7 +23,7 @@ pub(crate) struct Guarded {
     pub(crate) served: Running,
     pub(crate) api: SocketAddr,
     pub(crate) scratch: Scratch,
-    admin: RefCell<Client>,
+    admin: Mutex<Client>,
 }
 
 /// A guard that runs.
@@ -80,7 +80,7 @@ impl Guarded {
         command.args(api).arg("--token-auth-file").arg(scratch.path().join("tokens.csv"));
         let served = Running::start(command);
         let api = served.address();
-        let admin = RefCell::new(Client::new(api, &Identity::admin(&data)));
+        let admin = Mutex::new(Client::new(api, &Identity::admin(&data)));
         let kubeconfig = data.join("admin.kubeconfig");
         let guard = spawn(&scratch, &kubeconfig, kubelet.address(), flags);
         Self { kubelet, guard, served, api, scratch, admin }
@@ -96,7 +96,7 @@ impl Guarded {
     }
 
     pub(crate) fn admin(&self, code: u16, method: &str, path: &str, body: Option<&Value>) -> Value {
-        self.admin.borrow_mut().must(code, method, path, body)
+        self.admin.lock().unwrap().must(code, method, path, body)
     }
 
     /// Grants a user a verb on a resource such as `nodes/proxy`, beside what was granted before.

@@ -46,3 +46,13 @@ pub enum ReviewError {
         server: String,
     },
 }
+
+impl ReviewError {
+    /// Returns whether the API server has decided nothing, and may decide when it is asked again.
+    pub fn is_undecided(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Refused { .. } | Self::Answer { .. } | Self::Busy { .. } => true,
+            Self::Token(_) | Self::Contradiction | Self::TooLarge => false,
+        }
+    }
+}

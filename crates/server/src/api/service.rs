@@ -19,7 +19,6 @@ use tokio::time::{Instant as Deadline, timeout_at};
 
 use super::app::App;
 use super::dispatch::{self, Asked};
-use super::in_flight::too_many;
 use super::large_work::LARGE;
 use super::object_route;
 use super::route::{Action, Route};
@@ -119,10 +118,6 @@ async fn serve(
     request: Request<Incoming>,
     mut charge: Charge,
 ) -> Response<Sent> {
-    // AN-22: one request of a stranger was answered. Those that were sent with it cost nothing more.
-    if connection.is_http2 && connection.activity.is_closing() && !connection.place.is_known() {
-        return too_many().map(|body| body.sent((), Sending::new(&connection.activity, None)));
-    }
     let started = Instant::now();
     let busy = Busy::begin(&connection);
     let (mut head, mut body) = request.into_parts();
@@ -133,7 +128,7 @@ async fn serve(
         respond(&app, &connection, &head, &mut body, &mut charge, &trail).await;
     let mut answer = trail.answered(answer);
     answer.headers_mut().insert(AUDIT_ID, trail.id().clone());
-    // AN-22: unauthenticated clients get one request per HTTP/2 connection.
+    // AN-22: also if another request of the connection was authenticated.
     if is_stranger && connection.is_http2 {
         connection.activity.close();
     }

@@ -19,11 +19,18 @@ use super::certificate::Peer;
 use super::error::{Failure, Unauthorized};
 use super::reload::{AuthorityFileError, Followed};
 use super::token_error::TokenError;
+use crate::http::account::Account;
+use crate::http::fair_queue::{FairQueue, Size};
+
+/// The number of reviews of tokens at a time, as many as [`Reviews`] sends, and those of one account.
+const TURNS: Size = Size { seats: 32, seats_of_account: 8, waiting_of_account: 256 };
 
 /// See the module.
 pub struct Delegated {
     clients: Option<ArcSwap<CaBundle>>,
     tokens: Option<Reviews>,
+    /// The queue for reviews of tokens that are not cached, so that made-up tokens delay no other caller.
+    turns: Arc<FairQueue>,
     anonymous: Option<Arc<User>>,
 }
 
@@ -66,19 +73,21 @@ impl Delegated {
         Self {
             clients: clients.map(ArcSwap::from_pointee),
             tokens,
+            turns: FairQueue::new(TURNS),
             anonymous: anonymous.then(|| Arc::new(User::new(ANONYMOUS, [UNAUTHENTICATED]))),
         }
     }
 
     /// Authenticates a request (KA-40). An invalid credential never counts as a missing one; the request fails unless
-    /// another credential succeeds.
+    /// another credential succeeds. Callers of the same account share the turns for reviews of tokens.
     ///
     /// # Errors
     /// See [`Unauthorized`].
-    pub async fn authenticate(
+    pub(crate) async fn authenticate(
         &self,
         peer: &Peer,
         headers: &HeaderMap,
+        account: Account,
         now: SystemTime,
     ) -> Result<Caller, Unauthorized> {
         let mut failures = Vec::new();
@@ -91,7 +100,7 @@ impl Delegated {
         }
         if let Some(tokens) = &self.tokens {
             if let Some(token) = bearer::token(headers) {
-                match vouch(tokens, token).await {
+                match self.vouch(tokens, token, account).await {
                     Ok(caller) => return Ok(caller),
                     Err(failure) => failures.push(failure),
                 }
@@ -99,7 +108,7 @@ impl Delegated {
             match bearer::websocket_token(headers) {
                 None => {}
                 Some(Err(error)) => failures.push(error.into()),
-                Some(Ok(token)) => match vouch(tokens, &token).await {
+                Some(Ok(token)) => match self.vouch(tokens, &token, account).await {
                     Ok(caller) => return Ok(caller),
                     Err(failure) => failures.push(failure),
                 },
@@ -110,13 +119,20 @@ impl Delegated {
             _ => Err(Unauthorized(failures)),
         }
     }
-}
 
-/// Returns the user of a token (KA-44).
-async fn vouch(tokens: &Reviews, token: &[u8]) -> Result<Caller, Failure> {
-    match tokens.token(token).await {
-        Ok(Some(user)) => Ok(Caller::of(user)),
-        Ok(None) => Err(TokenError::Unknown.into()),
-        Err(error) => Err(error.into()),
+    /// Returns the user of a token (KA-44).
+    async fn vouch(&self, tokens: &Reviews, token: &[u8], account: Account) -> Result<Caller, Failure> {
+        let answer = match tokens.cached_token(token) {
+            Some(answer) => answer,
+            None => {
+                let _turn = self.turns.enter(account).await.map_err(|_| TokenError::Waiting)?;
+                tokens.token(token).await
+            }
+        };
+        match answer {
+            Ok(Some(user)) => Ok(Caller::of(user)),
+            Ok(None) => Err(TokenError::Unknown.into()),
+            Err(error) => Err(error.into()),
+        }
     }
 }

@@ -24,6 +24,15 @@ impl Unauthorized {
         self.0.is_empty()
     }
 
+    /// Returns whether a credential could not be checked, and may be accepted later.
+    pub(crate) fn is_undecided(&self) -> bool {
+        self.0.iter().any(|failure| match failure {
+            Failure::Review(error) => error.is_undecided(),
+            Failure::Token(TokenError::Waiting) => true,
+            _ => false,
+        })
+    }
+
     /// The audit annotations about the credentials, by key (AN-77).
     pub(crate) fn annotations(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.0.iter().filter_map(|failure| match failure {

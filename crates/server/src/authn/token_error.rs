@@ -57,6 +57,9 @@ pub enum TokenError {
     /// AN-53.
     #[error("the subprotocols do not contain exactly one token in base64url")]
     Subprotocol,
+    /// The API server is asked about too many tokens of this caller.
+    #[error("too many tokens of this caller wait for a review")]
+    Waiting,
     /// No authenticator recognizes the token (AN-52).
     #[error("invalid bearer token")]
     Unknown,

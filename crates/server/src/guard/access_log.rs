@@ -173,10 +173,10 @@ impl AccessLog {
         self.write(record, record.line("answered", (outcome, status), None, time));
     }
 
-    /// Logs the end of a stream, after this many bytes to and from the kubelet.
-    pub(super) fn closed(&self, record: &Record, bytes: Option<(u64, u64)>, time: Duration) {
+    /// Logs the end of a tunnel, after this many bytes to and from the kubelet.
+    pub(super) fn closed(&self, record: &Record, bytes: (u64, u64), time: Duration) {
         let agreed = (Outcome::Allowed, StatusCode::SWITCHING_PROTOCOLS);
-        self.write(record, record.line("closed", agreed, bytes, time));
+        self.write(record, record.line("closed", agreed, Some(bytes), time));
     }
 
     fn write(&self, record: &Record, line: Option<Vec<u8>>) {

@@ -1,7 +1,6 @@
 //! Forwards requests to the kubelet and responses back: which headers are passed on, and which upgrades are allowed.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use http::header::{
     AUTHORIZATION, CONNECTION, COOKIE, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
@@ -17,11 +16,15 @@ use portcullis_client::connect::describe;
 use super::access_log::Record;
 use super::authorization::Granted;
 use super::metrics::Outcome;
-use super::parts::{Guard, text};
+use super::parts::{Guard, text, too_many};
+use super::tunnel::{OpenRight, OpenTunnel};
 use super::upstream::Kubelet;
 use crate::authn::{Peer, without_token};
+use crate::http::account::Account;
 use crate::http::body::Body;
+use crate::http::budget::Charge;
 use crate::http::listener::{Busy, Connection, Tunnel};
+use crate::http::passed_body::{Interrupted, PassedBody};
 use crate::http::status::Answer;
 
 /// The other headers that apply to one connection only.
@@ -41,9 +44,14 @@ const CLAIM_PREFIXES: [&str; 4] = ["x-remote-", "impersonate-", "x-forwarded-", 
 /// The protocols that kubelets speak after an upgrade.
 const PROTOCOLS: [&str; 2] = ["SPDY/3.1", "websocket"];
 
+/// What is charged for a request until its answer is over, because it has a connection to the kubelet to itself. In
+/// bytes.
+const CONNECTION_BYTES: usize = 64 * 1024;
+
 /// A request to forward to the kubelet.
 pub(super) struct Forwarding {
     _granted: Granted,
+    account: Account,
     endpoint: &'static Endpoint,
     /// Path and query, encoded so that every kubelet reads them alike.
     path_and_query: String,
@@ -51,9 +59,14 @@ pub(super) struct Forwarding {
 
 impl Forwarding {
     /// Returns none if kubelets could interpret the path differently.
-    pub(super) fn new(granted: Granted, endpoint: &'static Endpoint, wire: &str) -> Option<Self> {
+    pub(super) fn new(
+        granted: Granted,
+        account: Account,
+        endpoint: &'static Endpoint,
+        wire: &str,
+    ) -> Option<Self> {
         let path_and_query = kubelet_api::forwardable(wire)?.into_owned();
-        Some(Self { _granted: granted, endpoint, path_and_query })
+        Some(Self { _granted: granted, account, endpoint, path_and_query })
     }
 }
 
@@ -74,10 +87,16 @@ pub(super) async fn forward(
             text(StatusCode::BAD_REQUEST, "an upgrade request with a body is not supported"),
         );
     }
+    let account = forwarding.account;
+    let place = match protocol {
+        Some(_) => guard.tunnels.charge(account, 1),
+        None => guard.held.charge(account, CONNECTION_BYTES),
+    };
+    let Some(place) = place else { return too_many() };
     let kubelet = &guard.parts.kubelet;
     let request = match kubelet.url(&forwarding.path_and_query) {
         Ok(url) => {
-            let mut request = Request::new(body);
+            let mut request = Request::new(PassedBody::new(body, guard.parts.limits.body_read));
             *request.method_mut() = head.method.clone();
             *request.uri_mut() = url;
             *request.headers_mut() =
@@ -89,6 +108,13 @@ pub(super) async fn forward(
     let answer = match kubelet.send(request).await {
         Ok(answer) => answer,
         Err(error) => {
+            if let Some(interrupted) = Interrupted::cause(&error) {
+                let status = match interrupted {
+                    Interrupted::Late => StatusCode::REQUEST_TIMEOUT,
+                    Interrupted::Broken(_) => StatusCode::BAD_REQUEST,
+                };
+                return (Outcome::Unreadable, text(status, &interrupted.to_string()));
+            }
             let cause = describe(&error);
             tracing::warn!(kubelet = %kubelet.authority(), %cause, "the kubelet does not answer");
             let body = format!("the kubelet at {} does not answer: {cause}", kubelet.authority());
@@ -96,9 +122,19 @@ pub(super) async fn forward(
         }
     };
     match protocol {
-        Some(protocol) => upgraded(guard, connection, answer, protocol, (record, busy)).await,
+        Some(protocol) => {
+            let opening = Opening { guard, connection, head, record, busy, place };
+            upgraded(opening, answer, protocol).await
+        }
         None if answer.status().is_informational() => unexpected(kubelet, answer.status()),
-        None => (Outcome::Allowed, answered(answer, busy)),
+        None => {
+            let mut answer = answered(answer, (busy, place));
+            if let Some(user) = &record.user {
+                let right = OpenRight::of(guard, connection, head, user);
+                answer = answer.map(|body| body.cut_by(right.ended()));
+            }
+            (Outcome::Allowed, answer)
+        }
     }
 }
 
@@ -162,12 +198,12 @@ fn headers_to_kubelet(headers: &HeaderMap, host: &str, protocol: Option<&'static
     kept
 }
 
-fn answered(answer: Response<Incoming>, busy: Busy<Peer>) -> Answer {
+fn answered(answer: Response<Incoming>, counted: (Busy<Peer>, Charge)) -> Answer {
     let (mut head, body) = answer.into_parts();
     head.headers = without_hops(&head.headers);
     head.version = Version::default();
     head.extensions.clear();
-    Response::from_parts(head, Body::passed_on(body, busy))
+    Response::from_parts(head, Body::passed_on(body, counted))
 }
 
 fn unexpected(kubelet: &Kubelet, status: StatusCode) -> (Outcome, Answer) {
@@ -177,18 +213,27 @@ fn unexpected(kubelet: &Kubelet, status: StatusCode) -> (Outcome, Answer) {
     (Outcome::Unreachable, text(StatusCode::BAD_GATEWAY, &body))
 }
 
+/// A tunnel that is to be opened.
+struct Opening<'a> {
+    guard: &'a Arc<Guard>,
+    connection: &'a Arc<Connection<Peer>>,
+    head: &'a Parts,
+    record: &'a Record,
+    busy: Busy<Peer>,
+    place: Charge,
+}
+
 /// Handles the response to an upgrade: 101 with the requested protocol, or an error from the kubelet. Other responses,
 /// redirects in particular, are not forwarded (NC-12, NC-13).
 async fn upgraded(
-    guard: &Arc<Guard>,
-    connection: &Arc<Connection<Peer>>,
+    opening: Opening<'_>,
     mut answer: Response<Incoming>,
     protocol: &'static str,
-    (record, busy): (&Record, Busy<Peer>),
 ) -> (Outcome, Answer) {
+    let Opening { guard, connection, head, record, busy, place } = opening;
     let (kubelet, status) = (&guard.parts.kubelet, answer.status());
     if status.is_client_error() || status.is_server_error() {
-        return (Outcome::Allowed, answered(answer, busy));
+        return (Outcome::Allowed, answered(answer, (busy, place)));
     }
     let is_agreed = only(words(answer.headers(), &UPGRADE)) == Some(protocol);
     if status != StatusCode::SWITCHING_PROTOCOLS || !is_agreed {
@@ -201,41 +246,20 @@ async fn upgraded(
             return unexpected(kubelet, status);
         }
     };
-    let stream = Stream::open(guard, record.clone(), busy);
-    connection
-        .tunnel_to(Tunnel { far: Box::new(TokioIo::new(far)), over: Box::new(|bytes| stream.end(bytes)) });
+    // Nothing is forwarded for nobody.
+    let Some(user) = &record.user else { return unexpected(kubelet, status) };
+    let right = OpenRight::of(guard, connection, head, user);
+    let open = OpenTunnel::new(guard, record.clone(), busy, place);
+    connection.tunnel_to(Tunnel {
+        far: Box::new(TokioIo::new(far)),
+        idle: guard.parts.tunnel_idle,
+        revoked: Box::pin(right.ended()),
+        over: Box::new(|carried| open.end(carried)),
+    });
     let (mut head, _) = answer.into_parts();
     head.headers = without_hops(&head.headers);
     head.headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     head.headers.insert(UPGRADE, HeaderValue::from_static(protocol));
     head.extensions.clear();
     (Outcome::Allowed, Response::from_parts(head, Body::default()))
-}
-
-/// An upgraded stream that is counted until this is dropped.
-struct Stream {
-    guard: Arc<Guard>,
-    record: Record,
-    opened: Instant,
-    _busy: Busy<Peer>,
-}
-
-impl Stream {
-    fn open(guard: &Arc<Guard>, record: Record, busy: Busy<Peer>) -> Self {
-        guard.parts.metrics.streams.inc();
-        Self { guard: Arc::clone(guard), record, opened: Instant::now(), _busy: busy }
-    }
-
-    /// Records the end of the stream, with the number of bytes to and from the kubelet, if known.
-    fn end(self, bytes: Option<(u64, u64)>) {
-        if let Some(log) = &self.guard.parts.access_log {
-            log.closed(&self.record, bytes, self.opened.elapsed());
-        }
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        self.guard.parts.metrics.streams.dec();
-    }
 }

@@ -82,6 +82,11 @@ struct EndpointLabels {
     endpoint: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
 /// The metrics of the guard. Clones share the metrics.
 #[derive(Clone, Debug)]
 pub struct GuardMetrics {
@@ -95,6 +100,8 @@ pub struct GuardMetrics {
     pub closed_for_others: Counter,
     /// The number of open upgraded streams.
     pub(crate) streams: Gauge,
+    /// The number of upgraded streams that the guard has closed.
+    closed_streams: Family<ReasonLabels, Counter>,
     /// Those of the access log.
     pub log: SinkMetrics,
 }
@@ -108,6 +115,7 @@ impl Default for GuardMetrics {
             handshake_failures: Counter::default(),
             closed_for_others: Counter::default(),
             streams: Gauge::default(),
+            closed_streams: Family::default(),
             log: SinkMetrics::new(Counter::default()),
         }
     }
@@ -140,11 +148,21 @@ impl GuardMetrics {
             self.streams.clone(),
         );
         registry.register(
+            "portcullis_guard_streams_closed",
+            "Streams that the guard has closed: idle for too long, or the right to them has ended",
+            self.closed_streams.clone(),
+        );
+        registry.register(
             "portcullis_guard_access_log_errors",
             "Lines of the access log that were dropped, and attempts to write one that failed",
             self.log.errors.clone(),
         );
         self.log.register(registry, "portcullis_guard_access_log");
+    }
+
+    /// Counts a stream that the guard has closed.
+    pub(super) fn closed_stream(&self, reason: &'static str) {
+        self.closed_streams.get_or_create(&ReasonLabels { reason }).inc();
     }
 
     pub(super) fn answered(

@@ -11,13 +11,14 @@ mod forward;
 pub mod metrics;
 mod parts;
 pub mod rates;
+mod tunnel;
 pub mod upstream;
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, EXPECT, LOCATION, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, EXPECT, LOCATION};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use pki::UnverifiedCertificate;
@@ -30,7 +31,7 @@ use self::access_log::Record;
 use self::authorization::Refused;
 use self::forward::Forwarding;
 use self::metrics::Outcome;
-use self::parts::text;
+use self::parts::{text, too_many};
 use crate::authn::{Peer, is_anonymous};
 use crate::http::account::Account;
 use crate::http::activity::Sending;
@@ -155,8 +156,9 @@ impl Guard {
                 return own(Outcome::Unreadable, StatusCode::BAD_REQUEST, &error.to_string());
             }
         };
+        let account = connection.place.charged();
         let authenticating =
-            parts.authentication.authenticate(&connection.peer, &head.headers, SystemTime::now());
+            parts.authentication.authenticate(&connection.peer, &head.headers, account, SystemTime::now());
         let caller = match authenticating.await {
             Ok(caller) => caller,
             Err(cause) => {
@@ -177,16 +179,16 @@ impl Guard {
             }
         };
         if parts.rates.as_ref().is_some_and(|rates| !rates.admit(&user.name, Instant::now())) {
-            return too_many();
+            return limited();
         }
         if !charge.transfer(account) {
-            return too_many();
+            return limited();
         }
         let request = KubeletRequest::new(head.method.as_str(), target, &parts.settings);
         match parts.authorization.authorize(&request, user, &parts.node_name).await {
             Ok(granted) => {
                 record.granted(&granted);
-                match Forwarding::new(granted, endpoint, wire.as_str()) {
+                match Forwarding::new(granted, account, endpoint, wire.as_str()) {
                     Some(forwarding) => Verdict::Forward(forwarding),
                     None => own(Outcome::Ambiguous, StatusCode::NOT_FOUND, "404 page not found"),
                 }
@@ -205,10 +207,9 @@ impl Guard {
     }
 }
 
-fn too_many() -> Verdict {
-    let mut answer = text(StatusCode::TOO_MANY_REQUESTS, "Too many requests, please try again later.");
-    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    Verdict::Own(Outcome::Limited, answer)
+fn limited() -> Verdict {
+    let (outcome, answer) = too_many();
+    Verdict::Own(outcome, answer)
 }
 
 fn own(outcome: Outcome, status: StatusCode, body: &str) -> Verdict {

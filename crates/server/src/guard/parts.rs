@@ -1,15 +1,16 @@
 //! The parts of a guard.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Response, StatusCode};
 use policy::kubelet_api::{Router, Settings};
 
 use super::access_log::AccessLog;
 use super::authorization::Authorization;
-use super::metrics::GuardMetrics;
+use super::metrics::{GuardMetrics, Outcome};
 use super::rates::Rates;
 use super::upstream::Kubelet;
 use crate::authn::delegated::Delegated;
@@ -17,6 +18,9 @@ use crate::http::body::Body;
 use crate::http::budget::Budget;
 use crate::http::limits::Limits;
 use crate::http::status::Answer;
+
+/// The maximum number of tunnels of one account.
+const TUNNELS: usize = 1000;
 
 /// The parts of a guard.
 pub struct Parts {
@@ -34,6 +38,9 @@ pub struct Parts {
     pub kubelet: Arc<Kubelet>,
     /// The rate limits for each user; none for no limits.
     pub rates: Option<Rates>,
+    /// The time without any byte after which a tunnel is closed (`--streaming-connection-idle-timeout`); none for no
+    /// limit.
+    pub tunnel_idle: Option<Duration>,
     /// The resource limits.
     pub limits: Limits,
     /// The metrics.
@@ -48,6 +55,8 @@ pub struct Guard {
     pub(super) router: Router,
     /// What each caller makes the guard hold.
     pub(super) held: Arc<Budget>,
+    /// The open tunnels of each caller. A tunnel counts as one.
+    pub(super) tunnels: Arc<Budget>,
 }
 
 impl Guard {
@@ -55,7 +64,7 @@ impl Guard {
     pub fn new(parts: Parts) -> Self {
         let router = Router::new(parts.debugging_handlers);
         let held = Budget::new(parts.limits.held_bytes);
-        Self { parts, router, held }
+        Self { parts, router, held, tunnels: Budget::new(TUNNELS) }
     }
 }
 
@@ -68,4 +77,11 @@ pub(super) fn text(status: StatusCode, body: &str) -> Answer {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     answer
+}
+
+/// Creates the response to a caller who makes the guard do or hold too much.
+pub(super) fn too_many() -> (Outcome, Answer) {
+    let mut answer = text(StatusCode::TOO_MANY_REQUESTS, "Too many requests, please try again later.");
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    (Outcome::Limited, answer)
 }

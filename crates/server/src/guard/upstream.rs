@@ -18,16 +18,23 @@ use pki::KeyPair;
 use pki::key::KeyError;
 use pki::tls::TlsError;
 
+use crate::http::passed_body::PassedBody;
+
 /// The connect timeout.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long an idle connection is kept.
 const IDLE: Duration = Duration::from_secs(60);
 /// The maximum number of idle connections.
 const SPARE: usize = 256;
+/// What is read of one answer before it is passed on, and the maximum size of its headers. In bytes.
+const READ_BUFFER: usize = 16 * 1024;
+/// What the system holds of one answer before it is read. In bytes. The kubelet is on the same machine: more would not
+/// be faster, and would be held for every client that does not read.
+const SOCKET_BUFFER: usize = 256 * 1024;
 /// The interval at which the files are checked.
 const PERIOD: Duration = Duration::from_secs(10);
 
-type Client = legacy::Client<HttpsConnector<HttpConnector>, Incoming>;
+type Client = legacy::Client<HttpsConnector<HttpConnector>, PassedBody>;
 
 /// The address and the credentials of the kubelet connection.
 #[derive(Clone, Debug)]
@@ -115,7 +122,10 @@ impl Kubelet {
     }
 
     /// Sends a request and waits for the response headers.
-    pub(super) async fn send(&self, request: Request<Incoming>) -> Result<Response<Incoming>, legacy::Error> {
+    pub(super) async fn send(
+        &self,
+        request: Request<PassedBody>,
+    ) -> Result<Response<Incoming>, legacy::Error> {
         let client = Client::clone(&self.client.load());
         client.request(request).await
     }
@@ -174,6 +184,7 @@ fn connector(config: &KubeletConfig, files: &Files) -> Result<Client, KubeletErr
     http.enforce_http(false);
     http.set_nodelay(true);
     http.set_connect_timeout(Some(CONNECT));
+    http.set_recv_buffer_size(Some(SOCKET_BUFFER));
     let connector = HttpsConnectorBuilder::new()
         .with_tls_config(tls)
         .https_only()
@@ -184,5 +195,6 @@ fn connector(config: &KubeletConfig, files: &Files) -> Result<Client, KubeletErr
         .pool_idle_timeout(IDLE)
         .pool_max_idle_per_host(SPARE)
         .pool_timer(TokioTimer::new())
+        .http1_max_buf_size(READ_BUFFER)
         .build(connector))
 }

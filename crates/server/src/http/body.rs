@@ -100,8 +100,19 @@ impl Body {
 
     /// Ends a streamed body when the future completes.
     pub(crate) fn until(self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.ended_by(end, None)
+    }
+
+    /// Breaks a streamed body off when the future completes.
+    pub(crate) fn cut_by(self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.ended_by(end, Some(Broken))
+    }
+
+    fn ended_by(self, end: impl Future<Output = ()> + Send + 'static, broken: Option<Broken>) -> Self {
         match self {
-            Self::Stream(pieces) => Self::Stream(Box::pin(Until { pieces, end: Some(Box::pin(end)) })),
+            Self::Stream(pieces) => {
+                Self::Stream(Box::pin(Until { pieces, end: Some(Box::pin(end)), broken }))
+            }
             other => other,
         }
     }
@@ -204,6 +215,8 @@ struct Until {
     pieces: Pieces,
     /// None once it has completed.
     end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// The error by which the body ends, if any.
+    broken: Option<Broken>,
 }
 
 impl HttpBody for Until {
@@ -217,13 +230,17 @@ impl HttpBody for Until {
         // Checked first: a chunk that is ready must not be sent any more.
         if self.end.as_mut().is_none_or(|end| end.as_mut().poll(cx).is_ready()) {
             self.end = None;
-            return Poll::Ready(None);
+            return Poll::Ready(self.broken.take().map(Err));
         }
         self.pieces.as_mut().poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.end.is_none() || self.pieces.is_end_stream()
+        (self.end.is_none() && self.broken.is_none()) || self.pieces.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.pieces.size_hint()
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod fair_queue;
 pub mod limits;
 pub mod listener;
 pub(crate) mod negotiate;
+pub(crate) mod passed_body;
 pub(crate) mod pretty;
 pub(crate) mod query;
 pub(crate) mod request_body;

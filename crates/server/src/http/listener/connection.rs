@@ -3,9 +3,8 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::io::{AsyncRead, AsyncWrite};
-
 use super::table::Place;
+use super::tunnel::Tunnel;
 use crate::http::activity::Activity;
 
 /// The state of one connection.
@@ -32,21 +31,6 @@ impl<P> Connection<P> {
         self.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
-
-/// The other end of an upgraded connection.
-pub(crate) struct Tunnel {
-    pub(crate) far: Box<dyn Duplex>,
-    /// Called at the end, with the number of bytes in both directions, if known.
-    pub(crate) over: Box<Over>,
-}
-
-/// The callback at the end of a tunnel.
-type Over = dyn FnOnce(Option<(u64, u64)>) + Send;
-
-/// A bidirectional byte stream.
-pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 /// A counted request, until this is dropped.
 pub(crate) struct Busy<P>(Arc<Connection<P>>);

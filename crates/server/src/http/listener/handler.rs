@@ -71,16 +71,22 @@ pub(super) fn answer<H: Handler>(
     });
     let size = head_size(request.headers(), request.uri());
     // On the heap: a request that is not looked at must take as little as possible.
-    let answering = handler
-        .held()
-        .charge(connection.place.charged(), size)
-        .map(|charge| Box::pin(Arc::clone(handler).answer(Arc::clone(connection), request, charge)));
-    let activity = Arc::clone(&connection.activity);
+    let charge = handler.held().charge(connection.place.charged(), size);
+    let answering =
+        charge.map(|charge| Box::pin(Arc::clone(handler).answer(Arc::clone(connection), request, charge)));
+    let connection = Arc::clone(connection);
     async move {
-        let answer = match answering {
+        let is_stranger = || connection.is_http2 && !connection.place.is_known();
+        // AN-22: one request of a stranger was answered. Those that were sent with it cost nothing more.
+        let is_late = connection.activity.is_closing() && is_stranger();
+        let answer = match answering.filter(|_| !is_late) {
             Some(answering) => answering.await,
-            None => too_many().map(|body| body.sent((), Sending::new(&activity, None))),
+            None => too_many().map(|body| body.sent((), Sending::new(&connection.activity, None))),
         };
+        // AN-22: strangers get one request for each HTTP/2 connection.
+        if is_stranger() {
+            connection.activity.close();
+        }
         Ok(match stream {
             Some(stream) => answer.map(|body| body.on(stream)),
             None => answer,

@@ -10,20 +10,18 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::copy_bidirectional_with_sizes;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::connection::{Connection, Tunnel};
+use super::connection::Connection;
 use super::handler::{self, Handler};
+use super::tunnel::{Tunnel, pass};
 use super::wire::Wire;
 
 /// The idle time after which the buffers are freed.
 const REST: Duration = Duration::from_millis(250);
 /// How long to wait for the peer to acknowledge the end of a connection.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// The buffer size for each direction of a tunnel. In bytes.
-const TUNNEL_BUFFER: usize = 16 * 1024;
 
 /// The way in which HTTP on a connection ended.
 enum Ended<P> {
@@ -123,13 +121,6 @@ async fn speak<H: Handler>(
         is_ending = true;
         Pin::new(&mut http).graceful_shutdown();
     }
-}
-
-/// Copies bytes in both directions until both sides have closed; one may close long before the other.
-async fn pass<P>(mut wire: Wire<P>, mut tunnel: Tunnel) {
-    let carried =
-        copy_bidirectional_with_sizes(&mut wire, &mut tunnel.far, TUNNEL_BUFFER, TUNNEL_BUFFER).await;
-    (tunnel.over)(carried.inspect_err(|error| tracing::debug!(%error, "a stream broke off")).ok());
 }
 
 async fn end<P>(mut wire: Wire<P>) {

@@ -9,9 +9,11 @@ mod http1;
 mod paced;
 mod server;
 mod table;
+mod tunnel;
 mod wire;
 
+pub(crate) use self::connection::Busy;
 pub use self::connection::Connection;
-pub(crate) use self::connection::{Busy, Tunnel};
 pub use self::handler::Handler;
 pub use self::server::Server;
+pub(crate) use self::tunnel::{Carried, End, Tunnel};

@@ -43,6 +43,8 @@ const ACCEPTED_BYTES: usize = 4 * 1024;
 const STREAM_WINDOW: u32 = 256 * 1024;
 /// What a client may send of all bodies of a connection before they are read. In bytes.
 const CONNECTION_WINDOW: u32 = 512 * 1024;
+/// What is encrypted and not yet sent on a connection. In bytes.
+const TLS_BUFFER: usize = 32 * 1024;
 /// What is buffered of one response on HTTP/2. In bytes.
 const SEND_BUFFER: usize = 64 * 1024;
 
@@ -86,6 +88,8 @@ impl<H: Handler> Server<H> {
         loop {
             let stream = tokio::select! {
                 () = &mut stop => break,
+                // What an ended connection has held is freed now, not when the next one is accepted.
+                Some(_) = connections.join_next() => continue,
                 accepted = self.tcp.accept() => accepted,
             };
             match stream {
@@ -106,7 +110,6 @@ impl<H: Handler> Server<H> {
                     sleep(ACCEPT_PAUSE).await;
                 }
             }
-            while connections.try_join_next().is_some() {}
         }
         drop(self.tcp);
         stopping.send_replace(true);
@@ -199,7 +202,10 @@ async fn shake_hands<H: Handler>(
     };
     match timeout(handler.limits().handshake, shaking).await {
         Ok(None) => None,
-        Ok(Some(Ok(stream))) => Some(Box::new(stream)),
+        Ok(Some(Ok(mut stream))) => {
+            stream.get_mut().1.set_buffer_limit(Some(TLS_BUFFER));
+            Some(Box::new(stream))
+        }
         Ok(Some(Err(error))) => {
             tracing::debug!(%error, "TLS handshake failed");
             None

@@ -169,7 +169,7 @@ impl Place {
     }
 
     /// Returns who is charged for the connection.
-    pub(super) fn charged(&self) -> Account {
+    pub(crate) fn charged(&self) -> Account {
         *self.account()
     }
 
