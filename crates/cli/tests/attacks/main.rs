@@ -15,6 +15,7 @@ mod honest;
 mod objects;
 mod serve;
 mod served;
+mod soak;
 #[path = "../guard/support.rs"]
 #[expect(dead_code, reason = "the rest is for the tests of the guard")]
 mod support;
