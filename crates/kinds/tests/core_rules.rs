@@ -718,7 +718,8 @@ fn errors_of_many_entries_do_not_show_the_whole_list_each() {
     let (new, mut turned) = (of(&addresses), addresses.clone());
     turned.reverse();
     let errors = (SERVICES.validate_update)(&new, &of(&turned));
-    assert!(errors.len() >= 10_000, "{}", errors.len());
+    // At most so many show the list, and a few more say what else is wrong with it.
+    assert!((1_000..1_100).contains(&errors.len()), "{}", errors.len());
     let longest = errors.iter().map(|error| error.to_string().len()).max().unwrap();
     assert!(longest < 2_000, "{longest}");
 }

@@ -393,10 +393,12 @@ async fn respond_to(
         let asked = Asked { route, target: about, info, account, deadline };
         dispatch::answer(app, permit, asked, head, body).await.map_err(|late| late.into_answer())
     };
-    let late = |_| Err(Status::late().into_answer());
     let answered = match is_watch(route) {
         true => answering.await,
-        false => timeout_at(deadline, answering).await.unwrap_or_else(late),
+        false => match timeout_at(deadline, answering).await {
+            Ok(answered) => answered,
+            Err(_) => Err(Status::late().into_answer()),
+        },
     };
     let mut answer = answered.unwrap_or_else(|refusal| {
         if matches!(refusal.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::GATEWAY_TIMEOUT) {
