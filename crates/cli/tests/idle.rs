@@ -1,36 +1,17 @@
 //! Ten thousand idle connections: other clients are served, and each connection takes little memory.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
-use std::fs;
-use std::process::Command;
-
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::process::{raise_open_files, resident_bytes};
 use portcullis_testkit::program;
 use portcullis_testkit::scratch::Scratch;
 
 const CLIENTS: usize = 10_000;
 
-/// Raises this process's limit of open files as far as it goes, and says how far that is.
-fn open_files() -> usize {
-    let id = std::process::id().to_string();
-    let limits = fs::read_to_string("/proc/self/limits").unwrap();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
-    let hard = line.split_whitespace().nth(1).unwrap().parse().unwrap_or(1 << 20);
-    let raised = Command::new("prlimit").args(["--pid", &id, &format!("--nofile={hard}:{hard}")]).status();
-    assert!(raised.is_ok_and(|status| status.success()), "prlimit (Debian package util-linux) does not run");
-    hard
-}
-
-fn resident_bytes(process: u32) -> usize {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.split_whitespace().next().unwrap().parse::<usize>().unwrap() * 1024
-}
-
 #[test]
 fn ten_thousand_idle_connections_leave_room_for_others() {
     // Where fewer files may be open, so many connections are tried.
-    let count = CLIENTS.min(open_files() - 200);
+    let count = CLIENTS.min(raise_open_files() - 200);
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
     let served = program!().serve(&data);

@@ -14,6 +14,7 @@ pub mod https;
 pub mod kubelet;
 pub mod mutate;
 pub mod pages;
+pub mod process;
 pub mod program;
 pub mod protobuf;
 pub mod recorded;

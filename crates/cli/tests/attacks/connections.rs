@@ -1,9 +1,7 @@
 //! Attacks by connections, frames and bytes, on whatever listens.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +11,7 @@ use portcullis_testkit::http2::{
     indexed, request,
 };
 use portcullis_testkit::https::{Identity, Raw, raw};
+use portcullis_testkit::process::raise_open_files;
 use tokio::net::TcpSocket;
 
 use crate::honest::Target;
@@ -21,17 +20,6 @@ use crate::honest::Target;
 const ATTACKER: &str = "127.0.0.66:0";
 /// How long an attack lasts at least.
 pub(crate) const LONG: Duration = Duration::from_secs(4);
-
-/// Raises this process's limit of open files as far as it goes, and says how far that is.
-pub(crate) fn open_files() -> usize {
-    let id = std::process::id().to_string();
-    let limits = fs::read_to_string("/proc/self/limits").unwrap();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
-    let hard = line.split_whitespace().nth(1).unwrap().parse().unwrap_or(1 << 20);
-    let raised = Command::new("prlimit").args(["--pid", &id, &format!("--nofile={hard}:{hard}")]).status();
-    assert!(raised.is_ok_and(|status| status.success()), "prlimit (Debian package util-linux) does not run");
-    hard
-}
 
 /// Repeats a round of an attack on some threads for a while. A connection that the server closes is a round's end.
 pub(crate) fn repeat(threads: usize, round: impl Fn() + Sync) {
@@ -64,7 +52,7 @@ fn attack(name: impl Into<String>, run: impl Fn() + Send + Sync + 'static) -> At
 
 /// Connections by the thousand that say nothing, and TLS handshakes as fast as they go, from one address.
 pub(crate) fn silent_connections(target: &dyn Target) -> Vec<Attack> {
-    let count = 20_000.min(open_files().saturating_sub(500));
+    let count = 20_000.min(raise_open_files().saturating_sub(500));
     let (address, anonymous) = (target.address(), target.anonymous());
     let silent = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -8,10 +8,11 @@ use std::thread;
 use portcullis_testkit::http2::request;
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::kubelet::Options;
+use portcullis_testkit::process::raise_open_files;
 use portcullis_testkit::upgrade::{self, Protocol};
 use portcullis_testkit::wait::until;
 
-use crate::connections::{LONG, open, open_files, repeat};
+use crate::connections::{LONG, open, repeat};
 use crate::honest::{Ask, GROWTH, Target, expect, withstand, withstand_each, withstand_within};
 use crate::served::client_certificate;
 use crate::support::Guarded;
@@ -28,7 +29,7 @@ struct Guard(Guarded);
 impl Guard {
     fn start() -> Self {
         // The kubelet runs in this process.
-        open_files();
+        raise_open_files();
         let guarded = Guarded::before(Options { log: false, ..Options::default() }, &[]);
         guarded.grant("prometheus", "get", "nodes/metrics");
         guarded.grant("jane", "get", "nodes/healthz");

@@ -1,6 +1,5 @@
-//! Honest clients beside an attack: what they see, and how long they wait.
+//! Honest clients beside an attack: their answers, and how long they wait.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,25 +7,23 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::process::resident_bytes;
 use serde_json::Value;
 
 use crate::connections::Attack;
 
 /// The pause between two requests of an honest client.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The bound of the 99th percentile. The goal is 100 ms on a machine that does nothing else, in a release build; test
-/// machines are slower, and what is printed says by how much. Without the limits it is many seconds.
-const P99: Duration = Duration::from_secs(1);
-/// The bound of the slowest request. The goal is 500 ms.
-const SLOWEST: Duration = Duration::from_secs(5);
+/// The bound of the 99th percentile.
+const P99: Duration = Duration::from_millis(100);
+/// The bound of the slowest request.
+const SLOWEST: Duration = Duration::from_millis(500);
+/// A test machine is slow in bursts: an attack is repeated if a bound was exceeded. One that delays the server does so each
+/// time.
+const TRIES: usize = 4;
 /// How much more memory the server may take. In bytes.
 pub(crate) const GROWTH: usize = 64 << 20;
-/// The same beside a node that opens connections without end: they are bounded in number, and each has its streams.
-pub(crate) const GROWTH_OF_NODE: usize = 768 << 20;
-/// The same while it works on bodies of megabytes: decoded, they are many times larger.
-pub(crate) const GROWTH_OF_OBJECTS: usize = 768 << 20;
-
-/// What is attacked.
+/// The program that is attacked.
 pub(crate) trait Target: Sync {
     /// The number of its process.
     fn process(&self) -> u32;
@@ -46,19 +43,12 @@ pub(crate) trait Target: Sync {
 /// One request of an honest client.
 pub(crate) type Ask = Box<dyn FnMut() -> Result<(), String> + Send>;
 
-/// The memory that a process takes. In bytes.
-pub(crate) fn memory(process: u32) -> usize {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.split_whitespace().next().unwrap().parse::<usize>().unwrap() * 1024
-}
-
-/// What honest clients saw.
+/// The observations of an honest client.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// How long requests took, in order of time.
     times: Vec<Duration>,
-    /// What was not answered as it should be.
+    /// The requests that were not answered as they should be.
     faults: Vec<String>,
 }
 
@@ -126,17 +116,29 @@ impl Honest {
 
 /// Runs an attack beside honest clients, and asserts the bounds. A machine that is slow without an attack has more time
 /// with it.
-pub(crate) fn withstand(target: &dyn Target, name: &str, attack: impl FnOnce()) {
+pub(crate) fn withstand(target: &dyn Target, name: &str, attack: impl Fn()) {
     withstand_within(GROWTH, target, name, attack);
 }
 
 /// As [`withstand`], with another bound of memory.
-pub(crate) fn withstand_within(most_growth: usize, target: &dyn Target, name: &str, attack: impl FnOnce()) {
+pub(crate) fn withstand_within(most_growth: usize, target: &dyn Target, name: &str, attack: impl Fn()) {
+    let mut slow = Vec::new();
+    for _ in 0..TRIES {
+        slow = attempt(most_growth, target, name, &attack);
+        if slow.is_empty() {
+            return;
+        }
+    }
+    panic!("{name}: slow each time: {slow:?}");
+}
+
+/// Runs an attack once, and asserts the bounds but those of time. Returns what took too long.
+fn attempt(most_growth: usize, target: &dyn Target, name: &str, attack: &impl Fn()) -> Vec<String> {
     let process = target.process();
     let calm = Honest::start(target);
     thread::sleep(Duration::from_secs(1));
     let calm = calm.stop();
-    let before = memory(process);
+    let before = resident_bytes(process);
     let honest = Honest::start(target);
     let stop = Arc::<AtomicBool>::default();
     let watched = Arc::clone(&stop);
@@ -144,7 +146,7 @@ pub(crate) fn withstand_within(most_growth: usize, target: &dyn Target, name: &s
         let watching = scope.spawn(move || {
             let mut most = 0;
             while !watched.load(Ordering::Relaxed) {
-                most = memory(process).max(most);
+                most = resident_bytes(process).max(most);
                 thread::sleep(PAUSE);
             }
             most
@@ -156,6 +158,7 @@ pub(crate) fn withstand_within(most_growth: usize, target: &dyn Target, name: &s
     let seen = honest.stop();
     let growth = most.saturating_sub(before);
     println!("{name}: memory +{} MiB", growth >> 20);
+    let mut slow = Vec::new();
     for ((who, calm), (_, seen)) in calm.iter().zip(&seen) {
         let (p99, slowest) = (seen.p99(), seen.slowest());
         println!(
@@ -166,12 +169,13 @@ pub(crate) fn withstand_within(most_growth: usize, target: &dyn Target, name: &s
         );
         assert!(calm.faults.is_empty(), "{name}: {who} before: {:?}", calm.faults);
         assert!(seen.faults.is_empty(), "{name}: {who}: {:?}", &seen.faults[..seen.faults.len().min(5)]);
-        // A test machine is slow in bursts.
         let allowance = calm.slowest() * 10;
-        assert!(p99 <= P99 + allowance, "{name}: {who}: p99 {p99:?}");
-        assert!(slowest <= SLOWEST + allowance, "{name}: {who}: slowest {slowest:?}");
+        if p99 > P99 + allowance || slowest > SLOWEST + allowance {
+            slow.push(format!("{who}: p99 {p99:?}, slowest {slowest:?}"));
+        }
     }
     assert!(growth <= most_growth, "{name}: {} MiB more memory", growth >> 20);
+    slow
 }
 
 /// Runs attacks one after the other, each as [`withstand_within`].
