@@ -23,6 +23,8 @@ const SLOWEST: Duration = Duration::from_millis(500);
 const TRIES: usize = 4;
 /// How much more memory the server may take. In bytes.
 pub(crate) const GROWTH: usize = 64 << 20;
+/// The same while megabytes are decoded and encoded again and again: free memory goes back to the system after a while.
+pub(crate) const GROWTH_OF_WORK: usize = 128 << 20;
 /// The program that is attacked.
 pub(crate) trait Target: Sync {
     /// The number of its process.

@@ -4,7 +4,7 @@ use portcullis_testkit::http2::{indexed, request};
 use portcullis_testkit::https::Client;
 use serde_json::json;
 
-use crate::honest::{GROWTH, Target as _, withstand_each};
+use crate::honest::{GROWTH, GROWTH_OF_WORK, Target as _, withstand_each};
 use crate::served::Served;
 use crate::{alone, connections};
 
@@ -58,7 +58,7 @@ fn answers_that_are_not_read_are_not_held() {
         let list = [request("GET", "/api/v1/services"), headers].concat();
         let name = format!("400 lists in {form} that are not read");
         let attack = connections::unread_answers(&served, &name, &list, &served.known());
-        withstand_each(GROWTH, &served, [attack]);
+        withstand_each(GROWTH_OF_WORK, &served, [attack]);
     }
 }
 

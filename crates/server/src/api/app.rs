@@ -14,7 +14,6 @@ use super::event_quota::EventQuota;
 use super::in_flight::InFlight;
 use super::large_work::LargeWork;
 use super::server_metrics::Metrics;
-use super::watch_rights::WATCHES;
 use crate::admission::AdmissionPlugins;
 use crate::audit::Audit;
 use crate::authn::Authentication;
@@ -112,7 +111,7 @@ impl App {
             right_changes: config.right_changes,
             service_ranges: config.service_ranges,
             stopping: watch::Sender::new(false),
-            watches: Budget::new(WATCHES),
+            watches: Budget::new(config.limits.watches),
         }
     }
 

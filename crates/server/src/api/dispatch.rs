@@ -57,8 +57,12 @@ pub(crate) async fn answer(
     let size = body.len().saturating_mul(factor).saturating_add(stored_size(app, &asked).await);
     let (account, deadline) = (asked.account, asked.deadline);
     let is_large = LargeWork::is_large(size);
-    let work = dispatch(app, permit, asked, (head, is_large), body);
-    match deadline.filter(|_| is_large) {
+    if !is_large {
+        return Ok(dispatch(app, permit, asked, (head, is_large), body).await);
+    }
+    // On the heap: what follows would move it several times.
+    let work = Box::pin(dispatch(app, permit, asked, (head, is_large), body));
+    match deadline {
         None => Ok(app.large_work.run(account, size, work).await),
         // Work that has a thread of its own is not dropped by its caller: the deadline must be its own.
         Some(deadline) => {

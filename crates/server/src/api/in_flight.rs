@@ -83,10 +83,13 @@ impl Lane {
     async fn enter(&self, account: Account, patience: Duration) -> Option<Entered> {
         let seat = match &self.queue {
             None => None,
-            Some(queue) => {
-                let _waiting = Counted::new(&self.waiting);
-                Some(timeout(patience, queue.enter(account)).await.ok()?.ok()?)
-            }
+            Some(queue) => match queue.try_enter(account) {
+                Some(seat) => Some(seat),
+                None => {
+                    let _waiting = Counted::new(&self.waiting);
+                    Some(timeout(patience, queue.enter(account)).await.ok()?.ok()?)
+                }
+            },
         };
         Some(Entered { _seat: seat, _working: Counted::new(&self.working) })
     }

@@ -1,6 +1,7 @@
 //! Handles one request in the order of kube-apiserver (AC-1): request info, authentication, authorization, then the
 //! handler.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -393,9 +394,11 @@ async fn respond_to(
         let asked = Asked { route, target: about, info, account, deadline };
         dispatch::answer(app, permit, asked, head, body).await.map_err(|late| late.into_answer())
     };
+    // Pinned in place: it is large, and a timeout would move it.
+    let mut answering = pin!(answering);
     let answered = match is_watch(route) {
-        true => answering.await,
-        false => match timeout_at(deadline, answering).await {
+        true => answering.as_mut().await,
+        false => match timeout_at(deadline, answering.as_mut()).await {
             Ok(answered) => answered,
             Err(_) => Err(Status::late().into_answer()),
         },

@@ -29,8 +29,6 @@ const TOKENS: Duration = Duration::from_secs(30);
 /// How often certificates are checked at least.
 const CERTIFICATES: Duration = Duration::from_secs(3600);
 
-/// The maximum number of watches of one account: one may be the account of a component on every node.
-pub(super) const WATCHES: usize = 20_000;
 /// A watch of a node or of a pod counts as so many, because it is the account of one machine or process.
 const OF_MACHINE: usize = 5;
 
@@ -86,6 +84,8 @@ impl WatchRights {
 
     /// Counts the watch until this is dropped.
     ///
+    /// DIVERGES: kube-apiserver opens any number of watches.
+    ///
     /// # Errors
     /// 429 if the authenticated user has too many watches. An administrator can always watch.
     pub(super) fn count(&mut self, original: &User) -> Result<(), Status> {
@@ -99,7 +99,7 @@ impl WatchRights {
             false => Err(Status::too_many_requests(format!(
                 "too many watches: {} may have {} open at a time",
                 original.name,
-                WATCHES / weight
+                self.app.limits.watches / weight
             ))),
         }
     }

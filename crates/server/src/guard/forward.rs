@@ -46,7 +46,7 @@ const PROTOCOLS: [&str; 2] = ["SPDY/3.1", "websocket"];
 
 /// What is charged for a request until its answer is over, because it has a connection to the kubelet to itself. In
 /// bytes.
-const CONNECTION_BYTES: usize = 64 * 1024;
+const CONNECTION_BYTES: usize = 80 * 1024;
 
 /// A request to forward to the kubelet.
 pub(super) struct Forwarding {

@@ -20,7 +20,7 @@ use crate::http::limits::Limits;
 use crate::http::status::Answer;
 
 /// The maximum number of tunnels of one account.
-const TUNNELS: usize = 1000;
+const TUNNELS: usize = 400;
 
 /// The parts of a guard.
 pub struct Parts {

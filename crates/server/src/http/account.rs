@@ -1,6 +1,7 @@
 //! The account that is charged for what the server holds and does for a caller.
 
-use std::hash::{BuildHasher as _, RandomState};
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::LazyLock;
 
@@ -19,6 +20,30 @@ const IPV6_NETWORK: u128 = u128::MAX << 64;
 pub(crate) struct Account(u64);
 
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// A map by account.
+pub(crate) type ByAccount<T> = HashMap<Account, T, BuildHasherDefault<AccountHasher>>;
+
+/// Uses the hash that an account is.
+#[derive(Default)]
+pub(crate) struct AccountHasher(u64);
+
+impl Hasher for AccountHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        // Accounts are written as one number.
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, account: u64) {
+        self.0 = account;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 impl Account {
     /// Returns the account of an authenticated user. Each pod of a service account has its own: all nodes may run one.

@@ -1,13 +1,12 @@
 //! A budget for each account: the bytes that the server holds of requests that are not answered yet, and of answers that
 //! the client has not read; or the number of watches.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, Uri};
 use tokio::sync::Notify;
 
-use super::account::Account;
+use super::account::{Account, ByAccount};
 
 /// The charge for a request without its headers and its body. In bytes.
 const REQUEST_BYTES: usize = 16 * 1024;
@@ -16,7 +15,7 @@ const REQUEST_BYTES: usize = 16 * 1024;
 pub struct Budget {
     /// The maximum for one account. In bytes.
     limit: usize,
-    held: Mutex<HashMap<Account, Held>>,
+    held: Mutex<ByAccount<Held>>,
 }
 
 /// The charges of one account.
@@ -40,7 +39,7 @@ impl Budget {
         Arc::new(Self { limit, held: Mutex::default() })
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<Account, Held>> {
+    fn held(&self) -> MutexGuard<'_, ByAccount<Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

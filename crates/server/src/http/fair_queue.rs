@@ -4,12 +4,12 @@
 //! account's request by one request of its own, not by a thousand. Kubernetes shares a few queues between many users
 //! (shuffle sharding), because its queues are configured in advance; here a queue exists while somebody waits in it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::account::Account;
+use super::account::{Account, ByAccount};
 
 /// See the module documentation.
 pub(crate) struct FairQueue {
@@ -35,7 +35,7 @@ pub(crate) struct QueueFull;
 #[derive(Default)]
 struct State {
     taken: usize,
-    accounts: HashMap<Account, Line>,
+    accounts: ByAccount<Line>,
     /// The accounts that wait and may have another seat, in the order of their turns. Each is in it once.
     turns: VecDeque<Account>,
 }
@@ -87,6 +87,24 @@ impl FairQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns a seat, if one is free and nobody waits for it.
+    pub(crate) fn try_enter(self: &Arc<Self>, account: Account) -> Option<Seat> {
+        self.seat(&mut self.state(), account)
+    }
+
+    fn seat(self: &Arc<Self>, state: &mut State, account: Account) -> Option<Seat> {
+        if state.taken >= self.size.seats || !state.turns.is_empty() {
+            return None;
+        }
+        let line = state.accounts.entry(account).or_default();
+        if line.taken >= self.size.seats_of_account {
+            return None;
+        }
+        line.taken += 1;
+        state.taken += 1;
+        Some(Seat { queue: Arc::clone(self), account })
+    }
+
     /// Waits for a seat.
     ///
     /// # Errors
@@ -94,13 +112,10 @@ impl FairQueue {
     pub(crate) async fn enter(self: &Arc<Self>, account: Account) -> Result<Seat, QueueFull> {
         let called = {
             let mut state = self.state();
-            let is_free = state.taken < self.size.seats && state.turns.is_empty();
-            let line = state.accounts.entry(account).or_default();
-            if is_free && line.taken < self.size.seats_of_account {
-                line.taken += 1;
-                state.taken += 1;
-                return Ok(Seat { queue: Arc::clone(self), account });
+            if let Some(seat) = self.seat(&mut state, account) {
+                return Ok(seat);
             }
+            let line = state.accounts.entry(account).or_default();
             if line.waiting.len() >= self.size.waiting_of_account {
                 // Those that gave up do not count.
                 line.waiting.retain(|place| !place.is_closed());

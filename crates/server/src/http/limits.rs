@@ -27,6 +27,8 @@ pub struct Limits {
     /// The maximum size of what one caller makes the server hold: requests that are not answered, and answers that are
     /// not read. In bytes.
     pub held_bytes: usize,
+    /// The maximum number of watches of one user. One may be the user of a component on every node.
+    pub watches: usize,
     /// The time in which a client must read a part of a response.
     pub write: Duration,
     /// The idle timeout of a connection.
@@ -56,6 +58,7 @@ impl Default for Limits {
             read_only_in_flight: 400,
             mutating_in_flight: 200,
             held_bytes: 16 * 1024 * 1024,
+            watches: 20_000,
             write: Duration::from_secs(60),
             idle: Duration::from_secs(90),
             shutdown: Duration::from_secs(10),

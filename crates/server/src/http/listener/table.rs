@@ -4,7 +4,7 @@
 //! megabytes. When they hold more, or when there are too many connections, the account that has most gives up its oldest
 //! connection. An account whose connections have more streams than it may loses its oldest of those. So whoever opens thousands of connections pushes out its own, and everybody else gets in.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Notify;
 
-use crate::http::account::Account;
+use crate::http::account::{Account, ByAccount};
 use crate::http::limits::Limits;
 
 /// The memory of a TLS session and small headers. In bytes.
@@ -55,7 +55,7 @@ struct State {
 /// The connections of strangers, or of known callers, by account.
 #[derive(Default)]
 struct Group {
-    holders: HashMap<Account, Holder>,
+    holders: ByAccount<Holder>,
     /// The accounts by what they hold.
     by_weight: BTreeSet<(usize, Account)>,
     weight: usize,
