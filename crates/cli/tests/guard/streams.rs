@@ -221,6 +221,7 @@ fn a_log_of_a_gibibyte_takes_no_more_memory_than_a_short_one() {
         }
     }
     assert_eq!(at, GIBIBYTE);
-    let grown = memory(process, "VmHWM:") - before;
+    // The kernel counts roughly.
+    let grown = memory(process, "VmHWM:").saturating_sub(before);
     assert!(grown < 8 * 1024, "{grown} KiB more");
 }

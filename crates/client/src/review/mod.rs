@@ -158,7 +158,8 @@ impl Reviews {
             async move { shared.ask_token(key, &token).await }
         };
         let joined = self.shared.token_calls.join(key, || self.shared.known_token(&key), call);
-        self.shared.ended(joined).await?
+        // On the heap: most answers are known, and futures are moved whole.
+        Box::pin(self.shared.ended(joined)).await?
     }
 
     /// Returns the cached decision on a request, without waiting.
@@ -188,7 +189,7 @@ impl Reviews {
             async move { shared.ask_access(key, body, may_keep).await }
         };
         let joined = self.shared.access_calls.join(key, || self.shared.known_access(&key).map(Ok), call);
-        decision(&self.shared.ended(joined).await??)
+        decision(&Box::pin(self.shared.ended(joined)).await??)
     }
 
     /// Returns the cache key of a token; none for an invalid token.

@@ -6,16 +6,19 @@ use policy::request_info::RequestInfo;
 use super::chain::PLUGINS;
 use super::plugin::Plugin;
 use super::plugins::AdmissionPlugins;
-use super::{claim_status, escalation, node_restriction};
+use super::{bootstrap_namespaces, claim_status, escalation, node_restriction};
 use crate::authz::{Authorization, Permit};
 use crate::http::status::Status;
 use crate::registry::admission::{Admission, AdmissionAttributes, Answered, FieldErrors};
+use crate::registry::bootstrap_authorities::Settings;
+use crate::registry::meta;
 use crate::registry::target::Target;
 
 /// See the module.
 pub(crate) struct Gate<'a> {
     plugins: AdmissionPlugins,
     authorization: &'a Authorization,
+    bootstrap: &'a Settings,
     permit: &'a Permit,
     info: &'a RequestInfo,
 }
@@ -25,10 +28,11 @@ impl<'a> Gate<'a> {
     pub(crate) fn new(
         plugins: AdmissionPlugins,
         authorization: &'a Authorization,
+        bootstrap: &'a Settings,
         permit: &'a Permit,
         info: &'a RequestInfo,
     ) -> Self {
-        Self { plugins, authorization, permit, info }
+        Self { plugins, authorization, bootstrap, permit, info }
     }
 
     /// Returns the enabled plugins that handle the write, in order.
@@ -87,7 +91,21 @@ impl Admission for Gate<'_> {
         new: &'r Map,
         old: Option<&'r Map>,
     ) -> Answered<'r> {
-        Box::pin(escalation::check(self.authorization, self.permit.user(), target, new, old))
+        let user = self.permit.user();
+        if target.resource.is_namespace {
+            let name = meta::text(new, "name");
+            return match old {
+                None => Box::pin(bootstrap_namespaces::check(
+                    self.authorization,
+                    self.bootstrap,
+                    user,
+                    target,
+                    name,
+                )),
+                Some(_) => Box::pin(async { Ok(()) }),
+            };
+        }
+        Box::pin(escalation::check(self.authorization, user, target, new, old))
     }
 
     fn check_claim_status<'r>(&'r self, new: &'r Map, old: &'r Map) -> FieldErrors<'r> {

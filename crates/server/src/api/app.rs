@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kinds::Kinds;
 use kinds::resources::core::services::ServiceRanges;
+use policy::request_info::RequestInfo;
 use tokio::sync::{Mutex, watch};
 
 use super::check::Check;
@@ -14,11 +15,11 @@ use super::event_quota::EventQuota;
 use super::in_flight::InFlight;
 use super::large_work::LargeWork;
 use super::server_metrics::Metrics;
-use crate::admission::AdmissionPlugins;
+use crate::admission::{AdmissionPlugins, Gate};
 use crate::audit::Audit;
 use crate::authn::Authentication;
 use crate::authn::impersonation::Remembered;
-use crate::authz::Authorization;
+use crate::authz::{Authorization, Permit};
 use crate::http::budget::Budget;
 use crate::http::limits::Limits;
 use crate::registry::backend::Backend;
@@ -120,9 +121,9 @@ impl App {
         &self.large_work
     }
 
-    /// The enabled admission plugins.
-    pub fn admission(&self) -> AdmissionPlugins {
-        self.admission
+    /// Returns the checks of the writes of a request that was allowed.
+    pub(crate) fn gate<'a>(&'a self, permit: &'a Permit, info: &'a RequestInfo) -> Gate<'a> {
+        Gate::new(self.admission, &self.authorization, self.authentication.bootstrap(), permit, info)
     }
 
     /// The authentication of requests.

@@ -57,17 +57,15 @@ pub(crate) async fn answer(
     let size = body.len().saturating_mul(factor).saturating_add(stored_size(app, &asked).await);
     let (account, deadline) = (asked.account, asked.deadline);
     let is_large = LargeWork::is_large(size);
-    if !is_large {
-        return Ok(dispatch(app, permit, asked, (head, is_large), body).await);
-    }
-    // On the heap: what follows would move it several times.
+    // On the heap: futures are moved whole, several times.
     let work = Box::pin(dispatch(app, permit, asked, (head, is_large), body));
     match deadline {
-        None => Ok(app.large_work.run(account, size, work).await),
+        _ if !is_large => Ok(work.await),
+        None => Ok(Box::pin(app.large_work.run(account, size, work)).await),
         // Work that has a thread of its own is not dropped by its caller: the deadline must be its own.
         Some(deadline) => {
             let work = timeout_at(deadline, work);
-            app.large_work.run(account, size, work).await.map_err(|_| Status::late())
+            Box::pin(app.large_work.run(account, size, work)).await.map_err(|_| Status::late())
         }
     }
 }
@@ -107,7 +105,7 @@ async fn stored_size(app: &App, asked: &Asked<'_>) -> usize {
     }
     let key = storage::key(target.resource, target.namespace, target.name);
     // A store that fails now fails again when the object is read.
-    app.backend().get(&key).await.ok().flatten().map_or(0, |entry| entry.value.len())
+    Box::pin(app.backend().get(&key)).await.ok().flatten().map_or(0, |entry| entry.value.len())
 }
 
 async fn dispatch(
@@ -132,10 +130,10 @@ async fn dispatch(
         (Route::MethodNotAllowed, _) => Err(Status::method_not_allowed()),
         (Route::Version, _) => version::answer(permit, head),
         (Route::Review { kind, version }, _) => {
-            reviews::answer(permit, app, kind, version, asked.info, head, &body).await
+            Box::pin(reviews::answer(permit, app, kind, version, asked.info, head, &body)).await
         }
-        (Route::SelfReview, _) => self_review::answer(permit, app, asked.info, head, &body).await,
-        (Route::TokenReview, _) => token_review::answer(permit, app, asked.info, head, &body).await,
+        (Route::SelfReview, _) => Box::pin(self_review::answer(permit, app, asked.info, head, &body)).await,
+        (Route::TokenReview, _) => Box::pin(token_review::answer(permit, app, asked.info, head, &body)).await,
         (Route::Root | Route::Discovery, _) => discovery::answer(permit, app, path, head),
         (Route::Issuer(document), _) => issuer::answer(permit, app, document, head),
         (Route::OpenApi, _) => openapi::answer(permit, app, path, head),

@@ -10,7 +10,6 @@ use policy::request_info::RequestInfo;
 use serde::Serialize;
 
 use super::app::App;
-use crate::admission::Gate;
 use crate::audit::Trail;
 use crate::authz::Permit;
 use crate::http::negotiate::{self, Form, Forms};
@@ -44,7 +43,7 @@ pub(super) async fn read(
     if let Some(trail) = Trail::of(head) {
         trail.request_object(|| read.object.clone().into());
     }
-    Gate::new(app.admission(), app.authorization(), permit, info).admit_document(&read.object).await?;
+    app.gate(permit, info).admit_document(&read.object).await?;
     Ok(read)
 }
 

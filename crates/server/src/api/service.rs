@@ -136,15 +136,18 @@ async fn serve(
     let is_pretty = is_pretty(route, answer.status().is_success(), &head);
     let size = encode::at_once(&answer, &head.headers);
     let encoding = async { encode::encode(answer, &head.headers, is_pretty) };
-    // Headers and body are no longer held. If they counted, requests could wait for each other.
-    charge.set(0);
     let mut answer = match size < LARGE {
         true => encoding.await,
-        false => app.large_work.run_in_room(&charge, account, size, encoding).await,
+        false => {
+            // Headers and body are no longer held. If they counted, requests could wait for each other.
+            charge.set(0);
+            Box::pin(app.large_work.run_in_room(&charge, account, size, encoding)).await
+        }
     };
-    if let Body::Whole(bytes) = answer.body() {
-        charge.set(bytes.len());
-    }
+    charge.set(match answer.body() {
+        Body::Whole(bytes) => bytes.len(),
+        Body::Parts(_) | Body::Stream(_) => 0,
+    });
     // HTTP/2 would send the body.
     if head.method == Method::HEAD {
         *answer.body_mut() = Body::default();
@@ -176,11 +179,10 @@ async fn serve(
     // Only the stream is held while the rest of the body arrives.
     drop((head, trail));
     request_body::end(&connection, &mut body, expects, &mut answer).await;
-    let room = app.held.nothing(account);
     let sending = Sending::new(&connection.activity, Some(charge));
     answer.map(|body| {
         let body = match body {
-            Body::Parts(parts) => app.large_work.paced(room, account, parts),
+            Body::Parts(parts) => app.large_work.paced(app.held.nothing(account), account, parts),
             body => body,
         };
         body.sent((busy, audited, watching), sending)
@@ -352,7 +354,7 @@ async fn respond_to(
         Some(wanted) => {
             let user = Arc::clone(caller.user());
             let impersonators = (&app.impersonators, &app.metrics.impersonation);
-            match impersonate(&*app.authorization, impersonators, &user, wanted, info).await {
+            match Box::pin(impersonate(&*app.authorization, impersonators, &user, wanted, info)).await {
                 Ok(other) => {
                     trail.impersonated(other.user(), other.constraint());
                     caller.acting_as(other)
@@ -363,7 +365,7 @@ async fn respond_to(
     };
 
     let mut rights = is_watch(route)
-        .then(|| WatchRights::of(app, connection, &head.headers, info, &caller, wanted, account));
+        .then(|| Box::new(WatchRights::of(app, connection, &head.headers, info, &caller, wanted, account)));
     let permit =
         // AP-5: before the path is found to lead nowhere.
         match app.authorization.authorize(&caller, info, target, &app.metrics.authorization, trail).await {
@@ -375,12 +377,13 @@ async fn respond_to(
         return status.into_answer();
     }
     let user = Arc::clone(caller.user());
-    let answering = async {
+    // Pinned in place: a timeout would move it.
+    let mut answering = pin!(async {
         let body = match takes_body(route, &head.method) {
             true => {
                 // A client that sends slowly keeps no place in the audit log.
                 trail.pause();
-                let body = request_body::read(head, body, &app.limits, charge).await;
+                let body = Box::pin(request_body::read(head, body, &app.limits, charge)).await;
                 trail.resume(app.audit.as_ref(), deadline).await.map_err(Status::into_answer)?;
                 body.map_err(Status::into_answer)?
             }
@@ -393,9 +396,7 @@ async fn respond_to(
         let deadline = (!is_watch(route)).then_some(deadline);
         let asked = Asked { route, target: about, info, account, deadline };
         dispatch::answer(app, permit, asked, head, body).await.map_err(|late| late.into_answer())
-    };
-    // Pinned in place: it is large, and a timeout would move it.
-    let mut answering = pin!(answering);
+    });
     let answered = match is_watch(route) {
         true => answering.as_mut().await,
         false => match timeout_at(deadline, answering.as_mut()).await {

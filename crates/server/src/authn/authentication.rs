@@ -22,7 +22,7 @@ use super::service_account::ServiceAccounts;
 use super::token_error::TokenError;
 use super::tokens::Tokens;
 use crate::registry::backend::Backend;
-use crate::registry::bootstrap_authorities::BootstrapAuthorities;
+use crate::registry::bootstrap_authorities::{BootstrapAuthorities, Settings};
 
 /// The authenticator of requests. [`AuthenticationConfig::open`](super::AuthenticationConfig::open) makes it.
 pub struct Authentication {
@@ -68,6 +68,11 @@ impl Authentication {
     /// Returns receivers that are notified when the trusted authorities change: then a certificate may be valid no longer.
     pub(crate) fn trust_changes(&self) -> [watch::Receiver<()>; 2] {
         [self.trust.subscribe(), self.bootstrappers.changes()]
+    }
+
+    /// Returns what is trusted to bootstrap nodes.
+    pub(crate) fn bootstrap(&self) -> &Settings {
+        self.bootstrappers.settings()
     }
 
     /// Returns whether a header can contain credentials.

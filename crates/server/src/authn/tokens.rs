@@ -40,13 +40,14 @@ impl Tokens {
             return Ok(Vouched::new(Arc::clone(user), api, Notes::default()));
         }
         let mut errors = Vec::new();
-        match self.accounts.vouch(token, audiences, now).await {
+        // On the heap, as what follows: futures are moved whole, several times.
+        match Box::pin(self.accounts.vouch(token, audiences, now)).await {
             Ok(Some(vouched)) => return Ok(vouched),
             Ok(None) => {}
             Err(error) => errors.push(error),
         }
         if is_for_api && let Some(bootstrap) = &self.bootstrap {
-            match bootstrap.user(token, now).await {
+            match Box::pin(bootstrap.user(token, now)).await {
                 Ok(Some(user)) => return Ok(Vouched::new(Arc::new(user), api, Notes::default())),
                 Ok(None) => {}
                 Err(error) => errors.push(error),

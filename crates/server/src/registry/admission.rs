@@ -28,7 +28,8 @@ pub(crate) trait Admission: Sync {
     /// Validating admission, after the object was validated (CS-49).
     fn validate<'r>(&'r self, attributes: &'r AdmissionAttributes<'_>) -> Answered<'r>;
 
-    /// Whether the user may write this role or binding, in place of what is stored (RB-50 to RB-64).
+    /// Whether the user may write this role or binding, in place of what is stored (RB-50 to RB-64), or create this
+    /// namespace.
     fn check_escalation<'r>(
         &'r self,
         target: &'r Target<'_>,

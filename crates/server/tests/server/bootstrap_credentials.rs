@@ -538,3 +538,37 @@ fn a_fresh_server_holds_no_object_of_bootstrap_credentials() {
     files(&server.dir, &mut found);
     assert!(found.iter().all(|(_, bytes)| !bytes.windows(9).any(|w| w == b"bootstrap")), "nor in its files");
 }
+
+/// In many clusters, whoever creates a namespace becomes its administrator.
+#[test]
+fn a_tenant_who_may_create_namespaces_cannot_create_one_whose_objects_bootstrap_nodes_nb_14() {
+    let server = cluster();
+    let mut admin = admin(&server);
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let mut allow = |name: &str, resources: &[&str], verbs: &[&str]| {
+        let role = json!({"metadata": {"name": name}, "rules": [{"apiGroups": [""], "resources": resources, "verbs": verbs}]});
+        let binding = json!({"metadata": {"name": name},
+            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "tenant"}],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}});
+        admin.must(201, "POST", &format!("{rbac}/clusterroles"), Some(&role));
+        admin.must(201, "POST", &format!("{rbac}/clusterrolebindings"), Some(&binding));
+    };
+    allow("namespaces", &["namespaces"], &["create", "update", "patch"]);
+    let mut tenant = server.client(&server.user("tenant", &[]));
+    let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let trusted = ["openshift-config", "openshift-config-managed", "openshift-machine-config-operator"];
+    for name in trusted {
+        for query in ["", "?dryRun=All"] {
+            let path = format!("/api/v1/namespaces{query}");
+            let refused = tenant.must(403, "POST", &path, Some(&namespace(name)));
+            assert_eq!(refused["reason"], "Forbidden");
+            assert!(refused["message"].as_str().unwrap().contains("bootstraps nodes"), "{refused}");
+        }
+    }
+    tenant.must(201, "POST", "/api/v1/namespaces", Some(&namespace("openshift-config-of-mine")));
+    // Whoever may write the objects anyway gains nothing.
+    allow("trusted-objects", &["configmaps", "serviceaccounts"], &["update"]);
+    for name in trusted {
+        tenant.must(201, "POST", "/api/v1/namespaces", Some(&namespace(name)));
+    }
+}

@@ -23,6 +23,8 @@ pub static NAMESPACES: Resource = Resource {
     short_names: &["ns"],
     is_namespaced: false,
     is_namespace: true,
+    // Some are trusted to bootstrap nodes.
+    grants_permissions: true,
     // They cannot be deleted as a collection (AP-2).
     verbs: &["create", "delete", "get", "list", "patch", "update", "watch"],
     subresources: &[

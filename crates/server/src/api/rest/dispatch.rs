@@ -10,7 +10,6 @@ use super::{
     binding, create, delete, delete_collection, eviction, get, list, patch, render, token_request,
     unsupported, update, watch,
 };
-use crate::admission::Gate;
 use crate::api::app::App;
 use crate::api::route::Action;
 use crate::authz::Permit;
@@ -44,7 +43,7 @@ pub(crate) async fn answer(
         Endpoint::Part(part) => Some(part),
         Endpoint::Object(_) | Endpoint::Action(_) | Endpoint::Connect => None,
     };
-    let admission = Gate::new(app.admission(), app.authorization(), &permit, info);
+    let admission = app.gate(&permit, info);
     let scope = RequestScope {
         backend,
         admission: &admission,
@@ -63,9 +62,9 @@ pub(crate) async fn answer(
     // Subresources with documents of their own are negotiated separately.
     negotiate::objects(&request.head.headers, Forms::DOCUMENT)?;
     match endpoint {
-        Endpoint::Action(Acting::Bind) => binding::answer(&request, &body).await,
-        Endpoint::Action(Acting::Evict) => eviction::answer(&request, &body).await,
-        Endpoint::Action(Acting::RequestToken) => token_request::answer(&request, &body).await,
+        Endpoint::Action(Acting::Bind) => Box::pin(binding::answer(&request, &body)).await,
+        Endpoint::Action(Acting::Evict) => Box::pin(eviction::answer(&request, &body)).await,
+        Endpoint::Action(Acting::RequestToken) => Box::pin(token_request::answer(&request, &body)).await,
         Endpoint::Object(_) | Endpoint::Part(_) | Endpoint::Connect => unsupported::answer(&request).await,
     }
 }
@@ -85,14 +84,15 @@ async fn objects(request: &Request<'_>, action: Action, body: Bytes) -> Result<A
         _ => negotiate::objects(&request.head.headers, forms)?,
     };
     let view = render::View::new(request, accepted)?;
+    // All but the smallest on the heap, so that the future of a GET is small.
     match action {
-        Action::Create => create::answer(request, &view, &body).await,
-        Action::Delete => delete::answer(request, &view, &body).await,
-        Action::DeleteCollection => delete_collection::answer(request, &view, &body).await,
+        Action::Create => Box::pin(create::answer(request, &view, &body)).await,
+        Action::Delete => Box::pin(delete::answer(request, &view, &body)).await,
+        Action::DeleteCollection => Box::pin(delete_collection::answer(request, &view, &body)).await,
         Action::Get => get::answer(request, &view).await,
-        Action::List => list::answer(request, &view).await,
-        Action::Update => update::answer(request, &view, &body).await,
-        Action::Watch => watch::answer(request, &view).await,
-        Action::Patch => patch::answer(request, &view, body).await,
+        Action::List => Box::pin(list::answer(request, &view)).await,
+        Action::Update => Box::pin(update::answer(request, &view, &body)).await,
+        Action::Watch => Box::pin(watch::answer(request, &view)).await,
+        Action::Patch => Box::pin(patch::answer(request, &view, body)).await,
     }
 }
