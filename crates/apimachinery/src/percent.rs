@@ -14,6 +14,9 @@ pub struct EscapeError(pub usize);
 /// # Errors
 /// An escape is malformed.
 pub fn decode(text: &str) -> Result<Cow<'_, [u8]>, EscapeError> {
+    if !text.as_bytes().contains(&b'%') {
+        return Ok(Cow::Borrowed(text.as_bytes()));
+    }
     let is_escape = |at: usize| {
         let digits = text.as_bytes().get(at.saturating_add(1)..at.saturating_add(3));
         digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))

@@ -5,7 +5,7 @@
 //! Only the schema of a document is checked, not whether its `kind` is the expected one or its values are valid.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
 use base64::engine::general_purpose::STANDARD;
@@ -192,7 +192,8 @@ impl Reader {
         old: Option<Value>,
     ) -> Result<Value, DecodeError> {
         let mut object = members_of(old);
-        let mut given = HashSet::new();
+        // Most objects have few members: comparing takes less time than hashing.
+        let mut given = BTreeSet::new();
         for (key, value) in members {
             let Some(field) = ty.field(&key) else {
                 self.report(Problem::Unknown, &key);
@@ -220,7 +221,7 @@ impl Reader {
         old: Option<Value>,
     ) -> Result<Value, DecodeError> {
         let mut map = members_of(old);
-        let mut given = HashSet::new();
+        let mut given = BTreeSet::new();
         for (key, value) in members {
             if given.contains(key.as_ref()) {
                 self.report(Problem::Duplicate, &key);

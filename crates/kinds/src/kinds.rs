@@ -1,6 +1,6 @@
 //! The kinds that a server has: a table of rows, which it is given when it starts.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::resource::Resource;
 use crate::resources::{self, autoscalers, pods, rbac};
@@ -10,7 +10,7 @@ use crate::resources::{self, autoscalers, pods, rbac};
 pub struct Kinds {
     rows: Vec<&'static Resource>,
     /// The rows by group, version and plural name.
-    by_path: HashMap<(&'static str, &'static str, &'static str), &'static Resource>,
+    by_path: BTreeMap<(&'static str, &'static str, &'static str), &'static Resource>,
 }
 
 impl Default for Kinds {
@@ -22,7 +22,7 @@ impl Default for Kinds {
 impl Kinds {
     /// A table of these rows. Of two rows for the same path the first counts.
     pub fn of(rows: impl IntoIterator<Item = &'static Resource>) -> Self {
-        let mut kinds = Self { rows: Vec::new(), by_path: HashMap::new() };
+        let mut kinds = Self { rows: Vec::new(), by_path: BTreeMap::new() };
         for row in rows {
             kinds.by_path.entry((row.group, row.version, row.plural)).or_insert_with(|| {
                 kinds.rows.push(row);

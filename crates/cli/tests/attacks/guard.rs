@@ -13,7 +13,7 @@ use portcullis_testkit::upgrade::{self, Protocol};
 use portcullis_testkit::wait::until;
 
 use crate::connections::{LONG, open, repeat};
-use crate::honest::{Ask, GROWTH, Target, expect, withstand, withstand_each};
+use crate::honest::{Ask, Target, expect, withstand, withstand_each};
 use crate::served::client_certificate;
 use crate::support::Guarded;
 use crate::{alone, connections};
@@ -81,7 +81,7 @@ impl Target for Guard {
 fn connections_by_the_thousand_keep_nobody_from_a_kubelet() {
     let _alone = alone();
     let guard = Guard::start();
-    withstand_each(GROWTH, &guard, connections::silent_connections(&guard));
+    withstand_each(&guard, connections::silent_connections(&guard));
 }
 
 #[test]
@@ -89,18 +89,14 @@ fn a_guard_does_not_hold_headers_that_grow_by_their_index() {
     let _alone = alone();
     let guard = Guard::start();
     let stranger = guard.anonymous();
-    withstand_each(
-        GROWTH,
-        &guard,
-        connections::growing_headers(&guard, "/run/ns/p/c", "a stranger", &stranger),
-    );
+    withstand_each(&guard, connections::growing_headers(&guard, "/run/ns/p/c", "a stranger", &stranger));
 }
 
 #[test]
 fn floods_of_frames_delay_nobody_at_a_guard() {
     let _alone = alone();
     let guard = Guard::start();
-    withstand_each(GROWTH, &guard, connections::floods_of_frames(&guard, "/healthz", &guard.known()));
+    withstand_each(&guard, connections::floods_of_frames(&guard, "/healthz", &guard.known()));
 }
 
 #[test]
@@ -109,7 +105,7 @@ fn a_guard_holds_nothing_of_long_answers_that_are_not_read() {
     let guard = Guard::start();
     let reader = guard.with_rights();
     let logs = connections::unread_answers(&guard, "400 logs on HTTP/2", &request("GET", LOG), &reader);
-    withstand_each(GROWTH, &guard, [logs]);
+    withstand_each(&guard, [logs]);
     let log = format!("GET {LOG} HTTP/1.1\r\nHost: x\r\n\r\n");
     withstand(&guard, "1000 logs on HTTP/1.1", || {
         let mut held = Vec::new();
@@ -128,7 +124,7 @@ fn unfinished_bodies_take_no_place_at_a_guard() {
     let guard = Guard::start();
     // Somebody without rights, and somebody whose body is passed on.
     for identity in [guard.known(), guard.with_rights()] {
-        withstand_each(GROWTH, &guard, connections::unfinished_bodies(&guard, "/run/ns/p/c", &identity));
+        withstand_each(&guard, connections::unfinished_bodies(&guard, "/run/ns/p/c", &identity));
     }
 }
 
@@ -136,7 +132,7 @@ fn unfinished_bodies_take_no_place_at_a_guard() {
 fn heads_that_come_slowly_are_bounded_at_a_guard() {
     let _alone = alone();
     let guard = Guard::start();
-    withstand_each(GROWTH, &guard, [connections::unfinished_heads(&guard, "/healthz")]);
+    withstand_each(&guard, [connections::unfinished_heads(&guard, "/healthz")]);
 }
 
 #[test]
@@ -144,7 +140,7 @@ fn a_guard_cuts_off_whoever_reads_a_byte_a_second() {
     let _alone = alone();
     let guard = Guard::start();
     let reader = guard.with_rights();
-    withstand_each(GROWTH, &guard, [connections::slow_readers(&guard, LOG, &reader)]);
+    withstand_each(&guard, [connections::slow_readers(&guard, LOG, &reader)]);
 }
 
 /// A tunnel cannot be refused later, because the kubelet has run its command.

@@ -22,9 +22,7 @@ const SLOWEST: Duration = Duration::from_millis(500);
 /// time.
 const TRIES: usize = 4;
 /// How much more memory the server may take. In bytes.
-pub(crate) const GROWTH: usize = 64 << 20;
-/// The same while megabytes are decoded and encoded again and again: free memory goes back to the system after a while.
-pub(crate) const GROWTH_OF_WORK: usize = 128 << 20;
+const GROWTH: usize = 64 << 20;
 /// The program that is attacked.
 pub(crate) trait Target: Sync {
     /// The number of its process.
@@ -119,14 +117,9 @@ impl Honest {
 /// Runs an attack beside honest clients, and asserts the bounds. A machine that is slow without an attack has more time
 /// with it.
 pub(crate) fn withstand(target: &dyn Target, name: &str, attack: impl Fn()) {
-    withstand_within(GROWTH, target, name, attack);
-}
-
-/// As [`withstand`], with another bound of memory.
-pub(crate) fn withstand_within(most_growth: usize, target: &dyn Target, name: &str, attack: impl Fn()) {
     let mut slow = Vec::new();
     for _ in 0..TRIES {
-        slow = attempt(most_growth, target, name, &attack);
+        slow = attempt(target, name, &attack);
         if slow.is_empty() {
             return;
         }
@@ -135,7 +128,7 @@ pub(crate) fn withstand_within(most_growth: usize, target: &dyn Target, name: &s
 }
 
 /// Runs an attack once, and asserts the bounds but those of time. Returns what took too long.
-fn attempt(most_growth: usize, target: &dyn Target, name: &str, attack: &impl Fn()) -> Vec<String> {
+fn attempt(target: &dyn Target, name: &str, attack: &impl Fn()) -> Vec<String> {
     let process = target.process();
     let calm = Honest::start(target);
     thread::sleep(Duration::from_secs(1));
@@ -176,17 +169,13 @@ fn attempt(most_growth: usize, target: &dyn Target, name: &str, attack: &impl Fn
             slow.push(format!("{who}: p99 {p99:?}, slowest {slowest:?}"));
         }
     }
-    assert!(growth <= most_growth, "{name}: {} MiB more memory", growth >> 20);
+    assert!(growth <= GROWTH, "{name}: {} MiB more memory", growth >> 20);
     slow
 }
 
-/// Runs attacks one after the other, each as [`withstand_within`].
-pub(crate) fn withstand_each(
-    most_growth: usize,
-    target: &dyn Target,
-    attacks: impl IntoIterator<Item = Attack>,
-) {
+/// Runs attacks one after the other, each as [`withstand`].
+pub(crate) fn withstand_each(target: &dyn Target, attacks: impl IntoIterator<Item = Attack>) {
     for Attack { name, run } in attacks {
-        withstand_within(most_growth, target, &name, run);
+        withstand(target, &name, run);
     }
 }

@@ -7,7 +7,7 @@ use portcullis_testkit::https::{Client, Identity};
 use serde_json::{Value, json};
 
 use crate::alone;
-use crate::honest::{GROWTH_OF_WORK, Target as _, withstand_within};
+use crate::honest::{Target as _, withstand};
 use crate::served::Served;
 
 const DEFAULT: &str = "/api/v1/namespaces/default";
@@ -54,7 +54,7 @@ fn thousands_of_entries_in_lists_stall_nobody() {
         .collect();
     let body = json!({"metadata": {"name": "c", "ownerReferences": owners}}).to_string();
     let dry_run = format!("{DEFAULT}/configmaps?dryRun=All");
-    withstand_within(GROWTH_OF_WORK, &served, "10,000 owner references", || {
+    withstand(&served, "10,000 owner references", || {
         hammer(&served, &writer, "application/json", "POST", &dry_run, &body);
     });
     let dry_run = format!("{DEFAULT}/pods?dryRun=All");
@@ -67,7 +67,7 @@ fn thousands_of_entries_in_lists_stall_nobody() {
             "containers": [{"name": "c", "image": "i"}],
             "volumes": [{"name": "v", "projected": {"sources": sources}}]}})
         .to_string();
-        withstand_within(GROWTH_OF_WORK, &served, &format!("{count} projected tokens"), || {
+        withstand(&served, &format!("{count} projected tokens"), || {
             assert_eq!(hammer(&served, &writer, "application/json", "POST", &dry_run, &pod), code);
         });
     }
@@ -91,7 +91,7 @@ fn statuses_of_thousands_of_containers_stall_nobody() {
         .collect();
     let status = format!("{DEFAULT}/pods/mine/status");
     let large = json!({"status": {"containerStatuses": statuses}}).to_string();
-    withstand_within(GROWTH_OF_WORK, &served, "7,000 container statuses", || {
+    withstand(&served, "7,000 container statuses", || {
         hammer(&served, &thief, "application/merge-patch+json", "PATCH", &status, &large);
         let small = r#"{"status":{"message":"x"}}"#;
         hammer(&served, &thief, "application/strategic-merge-patch+json", "PATCH", &status, small);
@@ -108,7 +108,7 @@ fn aliases_of_yaml_do_not_multiply() {
         yaml.push_str(&format!("a{n}: *big\n"));
     }
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-    withstand_within(GROWTH_OF_WORK, &served, "97 aliases", || {
+    withstand(&served, "97 aliases", || {
         assert_eq!(hammer(&served, &nobody, "application/yaml", "POST", path, &yaml), 400);
     });
 }
@@ -123,7 +123,7 @@ fn warnings_are_bounded() {
         body[format!("{n}{}", "x".repeat(25_000))] = json!(1);
     }
     let path = format!("{DEFAULT}/configmaps?dryRun=All");
-    withstand_within(GROWTH_OF_WORK, &served, "100 unknown fields with long names", || {
+    withstand(&served, "100 unknown fields with long names", || {
         assert_eq!(hammer(&served, &writer, "application/json", "POST", &path, &body.to_string()), 201);
     });
 }
@@ -139,7 +139,7 @@ fn events_of_one_node_are_bounded() {
         "message": "x".repeat(1_000_000), "involvedObject": {"kind": "Node", "name": "thief", "namespace": "default"},
         "source": {"component": "kubelet", "host": "thief"}})
     .to_string();
-    withstand_within(GROWTH_OF_WORK, &served, "events of a megabyte", || {
+    withstand(&served, "events of a megabyte", || {
         hammer(&served, &thief, "application/json", "POST", &format!("{DEFAULT}/events"), &event);
     });
 }

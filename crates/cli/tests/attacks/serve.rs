@@ -4,7 +4,7 @@ use portcullis_testkit::http2::{indexed, request};
 use portcullis_testkit::https::Client;
 use serde_json::json;
 
-use crate::honest::{GROWTH, GROWTH_OF_WORK, Target as _, withstand_each};
+use crate::honest::{Target as _, withstand_each};
 use crate::served::Served;
 use crate::{alone, connections};
 
@@ -14,7 +14,7 @@ pub(crate) const REVIEW: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccess
 fn connections_by_the_thousand_from_one_address_keep_nobody_out() {
     let _alone = alone();
     let served = Served::start(&[]);
-    withstand_each(GROWTH, &served, connections::silent_connections(&served));
+    withstand_each(&served, connections::silent_connections(&served));
 }
 
 #[test]
@@ -23,11 +23,7 @@ fn headers_that_grow_by_their_index_are_not_held() {
     let served = Served::start(&[]);
     let (anonymous, node) = (served.anonymous(), served.known());
     for (who, identity) in [("a stranger", anonymous), ("a node", node)] {
-        withstand_each(
-            GROWTH,
-            &served,
-            connections::growing_headers(&served, "/api/v1/nodes", who, &identity),
-        );
+        withstand_each(&served, connections::growing_headers(&served, "/api/v1/nodes", who, &identity));
     }
 }
 
@@ -35,7 +31,7 @@ fn headers_that_grow_by_their_index_are_not_held() {
 fn floods_of_frames_delay_nobody() {
     let _alone = alone();
     let served = Served::start(&[]);
-    withstand_each(GROWTH, &served, connections::floods_of_frames(&served, "/version", &served.known()));
+    withstand_each(&served, connections::floods_of_frames(&served, "/version", &served.known()));
 }
 
 #[test]
@@ -58,7 +54,7 @@ fn answers_that_are_not_read_are_not_held() {
         let list = [request("GET", "/api/v1/services"), headers].concat();
         let name = format!("400 lists in {form} that are not read");
         let attack = connections::unread_answers(&served, &name, &list, &served.known());
-        withstand_each(GROWTH_OF_WORK, &served, [attack]);
+        withstand_each(&served, [attack]);
     }
 }
 
@@ -67,14 +63,14 @@ fn unfinished_bodies_take_no_place() {
     let _alone = alone();
     let served = Served::start(&[]);
     let nobody = served.identity("nobody", &[]);
-    withstand_each(GROWTH, &served, connections::unfinished_bodies(&served, REVIEW, &nobody));
+    withstand_each(&served, connections::unfinished_bodies(&served, REVIEW, &nobody));
 }
 
 #[test]
 fn heads_that_come_slowly_are_bounded() {
     let _alone = alone();
     let served = Served::start(&[]);
-    withstand_each(GROWTH, &served, [connections::unfinished_heads(&served, "/livez")]);
+    withstand_each(&served, [connections::unfinished_heads(&served, "/livez")]);
 }
 
 #[test]
@@ -103,5 +99,5 @@ fn a_watch_with_the_longest_timeout_of_all_is_a_watch() {
 fn a_client_that_reads_a_byte_a_second_is_cut_off_and_holds_nothing() {
     let _alone = alone();
     let served = Served::start(&[]);
-    withstand_each(GROWTH, &served, [connections::slow_readers(&served, "/openapi/v2", &served.known())]);
+    withstand_each(&served, [connections::slow_readers(&served, "/openapi/v2", &served.known())]);
 }

@@ -34,6 +34,9 @@ const PERIOD: Duration = Duration::from_secs(10);
 const THREADS: usize = 8;
 /// The replaced values that the server keeps for watches that resume, and some more. In megabytes.
 const HISTORY: usize = 45;
+/// How long a long soak waits before it measures. The page cache of the store grows by some kilobytes with every write,
+/// up to 64 MiB; in a short soak there are few writes.
+const FILLING: Duration = Duration::from_secs(180);
 /// A little less than a ConfigMap may have. In bytes.
 const VALUE: usize = 1_000_000;
 /// The pause between two looks.
@@ -240,9 +243,7 @@ fn run(world: &World, kubelets: &mut [Kubelet], stop: &AtomicBool) {
 /// be what it was, but for a fifth.
 fn attack(world: &World, attacks: &[Attack], at_once: usize, next: &mut usize, time: Duration) {
     world.fill_history();
-    // The page cache of the store grows by some kilobytes with every write, up to 64 MiB. A long soak waits until it is
-    // full; in a short one there are few writes.
-    thread::sleep(PERIOD.max(time / 3));
+    thread::sleep(PERIOD.max(FILLING.min(time / 3)));
     let before = resident_bytes(world.process());
     let end = Instant::now() + time;
     while Instant::now() < end {
