@@ -9,7 +9,7 @@ use crate::resources::{self, autoscalers, pods, rbac};
 #[derive(Clone, Debug)]
 pub struct Kinds {
     rows: Vec<&'static Resource>,
-    /// The rows by group, version and plural name.
+    /// The rows by plural name, which differs most, version and group.
     by_path: BTreeMap<(&'static str, &'static str, &'static str), &'static Resource>,
 }
 
@@ -24,7 +24,7 @@ impl Kinds {
     pub fn of(rows: impl IntoIterator<Item = &'static Resource>) -> Self {
         let mut kinds = Self { rows: Vec::new(), by_path: BTreeMap::new() };
         for row in rows {
-            kinds.by_path.entry((row.group, row.version, row.plural)).or_insert_with(|| {
+            kinds.by_path.entry((row.plural, row.version, row.group)).or_insert_with(|| {
                 kinds.rows.push(row);
                 row
             });
@@ -62,7 +62,7 @@ impl Kinds {
 
     /// The row that a path names.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
-        self.by_path.get(&(group, version, plural)).copied()
+        self.by_path.get(&(plural, version, group)).copied()
     }
 
     /// The row of a document of this `apiVersion` and kind.

@@ -57,6 +57,11 @@ fn thousands_of_entries_in_lists_stall_nobody() {
     withstand(&served, "10,000 owner references", || {
         hammer(&served, &writer, "application/json", "POST", &dry_run, &body);
     });
+    // An error in each entry.
+    let body = json!({"metadata": {"name": "c", "finalizers": vec!["-"; 110_000]}}).to_string();
+    withstand(&served, "110,000 invalid finalizers", || {
+        assert_eq!(hammer(&served, &writer, "application/json", "POST", &dry_run, &body), 422);
+    });
     let dry_run = format!("{DEFAULT}/pods?dryRun=All");
     // The longer list has more values than a body may have.
     for (count, code) in [(50_000, 400), (20_000, 201)] {

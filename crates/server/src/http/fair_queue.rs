@@ -138,8 +138,16 @@ impl FairQueue {
     fn release(&self, account: Account) {
         let mut state = self.state();
         state.taken = state.taken.saturating_sub(1);
+        let has_turns = !state.turns.is_empty();
         if let Some(line) = state.accounts.get_mut(&account) {
             line.taken = line.taken.saturating_sub(1);
+            // Most of the time nobody waits.
+            if !has_turns && line.waiting.is_empty() {
+                if line.taken == 0 {
+                    state.accounts.remove(&account);
+                }
+                return;
+            }
         }
         state.take_turn(account, self.size);
         state.call(self.size);

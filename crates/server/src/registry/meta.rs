@@ -168,7 +168,7 @@ pub(crate) fn uuid(random: [u8; 16]) -> String {
             text.push('-');
         }
         for digit in [byte >> 4, byte & 0x0f] {
-            text.extend(char::from_digit(u32::from(digit), 16));
+            text.push(char::from(if digit < 10 { b'0' + digit } else { b'a' - 10 + digit }));
         }
     }
     text
