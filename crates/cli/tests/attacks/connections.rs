@@ -1,5 +1,6 @@
 //! Attacks by connections, frames and bytes, on whatever listens.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -52,9 +53,12 @@ fn attack(name: impl Into<String>, run: impl Fn() + Send + Sync + 'static) -> At
 
 /// Connections by the thousand that say nothing, and TLS handshakes as fast as they go, from one address.
 pub(crate) fn silent_connections(target: &dyn Target) -> Vec<Attack> {
-    let count = 20_000.min(raise_open_files().saturating_sub(500));
+    let most = raise_open_files().saturating_sub(500);
     let (address, anonymous) = (target.address(), target.anonymous());
     let silent = move || {
+        // Other clients of this process have connections as well.
+        let open = fs::read_dir("/proc/self/fd").unwrap().count();
+        let count = 20_000.min(most.saturating_sub(open));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _entered = runtime.enter();
         let silent = || {

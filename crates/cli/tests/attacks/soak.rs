@@ -10,8 +10,9 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use portcullis_apimachinery::time::Instant as Moment;
 use portcullis_testkit::http2::request;
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::process::{raise_open_files, resident_bytes};
@@ -188,10 +189,13 @@ impl Kubelet {
     fn beat(&mut self, world: &World) {
         self.beat += 1;
         let beat = self.beat.to_string();
-        let lease = json!({"metadata": {"annotations": {"beat": beat}}});
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let now = Moment::of_seconds(i64::try_from(now.as_secs()).unwrap());
+        let lease =
+            json!({"metadata": {"annotations": {"beat": beat}}, "spec": {"renewTime": now.to_micro()}});
         self.write(world, &format!("{LEASES}/{}", self.name), &lease);
         let status = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady",
-            "message": beat}]}});
+            "message": beat, "lastHeartbeatTime": now.to_string()}]}});
         self.write(world, &format!("/api/v1/nodes/{}/status", self.name), &status);
     }
 
@@ -304,6 +308,11 @@ fn kubelets_are_served_beside_all_attacks_and_no_acknowledged_write_is_lost() {
     for kubelet in &kubelets {
         let lease = world.admin().must(200, "GET", &format!("{LEASES}/{}", kubelet.name), None);
         assert_eq!(lease["metadata"]["annotations"]["beat"], kubelet.beat.to_string(), "{}", kubelet.name);
+    }
+    // A node that did not get through for a while would have been tainted.
+    for kubelet in &kubelets {
+        let node = world.admin().must(200, "GET", &format!("/api/v1/nodes/{}", kubelet.name), None);
+        assert_eq!(node["spec"]["taints"], Value::Null, "{}", kubelet.name);
     }
     let log = fs::read_to_string(world.scratch.path().join("audit.log")).unwrap();
     let logged: HashSet<&str> =
