@@ -303,7 +303,7 @@ async fn respond(
         false => Account::of_user(caller.user()),
     };
     if !is_stranger {
-        connection.place.identify(account);
+        connection.place.identify(caller.user(), account);
     }
     if !charge.transfer(account) {
         let answer = Status::holds_too_much(app.limits.held_bytes).into_answer();

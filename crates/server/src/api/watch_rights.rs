@@ -10,7 +10,6 @@ use std::time::{Duration, SystemTime};
 use http::{HeaderMap, HeaderValue};
 use policy::User;
 use policy::chain::MASTERS_GROUP;
-use policy::identity::NodeIdentity;
 use policy::request_info::RequestInfo;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -18,7 +17,7 @@ use tokio::time::sleep;
 use super::app::App;
 use crate::authn::impersonation::{Wanted, impersonate};
 use crate::authn::{Caller, Peer};
-use crate::http::account::{Account, POD_UID};
+use crate::http::account::{Account, is_machine};
 use crate::http::budget::Charge;
 use crate::http::listener::Connection;
 use crate::http::status::Status;
@@ -92,8 +91,7 @@ impl WatchRights {
         if original.in_group(MASTERS_GROUP) {
             return Ok(());
         }
-        let is_machine = NodeIdentity::of(original).is_some() || original.extra.contains_key(POD_UID);
-        let weight = if is_machine { OF_MACHINE } else { 1 };
+        let weight = if is_machine(original) { OF_MACHINE } else { 1 };
         match self.charge.grow(weight) {
             true => Ok(()),
             false => Err(Status::too_many_requests(format!(

@@ -174,7 +174,7 @@ impl Guard {
             true => Account::of_address(connection.remote),
             false => {
                 let account = Account::of_user(user);
-                connection.place.identify(account);
+                connection.place.identify(user, account);
                 account
             }
         };

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use policy::User;
+use policy::identity::NodeIdentity;
 
 /// The extra of a user whose token is bound to a pod: the name of the pod.
 pub(crate) const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
@@ -60,6 +61,11 @@ impl Account {
         });
         Self(HASHER.hash_one((1_u8, address)))
     }
+}
+
+/// Returns whether a user is one machine or one process: a node, or a pod.
+pub(crate) fn is_machine(user: &User) -> bool {
+    NodeIdentity::of(user).is_some() || user.extra.contains_key(POD_UID)
 }
 
 #[cfg(test)]

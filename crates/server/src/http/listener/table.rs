@@ -2,17 +2,22 @@
 //!
 //! A connection is a stranger's until one of its requests is authenticated. All strangers together may hold some
 //! megabytes. When they hold more, or when there are too many connections, the account that has most gives up its oldest
-//! connection. An account whose connections have more streams than it may loses its oldest of those. So whoever opens thousands of connections pushes out its own, and everybody else gets in.
+//! connection. An account whose connections have more streams than it may loses its oldest of those, and a node or a pod
+//! may not have as many connections as others. So whoever opens thousands of connections pushes out its own, and everybody
+//! else gets in.
+//!
+//! DIVERGES: kube-apiserver has as many connections as there are file descriptors, and then accepts nobody.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use policy::User;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Notify;
 
-use crate::http::account::{Account, ByAccount};
+use crate::http::account::{Account, ByAccount, is_machine};
 use crate::http::limits::Limits;
 
 /// The memory of a TLS session and small headers. In bytes.
@@ -27,6 +32,9 @@ const STREAM_BYTES: usize = 1024;
 const USUAL_STREAMS: usize = 32;
 /// The maximum number of further streams of all connections of an account.
 const FURTHER_STREAMS: usize = 6 * 1024;
+
+/// The maximum number of connections of a node or a pod, which is one machine or one process.
+const MACHINE_CONNECTIONS: usize = 1000;
 
 /// Returns the memory of an HTTP/2 connection of a stranger that has sent so many requests. In bytes.
 pub(super) fn http2_bytes(limits: &Limits, requests: usize) -> usize {
@@ -178,8 +186,8 @@ impl Place {
         self.is_known.load(Ordering::Relaxed)
     }
 
-    /// Records that a request was authenticated: the connection is this account's from now on.
-    pub(crate) fn identify(&self, known: Account) {
+    /// Records that a request of this user was authenticated: the connection is its account's from now on.
+    pub(crate) fn identify(&self, user: &User, known: Account) {
         if self.is_known.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -188,6 +196,12 @@ impl Place {
         if let Some(member) = state.strangers.remove(*account, self.number) {
             state.known.add(known, self.number, Member { weight: 1, ..member });
             *account = known;
+            while is_machine(user)
+                && state.known.connections(known) > MACHINE_CONNECTIONS
+                && state.known.end_oldest(known)
+            {
+                self.table.closed.inc();
+            }
         }
     }
 
@@ -258,6 +272,11 @@ impl Group {
     /// Ends the oldest connection of the account that holds most. Returns whether there was one.
     fn end_one(&mut self) -> bool {
         let Some((_, account)) = self.by_weight.last().copied() else { return false };
+        self.end_oldest(account)
+    }
+
+    /// Ends the oldest connection of an account. Returns whether there was one.
+    fn end_oldest(&mut self, account: Account) -> bool {
         let oldest = self.holders.get(&account).and_then(|holder| holder.connections.keys().next().copied());
         self.end(account, oldest)
     }
@@ -270,8 +289,12 @@ impl Group {
 
     /// Returns the number of connections of the account that holds most.
     fn most(&self) -> usize {
-        let holder = self.by_weight.last().and_then(|(_, account)| self.holders.get(account));
-        holder.map_or(0, |holder| holder.connections.len())
+        self.by_weight.last().map_or(0, |(_, account)| self.connections(*account))
+    }
+
+    /// Returns the number of connections of an account.
+    fn connections(&self, account: Account) -> usize {
+        self.holders.get(&account).map_or(0, |holder| holder.connections.len())
     }
 }
 
@@ -280,7 +303,6 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
-    use policy::User;
     use proptest::prelude::*;
 
     use super::*;
@@ -293,8 +315,28 @@ mod tests {
         Some(IpAddr::from([192, 0, 2, number]))
     }
 
-    fn user(name: &str) -> Account {
-        Account::of_user(&User::new(name, [""; 0]))
+    fn identify(place: &Place, name: &str) {
+        let user = match name.starts_with("system:node:") {
+            true => User::new(name, ["system:nodes"]),
+            false => User::new(name, [""; 0]),
+        };
+        place.identify(&user, Account::of_user(&user));
+    }
+
+    #[test]
+    fn a_node_with_too_many_connections_loses_its_oldest() {
+        let table = ConnectionTable::new(10_000, 1 << 30, Counter::default());
+        let open = |name: &str| {
+            let place = table.open(address(1), 10);
+            identify(&place, name);
+            place
+        };
+        let other = open("system:node:other");
+        let node: Vec<Place> = (0..MACHINE_CONNECTIONS + 5).map(|_| open("system:node:n")).collect();
+        let user: Vec<Place> = (0..MACHINE_CONNECTIONS + 5).map(|_| open("user")).collect();
+        let (old, new) = node.split_at(5);
+        assert!(old.iter().all(is_ended) && !new.iter().any(is_ended));
+        assert!(!user.iter().chain([&other]).any(is_ended));
     }
 
     #[test]
@@ -307,7 +349,7 @@ mod tests {
         assert!(old.iter().all(is_ended));
         assert!(!new.iter().any(is_ended));
         // A known caller is no stranger any more.
-        honest.identify(user("honest"));
+        identify(&honest, "honest");
         honest.holds(1000);
         assert!(!is_ended(&honest));
     }
@@ -319,7 +361,7 @@ mod tests {
         let greedy: Vec<Place> = (0..9)
             .map(|_| {
                 let place = table.open(address(2), 10);
-                place.identify(user("greedy"));
+                identify(&place, "greedy");
                 place
             })
             .collect();
@@ -334,7 +376,7 @@ mod tests {
         let table = ConnectionTable::new(1000, 1 << 20, Counter::default());
         let open = |name: &str, streams| {
             let place = table.open(address(1), 10);
-            place.identify(user(name));
+            identify(&place, name);
             place.streams(streams);
             place
         };
@@ -362,7 +404,7 @@ mod tests {
                     _ if places.is_empty() => places.push(table.open(address(number), bytes)),
                     0 => places.push(table.open(address(number), bytes)),
                     1 => index.get(&places).holds(bytes),
-                    2 => index.get(&places).identify(user(&number.to_string())),
+                    2 => identify(index.get(&places), &number.to_string()),
                     _ => drop(places.swap_remove(index.index(places.len()))),
                 }
                 let state = table.state();
