@@ -24,6 +24,7 @@ use crate::api::route::{Action, Route};
 use crate::http::account::Account;
 use crate::http::fair_queue::{FairQueue, Seat, Size};
 use crate::http::status::{Answer, text};
+use crate::metrics::Counted;
 
 /// How many requests one node can have in the lane of nodes.
 const SEATS_OF_NODE: usize = 2;
@@ -42,22 +43,6 @@ struct Lane {
     queue: Option<Arc<FairQueue>>,
     working: Gauge,
     waiting: Gauge,
-}
-
-/// A number in a gauge, until this is dropped.
-struct Counted(Gauge);
-
-impl Counted {
-    fn new(gauge: &Gauge) -> Self {
-        gauge.inc();
-        Self(gauge.clone())
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
 }
 
 /// A request that is worked on, until this is dropped.

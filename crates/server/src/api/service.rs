@@ -37,6 +37,7 @@ use crate::http::query::Query;
 use crate::http::request_body;
 use crate::http::status::{Answer, Status, internal_error};
 use crate::http::{encode, pretty, warning};
+use crate::metrics::Counted;
 use crate::registry::target::Target;
 
 /// A request waits for its turn for this part of the time that it may take, as in kube-apiserver.
@@ -53,22 +54,6 @@ impl Drop for Audited {
         if let Some(audit) = &self.app.audit {
             self.trail.end(audit);
         }
-    }
-}
-
-/// A counted watch, until this is dropped.
-struct Watching(Gauge);
-
-impl Watching {
-    fn begin(watches: Gauge) -> Self {
-        watches.inc();
-        Self(watches)
-    }
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }
 
@@ -164,7 +149,7 @@ async fn serve(
         seconds = started.elapsed().as_secs_f64(),
         "answered"
     );
-    let watching = is_watch(route).then(|| Watching::begin(app.metrics.watches(route, &head)));
+    let watching = is_watch(route).then(|| Counted::new(&app.metrics.watches(route, &head)));
     if let Some(audit) = &app.audit {
         match answer.body() {
             Body::Whole(_) => trail.complete(audit).await,

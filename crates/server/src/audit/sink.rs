@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
@@ -18,6 +17,7 @@ use super::file::LogFile;
 pub use super::file::Rotation;
 use super::metrics::{Lost, SinkMetrics};
 use super::queue::{Class, Place, Queue};
+use crate::metrics::Counted;
 
 /// The first pause before a line that could not be written is written again. It doubles up to `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -110,15 +110,6 @@ enum Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// A counted request that waits, until this is dropped.
-struct Waiting<'a>(&'a Gauge);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
-}
-
 impl Sink {
     /// Opens the log.
     ///
@@ -166,8 +157,7 @@ impl Sink {
         if let Some(place) = self.queue.try_enter(class) {
             return Ok(Some(place));
         }
-        self.metrics.waiting.inc();
-        let _waiting = Waiting(&self.metrics.waiting);
+        let _waiting = Counted::new(&self.metrics.waiting);
         let entering = self.queue.enter(class);
         if self.mode != Mode::Batch {
             return Ok(Some(entering.await));

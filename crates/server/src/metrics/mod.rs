@@ -3,9 +3,11 @@
 //! Label values come from closed sets (routes, methods, codes), never from what a caller sends. Counting takes no lock
 //! on the hot paths.
 
+mod counted;
 mod features;
 pub(crate) mod process;
 mod timing;
 
+pub(crate) use self::counted::Counted;
 pub use self::features::FeatureMetrics;
 pub(crate) use self::timing::{ACCESS_SECONDS, Durations, Timing};

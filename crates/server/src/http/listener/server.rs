@@ -15,7 +15,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use pki::UnverifiedCertificate;
 use pki::tls::ServerTls;
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -31,6 +30,7 @@ use super::table::{ConnectionTable, Place, TLS_BYTES, http2_bytes};
 use super::wire::Wire;
 use crate::http::account::Account;
 use crate::http::fair_queue::{FairQueue, Size};
+use crate::metrics::Counted;
 
 /// How long to wait when the system has no more sockets.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -166,25 +166,8 @@ async fn serve_guest<H: Handler>(
         handler.handshake_failures().inc();
         return;
     };
-    let open = handler.connections().clone();
-    let _open = Open::new(open);
+    let _open = Counted::new(handler.connections());
     run(handler, stream, guest, stopping).await;
-}
-
-/// A connection in the gauge of open ones, until this is dropped.
-struct Open(Gauge);
-
-impl Open {
-    fn new(gauge: Gauge) -> Self {
-        gauge.inc();
-        Self(gauge)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
 }
 
 async fn shake_hands<H: Handler>(
