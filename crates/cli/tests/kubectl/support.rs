@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use portcullis_testkit::pages::{self, Example};
 use portcullis_testkit::program;
@@ -9,10 +11,14 @@ use portcullis_testkit::program::Running;
 use portcullis_testkit::recorded::repository;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::{self, Finished};
+use portcullis_testkit::wait::DEADLINE;
 use serde_json::Value;
 
 /// The oldest kubectl that these tests speak for.
 const OLDEST: u32 = 28;
+
+/// The pause before an example is run again.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// A server with a store of its own, and its administrator's kubeconfig.
 pub(crate) struct Served {
@@ -81,16 +87,25 @@ impl Served {
             tool::require(name);
         }
         for Example { file, line, command, expected } in examples {
-            let out = Command::new("bash")
-                .args(["-c", &format!("{first}\n{{ {command}\n}} 2>&1")])
-                .current_dir(folder)
-                .env("KUBECONFIG", self.data().join("admin.kubeconfig"))
-                .env("HOME", self.scratch.path())
-                .env("PATH", program!().search_path())
-                .output()
-                .unwrap();
-            let printed: Vec<String> =
-                String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect();
+            let run = || -> Vec<String> {
+                let out = Command::new("bash")
+                    .args(["-c", &format!("{first}\n{{ {command}\n}} 2>&1")])
+                    .current_dir(folder)
+                    .env("KUBECONFIG", self.data().join("admin.kubeconfig"))
+                    .env("HOME", self.scratch.path())
+                    .env("PATH", program!().search_path())
+                    .output()
+                    .unwrap();
+                String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect()
+            };
+            let mut printed = run();
+            // An event may come after the change that it describes.
+            let began = Instant::now();
+            let is_read = ["kubectl get ", "kubectl describe "].iter().any(|read| command.starts_with(read));
+            while is_read && !pages::fits(&expected, &printed) && began.elapsed() < DEADLINE {
+                thread::sleep(PAUSE);
+                printed = run();
+            }
             assert!(
                 pages::fits(&expected, &printed),
                 "{file}:{line}: {command}\nsays:\n{}\nprints:\n{}",
