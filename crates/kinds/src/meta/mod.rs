@@ -95,15 +95,27 @@ pub fn generate_name(object: &mut Map, random: u64) {
     if prefix.is_empty() || !name(object).is_empty() {
         return;
     }
-    let mut kept = MAX_GENERATED_PREFIX;
-    while !prefix.is_char_boundary(kept.min(prefix.len())) {
-        kept -= 1;
-    }
-    let mut name = prefix.get(..kept).unwrap_or(prefix).to_owned();
+    let mut name = kept(prefix).to_owned();
     name.push_str(&suffix(random));
     if let Some(meta) = metadata_mut(object) {
         meta.insert("name".to_owned(), Value::from(name));
     }
+}
+
+/// Returns whether a new object has this name, or may be given it by [`generate_name`].
+pub fn may_be_named(object: &Map, name: &str) -> bool {
+    match text(object, "name") {
+        "" => {
+            let end = name.strip_prefix(kept(text(object, "generateName")));
+            end.is_some_and(|end| end.len() == GENERATED)
+        }
+        given => given == name,
+    }
+}
+
+/// The part of a prefix that is kept in a generated name.
+fn kept(prefix: &str) -> &str {
+    prefix.get(..prefix.floor_char_boundary(MAX_GENERATED_PREFIX)).unwrap_or(prefix)
 }
 
 /// Generates a name suffix from `random`.

@@ -200,6 +200,9 @@ proptest! {
         let mut new = object(json!({ "generateName": prefix, "name": name }));
         generate_name(&mut new, random);
         prop_assert!(name.is_empty() || super::name(&new) == name, "a name is kept");
+        let before = object(json!({ "generateName": prefix, "name": name }));
+        prop_assert!(may_be_named(&before, super::name(&new)) || super::name(&new).is_empty());
+        prop_assert!(!may_be_named(&before, "another-name"));
         let _ = validate(&new, &NAMESPACED);
         for rule in [NameRule::Label, NameRule::PathSegment, NameRule::Subdomain] {
             let _ = rule.prefix_errors(&prefix);

@@ -5,6 +5,7 @@
 //! namespace of bootstrap authorities did not exist, a tenant could create it, put its own authority into it, and
 //! bootstrap nodes. Without ConfigMaps of bootstrap authorities (`--bootstrap-ca-configmap=none`) nothing is checked.
 
+use kinds::{Map, meta};
 use policy::request::ResourceRequest;
 use policy::{Attributes, User};
 
@@ -22,7 +23,7 @@ pub(super) async fn check(
     settings: &Settings,
     user: &User,
     target: &Target<'_>,
-    name: &str,
+    new: &Map,
 ) -> Result<(), Status> {
     let objects = settings.config_maps.iter().map(|place| ("configmaps", place));
     let account = (!settings.config_maps.is_empty()).then_some(("serviceaccounts", &settings.account));
@@ -35,12 +36,12 @@ pub(super) async fn check(
             ..ResourceRequest::default()
         };
         let attributes = Attributes { user, verb: "update", path: "", resource: Some(written) };
-        if namespace == name && !authorization.ask(&attributes).await.is_allow() {
+        if meta::may_be_named(new, namespace) && !authorization.ask(&attributes).await.is_allow() {
             let message = format!(
-                "namespaces {name:?} is forbidden: {plural} {object:?} in it bootstraps nodes: only a user who may \
+                "namespaces {namespace:?} is forbidden: {plural} {object:?} in it bootstraps nodes: only a user who may \
                  update it can create the namespace"
             );
-            let details = Details::of(target.resource.group, target.resource.plural, name);
+            let details = Details::of(target.resource.group, target.resource.plural, namespace);
             return Err(Status::forbidden(message, details));
         }
     }

@@ -11,7 +11,6 @@ use crate::authz::{Authorization, Permit};
 use crate::http::status::Status;
 use crate::registry::admission::{Admission, AdmissionAttributes, Answered, FieldErrors};
 use crate::registry::bootstrap_authorities::Settings;
-use crate::registry::meta;
 use crate::registry::target::Target;
 
 /// See the module.
@@ -93,14 +92,13 @@ impl Admission for Gate<'_> {
     ) -> Answered<'r> {
         let user = self.permit.user();
         if target.resource.is_namespace {
-            let name = meta::text(new, "name");
             return match old {
                 None => Box::pin(bootstrap_namespaces::check(
                     self.authorization,
                     self.bootstrap,
                     user,
                     target,
-                    name,
+                    new,
                 )),
                 Some(_) => Box::pin(async { Ok(()) }),
             };

@@ -565,6 +565,10 @@ fn a_tenant_who_may_create_namespaces_cannot_create_one_whose_objects_bootstrap_
             assert!(refused["message"].as_str().unwrap().contains("bootstraps nodes"), "{refused}");
         }
     }
+    // A generated name could be that of one.
+    let generated =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "openshift-c"}});
+    tenant.must(403, "POST", "/api/v1/namespaces", Some(&generated));
     tenant.must(201, "POST", "/api/v1/namespaces", Some(&namespace("openshift-config-of-mine")));
     // Whoever may write the objects anyway gains nothing.
     allow("trusted-objects", &["configmaps", "serviceaccounts"], &["update"]);
