@@ -19,6 +19,7 @@ pub mod program;
 pub mod protobuf;
 pub mod recorded;
 pub mod scratch;
+pub mod software_tpm;
 pub mod tls;
 pub mod tool;
 pub mod upgrade;

@@ -15,6 +15,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("kubectl", "kubernetes-client"),
     ("openssl", "openssl"),
     ("python3", "python3"),
+    ("swtpm", "swtpm"),
+    ("swtpm_localca", "swtpm-tools"),
+    ("swtpm_setup", "swtpm-tools"),
+    ("tpm2_flushcontext", "tpm2-tools"),
     ("valgrind", "valgrind"),
 ];
 

@@ -1,0 +1,191 @@
+//! Software TPMs (`swtpm`), manufactured as chips are: with seeds, endorsement keys, and certificates of an authority
+//! (ST-10 to ST-17, ST-50 to ST-53).
+//!
+//! Everything lies in one temporary folder, and stops when it is dropped. The tools of `tpm2-tools` are the referee:
+//! [`SoftwareTpm::tool`] runs them against the chip.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::scratch::Scratch;
+use crate::tool::{self, Finished};
+
+/// The manufacturer: one folder with an authority for endorsement keys, and the chips that it made.
+#[derive(Debug)]
+pub struct Manufacturer {
+    scratch: Scratch,
+}
+
+/// A chip that runs. It stops when this is dropped; its state remains until the [`Manufacturer`] is dropped.
+#[derive(Debug)]
+pub struct SoftwareTpm {
+    folder: PathBuf,
+    name: String,
+}
+
+impl Manufacturer {
+    /// Prepares an authority. It is made with the first chip.
+    #[expect(clippy::new_without_default, reason = "creating a folder is a side effect")]
+    pub fn new() -> Self {
+        let scratch = Scratch::new();
+        let folder = scratch.path().display().to_string();
+        fs::create_dir(scratch.path().join("ca")).expect("a new folder");
+        scratch.write(
+            "localca.conf",
+            format!(
+                "statedir = {folder}/ca\nsigningkey = {folder}/ca/signkey.pem\nissuercert = {folder}/ca/issuercert.pem\n\
+                 certserial = {folder}/ca/certserial\n"
+            ),
+        );
+        scratch.write(
+            "localca.options",
+            "--platform-manufacturer Example\n--platform-version 1.0\n--platform-model SoftTPM\n",
+        );
+        scratch.write(
+            "setup.conf",
+            format!(
+                "create_certs_tool = {}\ncreate_certs_tool_config = {folder}/localca.conf\n\
+                 create_certs_tool_options = {folder}/localca.options\nactive_pcr_banks = sha256\n",
+                find("swtpm_localca").display()
+            ),
+        );
+        Self { scratch }
+    }
+
+    /// The folder with everything. Tests may put their files here.
+    pub fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// The root certificate of the authority, PEM. There is one once there is a chip.
+    pub fn root(&self) -> PathBuf {
+        self.folder().join("ca/swtpm-localca-rootca-cert.pem")
+    }
+
+    /// The intermediate certificate, which issues the certificates of endorsement keys. PEM.
+    pub fn issuer(&self) -> PathBuf {
+        self.folder().join("ca/issuercert.pem")
+    }
+
+    /// Makes a chip of this name, and starts it.
+    #[track_caller]
+    pub fn make(&self, name: &str) -> SoftwareTpm {
+        let folder = self.folder();
+        let state = folder.join(name);
+        fs::create_dir(&state).unwrap_or_else(|e| panic!("{}: {e}", state.display()));
+        let mut setup = tool::command("swtpm_setup");
+        setup.arg("--tpm2").arg("--tpmstate").arg(&state).arg("--config").arg(folder.join("setup.conf"));
+        setup.args(["--createek", "--create-ek-cert", "--overwrite", "--vmid", name]);
+        setup.arg("--logfile").arg(folder.join(format!("{name}.log")));
+        let made = Finished::of(&mut setup);
+        let log = fs::read_to_string(folder.join(format!("{name}.log"))).unwrap_or_default();
+        assert_eq!(made.code, 0, "{made:#?}\n{log}");
+        let tpm = SoftwareTpm { folder: folder.to_owned(), name: name.to_owned() };
+        tpm.start();
+        tpm
+    }
+
+    /// Copies the state of a stopped or running chip to another name, and starts that: the same endorsement keys twice
+    /// (ST-51).
+    #[track_caller]
+    pub fn clone_of(&self, tpm: &SoftwareTpm, name: &str) -> SoftwareTpm {
+        let state = self.folder().join(name);
+        fs::create_dir(&state).unwrap_or_else(|e| panic!("{}: {e}", state.display()));
+        let file = "tpm2-00.permall";
+        fs::copy(self.folder().join(&tpm.name).join(file), state.join(file)).expect("the state of the chip");
+        let clone = SoftwareTpm { folder: self.folder().to_owned(), name: name.to_owned() };
+        clone.start();
+        clone
+    }
+}
+
+impl SoftwareTpm {
+    /// The socket that commands are sent to.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join(format!("{}.sock", self.name))
+    }
+
+    /// The value of `TPM2TOOLS_TCTI` for this chip (ST-20).
+    pub fn connection(&self) -> String {
+        format!("swtpm:path={}", self.socket().display())
+    }
+
+    fn pid_file(&self) -> PathBuf {
+        self.folder.join(format!("{}.pid", self.name))
+    }
+
+    /// Starts the chip, as when a machine is switched on.
+    #[track_caller]
+    pub fn start(&self) {
+        let socket = self.socket();
+        let control = PathBuf::from(format!("{}.ctrl", socket.display()));
+        assert!(control.as_os_str().len() < 108, "{} is too long for a socket", control.display());
+        for stale in [&socket, &control] {
+            let _ = fs::remove_file(stale);
+        }
+        let mut command = tool::command("swtpm");
+        command.arg("socket").arg("--tpm2");
+        command.arg("--tpmstate").arg(format!("dir={}", self.folder.join(&self.name).display()));
+        command.arg("--server").arg(format!("type=unixio,path={}", socket.display()));
+        command.arg("--ctrl").arg(format!("type=unixio,path={}", control.display()));
+        command.args(["--flags", "not-need-init,startup-clear", "--daemon"]);
+        command.arg("--pid").arg(format!("file={}", self.pid_file().display()));
+        Finished::of(&mut command).ok();
+        crate::wait::until("the chip listens", || socket.exists());
+    }
+
+    /// Stops the chip, as when a machine is switched off: what is not persistent is gone.
+    pub fn stop(&self) {
+        let Ok(pid) = fs::read_to_string(self.pid_file()) else { return };
+        let pid = pid.trim();
+        let _ = Command::new("kill").arg(pid).status();
+        for _ in 0..200 {
+            if !Path::new("/proc").join(pid).exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = fs::remove_file(self.pid_file());
+    }
+
+    /// Restarts the chip: saved contexts die, blobs can be loaded again, `resetCount` grows (ST-27, ST-28).
+    #[track_caller]
+    pub fn restart(&self) {
+        self.stop();
+        self.start();
+    }
+
+    /// Runs a tool of `tpm2-tools` in a folder, with words that single spaces separate.
+    #[track_caller]
+    pub fn try_tool(&self, folder: &Path, words: &str) -> Finished {
+        let mut words = words.split(' ');
+        let mut command = tool::command(words.next().unwrap_or_default());
+        command.args(words).current_dir(folder).env("TPM2TOOLS_TCTI", self.connection());
+        Finished::of(&mut command)
+    }
+
+    /// As [`Self::try_tool`], which must succeed. Then removes what it loaded: the chip has room for three objects
+    /// (ST-21).
+    #[track_caller]
+    pub fn tool(&self, folder: &Path, words: &str) -> String {
+        let printed = self.try_tool(folder, words).ok();
+        self.try_tool(folder, "tpm2_flushcontext -t").ok();
+        printed
+    }
+}
+
+impl Drop for SoftwareTpm {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[track_caller]
+fn find(name: &str) -> PathBuf {
+    tool::require(name);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
+    found.unwrap_or_else(|| panic!("{name} is not on PATH"))
+}
