@@ -1,6 +1,7 @@
 //! Validation errors as the API server reports them: one cause per error, with field path, reason and message.
 
 use std::fmt::{self, Write as _};
+use std::ops::Deref;
 
 /// The text of an empty field path (MP-15 to MP-17).
 pub const NO_FIELD: &str = "[]";
@@ -20,6 +21,98 @@ impl fmt::Write for Shortened {
         let end = text.floor_char_boundary(left);
         self.0.push_str(text.get(..end).unwrap_or_default());
         if end < text.len() { Err(fmt::Error) } else { Ok(()) }
+    }
+}
+
+/// The most errors that are told of one object.
+///
+/// DIVERGES: Kubernetes reports every error of an object, also of a list with 100,000 invalid entries.
+const MAX_ERRORS: usize = 1_000;
+
+/// The errors of one object, in order. Errors after the first thousand are dropped at once, so a large object with an error
+/// in each entry takes little memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldErrors {
+    /// At most one more than are told. It stands for all that were dropped, also when a list becomes a part of another.
+    list: Vec<FieldError>,
+}
+
+impl FieldErrors {
+    /// Creates an empty list.
+    pub const fn new() -> Self {
+        Self { list: Vec::new() }
+    }
+
+    /// Adds an error, unless there are enough.
+    pub fn push(&mut self, error: FieldError) {
+        if self.list.len() <= MAX_ERRORS {
+            self.list.push(error);
+        }
+    }
+
+    /// The errors to tell, and whether there are more.
+    pub fn told(&self) -> (&[FieldError], bool) {
+        match self.list.get(..MAX_ERRORS) {
+            Some(first) => (first, self.list.len() > MAX_ERRORS),
+            None => (&self.list, false),
+        }
+    }
+
+    /// The errors, to change their fields.
+    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, FieldError> {
+        self.list.iter_mut()
+    }
+}
+
+impl Deref for FieldErrors {
+    type Target = [FieldError];
+
+    fn deref(&self) -> &[FieldError] {
+        &self.list
+    }
+}
+
+impl<const N: usize> PartialEq<[FieldError; N]> for FieldErrors {
+    fn eq(&self, other: &[FieldError; N]) -> bool {
+        self.list == *other
+    }
+}
+
+impl Extend<FieldError> for FieldErrors {
+    fn extend<T: IntoIterator<Item = FieldError>>(&mut self, errors: T) {
+        errors.into_iter().for_each(|error| self.push(error));
+    }
+}
+
+impl FromIterator<FieldError> for FieldErrors {
+    fn from_iter<T: IntoIterator<Item = FieldError>>(errors: T) -> Self {
+        let mut all = Self::new();
+        all.extend(errors);
+        all
+    }
+}
+
+impl<const N: usize> From<[FieldError; N]> for FieldErrors {
+    fn from(errors: [FieldError; N]) -> Self {
+        errors.into_iter().collect()
+    }
+}
+
+impl IntoIterator for FieldErrors {
+    type Item = FieldError;
+    type IntoIter = std::vec::IntoIter<FieldError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.into_iter()
+    }
+}
+
+impl<'e> IntoIterator for &'e FieldErrors {
+    type Item = &'e FieldError;
+    type IntoIter = std::slice::Iter<'e, FieldError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
 }
 
@@ -170,5 +263,33 @@ impl FieldError {
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.message())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(range: std::ops::Range<usize>) -> FieldErrors {
+        range.map(|at| FieldError::required(format!("list[{at}]"), "")).collect()
+    }
+
+    #[test]
+    fn the_first_thousand_errors_are_told_and_whether_there_are_more() {
+        for (count, told, has_more) in
+            [(0, 0, false), (1, 1, false), (1_000, 1_000, false), (1_001, 1_000, true), (50_000, 1_000, true)]
+        {
+            let list = errors(0..count);
+            let (first, more) = list.told();
+            assert_eq!((first.len(), more), (told, has_more), "{count}");
+            assert!(first.iter().enumerate().all(|(at, error)| error.field == format!("list[{at}]")));
+            // As a part of another list, too.
+            let mut outer = FieldErrors::new();
+            outer.extend(list);
+            assert_eq!((outer.told().0.len(), outer.told().1), (told, has_more), "{count}");
+        }
+        let mut outer = errors(0..600);
+        outer.extend(errors(600..1_200));
+        assert_eq!((outer.told().0.len(), outer.told().1), (1_000, true));
     }
 }

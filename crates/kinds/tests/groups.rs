@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
 use portcullis_kinds::resource::{Requester, Resource};
 use portcullis_kinds::resources::{ALL, certificates, rbac};
 use portcullis_kinds::{Kinds, Map, decode};
@@ -121,7 +121,7 @@ fn finds_fault<'a>(answer: &Value, field: &str) -> Option<&'a str> {
     recorded_causes(answer).contains(&wanted).then_some("found by the parser")
 }
 
-fn created(target: &Target, document: Value, answer: &Value) -> Option<Result<Map, Vec<FieldError>>> {
+fn created(target: &Target, document: Value, answer: &Value) -> Option<Result<Map, FieldErrors>> {
     let mut object = decoded(target, document)?;
     (target.resource.prepare_create)(&mut object);
     let errors = match target.resource.kind {
@@ -133,12 +133,7 @@ fn created(target: &Target, document: Value, answer: &Value) -> Option<Result<Ma
     Some(if errors.is_empty() { Ok(object) } else { Err(errors) })
 }
 
-fn updated(
-    target: &Target,
-    document: Value,
-    old: &Map,
-    answer: &Value,
-) -> Option<Result<Map, Vec<FieldError>>> {
+fn updated(target: &Target, document: Value, old: &Map, answer: &Value) -> Option<Result<Map, FieldErrors>> {
     let resource = target.resource;
     let mut object = decoded(target, document)?;
     let errors = match target.subresource.as_deref() {
@@ -211,7 +206,7 @@ impl Replay {
     }
 
     /// What the functions of the row make of a request; nothing when it cannot be replayed without a server.
-    fn replayed(&self, case: &Value, target: &Target) -> Option<(Result<Map, Vec<FieldError>>, String)> {
+    fn replayed(&self, case: &Value, target: &Target) -> Option<(Result<Map, FieldErrors>, String)> {
         let document = case["body"].as_object().map(|body| Value::Object(body.clone()))?;
         let answer = &case["expect"]["body"];
         let is_status = answer["kind"] == json!("Status");
@@ -269,7 +264,7 @@ impl Replay {
         self.objects.insert(key, object);
     }
 
-    fn compare(&mut self, id: &str, code: u64, body: &Value, new: &Result<Map, Vec<FieldError>>) {
+    fn compare(&mut self, id: &str, code: u64, body: &Value, new: &Result<Map, FieldErrors>) {
         let (same, shown) = match new {
             Ok(object) if code == 422 => (is_about_metadata(body), format!("{object:?}")),
             Ok(_) if body.is_null() => (true, String::new()),

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
 use portcullis_apimachinery::time::Instant;
 use portcullis_kinds::Map;
 use portcullis_kinds::decode;
@@ -106,7 +106,7 @@ fn target(line: &Value) -> Option<Target> {
 /// What a server would answer.
 enum Outcome {
     Object(Map),
-    Invalid(Vec<FieldError>),
+    Invalid(FieldErrors),
 }
 
 /// The default ranges of kube-apiserver.

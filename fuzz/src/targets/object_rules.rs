@@ -1,7 +1,7 @@
 //! What the rows of all kinds do with objects: defaults, validation, updates, tables and deletion. Defaults that are set
 //! stay as they are, and an error says what is wrong.
 
-use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
 use portcullis_kinds::resource::Resource;
 use portcullis_kinds::schema::meta::PARTIAL_OBJECT_METADATA;
 use portcullis_kinds::{Kinds, Map, decode, meta};
@@ -54,7 +54,7 @@ fn promise_to_keep_defaults(row: &Resource, object: &Map) {
 }
 
 /// Updates the object to itself.
-fn judge_update(row: &'static Resource, object: &Map, errors: &mut Vec<FieldError>) {
+fn judge_update(row: &'static Resource, object: &Map, errors: &mut FieldErrors) {
     let (mut updated, mut status) = (object.clone(), object.clone());
     (row.prepare_update)(&mut updated, object);
     errors.extend(meta::validate_update(&updated, object, row, false));

@@ -1,12 +1,11 @@
 //! The errors of a validation.
 
 use portcullis_apimachinery::field_error::FieldError;
+/// Validation errors, in the order in which Kubernetes reports them.
+pub(crate) use portcullis_apimachinery::field_error::FieldErrors as Errors;
 
 use super::Field;
 use super::field::Syntax;
-
-/// Validation errors, in the order in which Kubernetes reports them.
-pub(crate) type Errors = Vec<FieldError>;
 
 /// Adds the errors of common checks.
 pub(crate) trait ErrorList {

@@ -20,7 +20,7 @@ const OWN_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"]
 
 /// Validates the metadata of a new object. Errors are in field order (AP-34).
 pub fn validate(object: &Map, resource: &Resource) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     check(object, resource, resource.names, resource.metadata_checks.knows_finalizers, &mut errors);
     errors
 }
@@ -33,12 +33,12 @@ pub fn with_metadata(
     resource: &Resource,
     is_status: bool,
 ) -> Errors {
-    let mut errors = of_kind;
-    let alone = errors.iter().position(|error| error.field == NO_FIELD && resource.reports_fieldless_alone);
-    match alone {
-        Some(at) => vec![errors.swap_remove(at)],
+    let alone = |error: &&FieldError| error.field == NO_FIELD && resource.reports_fieldless_alone;
+    match of_kind.iter().find(alone) {
+        Some(error) => Errors::from([error.clone()]),
         None => {
-            errors.splice(0..0, validate_update(object, old, resource, is_status));
+            let mut errors = validate_update(object, old, resource, is_status);
+            errors.extend(of_kind);
             errors
         }
     }
@@ -49,7 +49,7 @@ pub fn with_metadata(
 pub fn validate_update(object: &Map, old: &Map, resource: &Resource, is_status: bool) -> Errors {
     let of_kind = resource.metadata_checks;
     let of_kind = if is_status { MetadataChecks { alone: 0, as_update: 1, ..of_kind } } else { of_kind };
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     check(object, resource, NameRule::PathSegment, false, &mut errors);
     check_update(object, old, false, &mut errors);
     for _ in 0..of_kind.alone {

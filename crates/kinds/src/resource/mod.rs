@@ -6,7 +6,7 @@ mod strategy;
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 
-use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldErrors;
 use portcullis_apimachinery::names::NameRule;
 
 use crate::Map;
@@ -79,20 +79,20 @@ pub struct Resource {
     /// Drops the fields that a client cannot set at creation, and sets the initial status (AP-30, AP-114).
     pub prepare_create: fn(&mut Map),
     /// Validates a new object, without its metadata.
-    pub validate_create: fn(&Map) -> Vec<FieldError>,
+    pub validate_create: fn(&Map) -> FieldErrors,
     /// The hooks of a create by a client.
     pub on_create: OnRequest,
     /// Restores the fields that an update of the main resource cannot change. The arguments are the new and the old
     /// object.
     pub prepare_update: fn(&mut Map, &Map),
     /// Validates an update, without the metadata. The arguments are the new and the old object.
-    pub validate_update: fn(&Map, &Map) -> Vec<FieldError>,
+    pub validate_update: fn(&Map, &Map) -> FieldErrors,
     /// The hooks of an update by a client.
     pub on_update: OnRequest,
     /// Like `prepare_update`, for the status subresource.
     pub prepare_status: fn(&mut Map, &Map),
     /// Like `validate_update`, for the status subresource.
-    pub validate_status: fn(&Map, &Map) -> Vec<FieldError>,
+    pub validate_status: fn(&Map, &Map) -> FieldErrors,
     /// The hooks of an update of the status by a client.
     pub on_status: OnRequest,
     /// The effect of a delete before finalizers are considered. Takes the object, the grace period that the request asks
@@ -187,7 +187,7 @@ pub struct Part {
     /// The document of an object. It has the name of the object, its uid and its resourceVersion.
     pub show: fn(&Map) -> Map,
     /// Writes a document back into its object, unless something is wrong with the document.
-    pub put: fn(&mut Map, &Map) -> Result<(), Vec<FieldError>>,
+    pub put: fn(&mut Map, &Map) -> Result<(), FieldErrors>,
 }
 
 /// The action of a request.
@@ -290,13 +290,13 @@ impl Resource {
         default: |_| {},
         default_times: |_, _| {},
         prepare_create: |_| {},
-        validate_create: |_| Vec::new(),
+        validate_create: |_| FieldErrors::new(),
         on_create: OnRequest::NOTHING,
         prepare_update: |_, _| {},
-        validate_update: |_, _| Vec::new(),
+        validate_update: |_, _| FieldErrors::new(),
         on_update: OnRequest::NOTHING,
         prepare_status: |_, _| {},
-        validate_status: |_, _| Vec::new(),
+        validate_status: |_, _| FieldErrors::new(),
         on_status: OnRequest::NOTHING,
         delete: |_, _, _| Deletion::Proceeds,
         dependents: Dependents::Deleted,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldErrors;
 
 use crate::Map;
 use crate::resources::core::services::ServiceRanges;
@@ -61,7 +61,7 @@ pub enum Need {
 }
 
 /// Validates a new object, or an updated one against the stored object.
-pub type ValidateRequest = fn(&Map, Option<&Map>, &Context<'_>) -> Vec<FieldError>;
+pub type ValidateRequest = fn(&Map, Option<&Map>, &Context<'_>) -> FieldErrors;
 
 /// The hooks that run for requests of clients only. In each function `old` is `None` for a create.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +90,7 @@ impl OnRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The request is inconsistent or cannot be satisfied: 422 with only these causes.
-    Invalid(Vec<FieldError>),
+    Invalid(FieldErrors),
     /// The pool is exhausted: 500.
     Internal(String),
 }
@@ -101,7 +101,7 @@ pub struct Update {
     /// Keeps of the old object what cannot be changed here.
     pub prepare: fn(&mut Map, &Map),
     /// Everything wrong with the update, apart from the metadata.
-    pub validate: fn(&Map, &Map) -> Vec<FieldError>,
+    pub validate: fn(&Map, &Map) -> FieldErrors,
     /// The hooks for requests of clients.
     pub on_request: OnRequest,
     /// Whether this is the status.
@@ -114,7 +114,7 @@ impl Update {
     /// Everything may be changed, and nothing is wrong.
     pub const NOTHING: Self = Self {
         prepare: |_, _| {},
-        validate: |_, _| Vec::new(),
+        validate: |_, _| FieldErrors::new(),
         on_request: OnRequest::NOTHING,
         is_status: false,
         adds: None,

@@ -76,7 +76,7 @@ fn validate(service: &Map) -> Errors {
     let spec = service.object("spec");
     let (group, version) = (spec.text("group"), spec.text("version"));
     let (name, required) = (service.metadata().text("name"), format!("{version}.{group}"));
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     errors.push_if(name != required, || {
         let detail = format!("must be `spec.version+\".\"+spec.group`: {required:?}");
         FieldError::invalid("metadata.name", quoted(name), detail)

@@ -49,7 +49,7 @@ pub static POD_DISRUPTION_BUDGETS: Resource = Resource {
 
 fn validate(budget: &Map, checks_values: bool) -> Errors {
     let spec = budget.object("spec");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     errors.push_if(spec.has("minAvailable") && spec.has("maxUnavailable"), || {
         FieldError::invalid("spec", "{}", "minAvailable and maxUnavailable cannot be both set")
     });

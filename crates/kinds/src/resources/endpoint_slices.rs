@@ -80,7 +80,7 @@ fn prepare_update(slice: &mut Map, old: &Map) {
 
 /// Unchanged endpoints are not validated again, because they may predate stricter rules.
 fn validate(slice: &Map, old: Option<&Map>) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     match slice.text("addressType") {
         "" => errors.push(FieldError::required("addressType", "")),
         value => errors.extend(one_of("addressType", value, values::ADDRESS_TYPES)),
@@ -98,7 +98,7 @@ fn validate(slice: &Map, old: Option<&Map>) -> Errors {
 fn validate_endpoints(slice: &Map) -> Errors {
     let count = slice.list("endpoints").len();
     if count > MAX_ENDPOINTS {
-        return vec![FieldError::too_many("endpoints", count, MAX_ENDPOINTS)];
+        return Errors::from([FieldError::too_many("endpoints", count, MAX_ENDPOINTS)]);
     }
     let address_type = slice.text("addressType");
     let endpoints = slice.objects("endpoints").enumerate();
@@ -109,7 +109,7 @@ fn validate_endpoints(slice: &Map) -> Errors {
 
 fn validate_endpoint(field: &str, endpoint: &Map, address_type: &str) -> Errors {
     let addresses = format!("{field}.addresses");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     match endpoint.list("addresses").len() {
         0 => errors.push(FieldError::required(&addresses, "must contain at least 1 address")),
         1..=MAX_ADDRESSES => {}

@@ -99,7 +99,7 @@ fn default_level(level: &mut Map) {
 
 fn validate_schema(schema: &Map) -> Errors {
     let spec = schema.object("spec");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let precedence = spec.number("matchingPrecedence");
     errors.push_if(!(1..=MAX_PRECEDENCE).contains(&precedence), || {
         let detail = "must be between 1 and 10000, inclusive";
@@ -163,7 +163,7 @@ fn validate_subject(field: &str, subject: &Map, errors: &mut Errors) {
 
 fn validate_level(level: &Map) -> Errors {
     let spec = level.object("spec");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let forbid = |errors: &mut Errors, member: &str| {
         errors.push_if(spec.has(member), || {
             FieldError::forbidden(format!("spec.{member}"), "must be nil if the type is another one")

@@ -46,7 +46,7 @@ fn invalid(field: &str, value: &str, details: Faults) -> Errors {
 /// Validates a domain name of at least two parts, which may end with a dot. Only the first error is reported.
 pub(super) fn domain_name(field: &str, value: &str) -> Errors {
     if value.is_empty() {
-        return vec![FieldError::required(field, "")];
+        return Errors::from([FieldError::required(field, "")]);
     }
     let value = value.strip_suffix('.').unwrap_or(value);
     let detail = if let Some(detail) = names::subdomain_errors(value).into_iter().next() {
@@ -56,17 +56,17 @@ pub(super) fn domain_name(field: &str, value: &str) -> Errors {
     } else if let Some(detail) = value.split('.').flat_map(names::label_errors).next() {
         detail
     } else {
-        return Vec::new();
+        return Errors::new();
     };
-    vec![FieldError::invalid(field, quoted(value), detail)]
+    Errors::from([FieldError::invalid(field, quoted(value), detail)])
 }
 
 /// Validates a driver name: a DNS subdomain of at most 63 bytes, ignoring case.
 pub(super) fn driver_name(field: &str, value: &str) -> Errors {
     if value.is_empty() {
-        return vec![FieldError::required(field, "")];
+        return Errors::from([FieldError::required(field, "")]);
     }
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     errors.push_if(value.len() > MAX_LABEL, || FieldError::too_long(field, MAX_LABEL));
     errors.extend(dns_subdomain(field, &value.to_lowercase()));
     errors

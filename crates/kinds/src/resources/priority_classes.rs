@@ -53,7 +53,7 @@ const SYSTEM: &str = "system-";
 
 fn validate(class: &Map) -> Errors {
     let (name, value) = (class.metadata().text("name"), class.number("value"));
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     if name.starts_with(SYSTEM) {
         let is_built_in = built_in_priority(name).is_some_and(|built_in| built_in.value == value);
         errors.push_if(!is_built_in || class.is_true("globalDefault"), || {
@@ -73,7 +73,7 @@ fn validate(class: &Map) -> Errors {
 }
 
 fn validate_update(class: &Map, old: &Map) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     errors.push_if(class.number("value") != old.number("value"), || {
         FieldError::forbidden("value", "may not be changed in an update.")
     });

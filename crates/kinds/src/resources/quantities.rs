@@ -36,7 +36,7 @@ pub(super) fn quantity(map: &Map, name: &str) -> Option<Quantity> {
 /// Validates an amount of a resource: it must not be negative, and must be whole for counted resources.
 pub(super) fn amount_errors(field: &str, resource: &str, amount: &Value) -> Errors {
     let text = amount.as_str().unwrap_or_default();
-    let Ok(quantity) = Quantity::parse(text) else { return Vec::new() };
+    let Ok(quantity) = Quantity::parse(text) else { return Errors::new() };
     let mut errors: Errors = negative_error(field, &quantity).into_iter().collect();
     if is_counted(resource) && !quantity.is_integer() {
         errors.push(FieldError::invalid(field, text, "must be an integer"));

@@ -38,7 +38,7 @@ pub static RUNTIME_CLASSES: Resource = Resource {
 
 fn validate(class: &Map) -> Errors {
     let mut errors = match class.text("handler") {
-        "" => vec![FieldError::required("handler", "")],
+        "" => Errors::from([FieldError::required("handler", "")]),
         handler => dns_label("handler", handler),
     };
     if class.has("overhead") {

@@ -33,9 +33,9 @@ pub(super) fn validate_label_selector(field: &str, selector: &Map, checks_values
 pub(super) fn validate_node_selector(field: &str, selector: &Map) -> Errors {
     let field = format!("{field}.nodeSelectorTerms");
     if selector.list("nodeSelectorTerms").is_empty() {
-        return vec![FieldError::required(field, "must have at least one node selector term")];
+        return Errors::from([FieldError::required(field, "must have at least one node selector term")]);
     }
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     for (i, term) in selector.objects("nodeSelectorTerms").enumerate() {
         for (j, requirement) in term.objects("matchExpressions").enumerate() {
             validate_node_labels(&format!("{field}[{i}].matchExpressions[{j}]"), requirement, &mut errors);
@@ -115,7 +115,7 @@ fn validate_toleration(field: &str, toleration: &Map) -> Errors {
     let (key, operator) = (toleration.text("key"), toleration.text("operator"));
     let (value, effect) = (toleration.text("value"), toleration.text("effect"));
     let at_operator = format!("{field}.operator");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     if !key.is_empty() {
         errors.extend(qualified_name(&format!("{field}.key"), key));
     }

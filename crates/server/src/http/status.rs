@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Response, StatusCode};
-use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
 use portcullis_apimachinery::quote::{quoted, sanitized};
 use serde::Serialize;
 
@@ -14,10 +14,6 @@ pub type Answer = Response<Body>;
 
 /// The media type of JSON responses.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// The maximum number of causes of an error.
-///
-/// DIVERGES: Kubernetes reports every error of an object, also of a list with 100,000 invalid entries.
-const MAX_CAUSES: usize = 1_000;
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// An error, serialized as `kind: Status`.
@@ -222,12 +218,12 @@ impl Status {
     }
 
     /// The object or the options are invalid; every error is a cause (AP-20, AP-21), up to the first 1,000.
-    pub fn invalid_object(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
-        let left_out = errors.len().saturating_sub(MAX_CAUSES);
-        let errors = errors.get(..MAX_CAUSES).unwrap_or(errors);
+    pub fn invalid_object(group: &str, kind: &str, name: &str, errors: impl Into<FieldErrors>) -> Self {
+        let errors = errors.into();
+        let (errors, has_more) = errors.told();
         let mut faults: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        if left_out > 0 {
-            faults.push(format!("{left_out} more errors"));
+        if has_more {
+            faults.push("more errors".to_owned());
         }
         let faults = policy::rules::aggregate(&faults).unwrap_or_default();
         let message = format!("{} {} is invalid: {faults}", qualified(group, kind), quoted(name));

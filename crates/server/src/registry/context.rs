@@ -7,7 +7,7 @@ use kinds::Map;
 use kinds::resource::{Certificates, Context, Need, OnRequest, Refusal, Requester, Resource};
 use kinds::resources::core::namespaces::NAMESPACES;
 use pki::csr::Csr;
-use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldErrors;
 use portcullis_store::{Expect, Store as _, StoreError, Write};
 use tokio::sync::MutexGuard;
 
@@ -49,8 +49,8 @@ impl<'a> Surroundings<'a> {
         hooks: &OnRequest,
         object: &mut Map,
         old: Option<&Map>,
-        validate: impl FnOnce(&Map) -> Vec<FieldError>,
-    ) -> Result<Vec<FieldError>, Status> {
+        validate: impl FnOnce(&Map) -> FieldErrors,
+    ) -> Result<FieldErrors, Status> {
         let resource = scope.target.resource;
         let stored = match self.need {
             Need::AllOfKind => storage::all(scope.backend, resource).await?,
@@ -93,7 +93,7 @@ async fn faults(expressions: Vec<&str>) -> Result<BTreeMap<String, String>, Stat
 fn refused(resource: &Resource, object: &Map, refusal: Refusal) -> Status {
     match refusal {
         Refusal::Invalid(errors) => {
-            Status::invalid_object(resource.group, resource.kind, meta::text(object, "name"), &errors)
+            Status::invalid_object(resource.group, resource.kind, meta::text(object, "name"), errors)
         }
         Refusal::Internal(why) => Status::internal(why),
     }

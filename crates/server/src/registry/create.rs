@@ -63,7 +63,7 @@ async fn prepare(
     errors.extend(of_kind);
     if !errors.is_empty() {
         let name = meta::text(object, "name");
-        return Err(Status::invalid_object(resource.group, resource.kind, name, &errors));
+        return Err(Status::invalid_object(resource.group, resource.kind, name, errors));
     }
     Ok(is_generated)
 }

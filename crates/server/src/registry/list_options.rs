@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
 use portcullis_apimachinery::quote::quoted;
 use portcullis_apimachinery::selector::{SelectorError, parse_field_selector, parse_label_selector};
 use portcullis_store::Revision;
@@ -68,7 +68,7 @@ impl ListOptions {
         } else {
             list_errors(matching, resource_version, token, sends_initial)
         };
-        refuse("ListOptions", &errors)?;
+        refuse("ListOptions", errors)?;
         let mut selection = Selection::new(target.resource, labels, &fields)?;
         // A name in the path selects the object.
         if !target.name.is_empty() {
@@ -94,8 +94,8 @@ fn unknown_match(matching: &str) -> FieldError {
 }
 
 /// AP-72
-fn list_errors(matching: &str, version: &str, token: &str, sends_initial: Option<bool>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+fn list_errors(matching: &str, version: &str, token: &str, sends_initial: Option<bool>) -> FieldErrors {
+    let mut errors = FieldErrors::new();
     let mut forbid = |field: &str, detail: &str| errors.push(FieldError::forbidden(field, detail));
     if !matching.is_empty() {
         if version.is_empty() {
@@ -118,8 +118,8 @@ fn list_errors(matching: &str, version: &str, token: &str, sends_initial: Option
 }
 
 /// AP-83, AP-84
-fn watch_errors(matching: &str, token: &str, sends_initial: Option<bool>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+fn watch_errors(matching: &str, token: &str, sends_initial: Option<bool>) -> FieldErrors {
+    let mut errors = FieldErrors::new();
     let mut forbid = |detail: &str| errors.push(FieldError::forbidden(MATCH, detail));
     let is_fresh = matching == "NotOlderThan";
     if sends_initial.is_some() && !is_fresh {

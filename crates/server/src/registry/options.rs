@@ -2,7 +2,7 @@
 //! options of lists and watches are in [`super::list_options`].
 
 use kinds::Kinds;
-use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
 use serde_json::{Map, Value};
 
 use crate::http::query::Query;
@@ -62,7 +62,7 @@ pub(crate) struct WriteOptions {
 /// # Errors
 /// 422 with all errors in the options.
 pub(crate) fn write(query: &Query, kind: WriteKind) -> Result<WriteOptions, Status> {
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::new();
     let manager = query.first("fieldManager").unwrap_or_default();
     match (kind, query.first("force")) {
         (WriteKind::Apply, _) if manager.is_empty() => {
@@ -92,16 +92,16 @@ pub(crate) fn write(query: &Query, kind: WriteKind) -> Result<WriteOptions, Stat
             FieldValidation::Strict
         }
     };
-    refuse(kind.options(), &errors)?;
+    refuse(kind.options(), errors)?;
     Ok(WriteOptions { is_dry_run: !dry_run.is_empty(), validation })
 }
 
 /// Returns the error for invalid options.
-pub(crate) fn refuse(options: &str, errors: &[FieldError]) -> Result<(), Status> {
-    match errors {
-        [] => Ok(()),
-        errors => Err(Status::invalid_object(META_GROUP, options, "", errors)),
+pub(crate) fn refuse(options: &str, errors: FieldErrors) -> Result<(), Status> {
+    if errors.is_empty() {
+        return Ok(());
     }
+    Err(Status::invalid_object(META_GROUP, options, "", errors))
 }
 
 /// AP-15: every value must be `All`.
@@ -249,7 +249,7 @@ impl DeleteOptions {
 
 impl RawDeleteOptions {
     fn checked(self) -> Result<DeleteOptions, Status> {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::new();
         if self.propagation.is_some() && self.orphan_dependents.is_some() {
             let value = quoted(self.propagation.as_deref().unwrap_or_default());
             let detail = "orphanDependents and deletionPropagation cannot be both set";
@@ -267,7 +267,7 @@ impl RawDeleteOptions {
             }
         };
         errors.extend(dry_run_error(&self.dry_run));
-        refuse("DeleteOptions", &errors)?;
+        refuse("DeleteOptions", errors)?;
         Ok(DeleteOptions {
             is_dry_run: !self.dry_run.is_empty(),
             // AP-55: a negative period counts as one second.

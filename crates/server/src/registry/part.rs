@@ -45,9 +45,8 @@ pub(crate) fn put(
     let Some(part) = scope.part else { return make(old) };
     let document = make(&(part.show)(old))?;
     let mut object = old.clone();
-    (part.put)(&mut object, &document).map_err(|errors| {
-        Status::invalid_object(part.row.group, part.row.kind, scope.target.name, &errors)
-    })?;
+    (part.put)(&mut object, &document)
+        .map_err(|errors| Status::invalid_object(part.row.group, part.row.kind, scope.target.name, errors))?;
     meta::set(&mut object, "resourceVersion", meta::text(&document, "resourceVersion"));
     Ok(object)
 }

@@ -195,7 +195,7 @@ pub(crate) async fn change(
 fn check_version(scope: &RequestScope<'_>, object: &mut Map, stored: &Stored) -> Result<(), Status> {
     let resource = scope.target.resource;
     if let Some(error) = kinds::meta::missing_revision(object, resource) {
-        return Err(Status::invalid_object(resource.group, resource.kind, scope.target.name, &[error]));
+        return Err(Status::invalid_object(resource.group, resource.kind, scope.target.name, [error]));
     }
     let given = meta::text(object, "resourceVersion");
     let asked = list_options::revision(given).map_err(Status::unknown)?;
@@ -225,8 +225,8 @@ async fn prepare(
     let of_kind = surroundings.complete(scope, &scope.update.on_request, object, Some(old), validate).await?;
     let of_kind = refused.into_iter().chain(of_kind).collect();
     let errors = kinds::meta::with_metadata(of_kind, object, old, resource, scope.update.is_status);
-    match errors.as_slice() {
-        [] => Ok(()),
-        errors => Err(Status::invalid_object(resource.group, resource.kind, scope.target.name, errors)),
+    if errors.is_empty() {
+        return Ok(());
     }
+    Err(Status::invalid_object(resource.group, resource.kind, scope.target.name, errors))
 }

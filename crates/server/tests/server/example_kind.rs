@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use crate::common::{Answer, Setup, Started, start_with};
-use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
 use portcullis_kinds::resource::{Need, OnRequest, Refusal, Resource, Selectable, Subresource};
 use portcullis_kinds::schema::meta::OBJECT_META;
 use portcullis_kinds::schema::{Field, Merge, Presence, Shape, Type};
@@ -54,10 +54,12 @@ fn keep(widget: &mut Map, old: &Map, part: &str) {
     widget.insert(part.to_owned(), old[part].clone());
 }
 
-fn validate(widget: &Map) -> Vec<FieldError> {
+fn validate(widget: &Map) -> FieldErrors {
     match of(widget, "spec", "color").as_str() {
-        Some("invisible") => vec![FieldError::invalid("spec.color", "invisible", "cannot be seen")],
-        _ => Vec::new(),
+        Some("invisible") => {
+            FieldErrors::from([FieldError::invalid("spec.color", "invisible", "cannot be seen")])
+        }
+        _ => FieldErrors::new(),
     }
 }
 

@@ -62,7 +62,7 @@ fn default(binding: &mut Map) {
 
 fn validate(binding: &Map) -> Errors {
     let spec = binding.object("spec");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     errors.push_if(spec.text("policyName").is_empty(), || FieldError::required("spec.policyName", ""));
     if let Some(reference) = spec.object_if_set("paramRef") {
         let field = "spec.paramRef";

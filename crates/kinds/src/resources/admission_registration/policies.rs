@@ -84,7 +84,7 @@ fn validate(spec: &Map, errors: &mut Errors) {
 
 fn validate_validating(policy: &Map) -> Errors {
     let spec = policy.object("spec");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     validate(spec, &mut errors);
     let is_empty = spec.list("validations").is_empty() && spec.list("auditAnnotations").is_empty();
     errors.push_if(is_empty, || {
@@ -98,7 +98,7 @@ fn validate_validating(policy: &Map) -> Errors {
 
 fn validate_mutating(policy: &Map) -> Errors {
     let spec = policy.object("spec");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     validate(spec, &mut errors);
     errors.push_if(spec.list("mutations").is_empty(), || {
         FieldError::required("spec.mutations", "mutations must contain at least one item")

@@ -80,7 +80,7 @@ fn default(configuration: &mut Map) {
 }
 
 fn validate(configuration: &Map) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let mut seen = BTreeSet::new();
     for (i, webhook) in configuration.objects("webhooks").enumerate() {
         let field = format!("webhooks[{i}]");

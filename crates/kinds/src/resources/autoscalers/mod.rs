@@ -92,7 +92,7 @@ fn default_policies(rules: &mut Map, policies: &[(&str, i64)]) {
 
 fn validate(autoscaler: &Map) -> Errors {
     let spec = autoscaler.object("spec");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let (least, most) = (spec.number("minReplicas"), spec.number("maxReplicas"));
     // Zero needs a metric that is not about the pods: nothing would ever raise the number again.
     let mut metrics = spec.objects("metrics");

@@ -82,7 +82,7 @@ pub(super) fn validate(request: &Map, old: Option<&Map>) -> Errors {
     let excuses_empty = excuses(|old| has(old, ""));
     let excuses_both = excuses(|old| has(old, APPROVED) && has(old, DENIED));
     let excuses_duplicates = excuses(has_duplicates);
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let mut seen = BTreeSet::new();
     for (i, condition) in conditions(request).enumerate() {
         let (kind, status) = (condition.text("type"), condition.text("status"));
@@ -119,7 +119,7 @@ fn has_duplicates(request: &Map) -> bool {
 
 /// CS-20, CS-21.
 pub(super) fn validate_changes(request: &Map, old: &Map, path: Path) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     for kind in [APPROVED, DENIED, FAILED] {
         errors.push_if(of_type(request, kind).len() < of_type(old, kind).len(), || forbidden("remove", kind));
     }

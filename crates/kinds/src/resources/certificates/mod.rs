@@ -195,7 +195,7 @@ fn validate_update(request: &Map, old: &Map, path: Path) -> Errors {
 fn validate(request: &Map, old: Option<&Map>, request_error: Option<&str>) -> Errors {
     let spec = request.object("spec");
     let old_spec = old.map(|old| old.object("spec"));
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     if let Some(error) = request_error {
         errors.push(FieldError::invalid("spec.request", quoted(spec.text("request")), error));
     }

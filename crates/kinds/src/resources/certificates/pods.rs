@@ -101,7 +101,7 @@ fn text<'a>(object: &'a Map, field: &str) -> Cow<'a, str> {
 fn validate_bundle(bundle: &Map) -> Errors {
     let (spec, name) = (bundle.object("spec"), bundle.metadata().text("name"));
     let signer = spec.text("signerName");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     if signer.is_empty() {
         errors.push_if(name.contains(':'), || {
             let detail = "ClusterTrustBundle without signer name must not have \":\" in its name";
@@ -148,7 +148,7 @@ fn validate_request(request: &Map) -> Errors {
 /// A request that was issued, denied or failed stays as it is.
 fn validate_status(request: &Map, old: &Map) -> Errors {
     let known = ["Denied", "Failed", "Issued"];
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let conditions = request.object("status").objects("conditions");
     let decisions = conditions.clone().filter(|condition| known.contains(&condition.text("type"))).count();
     errors.push_if(decisions > 1, || {

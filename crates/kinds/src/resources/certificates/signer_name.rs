@@ -13,15 +13,14 @@ const MAX_LENGTH: usize = MAX_SUBDOMAIN + 1 + MAX_LABEL + 1 + MAX_SUBDOMAIN;
 /// Validates a signer name part by part. Only the first of several bad labels is reported.
 pub(super) fn validate(field: &str, name: &str) -> Errors {
     if name.is_empty() {
-        return vec![FieldError::required(field, "")];
+        return Errors::from([FieldError::required(field, "")]);
     }
     let invalid = |detail| FieldError::invalid(field, quoted(name), detail);
     let Some((domain, path)) = name.split_once('/').filter(|(_, path)| !path.contains('/')) else {
-        return vec![invalid(
-            "must be a fully qualified domain and path of the form 'example.com/signer-name'",
-        )];
+        let detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+        return Errors::from([invalid(detail)]);
     };
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     errors.push_if(domain.len() > MAX_SUBDOMAIN, || FieldError::too_long(field, MAX_SUBDOMAIN));
     errors.extend(first_fault(domain, |label| dns_label(field, label)));
     if !domain.contains('.') {

@@ -29,7 +29,7 @@ pub(super) const MAX_SIZE: usize = 1024 * 1024;
 
 /// AP-132.
 fn validate(config_map: &Map) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let (data, binary) = (config_map.object("data"), config_map.object("binaryData"));
     for key in data.keys() {
         errors.extend(data_key(&format!("data[{key}]"), key));
@@ -68,7 +68,7 @@ fn validate_update(config_map: &Map, old: &Map) -> Errors {
 /// Returns errors for changes of an immutable ConfigMap or Secret (AP-132).
 pub(super) fn immutable_errors(object: &Map, old: &Map, fields: &[&str]) -> Errors {
     if !old.is_true("immutable") {
-        return Vec::new();
+        return Errors::new();
     }
     let has_changed = |field: &&str| match *field {
         "immutable" => !object.is_true(field),

@@ -40,7 +40,7 @@ fn default(endpoints: &mut Map) {
 }
 
 fn validate(endpoints: &Map) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     for (i, subset) in endpoints.objects("subsets").enumerate() {
         let field = format!("subsets[{i}]");
         if subset.list("addresses").is_empty() && subset.list("notReadyAddresses").is_empty() {
@@ -76,8 +76,8 @@ fn address_errors(field: &str, address: &Map, errors: &mut Errors) {
 fn port_errors(field: &str, port: &Map, needs_name: bool, errors: &mut Errors) {
     let name_field = format!("{field}.name");
     errors.extend(match port.text("name") {
-        "" if needs_name => vec![FieldError::required(name_field, "")],
-        "" => Vec::new(),
+        "" if needs_name => Errors::from([FieldError::required(name_field, "")]),
+        "" => Errors::new(),
         name => dns_label(&name_field, name),
     });
     errors.extend(number_errors(&format!("{field}.port"), port.number("port")));

@@ -172,11 +172,11 @@ fn old_style_errors(event: &Map, namespace: &str) -> Errors {
         "" => matches!(namespace, "" | "default"),
         involved => involved == namespace,
     };
-    if matches { Vec::new() } else { vec![namespace_error(event)] }
+    if matches { Errors::new() } else { Errors::from([namespace_error(event)]) }
 }
 
 fn new_style_errors(event: &Map, namespace: &str, component_field: &str) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let involved = event.object("involvedObject").text("namespace");
     if involved.is_empty() && !matches!(namespace, "default" | "kube-system") {
         errors.push(namespace_error(event));
@@ -221,8 +221,8 @@ fn creation_errors(event: &Map) -> Errors {
 }
 
 fn series_errors(event: &Map) -> Errors {
-    let Some(Value::Object(series)) = event.get("series") else { return Vec::new() };
-    let mut errors = Vec::new();
+    let Some(Value::Object(series)) = event.get("series") else { return Errors::new() };
+    let mut errors = Errors::new();
     if series.number("count") < 2 {
         errors.push(FieldError::invalid("series.count", "", "should be at least 2"));
     }

@@ -172,7 +172,7 @@ fn validate_phase(namespace: &Map) -> Errors {
         false => (ACTIVE, "may only be 'Active' if `deletionTimestamp` is empty"),
     };
     match phase(namespace) {
-        phase if phase == expected => Vec::new(),
-        phase => vec![FieldError::invalid("status.Phase", phase, detail)],
+        phase if phase == expected => Errors::new(),
+        phase => Errors::from([FieldError::invalid("status.Phase", phase, detail)]),
     }
 }

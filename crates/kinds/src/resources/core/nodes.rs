@@ -156,7 +156,7 @@ fn dual_stack_errors(spec: &Map, errors: &mut Errors) {
 
 /// AP-131: taints are reported under the metadata, and are unique by key and effect.
 fn taint_errors(spec: &Map) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let mut seen = BTreeSet::new();
     for (i, taint) in spec.objects("taints").enumerate() {
         let field = format!("metadata.taints[{i}]");

@@ -181,9 +181,11 @@ fn spec_errors(spec: &Map, old: Option<&Map>) -> Errors {
 fn size_errors(spec: &Map) -> Errors {
     let field = "spec.resources[storage]";
     let requests = spec.object("resources").object("requests");
-    let Some(size) = quantity(requests, "storage") else { return vec![FieldError::required(field, "")] };
+    let Some(size) = quantity(requests, "storage") else {
+        return Errors::from([FieldError::required(field, "")]);
+    };
     match positive_error(field, &size) {
-        Some(error) => vec![error],
+        Some(error) => Errors::from([error]),
         None => amount_errors(field, "storage", requests.get("storage").unwrap_or(&Value::Null)),
     }
 }
@@ -319,7 +321,7 @@ fn unify_bound(is: &mut Map, old: &Map) {
 
 fn validate_status(claim: &Map) -> Errors {
     let status = claim.object("status");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     if claim.object("spec").list("accessModes").is_empty() {
         // Kubernetes reports this path.
         errors.push(FieldError::required("Spec.accessModes", ""));
@@ -357,7 +359,7 @@ fn resource_errors(field: &str, resource: &str) -> Errors {
     if !errors.is_empty() || !is_native(resource) || resource == "storage" {
         return errors;
     }
-    vec![FieldError::not_supported(field, resource, &["storage"])]
+    Errors::from([FieldError::not_supported(field, resource, &["storage"])])
 }
 
 const COLUMNS: &[Column] = &[

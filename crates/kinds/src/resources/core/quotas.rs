@@ -167,7 +167,7 @@ fn default_limits(range: &mut Map) {
 }
 
 fn validate_limits(range: &Map) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let mut seen = BTreeSet::new();
     for (i, item) in range.object("spec").objects("limits").enumerate() {
         let field = format!("spec.limits[{i}]");

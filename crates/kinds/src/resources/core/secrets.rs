@@ -65,20 +65,20 @@ fn type_errors(secret: &Map, data: &Map) -> Errors {
     };
     match secret.text("type") {
         ACCOUNT_TOKEN if secret.metadata().object("annotations").text(ACCOUNT_ANNOTATION).is_empty() => {
-            vec![FieldError::required(format!("metadata.annotations[{ACCOUNT_ANNOTATION}]"), "")]
+            Errors::from([FieldError::required(format!("metadata.annotations[{ACCOUNT_ANNOTATION}]"), "")])
         }
         "kubernetes.io/dockercfg" => docker_errors(data, ".dockercfg"),
         "kubernetes.io/dockerconfigjson" => docker_errors(data, ".dockerconfigjson"),
         // One of the two is enough.
         "kubernetes.io/basic-auth" => match missing(&["username", "password"]) {
             errors if errors.len() == 2 => errors,
-            _ => Vec::new(),
+            _ => Errors::new(),
         },
         "kubernetes.io/ssh-auth" if data.text("ssh-privatekey").is_empty() => {
-            vec![required("ssh-privatekey")]
+            Errors::from([required("ssh-privatekey")])
         }
         "kubernetes.io/tls" => missing(&["tls.crt", "tls.key"]),
-        _ => Vec::new(),
+        _ => Errors::new(),
     }
 }
 
@@ -86,18 +86,20 @@ fn type_errors(secret: &Map, data: &Map) -> Errors {
 fn docker_errors(data: &Map, key: &str) -> Errors {
     let field = format!("data[{key}]");
     if !data.contains_key(key) {
-        return vec![FieldError::required(field, "")];
+        return Errors::from([FieldError::required(field, "")]);
     }
     let bytes = STANDARD.decode(data.text(key)).unwrap_or_default();
     match serde_json::from_slice::<Option<Map>>(&bytes) {
-        Ok(_) => Vec::new(),
-        Err(_) => vec![FieldError::invalid(field, "<secret contents redacted>", "must be a JSON object")],
+        Ok(_) => Errors::new(),
+        Err(_) => {
+            Errors::from([FieldError::invalid(field, "<secret contents redacted>", "must be a JSON object")])
+        }
     }
 }
 
 /// AP-132: the type is immutable; an immutable secret keeps its data and stays immutable.
 fn validate_update(secret: &Map, old: &Map) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     if secret.text("type") != old.text("type") {
         errors.push(FieldError::invalid("type", secret.text("type"), "field is immutable"));
     }

@@ -26,7 +26,7 @@ pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-cla
 pub(super) fn mode_errors(spec: &Map) -> Errors {
     let field = "spec.accessModes";
     let is_known = |mode: &str| values::VOLUME_ACCESS_MODES.contains(&mode);
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     if spec.texts("accessModes").len() == 0 {
         errors.push(FieldError::required(field, "at least 1 access mode is required"));
     }
@@ -56,7 +56,7 @@ pub(super) fn volume_mode_errors(spec: &Map) -> Option<FieldError> {
 /// Validates the name of a class; an empty one means none.
 pub(super) fn class_name_errors(spec: &Map, member: &str) -> Errors {
     match spec.text(member) {
-        "" => Vec::new(),
+        "" => Errors::new(),
         class => dns_subdomain(&format!("spec.{member}"), class),
     }
 }

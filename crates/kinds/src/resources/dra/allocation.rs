@@ -154,7 +154,7 @@ fn validate_device_names(field: &str, device: &Map) -> Errors {
 
 fn validate_config(field: &str, config: &Map, names: &Names<'_>) -> Errors {
     let at_source = format!("{field}.source");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     match config.text("source") {
         "" => errors.push(FieldError::required(at_source, "")),
         source => errors.extend(one_of(&at_source, source, &["FromClaim", "FromClass"])),

@@ -15,25 +15,25 @@ const MAX_VALUES: usize = 10;
 /// Validates a capacity. Only a device that several claims can share may have a request policy.
 pub(super) fn validate_capacity(field: &str, capacity: &Map, is_shared: bool) -> Errors {
     if !capacity.has("requestPolicy") {
-        return Vec::new();
+        return Errors::new();
     }
     let field = format!("{field}.requestPolicy");
     if !is_shared {
-        return vec![FieldError::forbidden(field, "allowMultipleAllocations must be true")];
+        return Errors::from([FieldError::forbidden(field, "allowMultipleAllocations must be true")]);
     }
     let policy = capacity.object("requestPolicy");
     let (has_values, has_range) = (!policy.list("validValues").is_empty(), policy.has("validRange"));
     let all = quantity(capacity, "value").unwrap_or_default();
     match (has_values, has_range, quantity(policy, "default")) {
-        (false, false, _) => Vec::new(),
+        (false, false, _) => Errors::new(),
         (true, true, _) => {
             let detail = "exactly one policy can be specified, cannot specify \"validValues\" and \"validRange\" at \
                 the same time";
-            vec![FieldError::forbidden(field, detail)]
+            Errors::from([FieldError::forbidden(field, detail)])
         }
         (_, _, None) => {
             let detail = "required when validValues or validRange is defined";
-            vec![FieldError::required(format!("{field}.default"), detail)]
+            Errors::from([FieldError::required(format!("{field}.default"), detail)])
         }
         (true, false, Some(default)) => {
             let values: Vec<Quantity> =
@@ -56,7 +56,7 @@ fn invalid(field: impl Into<String>, value: &Quantity, detail: &str) -> FieldErr
 
 /// Validates a list of values: ascending, unique, at most the capacity, and including the default.
 fn validate_values(field: &str, default: &Quantity, all: &Quantity, values: &[Quantity]) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     for ((i, value), next) in (1..).zip(values).zip(values.iter().skip(1)) {
         if value > next {
             errors.push(invalid(format!("{field}[{i}]"), next, "values must be sorted in ascending order"));
@@ -85,10 +85,10 @@ fn validate_values(field: &str, default: &Quantity, all: &Quantity, values: &[Qu
 fn validate_range(field: &str, default: &Quantity, all: &Quantity, range: &Map) -> Errors {
     let (at_min, at_max, at_step) = (format!("{field}.min"), format!("{field}.max"), format!("{field}.step"));
     let Some(min) = quantity(range, "min") else {
-        return vec![FieldError::required(at_min, "required when validRange is defined")];
+        return Errors::from([FieldError::required(at_min, "required when validRange is defined")]);
     };
     let (max, step) = (quantity(range, "max"), quantity(range, "step"));
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     errors.push_if(min > *all, || invalid(&at_min, &min, "min is larger than capacity value"));
     errors.push_if(*default < min, || invalid(&at_min, default, "default is less than min"));
     if let Some(max) = &max {

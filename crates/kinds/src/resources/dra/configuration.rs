@@ -16,7 +16,7 @@ const MAX_PARAMETERS: usize = 10 * 1024;
 pub(super) fn validate_settings(field: &str, settings: &Map, is_stored: bool) -> Errors {
     let at_opaque = format!("{field}.opaque");
     if !settings.has("opaque") {
-        return vec![FieldError::required(at_opaque, "")];
+        return Errors::from([FieldError::required(at_opaque, "")]);
     }
     let opaque = settings.object("opaque");
     let mut errors = driver_name(&format!("{at_opaque}.driver"), opaque.text("driver"));

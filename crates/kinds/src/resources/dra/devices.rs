@@ -75,7 +75,7 @@ pub(super) fn validate_counter_set(field: &str, set: &Map) -> Errors {
 fn validate_counters(field: &str, owner: &Map, name: &str) -> Errors {
     let (at_name, at_counters) = (format!("{field}.{name}"), format!("{field}.counters"));
     let mut errors = match owner.text(name) {
-        "" => vec![FieldError::required(at_name, "")],
+        "" => Errors::from([FieldError::required(at_name, "")]),
         name => dns_label(&at_name, name),
     };
     let counters = owner.object("counters");
@@ -91,7 +91,7 @@ fn validate_counters(field: &str, owner: &Map, name: &str) -> Errors {
 
 /// Validates an attribute, which must have exactly one value.
 fn validate_attribute(field: &str, attribute: &Map) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let mut check = |name: &str, is_valid: fn(&str) -> bool| {
         let (field, value) = (format!("{field}.{name}"), attribute.text(name));
         if !is_valid(value) && attribute.has(name) {
@@ -151,7 +151,7 @@ fn validate_nodes(field: &str, device: &Map, is_selected_per_device: bool) -> Er
         let has_any = ["nodeName", "nodeSelector", "allNodes"].iter().any(is_set_here);
         return has_any.then(|| FieldError::invalid(field, "null", detail)).into_iter().collect();
     }
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let mut ways = 0;
     if device.has("nodeName") {
         let at_name = format!("{field}.nodeName");
@@ -187,7 +187,7 @@ fn validate_nodes(field: &str, device: &Map, is_selected_per_device: bool) -> Er
 /// Validates the binding conditions and the binding failure conditions of a device.
 pub(super) fn validate_binding(field: &str, device: &Map) -> Errors {
     let (good, bad) = ("bindingConditions", "bindingFailureConditions");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     for name in [good, bad] {
         let at_list = format!("{field}.{name}");
         errors.extend(validate_list(&at_list, device.texts(name), MAX_CONDITIONS, formats::qualified_name));

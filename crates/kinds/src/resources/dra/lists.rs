@@ -15,7 +15,7 @@ pub(super) fn validate_list<T>(
     check: impl Fn(&str, T) -> Errors,
 ) -> Errors {
     if entries.len() > limit {
-        return vec![FieldError::too_many(field, entries.len(), limit)];
+        return Errors::from([FieldError::too_many(field, entries.len(), limit)]);
     }
     entries.enumerate().flat_map(|(i, entry)| check(&format!("{field}[{i}]"), entry)).collect()
 }

@@ -16,9 +16,9 @@ const MAX_KEY: usize = 63 + 1 + MAX_IDENTIFIER;
 /// Validates a pool name: DNS subdomains separated by slashes.
 pub(super) fn pool_name(field: &str, name: &str) -> Errors {
     if name.is_empty() {
-        return vec![FieldError::required(field, "")];
+        return Errors::from([FieldError::required(field, "")]);
     }
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     errors.push_if(name.len() > MAX_SUBDOMAIN, || FieldError::too_long(field, MAX_SUBDOMAIN));
     errors.extend(name.split('/').flat_map(|part| dns_subdomain(field, part)));
     errors
@@ -29,9 +29,9 @@ pub(super) fn qualified_name(field: &str, name: &str) -> Errors {
     let Some((domain, identifier)) = name.split_once('/') else { return c_identifier(field, name) };
     if identifier.contains('/') {
         // The API server only validates names of one or two parts.
-        return Vec::new();
+        return Errors::new();
     }
-    let invalid = |detail| vec![FieldError::invalid(field, quoted(""), detail)];
+    let invalid = |detail| Errors::from([FieldError::invalid(field, quoted(""), detail)]);
     let mut errors = match domain {
         "" => invalid("the domain must not be empty"),
         domain => driver_name(field, domain),
@@ -52,7 +52,7 @@ pub(super) fn fully_qualified_name(field: &str, name: &str) -> Errors {
 }
 
 fn c_identifier(field: &str, name: &str) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     errors.push_if(name.len() > MAX_IDENTIFIER, || FieldError::too_long(field, MAX_IDENTIFIER));
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !name.chars().all(is_word) || !name.starts_with(|c: char| is_word(c) && !c.is_ascii_digit()) {

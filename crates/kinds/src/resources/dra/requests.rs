@@ -101,7 +101,7 @@ fn validate_request(field: &str, request: &Map, faults: &Faults) -> Errors {
 fn validate_exact(field: &str, request: &Map, faults: &Faults, errors: &mut Errors) {
     let at_class = format!("{field}.deviceClassName");
     errors.extend(match request.text("deviceClassName") {
-        "" => vec![FieldError::required(at_class, "")],
+        "" => Errors::from([FieldError::required(at_class, "")]),
         class => dns_subdomain(&at_class, class),
     });
     errors.extend(validate_selectors(&format!("{field}.selectors"), request, faults));
@@ -127,7 +127,7 @@ fn validate_mode(field: &str, request: &Map) -> Option<FieldError> {
 fn validate_toleration(field: &str, toleration: &Map) -> Errors {
     let (key, value) = (toleration.text("key"), toleration.text("value"));
     let (at_value, at_operator) = (format!("{field}.value"), format!("{field}.operator"));
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     if !key.is_empty() {
         errors.extend(qualified_name(&format!("{field}.key"), key));
     }
@@ -185,7 +185,7 @@ impl<'a> Names<'a> {
             separated by '/'";
         let unknown = FieldError::invalid(field, quoted(name), detail);
         if name.split('/').count() > 2 {
-            return vec![unknown];
+            return Errors::from([unknown]);
         }
         let mut errors: Errors = name.split('/').flat_map(|part| dns_label(field, part)).collect();
         errors.push_if(!self.has(name), || unknown);

@@ -24,12 +24,12 @@ pub(super) static NO_FAULTS: Faults = Faults::new();
 pub(super) fn validate_selectors(field: &str, owner: &Map, faults: &Faults) -> Errors {
     validate_list(field, owner.objects("selectors"), MAX_SELECTORS, |field, selector| {
         if !selector.has("cel") {
-            return vec![FieldError::required(format!("{field}.cel"), "")];
+            return Errors::from([FieldError::required(format!("{field}.cel"), "")]);
         }
         let field = format!("{field}.cel.expression");
         let expression = selector.object("cel").text("expression");
         if expression.len() > MAX_EXPRESSION {
-            return vec![FieldError::too_long(field, MAX_EXPRESSION)];
+            return Errors::from([FieldError::too_long(field, MAX_EXPRESSION)]);
         }
         let fault = match expression {
             "" => Some("must be an expression".to_owned()),

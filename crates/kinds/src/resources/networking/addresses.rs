@@ -77,7 +77,7 @@ fn validate_address(address: &Map) -> Errors {
 fn validate_parent(address: &Map) -> Errors {
     let field = "spec.parentRef";
     let Some(parent) = address.object("spec").object_if_set("parentRef") else {
-        return vec![FieldError::required(field, "")];
+        return Errors::from([FieldError::required(field, "")]);
     };
     let missing = ["resource", "name"].into_iter().filter(|member| parent.text(member).is_empty());
     missing.map(|member| FieldError::required(format!("{field}.{member}"), "")).collect()
@@ -87,16 +87,16 @@ fn validate_ranges(range: &Map) -> Errors {
     let ranges: Vec<&str> = range.object("spec").texts("cidrs").collect();
     let field = "spec.cidrs";
     match ranges.as_slice() {
-        [] => vec![FieldError::required(field, "at least one CIDR required")],
+        [] => Errors::from([FieldError::required(field, "at least one CIDR required")]),
         [first, second] if is_ipv6_range(first) == is_ipv6_range(second) => {
             let detail =
                 "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/96";
-            vec![FieldError::invalid(field, ranges.join(","), detail)]
+            Errors::from([FieldError::invalid(field, ranges.join(","), detail)])
         }
         [_] | [_, _] => {
             let errors = ranges.iter().enumerate();
             errors.filter_map(|(i, range)| range_errors(&format!("{field}[{i}]"), range)).collect()
         }
-        many => vec![FieldError::too_many(field, many.len(), 2)],
+        many => Errors::from([FieldError::too_many(field, many.len(), 2)]),
     }
 }

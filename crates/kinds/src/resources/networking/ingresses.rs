@@ -88,7 +88,7 @@ const COLUMNS: &[Column] = &[
 
 fn validate(ingress: &Map) -> Errors {
     let spec = ingress.object("spec");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     if let Some(backend) = spec.object_if_set("defaultBackend") {
         validate_backend("spec.defaultBackend", backend, &mut errors);
     }
@@ -185,11 +185,11 @@ fn validate_backend(field: &str, backend: &Map, errors: &mut Errors) {
 fn validate_class(class: &Map) -> Errors {
     let controller = class.object("spec").text("controller");
     let mut errors = match controller.split_once('/') {
-        _ if controller.is_empty() => vec![FieldError::required("spec.controller", "")],
+        _ if controller.is_empty() => Errors::from([FieldError::required("spec.controller", "")]),
         Some((domain, path)) if !path.is_empty() => dns_subdomain("spec.controller", domain),
         _ => {
             let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-            vec![FieldError::invalid("spec.controller", quoted(controller), detail)]
+            Errors::from([FieldError::invalid("spec.controller", quoted(controller), detail)])
         }
     };
     errors.push_if(controller.len() > 250, || FieldError::too_long("spec.controller", 250));
@@ -198,9 +198,9 @@ fn validate_class(class: &Map) -> Errors {
 }
 
 fn validate_parameters(class: &Map) -> Errors {
-    let Some(parameters) = class.object("spec").object_if_set("parameters") else { return Vec::new() };
+    let Some(parameters) = class.object("spec").object_if_set("parameters") else { return Errors::new() };
     let field = "spec.parameters";
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     for member in ["kind", "name"] {
         errors.push_if(parameters.text(member).is_empty(), || {
             FieldError::required(format!("{field}.{member}"), "")

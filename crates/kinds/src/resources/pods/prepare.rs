@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::Map;
 use crate::fields;
+use crate::fields::Errors;
 use crate::fields::{Field, Members};
 use crate::resources::pods::amount;
 use crate::resources::pods::defaults::CONTAINER_LISTS;
@@ -282,7 +283,7 @@ fn app_armor(annotation: &str) -> Option<Value> {
             json!({ "localhostProfile": name, "type": "Localhost" })
         }
     };
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     security::app_armor(&Field::at("", Some(&profile)), &mut errors);
     errors.is_empty().then_some(profile)
 }

@@ -15,7 +15,7 @@ const MAX_REPEATED: usize = 1_000;
 
 /// Validates an update of the status. The arguments are the new and the old pod.
 pub(super) fn validate_status(pod: &Map, old: &Map) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     annotations::validate_update(pod, old, &Kept::of_annotations(old), &mut errors);
     let status = Field::root(pod, "status");
     let old_status = Field::root(old, "status");

@@ -15,7 +15,7 @@ use crate::resources::pods::validate::{self, Kept, MAX_INT32, annotations, conta
 /// Validates an update of a pod. The arguments are the new and the old pod.
 pub(super) fn validate_update(pod: &Map, old: &Map) -> Errors {
     let kept = Kept::of(old);
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     validate::pod_and_spec(pod, &kept, &mut errors);
     annotations::validate_update(pod, old, &kept, &mut errors);
     let new_spec = Field::root(pod, "spec");
@@ -191,10 +191,10 @@ fn restore_node_affinity(rest: &mut Map, old_spec: &Map) {
 /// without a field is the only one: it replaces also those of the metadata.
 pub fn validate_ephemeral_containers(pod: &Map, old: &Map) -> Errors {
     if let Some(error) = mirror::refusal(old) {
-        return vec![error];
+        return Errors::from([error]);
     }
     let kept = Kept::of(old);
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     validate::pod_and_spec(pod, &kept, &mut errors);
     annotations::validate_update(pod, old, &kept, &mut errors);
     let containers = Field::root(pod, "spec").child("ephemeralContainers");
@@ -215,14 +215,14 @@ pub fn validate_ephemeral_containers(pod: &Map, old: &Map) -> Errors {
 /// one: it replaces also those of the metadata.
 pub fn validate_resize(pod: &Map, old: &Map) -> Errors {
     if let Some(error) = mirror::refusal(old) {
-        return vec![error];
+        return Errors::from([error]);
     }
     let old_spec = Field::root(old, "spec");
     if old_spec.child("os").child("name").text() == "windows" {
-        return vec![FieldError::forbidden(NO_FIELD, "windows pods cannot be resized")];
+        return Errors::from([FieldError::forbidden(NO_FIELD, "windows pods cannot be resized")]);
     }
     let kept = Kept::of(old);
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     validate::pod_and_spec(pod, &kept, &mut errors);
     let spec = Field::root(pod, "spec");
     let (Some(new_map), Some(old_map)) = (pod.object_if_set("spec"), old.object_if_set("spec")) else {

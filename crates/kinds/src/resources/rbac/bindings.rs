@@ -72,7 +72,7 @@ fn validate(binding: &Map, is_namespaced: bool) -> Errors {
 /// RB-74.
 fn validate_role(role: &Map, is_namespaced: bool) -> Errors {
     let kinds: &[&str] = if is_namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     errors.extend(one_of("roleRef.apiGroup", role.text("apiGroup"), &[GROUP]));
     errors.extend(one_of("roleRef.kind", role.text("kind"), kinds));
     match role.text("name") {

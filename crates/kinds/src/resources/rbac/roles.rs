@@ -56,7 +56,7 @@ fn validate_rules(role: &Map, is_namespaced: bool) -> Errors {
 /// RB-71.
 fn validate_rule(field: &str, rule: &Map, is_namespaced: bool) -> Errors {
     let is_empty = |name: &str| rule.list(name).is_empty();
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let mut require = |name: &str, detail: &str| {
         errors.push_if(is_empty(name), || FieldError::required(format!("{field}.{name}"), detail));
     };

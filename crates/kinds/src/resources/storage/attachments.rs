@@ -70,7 +70,7 @@ fn validate_create(attachment: &Map) -> Errors {
 
 fn validate(attachment: &Map) -> Errors {
     let spec = attachment.object("spec");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     errors.push_if(spec.text("attacher").is_empty(), || FieldError::required("spec.attacher", ""));
     errors.extend(validate_source(spec.object("source")));
     errors.extend(dns_subdomain("spec.nodeName", spec.text("nodeName")));
@@ -91,9 +91,9 @@ fn validate_source(source: &Map) -> Errors {
             let detail = "must specify non empty persistentVolumeName";
             FieldError::required("spec.source.persistentVolumeName", detail)
         }
-        true => return Vec::new(),
+        true => return Errors::new(),
     };
-    vec![error]
+    Errors::from([error])
 }
 
 /// Validates an inline volume: a CSI volume without the fields that only concern claims.
@@ -121,7 +121,7 @@ fn validate_inline(spec: &Map) -> Errors {
 }
 
 fn validate_status(status: &Map) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let facts = status.object("attachmentMetadata").iter();
     if facts.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum::<usize>() > MAX_METADATA
     {

@@ -55,7 +55,7 @@ fn default(class: &mut Map) {
 
 fn validate(class: &Map) -> Errors {
     let mut errors = match class.text("provisioner") {
-        "" => vec![FieldError::required("provisioner", "")],
+        "" => Errors::from([FieldError::required("provisioner", "")]),
         provisioner => qualified_name("provisioner", &provisioner.to_lowercase()),
     };
     validate_parameters(class.object("parameters"), &mut errors);

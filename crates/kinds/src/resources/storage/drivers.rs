@@ -61,7 +61,7 @@ fn default(driver: &mut Map) {
 
 fn validate(driver: &Map) -> Errors {
     let spec = driver.object("spec");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let policies = ["ReadWriteOnceWithFSType", "File", "None"];
     errors.extend(one_of("spec.fsGroupPolicy", spec.text("fsGroupPolicy"), &policies));
     validate_token_requests(spec, &mut errors);

@@ -45,7 +45,7 @@ fn default(node: &mut Map) {
 }
 
 fn validate(node: &Map) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let mut names = BTreeSet::new();
     for (i, driver) in node.object("spec").objects("drivers").enumerate() {
         let field = format!("spec.drivers[{i}]");

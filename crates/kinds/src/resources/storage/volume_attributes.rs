@@ -34,7 +34,7 @@ pub static VOLUME_ATTRIBUTES_CLASSES: Resource = Resource {
 
 fn validate(class: &Map) -> Errors {
     let mut errors = match class.text("driverName") {
-        "" => vec![FieldError::required("driverName", "")],
+        "" => Errors::from([FieldError::required("driverName", "")]),
         driver => qualified_name("driverName", &driver.to_lowercase()),
     };
     let parameters = class.object("parameters");

@@ -41,7 +41,7 @@ pub static CONTROLLER_REVISIONS: Resource = Resource {
 };
 
 fn validate(revision: &Map) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let number = revision.number("revision");
     errors.push_if(number < 0, || {
         FieldError::invalid("revision", number.to_string(), "must be greater than or equal to 0")

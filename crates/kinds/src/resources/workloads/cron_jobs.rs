@@ -73,7 +73,7 @@ fn default(cron: &mut Map) {
 
 fn validate(cron: &Map, old: Option<&Map>) -> Errors {
     let spec = cron.object("spec");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let schedule = spec.text("schedule");
     match schedule {
         "" => errors.push(FieldError::required("spec.schedule", "")),

@@ -107,7 +107,7 @@ fn validate(deployment: &Map, old: Option<&Map>) -> Errors {
 
 fn validate_strategy(strategy: &Map) -> Errors {
     let field = "spec.strategy.rollingUpdate";
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     match strategy.text("type") {
         "Recreate" => errors.push_if(strategy.has("rollingUpdate"), || {
             FieldError::forbidden(field, "may not be specified when strategy `type` is 'Recreate'")

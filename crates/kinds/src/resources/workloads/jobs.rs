@@ -36,7 +36,7 @@ pub static JOBS: Resource = Resource {
     default,
     prepare_create,
     validate_create: |job| {
-        let mut errors = Vec::new();
+        let mut errors = Errors::new();
         validate_generated_selector(job, &mut errors);
         validate_spec("spec", job.object("spec"), None, &mut errors);
         validate_selected(job, &mut errors);
@@ -240,7 +240,7 @@ pub(super) fn validate_spec(field: &str, spec: &Map, old: Option<&Map>, errors: 
 
 fn validate_update(job: &Map, old: &Map) -> Errors {
     let (spec, old_spec) = (job.object("spec"), old.object("spec"));
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     validate_spec("spec", spec, Some(old_spec), &mut errors);
     validate_selected(job, &mut errors);
     let of = |spec: &Map, member: &str| spec.get(member).filter(|value| !value.is_null()).cloned();

@@ -1,7 +1,7 @@
 //! The scale of workloads: how many pods are wanted, how many there are, and which they are. A document of its own that
 //! autoscalers read and write, whatever the kind.
 
-use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldErrors;
 use serde_json::{Value, json};
 
 use crate::Map;
@@ -94,7 +94,7 @@ fn show(object: &Map, selector: String) -> Map {
 }
 
 /// Sets how many pods are wanted.
-fn put(object: &mut Map, scale: &Map) -> Result<(), Vec<FieldError>> {
+fn put(object: &mut Map, scale: &Map) -> Result<(), FieldErrors> {
     let errors = (SCALES.validate_create)(scale);
     if !errors.is_empty() {
         return Err(errors);

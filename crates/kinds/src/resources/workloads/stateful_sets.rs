@@ -123,7 +123,7 @@ fn validate(set: &Map, old: Option<&Map>) -> Errors {
 fn validate_strategy(strategy: &Map) -> Errors {
     let field = "spec.updateStrategy";
     let rolling = format!("{field}.rollingUpdate");
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     match strategy.text("type") {
         "OnDelete" => errors.push_if(strategy.has("rollingUpdate"), || {
             FieldError::invalid(&rolling, "{}", "only allowed for updateStrategy 'RollingUpdate'")

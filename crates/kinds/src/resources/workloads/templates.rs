@@ -36,7 +36,7 @@ pub(super) fn validate(field: &str, template: &Map, old: Option<&Map>) -> Errors
 /// Validates the template of pods that always run, with the selector that must select them. `owner` is the kind in
 /// messages.
 pub(super) fn validate_selected(owner: &str, spec: &Map, old: Option<&Map>, checks_values: bool) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     match spec.object_if_set("selector") {
         None => errors.push(FieldError::required("spec.selector", "")),
         Some(selector) => {
@@ -70,7 +70,7 @@ pub(super) fn unselected(template: &Map) -> FieldError {
 /// The pods are restarted, whatever happens.
 pub(super) fn always_runs(template: &Map) -> Errors {
     let pod = template.object("spec");
-    let (policy, mut errors) = (pod.text("restartPolicy"), Vec::new());
+    let (policy, mut errors) = (pod.text("restartPolicy"), Errors::new());
     errors.push_if(policy != "Always", || {
         FieldError::not_supported("spec.template.spec.restartPolicy", quoted(policy), &["Always"])
     });

@@ -109,7 +109,7 @@ async fn account(scope: &RequestScope<'_>, request: &Map) -> Result<Reference, S
     if !said.is_empty() && said != name {
         let detail = "must match the service account name if specified";
         let error = FieldError::invalid("metadata.name", said, detail);
-        return Err(Status::invalid_object(GROUP, KIND, name, &[error]));
+        return Err(Status::invalid_object(GROUP, KIND, name, [error]));
     }
     let stored = found(scope, &SERVICE_ACCOUNTS, scope.target.namespace, name).await?;
     let uid = meta::text(&stored, "uid").to_owned();
@@ -131,7 +131,7 @@ fn check_expiration(seconds: i64) -> Result<(), Status> {
         _ => "may not specify a duration larger than 2^32 seconds",
     };
     let error = FieldError::invalid("spec.expirationSeconds", seconds.to_string(), detail);
-    Err(Status::invalid_object(GROUP, KIND, "", &[error]))
+    Err(Status::invalid_object(GROUP, KIND, "", [error]))
 }
 
 /// The object that a token is bound to.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use kinds::resource::{Behaviour, Resource, Update};
 use kinds::resources::core::namespaces::NAMESPACES;
 use kinds::{Kinds, Map};
-use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::field_error::FieldErrors;
 use portcullis_store::{Expect, List, Revision, Store as _, StoreError, Write};
 use serde_json::{Value, json};
 
@@ -207,7 +207,7 @@ fn complete(resource: &'static Resource, mut object: Map) -> Result<Map, Fault> 
     Ok(with_status)
 }
 
-fn refuse(errors: Vec<FieldError>) -> Result<(), Fault> {
+fn refuse(errors: FieldErrors) -> Result<(), Fault> {
     match errors.into_iter().next() {
         None => Ok(()),
         Some(error) => Err((error.field.clone(), error.message())),

@@ -90,7 +90,7 @@ pub(super) fn of<'a>(spec: &'a Map, old: &Map) -> Vec<(&'static str, Cow<'a, Map
 
 /// Validates the source of a volume: there must be exactly one.
 pub(super) fn errors(spec: &Map, volume: &str) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let mut count = 0;
     for source in SOURCES.iter().filter(|source| spec.has(source.name)) {
         // Kubernetes validates a FlexVolume even if it is not the first source.
@@ -186,7 +186,7 @@ fn glusterfs_errors(field: &str, source: &Map) -> Errors {
 
 fn flocker_errors(field: &str, source: &Map) -> Errors {
     let (name, uuid) = (source.text("datasetName"), source.text("datasetUUID"));
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     match (name.is_empty(), uuid.is_empty()) {
         (true, true) => {
             errors.push(FieldError::required(field, "one of datasetName and datasetUUID is required"));
@@ -215,7 +215,7 @@ fn nfs_errors(field: &str, source: &Map) -> Errors {
 fn quobyte_errors(field: &str, source: &Map) -> Errors {
     let registry = source.text("registry");
     let detail = "must be a host:port pair or multiple pairs separated by commas";
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     if registry.is_empty() {
         errors.push(FieldError::required(format!("{field}.registry"), detail));
     } else if source.text("tenant").len() >= 65 {
@@ -308,14 +308,14 @@ fn cinder_errors(field: &str, source: &Map) -> Errors {
 /// A secret reference, if set, must have a name and a namespace.
 fn secret_errors(field: &str, source: &Map) -> Errors {
     if !source.has("secretRef") {
-        return Vec::new();
+        return Errors::new();
     }
     required(&format!("{field}.secretRef"), source.object("secretRef"), &["name", "namespace"])
 }
 
 fn fc_errors(field: &str, source: &Map) -> Errors {
     let targets = source.texts("targetWWNs").len();
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     match (targets, source.texts("wwids").len()) {
         (0, 0) => {
             let detail = "must specify either targetWWNs or wwids, but not both";
@@ -414,7 +414,7 @@ fn reference_errors(field: &str, reference: &Map) -> Errors {
     let check = |(member, rule): (&str, TextRule)| {
         let field = format!("{field}.{member}");
         match reference.text(member) {
-            "" => vec![FieldError::required(field, "")],
+            "" => Errors::from([FieldError::required(field, "")]),
             value => rule(&field, value),
         }
     };

@@ -13,6 +13,7 @@ use super::spec::{
     EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, is_headless, needs_health_port, needs_node_ports,
 };
 use crate::Map;
+use crate::fields::Errors;
 use crate::fields::Members;
 use crate::resource::Refusal;
 use crate::resources::addresses;
@@ -38,7 +39,7 @@ pub fn allocate(service: &mut Map, old: Option<&Map>, pool: &mut FreePool<'_>) -
 }
 
 fn invalid(field: impl Into<String>, value: impl ToString, detail: String) -> Refusal {
-    Refusal::Invalid(vec![FieldError::invalid(field, value.to_string(), detail)])
+    Refusal::Invalid(Errors::from([FieldError::invalid(field, value.to_string(), detail)]))
 }
 
 /// An update keeps its addresses; it gets another one for a family that it adds.

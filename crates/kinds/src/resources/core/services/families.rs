@@ -34,7 +34,7 @@ pub(super) fn fill_in(service: &mut Map, old: Option<&Map>, cluster: &[&'static 
     none_or(errors(spec))?;
     let mut errors = match old {
         Some(old) => release(spec, old),
-        None => Vec::new(),
+        None => Errors::new(),
     };
     errors.extend(single_errors(spec));
     infer(spec, cluster, &mut errors);
@@ -111,7 +111,7 @@ fn release(spec: &mut Map, old: &Map) -> Errors {
                 entries.truncate(1);
             }
         }
-        return Vec::new();
+        return Errors::new();
     }
     let is_reduced = |member: &&str| {
         let count = spec.list(member).len();
@@ -127,7 +127,7 @@ fn policy_error(spec: &Map, detail: &str) -> FieldError {
 
 fn single_errors(spec: &Map) -> Errors {
     if spec.text("ipFamilyPolicy") != SINGLE {
-        return Vec::new();
+        return Errors::new();
     }
     let detail = "must be 'RequireDualStack' or 'PreferDualStack' when there are two of them";
     let doubled = ["clusterIPs", "ipFamilies"].into_iter().filter(|member| spec.list(member).len() == 2);
@@ -160,7 +160,7 @@ fn infer(spec: &mut Map, cluster: &[&'static str], errors: &mut Errors) {
 
 /// Returns errors for families that the cluster does not have.
 fn cluster_errors(spec: &Map, cluster: &[&'static str]) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     if spec.text("ipFamilyPolicy") == REQUIRE && cluster.len() < 2 {
         errors.push(policy_error(spec, "this cluster is not configured for dual-stack services"));
     }
@@ -180,12 +180,12 @@ fn family_of(ip: &str) -> Option<&'static str> {
 /// Validates that the addresses and families of a service are consistent.
 pub(super) fn errors(spec: &Map) -> Errors {
     if spec.text("type") == EXTERNAL_NAME {
-        return Vec::new();
+        return Errors::new();
     }
     let field = "spec.clusterIPs";
     let ips: Vec<&str> = spec.texts("clusterIPs").collect();
     let shown = || spec.get("clusterIPs").unwrap_or(&Value::Null);
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     match (spec.text("clusterIP"), ips.first()) {
         ("", None) => {}
         ("", Some(_)) => {
@@ -258,10 +258,10 @@ fn match_errors(spec: &Map, ips: &[&str]) -> Errors {
 /// Returns errors for forbidden changes of addresses and families.
 pub(super) fn change_errors(spec: &Map, old: &Map) -> Errors {
     if [spec, old].into_iter().any(|spec| spec.text("type") == EXTERNAL_NAME) {
-        return Vec::new();
+        return Errors::new();
     }
     let (is_headless_now, was_headless) = (is_headless(spec), is_headless(old));
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     if !(is_headless_now && was_headless) {
         errors.extend(list_change_errors(spec, old, "clusterIPs"));
     }
@@ -283,7 +283,7 @@ fn list_change_errors(spec: &Map, old: &Map, member: &str) -> Errors {
         let errors = pairs.map(|(i, _)| invalid(place(i), "may not change once set"));
         return errors.take(MAX_REPEATED).collect();
     }
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let is_released = is.len() < was.len();
     if is_released && spec.list("clusterIPs").is_empty() {
         errors.push(invalid(0, "the primary one can not be unset"));

@@ -17,14 +17,14 @@ pub(super) fn validate(service: &Map) -> Errors {
     if service.object("spec").text("type") != LOAD_BALANCER {
         let detail = "may only be used when `spec.type` is 'LoadBalancer'";
         let is_used = !balancer.list("ingress").is_empty();
-        return if is_used { vec![FieldError::forbidden(field, detail)] } else { Vec::new() };
+        return if is_used { Errors::from([FieldError::forbidden(field, detail)]) } else { Errors::new() };
     }
     let ingresses = balancer.objects("ingress").enumerate();
     ingresses.flat_map(|(i, ingress)| ingress_errors(&format!("{field}[{i}]"), ingress)).collect()
 }
 
 fn ingress_errors(field: &str, ingress: &Map) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     let (ip, mode) = (ingress.text("ip"), ingress.text("ipMode"));
     if !ip.is_empty() {
         errors.extend(addresses::errors(&format!("{field}.ip"), ip));

@@ -100,10 +100,10 @@ fn type_errors(spec: &Map) -> Errors {
     match kind {
         LOAD_BALANCER | NODE_PORT if is_headless(spec) => {
             let detail = format!("may not be set to 'None' for {kind} services");
-            vec![FieldError::invalid("spec.clusterIPs[0]", "None", detail)]
+            Errors::from([FieldError::invalid("spec.clusterIPs[0]", "None", detail)])
         }
         EXTERNAL_NAME => external_name_errors(spec),
-        _ => Vec::new(),
+        _ => Errors::new(),
     }
 }
 
@@ -178,12 +178,16 @@ fn affinity_errors(spec: &Map) -> Errors {
     let field = "spec.sessionAffinityConfig";
     match spec.text("sessionAffinity") {
         "None" if spec.has("sessionAffinityConfig") => {
-            vec![FieldError::forbidden(field, "must not be set when session affinity is None")]
+            Errors::from([FieldError::forbidden(field, "must not be set when session affinity is None")])
         }
-        "None" => Vec::new(),
+        "None" => Errors::new(),
         "ClientIP" => client_ip_error(field, spec).into_iter().collect(),
-        "" => vec![FieldError::required("spec.sessionAffinity", "")],
-        other => vec![FieldError::not_supported("spec.sessionAffinity", other, values::SESSION_AFFINITIES)],
+        "" => Errors::from([FieldError::required("spec.sessionAffinity", "")]),
+        other => Errors::from([FieldError::not_supported(
+            "spec.sessionAffinity",
+            other,
+            values::SESSION_AFFINITIES,
+        )]),
     }
 }
 
@@ -243,11 +247,13 @@ fn balancer_errors(spec: &Map) -> Option<FieldError> {
 fn class_errors(spec: &Map) -> Errors {
     let field = "spec.loadBalancerClass";
     match spec.get("loadBalancerClass") {
-        None | Some(Value::Null) => Vec::new(),
+        None | Some(Value::Null) => Errors::new(),
         Some(class) if spec.text("type") == LOAD_BALANCER => {
             qualified_name(field, class.as_str().unwrap_or_default())
         }
-        Some(_) => vec![FieldError::forbidden(field, "may only be used when `type` is 'LoadBalancer'")],
+        Some(_) => {
+            Errors::from([FieldError::forbidden(field, "may only be used when `type` is 'LoadBalancer'")])
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use portcullis_apimachinery::field_error::{FieldError, NO_FIELD};
+use portcullis_apimachinery::field_error::{FieldError, FieldErrors, NO_FIELD};
 use portcullis_apimachinery::time::Instant;
 use portcullis_testkit::recorded;
 use serde_json::{Value, json};
@@ -147,7 +147,7 @@ impl Cluster {
         };
         let is_alone = of_kind.iter().any(|error| error.field == NO_FIELD);
         let of_metadata = meta::validate_update(&pod, &old, &PODS, part == "status");
-        let mut errors = if is_alone { Vec::new() } else { of_metadata };
+        let mut errors = if is_alone { FieldErrors::new() } else { of_metadata };
         errors.extend(of_kind);
         if !errors.is_empty() {
             return causes(&errors);

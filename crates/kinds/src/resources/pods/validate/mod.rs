@@ -40,7 +40,7 @@ impl Kept {
     pub(super) fn of(old: &Map) -> Self {
         let spec = Field::root(old, "spec");
         let faulty = |check: fn(&Field<'_>, &Kept, &mut Errors)| {
-            let mut errors = Vec::new();
+            let mut errors = Errors::new();
             check(&spec, &Kept::default(), &mut errors);
             !errors.is_empty()
         };
@@ -70,7 +70,7 @@ impl Kept {
 
 /// Validates a new pod.
 pub(super) fn validate_create(pod: &Map) -> Errors {
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     pod_and_spec(pod, &Kept::default(), &mut errors);
     let spec = Field::root(pod, "spec");
     let ephemeral = spec.child("ephemeralContainers");
@@ -102,7 +102,7 @@ pub(super) fn pod_and_spec(pod: &Map, kept: &Kept, errors: &mut Errors) {
 /// labels are validated elsewhere.
 pub(in crate::resources) fn template_errors(field: &str, template: &Map, old: Option<&Map>) -> Errors {
     let kept = old.map(Kept::of).unwrap_or_default();
-    let mut errors = Vec::new();
+    let mut errors = Errors::new();
     annotations::validate(template, &kept, &mut errors);
     spec(template, &kept, &mut errors);
     let ephemeral = Field::root(template, "spec").child("ephemeralContainers");

@@ -58,7 +58,7 @@ pub(super) fn validate<'a>(
         .map(|volume| format!("{pod_name}-{}", volume.child("name").text()))
         .collect();
     for volume in volumes.items() {
-        let mut own = Vec::new();
+        let mut own = Errors::new();
         source(&volume, pod_name, kept, &mut own);
         let name = volume.child("name");
         own.require_syntax(&name, names::label_errors);
