@@ -703,7 +703,7 @@ fn errors_of_many_entries_do_not_show_the_whole_list_each() {
     let container = json!({ "name": "c", "image": "i", "envFrom": sources });
     let pod = json!({ "metadata": { "name": "p", "namespace": "n" }, "spec": { "containers": [container] } });
     let errors = (PODS.validate_create)(&prepared(&PODS, pod));
-    assert!(errors.len() >= 20_000, "{}", errors.len());
+    assert!(errors.told().1, "{}", errors.len());
     let longest = errors.iter().map(|error| error.to_string().len()).max().unwrap();
     assert!(longest < 2_000, "{longest}");
 
