@@ -133,7 +133,7 @@ fn serial_number() -> Result<[u8; 16], CaError> {
     Ok(bytes)
 }
 
-fn extension(oid: ObjectIdentifier, is_critical: bool, value: &[u8]) -> Vec<u8> {
+pub(crate) fn extension(oid: ObjectIdentifier, is_critical: bool, value: &[u8]) -> Vec<u8> {
     let critical: &[u8] = if is_critical { &TRUE } else { &[] };
     element_of(SEQUENCE, &[&der::oid(oid), critical, &element(OCTET_STRING, value)])
 }

@@ -11,6 +11,7 @@ mod ca_error;
 pub mod cert;
 pub mod csr;
 mod der;
+pub mod evidence;
 mod hash;
 mod issue;
 pub mod jwt;
@@ -22,6 +23,7 @@ pub mod request;
 pub mod shown;
 mod signature;
 pub mod tls;
+pub mod tpm;
 mod uri;
 pub mod usage;
 

@@ -147,6 +147,7 @@ mod tests {
             organizations: vec!["system:nodes".into()],
             dns_names: vec!["A.example".into()],
             ip_addresses: template.ip_addresses,
+            ..Request::default()
         };
         assert!(pair.satisfies(&asked));
         let less =

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use crate::csr::Names;
 use crate::der::{SEQUENCE, SET, element, element_of, oid};
+use crate::evidence::ProviderIdOids;
 use crate::issue;
 use crate::key::{KeyError, KeyPair};
 use crate::{name, pem};
@@ -11,6 +12,7 @@ use x509_cert::der::Encode;
 use x509_cert::der::oid::db::rfc5912::ID_EXTENSION_REQ;
 
 const BIT_STRING: u8 = 0x03;
+const UTF8_STRING: u8 = 0x0c;
 /// The version, 0.
 const VERSION: [u8; 3] = [0x02, 0x01, 0x00];
 /// The tag of the attributes.
@@ -27,6 +29,8 @@ pub struct Request {
     pub dns_names: Vec<String>,
     /// IP addresses.
     pub ip_addresses: Vec<IpAddr>,
+    /// The provider ID of the machine, for requests with evidence (AT-40); empty for none.
+    pub provider_id: String,
 }
 
 impl Request {
@@ -47,9 +51,17 @@ impl Request {
     }
 
     fn attributes(&self, subject: &[u8]) -> Vec<u8> {
+        let mut extensions = Vec::new();
         let names = Names { dns: self.dns_names.clone(), ip: self.ip_addresses.clone(), ..Names::default() };
-        let Some(extension) = issue::subject_alt_names(&names, subject) else { return Vec::new() };
-        let extensions = element(SEQUENCE, &extension);
+        extensions.extend(issue::subject_alt_names(&names, subject).unwrap_or_default());
+        if !self.provider_id.is_empty() {
+            let value = element(UTF8_STRING, self.provider_id.as_bytes());
+            extensions.extend(issue::extension(ProviderIdOids::default().written(), false, &value));
+        }
+        if extensions.is_empty() {
+            return extensions;
+        }
+        let extensions = element(SEQUENCE, &extensions);
         element_of(SEQUENCE, &[&oid(ID_EXTENSION_REQ), &element(SET, &extensions)])
     }
 }

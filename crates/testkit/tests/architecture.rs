@@ -25,7 +25,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("policy", &["apimachinery"]),
     ("kinds", &["apimachinery"]),
     ("store", &[]),
-    ("pki", &[]),
+    ("pki", &["apimachinery"]),
     ("client", &["apimachinery", "pki", "policy"]),
     ("server", &["apimachinery", "client", "kinds", "pki", "policy", "store"]),
     ("cli", &["apimachinery", "client", "pki", "policy", "server"]),
