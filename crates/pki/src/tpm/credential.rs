@@ -81,7 +81,8 @@ fn rsa_seed(key: &PublicArea, hash: HashAlgorithm) -> Result<(Vec<u8>, Vec<u8>),
         HashAlgorithm::Sha512 => &OAEP_SHA512_MGF1SHA512,
     };
     let encrypted = (|| {
-        let key = OaepPublicEncryptingKey::new(PublicEncryptingKey::from_der(key.public_key_der()).ok()?).ok()?;
+        let key =
+            OaepPublicEncryptingKey::new(PublicEncryptingKey::from_der(key.public_key_der()).ok()?).ok()?;
         let mut encrypted = vec![0; key.ciphertext_size()];
         key.encrypt(algorithm, &seed, &mut encrypted, Some(IDENTITY)).ok()?;
         Some(encrypted)

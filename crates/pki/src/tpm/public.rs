@@ -1,8 +1,8 @@
 //! The public area of a key in a TPM (TPM2B_PUBLIC).
 
 use tpm2_protocol::data::{
-    TpmAlgId, TpmEccCurve, TpmaObject, TpmsEccParms, TpmsEccPoint, TpmsRsaParms, TpmtPublic, TpmtSymDefObject,
-    TpmuAsymScheme, TpmuPublicId, TpmuPublicParms, TpmuSymKeyBits, TpmuSymMode,
+    TpmAlgId, TpmEccCurve, TpmaObject, TpmsEccParms, TpmsEccPoint, TpmsRsaParms, TpmtPublic,
+    TpmtSymDefObject, TpmuAsymScheme, TpmuPublicId, TpmuPublicParms, TpmuSymKeyBits, TpmuSymMode,
 };
 use x509_cert::der::Encode;
 use x509_cert::der::asn1::{Null, ObjectIdentifier};
@@ -121,8 +121,9 @@ impl PublicArea {
     pub fn parse(bytes: &[u8]) -> Result<Self, TpmError> {
         let area = sized(bytes, WHAT)?;
         let public: TpmtPublic = whole(area, WHAT)?;
-        let name_algorithm = HashAlgorithm::of(public.name_alg)
-            .ok_or(TpmError::Unsupported("the hash function of the name must be SHA-256, SHA-384 or SHA-512"))?;
+        let name_algorithm = HashAlgorithm::of(public.name_alg).ok_or(TpmError::Unsupported(
+            "the hash function of the name must be SHA-256, SHA-384 or SHA-512",
+        ))?;
         let parts = match (&public.parameters, &public.unique) {
             (TpmuPublicParms::Rsa(parameters), TpmuPublicId::Rsa(modulus)) => rsa(parameters, modulus)?,
             (TpmuPublicParms::Ecc(parameters), TpmuPublicId::Ecc(point)) => ecc(parameters, point)?,
@@ -196,8 +197,9 @@ struct Parts {
 
 fn rsa(parameters: &TpmsRsaParms, modulus: &[u8]) -> Result<Parts, TpmError> {
     let bits = parameters.key_bits.value();
-    let is_full = modulus.len() == usize::from(bits / 8) && modulus.first().is_some_and(|first| *first >= 0x80);
-    if !RSA_BITS.contains(&bits) || bits % 8 != 0 || !is_full {
+    let is_full =
+        modulus.len() == usize::from(bits / 8) && modulus.first().is_some_and(|first| *first >= 0x80);
+    if !RSA_BITS.contains(&bits) || !bits.is_multiple_of(8) || !is_full {
         return Err(TpmError::Unsupported("RSA keys must have a modulus of 2048 to 4096 bits"));
     }
     let exponent = match parameters.exponent.value() {
@@ -271,7 +273,9 @@ fn scheme(id: TpmAlgId, details: TpmuAsymScheme) -> Result<Option<Scheme>, TpmEr
 fn aes_bits(symmetric: &TpmtSymDefObject) -> Result<Option<u16>, TpmError> {
     match (symmetric.algorithm, symmetric.key_bits, symmetric.mode) {
         (TpmAlgId::Null, ..) => Ok(None),
-        (_, TpmuSymKeyBits::Aes(bits), TpmuSymMode::Aes(TpmAlgId::Cfb)) if matches!(bits.value(), 128 | 256) => {
+        (_, TpmuSymKeyBits::Aes(bits), TpmuSymMode::Aes(TpmAlgId::Cfb))
+            if matches!(bits.value(), 128 | 256) =>
+        {
             Ok(Some(bits.value()))
         }
         _ => Err(TpmError::Unsupported("the symmetric algorithm must be AES-CFB with 128 or 256 bits")),

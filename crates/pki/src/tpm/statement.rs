@@ -80,14 +80,17 @@ impl Statement {
         let attest: TpmsAttest = whole(bytes, STATEMENT)?;
         let body = match attest.attested {
             TpmuAttest::Certify(certify) => Body::Certify { name: certify.name.to_vec() },
-            TpmuAttest::Creation(creation) => Body::Creation {
-                name: creation.object_name.to_vec(),
-                hash: creation.creation_hash.to_vec(),
-            },
+            TpmuAttest::Creation(creation) => {
+                Body::Creation { name: creation.object_name.to_vec(), hash: creation.creation_hash.to_vec() }
+            }
             TpmuAttest::Quote(quote) => {
                 Body::Quote { selections: selections(&quote.pcr_select), digest: quote.pcr_digest.to_vec() }
             }
-            _ => return Err(TpmError::Unsupported("the statement must be a certification, a creation or a quote")),
+            _ => {
+                return Err(TpmError::Unsupported(
+                    "the statement must be a certification, a creation or a quote",
+                ));
+            }
         };
         Ok(Self {
             qualified_signer: attest.qualified_signer.to_vec(),
@@ -115,7 +118,9 @@ fn selections(list: &TpmlPcrSelection) -> Vec<PcrSelection> {
         bank: HashAlgorithm::of(selection.hash),
         indexes: (0..)
             .zip(selection.pcr_select.iter())
-            .flat_map(|(at, byte)| (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| at * 8 + bit))
+            .flat_map(|(at, byte)| {
+                (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| at * 8 + bit)
+            })
             .collect(),
     };
     list.iter().map(of).collect()
@@ -137,7 +142,9 @@ impl CreationData {
     pub fn parse(bytes: &[u8]) -> Result<Self, TpmError> {
         let data: TpmsCreationData = whole(bytes, CREATION_DATA)?;
         if data.parent_name_alg != TpmAlgId::Null && HashAlgorithm::of(data.parent_name_alg).is_none() {
-            return Err(TpmError::Unsupported("the hash function of the parent's name must be SHA-256 or longer"));
+            return Err(TpmError::Unsupported(
+                "the hash function of the parent's name must be SHA-256 or longer",
+            ));
         }
         Ok(Self { outside_info: data.outside_info.to_vec(), encoded: bytes.to_vec() })
     }

@@ -12,7 +12,8 @@ fn file(credential: &credential::Credential) -> Vec<u8> {
 /// Opens `cred.blob`, and returns whether that worked.
 fn opens(bench: &Bench, handle: &str, with_policy: bool) -> bool {
     if !with_policy {
-        return bench.succeeds(&format!("tpm2_activatecredential -c ak.ctx -C {handle} -i cred.blob -o got.bin"));
+        return bench
+            .succeeds(&format!("tpm2_activatecredential -c ak.ctx -C {handle} -i cred.blob -o got.bin"));
     }
     bench.run("tpm2_startauthsession --policy-session -S s.ctx");
     bench.run("tpm2_policysecret -S s.ctx -c e");

@@ -64,7 +64,9 @@ fn what_a_chip_states_about_a_key_is_read_and_verified_at_119_9() {
 
     // ST-N6: another PCR, another digest.
     bench.run(&format!("tpm2_pcrextend 7:sha256={NONCE}"));
-    bench.run(&format!("tpm2_quote -c ak.ctx -l sha256:0,1,2,3,4,7 -q {NONCE} -m q2.attest -s q2.sig -g sha256"));
+    bench.run(&format!(
+        "tpm2_quote -c ak.ctx -l sha256:0,1,2,3,4,7 -q {NONCE} -m q2.attest -s q2.sig -g sha256"
+    ));
     let Body::Quote { digest, .. } = bench.statement("q2.attest").body else { panic!("a quote") };
     assert_ne!(digest, zeros);
 
@@ -85,7 +87,9 @@ fn rsa_keys_of_a_chip_sign_too_at_113() {
     let bench = Bench::new();
     for scheme in ["rsassa", "rsapss"] {
         bench.make_attestation_key("rsa2048", scheme);
-        bench.run(&format!("tpm2_quote -c ak.ctx -l sha256:7 -q {NONCE} -m q.attest -s q.sig -g sha256"));
+        bench.run(&format!(
+            "tpm2_quote -c ak.ctx -l sha256:7 -q {NONCE} -m q.attest -s q.sig -g sha256 --scheme {scheme}"
+        ));
         let key = bench.public("ak.pub");
         assert_eq!(key.name().as_bytes(), bench.read("ak.name"), "{scheme}");
         assert_eq!(verify(&key, &bench.read("q.attest"), &bench.read("q.sig")), Ok(true), "{scheme}");
@@ -108,7 +112,9 @@ fn keys_that_were_elsewhere_say_so_st_n1_st_n2() {
     assert!(!imported.is_fixed_tpm() && !imported.is_generated());
     // The chip signs that it has the key. Its name tells that the key is not fixed to it.
     let certified = bench.statement("soft.attest").body;
-    assert!(matches!(certified, Body::Certify { name } if name != bench.public("imported.pub").name().as_bytes()));
+    assert!(
+        matches!(certified, Body::Certify { name } if name != bench.public("imported.pub").name().as_bytes())
+    );
 }
 
 #[test]

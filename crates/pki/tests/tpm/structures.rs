@@ -49,7 +49,9 @@ fn a_public_key_is_the_one_that_the_tool_writes_at_119_10() {
     let bench = Bench::new();
     bench.make_key();
     bench.make_attestation_key("rsa2048", "rsassa");
-    for (context, public) in [("0x81010001", "ek1"), ("0x81010016", "ek2"), ("key.ctx", "key"), ("ak.ctx", "ak")] {
+    for (context, public) in
+        [("0x81010001", "ek1"), ("0x81010016", "ek2"), ("key.ctx", "key"), ("ak.ctx", "ak")]
+    {
         bench.run(&format!("tpm2_readpublic -c {context} -f tss -o {public}.pub -n {public}.name"));
         bench.run(&format!("tpm2_readpublic -c {context} -f der -o {public}.der"));
         let read = bench.public(&format!("{public}.pub"));
@@ -60,7 +62,8 @@ fn a_public_key_is_the_one_that_the_tool_writes_at_119_10() {
 
 /// A TPM2B_PUBLIC of a signing key on P-256 (AT-114, annex A).
 fn public_area(x: &[u8], y: &[u8]) -> Vec<u8> {
-    let mut area = vec![0x00, 0x23, 0x00, 0x0b, 0x00, 0x04, 0x00, 0x72, 0, 0, 0x00, 0x10, 0x00, 0x18, 0x00, 0x0b];
+    let mut area =
+        vec![0x00, 0x23, 0x00, 0x0b, 0x00, 0x04, 0x00, 0x72, 0, 0, 0x00, 0x10, 0x00, 0x18, 0x00, 0x0b];
     area.extend([0x00, 0x03, 0x00, 0x10]);
     for coordinate in [x, y] {
         area.extend(u16::try_from(coordinate.len()).unwrap().to_be_bytes());
