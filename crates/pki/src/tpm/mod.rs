@@ -8,6 +8,8 @@
 //! Nothing here talks to a TPM.
 
 pub mod credential;
+pub mod endorsement;
+pub mod evidence;
 mod hash;
 mod name;
 mod public;

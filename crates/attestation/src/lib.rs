@@ -1,0 +1,16 @@
+//! Decides whether the evidence in a certificate request proves the identity of a machine (AT-60 to AT-157).
+//!
+//! All inputs are plain values, the time included. A decision is a [`Report`]: the ordered list of all checks, and either
+//! what was verified or the first refusal, with its reason and rule number. This crate never talks to a server or a TPM, and
+//! never reads a file or the clock. Cryptography is that of `portcullis-pki`.
+//!
+//! A check that cannot be evaluated never verifies anything.
+
+mod check;
+mod key_class;
+mod reason;
+pub mod tpm;
+
+pub use check::{Check, CheckResult, Refusal, Report};
+pub use key_class::KeyClass;
+pub use reason::Reason;

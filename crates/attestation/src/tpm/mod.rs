@@ -1,0 +1,11 @@
+//! Verifies the evidence of a TPM (AT-112 to AT-119).
+//!
+//! The first request of a node has its public keys; [`enrol`] checks what can be checked before the challenge. The second one
+//! has the answer; [`prove`] checks everything.
+
+mod evidence;
+mod policy;
+mod steps;
+
+pub use policy::{Accepted, Machine, PcrMode, PcrPolicy, Policy, SeenClock, Trust};
+pub use steps::{Challenge, Enrolled, Verified, enrol, prove};
