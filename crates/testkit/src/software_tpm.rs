@@ -5,6 +5,8 @@
 //! [`SoftwareTpm::tool`] runs them against the chip.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -157,6 +159,20 @@ impl SoftwareTpm {
         self.start();
     }
 
+    /// Sends a command with sessions, and returns what follows the header of the answer, which must be a success.
+    #[track_caller]
+    fn command(&self, code: u32, parameters: &[u8]) -> Vec<u8> {
+        let mut socket = UnixStream::connect(self.socket()).expect("the chip listens");
+        let size = u32::try_from(parameters.len() + 10).expect("a short command").to_be_bytes();
+        let command = [&[0x80, 0x02][..], &size, &code.to_be_bytes(), parameters].concat();
+        socket.write_all(&command).expect("the chip reads");
+        let mut answer = vec![0; 4096];
+        let length = socket.read(&mut answer).expect("the chip answers");
+        answer.truncate(length);
+        assert_eq!(answer.get(6..10), Some(&[0; 4][..]), "{answer:02x?}");
+        answer.split_off(10)
+    }
+
     /// Runs a tool of `tpm2-tools` in a folder, with words that single spaces separate.
     #[track_caller]
     pub fn try_tool(&self, folder: &Path, words: &str) -> Finished {
@@ -179,6 +195,112 @@ impl SoftwareTpm {
 impl Drop for SoftwareTpm {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// A chip with a folder for the files of tools (ST, section 3).
+#[derive(Debug)]
+pub struct Bench {
+    /// The manufacturer, to make more chips.
+    pub manufacturer: Manufacturer,
+    /// The chip.
+    pub chip: SoftwareTpm,
+    folder: PathBuf,
+}
+
+/// The persistent handle of the attestation key.
+const ATTESTATION_KEY: u32 = 0x8101_0002;
+/// The persistent handle of the kubelet's key.
+const KEY: u32 = 0x8101_0003;
+
+impl Bench {
+    /// Makes a chip.
+    #[expect(clippy::new_without_default, reason = "making a chip is a side effect")]
+    pub fn new() -> Self {
+        let manufacturer = Manufacturer::new();
+        let chip = manufacturer.make("node-a");
+        let folder = manufacturer.folder().join("work");
+        fs::create_dir(&folder).expect("a new folder");
+        Self { manufacturer, chip, folder }
+    }
+
+    /// Runs a tool against the chip. It must succeed.
+    #[track_caller]
+    pub fn run(&self, words: &str) -> String {
+        self.chip.tool(&self.folder, words)
+    }
+
+    /// Whether a tool succeeds.
+    pub fn succeeds(&self, words: &str) -> bool {
+        let done = self.chip.try_tool(&self.folder, words).code == 0;
+        self.chip.try_tool(&self.folder, "tpm2_flushcontext -t").ok();
+        done
+    }
+
+    /// Reads a file of the folder.
+    #[track_caller]
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.folder.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+
+    /// Writes a file to the folder.
+    pub fn write(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.folder.join(name), bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Makes `ak.pub`, `ak.name`, `ak.priv` and `ak.ctx`: an attestation key under the RSA endorsement key.
+    #[track_caller]
+    pub fn make_attestation_key(&self, algorithm: &str, scheme: &str) {
+        self.run(&format!(
+            "tpm2_createak -C 0x81010001 -c ak.ctx -G {algorithm} -g sha256 -s {scheme} -u ak.pub -n ak.name -r ak.priv"
+        ));
+    }
+
+    /// Makes `key.pub`, `key.priv`, `key.ctx`, `key.cdata`, `key.chash` and `key.ticket`: a signing key with these attributes.
+    /// The creation data has the nonce, which is in hexadecimal digits. `more` are further options.
+    #[track_caller]
+    pub fn make_key(&self, attributes: &str, nonce: &str, more: &str) {
+        self.run("tpm2_createprimary -C o -G ecc -c srk.ctx");
+        self.run(&format!(
+            "tpm2_create -C srk.ctx -G ecc256:ecdsa-sha256 -g sha256 -a {attributes} -u key.pub -r key.priv \
+             --creation-data key.cdata -d key.chash -t key.ticket -q {nonce} -l sha256:0,7{more}"
+        ));
+        self.run("tpm2_load -C srk.ctx -u key.pub -r key.priv -c key.ctx");
+    }
+
+    /// Has the attestation key certify the kubelet's key with this data, which the tool has no option for (ST-23, ST-29).
+    /// Returns the statement and the signature.
+    #[track_caller]
+    pub fn certify(&self, data: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        for (context, handle) in [("ak.ctx", ATTESTATION_KEY), ("key.ctx", KEY)] {
+            let _ = self.chip.try_tool(&self.folder, &format!("tpm2_evictcontrol -C o -c {handle:#x}"));
+            self.run(&format!("tpm2_evictcontrol -C o -c {context} {handle:#x}"));
+        }
+        // An empty password for each of the two keys.
+        let password = [&0x4000_0009_u32.to_be_bytes()[..], &[0, 0, 0, 0, 0]].concat();
+        let length = u16::try_from(data.len()).expect("short data").to_be_bytes();
+        let parameters = [
+            &KEY.to_be_bytes()[..],
+            &ATTESTATION_KEY.to_be_bytes(),
+            &18_u32.to_be_bytes(),
+            &password,
+            &password,
+            &length,
+            data,
+            &[0x00, 0x10],
+        ]
+        .concat();
+        let answer = self.chip.command(0x148, &parameters);
+        // The size of the parameters, then TPM2B_ATTEST and TPMT_SIGNATURE.
+        let size = u32::from_be_bytes(answer[..4].try_into().expect("four bytes"));
+        let parameters = &answer[4..4 + size as usize];
+        let length = usize::from(u16::from_be_bytes(parameters[..2].try_into().expect("two bytes")));
+        (parameters[2..2 + length].to_vec(), parameters[2 + length..].to_vec())
     }
 }
 

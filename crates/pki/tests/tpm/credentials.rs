@@ -2,7 +2,9 @@
 
 use portcullis_pki::tpm::{Name, PublicArea, credential};
 
-use crate::bench::Bench;
+use portcullis_testkit::software_tpm::Bench;
+
+use crate::bench::public;
 
 /// The file of tpm2-tools (ST-24).
 fn file(credential: &credential::Credential) -> Vec<u8> {
@@ -33,7 +35,7 @@ fn a_chip_opens_a_secret_for_its_rsa_key_and_the_name_of_a_key_in_it_at_120() {
     let bench = Bench::new();
     bench.run("tpm2_readpublic -c 0x81010001 -o ek.pub -f tss");
     bench.make_attestation_key("ecc256", "ecdsa");
-    let (key, attestation_key) = (bench.public("ek.pub"), bench.public("ak.pub"));
+    let (key, attestation_key) = (public(&bench, "ek.pub"), public(&bench, "ak.pub"));
     assert_eq!(attestation_key.name().as_bytes(), bench.read("ak.name"));
     for secret in [&[7; 32][..], b"short", b""] {
         make(&bench, &key, attestation_key.name(), secret);
@@ -55,9 +57,9 @@ fn a_chip_opens_a_secret_for_its_rsa_key_and_the_name_of_a_key_in_it_at_120() {
     assert!(!opens(&bench, "0x81010001", true));
 
     // ST-N4: for the key of another chip.
-    let other = bench.other();
-    other.tool(&bench.path("."), "tpm2_readpublic -c 0x81010001 -o other.pub -f tss");
-    make(&bench, &bench.public("other.pub"), attestation_key.name(), &[7; 32]);
+    let other = bench.manufacturer.make("node-b");
+    other.tool(bench.folder(), "tpm2_readpublic -c 0x81010001 -o other.pub -f tss");
+    make(&bench, &public(&bench, "other.pub"), attestation_key.name(), &[7; 32]);
     assert!(!opens(&bench, "0x81010001", true));
 }
 
@@ -66,7 +68,7 @@ fn a_chip_opens_a_secret_for_its_ecc_key_at_120() {
     let bench = Bench::new();
     bench.run("tpm2_readpublic -c 0x81010016 -o ek.pub -f tss");
     bench.run("tpm2_createak -C 0x81010016 -c ak.ctx -G ecc256 -g sha256 -s ecdsa -u ak.pub -n ak.name");
-    let (key, attestation_key) = (bench.public("ek.pub"), bench.public("ak.pub"));
+    let (key, attestation_key) = (public(&bench, "ek.pub"), public(&bench, "ak.pub"));
     make(&bench, &key, attestation_key.name(), &[9; 48]);
     assert!(opens(&bench, "0x81010016", false));
     assert_eq!(bench.read("got.bin"), [9; 48]);

@@ -2,7 +2,9 @@
 
 use portcullis_pki::tpm::{Body, HashAlgorithm, KeyType, Scheme, verify};
 
-use crate::bench::{Bench, NONCE};
+use portcullis_testkit::software_tpm::Bench;
+
+use crate::bench::{FIXED, NONCE, creation_data, public, statement};
 
 fn nonce() -> Vec<u8> {
     (0..32).collect()
@@ -12,8 +14,8 @@ fn nonce() -> Vec<u8> {
 fn what_a_chip_states_about_a_key_is_read_and_verified_at_119_9() {
     let bench = Bench::new();
     bench.make_attestation_key("ecc256", "ecdsa");
-    bench.make_key();
-    let (attestation_key, key) = (bench.public("ak.pub"), bench.public("key.pub"));
+    bench.make_key(FIXED, NONCE, "");
+    let (attestation_key, key) = (public(&bench, "ak.pub"), public(&bench, "key.pub"));
     assert_eq!((key.key(), key.scheme()), (KeyType::P256, Some(Scheme::Ecdsa(HashAlgorithm::Sha256))));
     let own = attestation_key.attributes();
     assert!(own.is_fixed_tpm() && own.is_fixed_parent() && own.is_generated() && own.is_restricted());
@@ -41,17 +43,17 @@ fn what_a_chip_states_about_a_key_is_read_and_verified_at_119_9() {
             assert_eq!(verify(&attestation_key, &changed, &signature), Ok(false), "{what}: byte {at}");
         }
     }
-    let certify = bench.statement("certify.attest");
+    let certify = statement(&bench, "certify.attest");
     assert_eq!(certify.body, Body::Certify { name: key.name().as_bytes().to_vec() });
     // The tool has no option for the data (ST-23).
     assert_eq!(certify.extra_data, [0x00, 0xff, 0x55, 0xaa]);
-    let creation = bench.statement("creation.attest");
-    let data = bench.creation_data("key.cdata");
+    let creation = statement(&bench, "creation.attest");
+    let data = creation_data(&bench, "key.cdata");
     let hash = data.hash(key.name_algorithm());
     assert_eq!(bench.read("key.chash")[2..], hash);
     assert_eq!(creation.body, Body::Creation { name: key.name().as_bytes().to_vec(), hash });
     assert_eq!((creation.extra_data, data.outside_info), (nonce(), nonce()));
-    let quote = bench.statement("quote.attest");
+    let quote = statement(&bench, "quote.attest");
     assert_eq!(quote.extra_data, nonce());
     // Fresh PCRs are all zero (ST-17).
     let zeros = HashAlgorithm::Sha256.digest(&[&[0; 6 * 32]]);
@@ -67,7 +69,7 @@ fn what_a_chip_states_about_a_key_is_read_and_verified_at_119_9() {
     bench.run(&format!(
         "tpm2_quote -c ak.ctx -l sha256:0,1,2,3,4,7 -q {NONCE} -m q2.attest -s q2.sig -g sha256"
     ));
-    let Body::Quote { digest, .. } = bench.statement("q2.attest").body else { panic!("a quote") };
+    let Body::Quote { digest, .. } = statement(&bench, "q2.attest").body else { panic!("a quote") };
     assert_ne!(digest, zeros);
 
     // ST-N8: a restart counts, and the attestation key is the same when it is loaded again.
@@ -77,7 +79,7 @@ fn what_a_chip_states_about_a_key_is_read_and_verified_at_119_9() {
     bench.run("tpm2_load -C 0x81010001 -P session:s.ctx -u ak.pub -r ak.priv -c ak.ctx");
     bench.run("tpm2_flushcontext s.ctx");
     bench.run("tpm2_quote -c ak.ctx -l sha256:7 -q 00 -m q3.attest -s q3.sig -g sha256");
-    let later = bench.statement("q3.attest");
+    let later = statement(&bench, "q3.attest");
     assert!(later.clock.reset_count > quote.clock.reset_count, "{later:?}");
     assert_eq!(verify(&attestation_key, &bench.read("q3.attest"), &bench.read("q3.sig")), Ok(true));
 }
@@ -90,7 +92,7 @@ fn rsa_keys_of_a_chip_sign_too_at_113() {
         bench.run(&format!(
             "tpm2_quote -c ak.ctx -l sha256:7 -q {NONCE} -m q.attest -s q.sig -g sha256 --scheme {scheme}"
         ));
-        let key = bench.public("ak.pub");
+        let key = public(&bench, "ak.pub");
         assert_eq!(key.name().as_bytes(), bench.read("ak.name"), "{scheme}");
         assert_eq!(verify(&key, &bench.read("q.attest"), &bench.read("q.sig")), Ok(true), "{scheme}");
     }
@@ -100,7 +102,7 @@ fn rsa_keys_of_a_chip_sign_too_at_113() {
 fn keys_that_were_elsewhere_say_so_st_n1_st_n2() {
     let bench = Bench::new();
     portcullis_testkit::tool::openssl(
-        &bench.path("."),
+        bench.folder(),
         "ecparam -name prime256v1 -genkey -noout -out soft.pem",
     );
     bench.run("tpm2_createprimary -C o -G ecc -c srk.ctx");
@@ -108,12 +110,12 @@ fn keys_that_were_elsewhere_say_so_st_n1_st_n2() {
     bench.run("tpm2_loadexternal -C n -G ecc -r soft.pem -c soft.ctx -a sign|userwithauth");
     bench.make_attestation_key("ecc256", "ecdsa");
     bench.run("tpm2_certify -c soft.ctx -C ak.ctx -g sha256 -o soft.attest -s soft.sig");
-    let imported = bench.public("imported.pub").attributes();
+    let imported = public(&bench, "imported.pub").attributes();
     assert!(!imported.is_fixed_tpm() && !imported.is_generated());
     // The chip signs that it has the key. Its name tells that the key is not fixed to it.
-    let certified = bench.statement("soft.attest").body;
+    let certified = statement(&bench, "soft.attest").body;
     assert!(
-        matches!(certified, Body::Certify { name } if name != bench.public("imported.pub").name().as_bytes())
+        matches!(certified, Body::Certify { name } if name != public(&bench, "imported.pub").name().as_bytes())
     );
 }
 
@@ -121,11 +123,11 @@ fn keys_that_were_elsewhere_say_so_st_n1_st_n2() {
 fn only_a_restricted_key_refuses_to_sign_a_forged_statement_st_n3() {
     let bench = Bench::new();
     bench.make_attestation_key("ecc256", "ecdsa");
-    bench.make_key();
+    bench.make_key(FIXED, NONCE, "");
     bench.write("forged.bin", b"\xff\x54\x43\x47\x80\x17forged");
     assert!(!bench.succeeds("tpm2_sign -c ak.ctx -g sha256 -s ecdsa -o forged.sig forged.bin"));
     bench.run("tpm2_sign -c key.ctx -g sha256 -s ecdsa -o forged.sig forged.bin");
-    let key = bench.public("key.pub");
+    let key = public(&bench, "key.pub");
     assert_eq!(verify(&key, &bench.read("forged.bin"), &bench.read("forged.sig")), Ok(true));
     assert!(!key.attributes().is_restricted());
 }

@@ -3,17 +3,19 @@
 use portcullis_pki::tpm::{CreationData, PublicArea, Statement, verify};
 use portcullis_testkit::tool;
 
-use crate::bench::{Bench, NONCE};
+use portcullis_testkit::software_tpm::Bench;
+
+use crate::bench::{FIXED, NONCE, public};
 
 #[test]
 fn structures_that_are_cut_or_longer_or_of_another_type_are_malformed_at_119_1_st_31() {
     let bench = Bench::new();
     bench.run("tpm2_readpublic -c 0x81010001 -o ek.pub -f tss");
     bench.make_attestation_key("ecc256", "ecdsa");
-    bench.make_key();
+    bench.make_key(FIXED, NONCE, "");
     bench.run("tpm2_certify -c key.ctx -C ak.ctx -g sha256 -o certify.attest -s certify.sig");
     bench.run(&format!("tpm2_quote -c ak.ctx -l sha256:7 -q {NONCE} -m quote.attest -s quote.sig -g sha256"));
-    let key = bench.public("ak.pub");
+    let key = public(&bench, "ak.pub");
     let quote = bench.read("quote.attest");
     type Reads<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
     let structures: [(&str, Vec<u8>, Reads<'_>); 6] = [
@@ -47,16 +49,16 @@ fn structures_that_are_cut_or_longer_or_of_another_type_are_malformed_at_119_1_s
 #[test]
 fn a_public_key_is_the_one_that_the_tool_writes_at_119_10() {
     let bench = Bench::new();
-    bench.make_key();
+    bench.make_key(FIXED, NONCE, "");
     bench.make_attestation_key("rsa2048", "rsassa");
-    for (context, public) in
+    for (context, name) in
         [("0x81010001", "ek1"), ("0x81010016", "ek2"), ("key.ctx", "key"), ("ak.ctx", "ak")]
     {
-        bench.run(&format!("tpm2_readpublic -c {context} -f tss -o {public}.pub -n {public}.name"));
-        bench.run(&format!("tpm2_readpublic -c {context} -f der -o {public}.der"));
-        let read = bench.public(&format!("{public}.pub"));
-        assert_eq!(read.public_key_der(), bench.read(&format!("{public}.der")), "{public}");
-        assert_eq!(read.name().as_bytes(), bench.read(&format!("{public}.name")), "{public}");
+        bench.run(&format!("tpm2_readpublic -c {context} -f tss -o {name}.pub -n {name}.name"));
+        bench.run(&format!("tpm2_readpublic -c {context} -f der -o {name}.der"));
+        let read = public(&bench, &format!("{name}.pub"));
+        assert_eq!(read.public_key_der(), bench.read(&format!("{name}.der")), "{name}");
+        assert_eq!(read.name().as_bytes(), bench.read(&format!("{name}.name")), "{name}");
     }
 }
 
