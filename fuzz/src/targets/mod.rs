@@ -1,6 +1,7 @@
 //! The parsers of external input and their invariants; a new parser is a new row.
 
 mod approver;
+mod attestation;
 mod audit;
 mod authorization;
 mod bootstrap;
@@ -69,6 +70,10 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "csr-der", dictionary: certificates::DER, run: certificates::csr_der },
     Target { name: "certificate-pem", dictionary: certificates::PEM, run: certificates::certificate_pem },
     Target { name: "certificate-der", dictionary: certificates::DER, run: certificates::certificate_der },
+    Target { name: "attested-request", dictionary: attestation::REQUEST, run: attestation::request },
+    Target { name: "attestation-envelope", dictionary: attestation::ENVELOPE, run: attestation::envelope },
+    Target { name: "tpm-structure", dictionary: attestation::STRUCTURE, run: attestation::structure },
+    Target { name: "endorsement-certificate", dictionary: certificates::DER, run: attestation::certificate },
     Target { name: "approver-config", dictionary: approver::CONFIG, run: approver::config },
     Target { name: "machine", dictionary: approver::MACHINE, run: approver::machine },
     Target { name: "certificate-pair", dictionary: certificates::PEM, run: credentials::certificate_pair },

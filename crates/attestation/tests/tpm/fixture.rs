@@ -144,6 +144,6 @@ pub(crate) fn quote(bench: &Bench, pcrs: &[u32], value: &[u8]) -> Quote {
 
 #[track_caller]
 pub(crate) fn is_refused<T: std::fmt::Debug>(report: &Report<T>, reason: Reason, rule: &str) {
-    let refusal = report.outcome.as_ref().expect_err("evidence that must be refused");
+    let refusal = report.outcome.as_ref().unwrap_err();
     assert_eq!((refusal.reason, refusal.rule), (reason, rule), "{report:#?}");
 }
