@@ -24,7 +24,7 @@ const CONFINED: &[(&str, &str)] =
 
 /// Crates without I/O, a clock or randomness of their own, and dependencies that would bring them. The lints of
 /// `clippy-no-io.toml` say the same of the standard library.
-const WITHOUT_IO: &[&str] = &["apimachinery", "kinds", "pki", "policy"];
+const WITHOUT_IO: &[&str] = &["apimachinery", "attestation", "kinds", "pki", "policy"];
 const DOES_IO: &[&str] = &["getrandom", "hyper", "hyper-util", "kube", "redb", "rustix", "tokio", "tracing"];
 
 /// Licences that may be used.

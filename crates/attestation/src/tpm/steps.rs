@@ -1,4 +1,4 @@
-//! The checks of AT-119, in order.
+//! The checks of AT-119.1 to AT-119.15, in order.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -405,6 +405,9 @@ fn bound_to_pcrs(key: &PublicArea, policy: &Policy) -> Finding {
 }
 
 /// AT-119.13.
+///
+/// DIVERGES: the data that the caller had included at the creation is not compared with the challenge: the key exists before
+/// the challenge does.
 fn created(keys: &Keys, statements: &Statements, policy: &Policy) -> Finding {
     let Some((data, signed)) = &statements.creation else {
         return match policy.requires_creation {
