@@ -2,6 +2,8 @@
 
 use std::time::SystemTime;
 
+use portcullis_attestation::tpm::{Challenge, Machine, PcrPolicy, Policy, Trust, enrol, prove};
+use portcullis_attestation::{Check, CheckResult, KeyClass};
 use portcullis_pki::evidence::{self, Envelope, Labels, ProviderIdOids};
 use portcullis_pki::tpm::endorsement::EndorsementCertificate;
 use portcullis_pki::tpm::evidence::TpmEvidence;
@@ -47,6 +49,7 @@ pub(crate) fn envelope(input: &[u8]) -> bool {
     let Ok(envelope) = Envelope::read(input) else { return false };
     let member = envelope.member.as_deref();
     if let Some(evidence) = member.and_then(|member| TpmEvidence::read(member).ok()) {
+        judge(&evidence);
         let text = serde_json::to_string(&evidence).unwrap_or_default();
         assert_eq!(TpmEvidence::read(&text), Ok(evidence), "evidence that is written is read");
     }
@@ -54,6 +57,30 @@ pub(crate) fn envelope(input: &[u8]) -> bool {
     let again = Envelope::read(&envelope.write(value));
     assert_eq!(again.map(|again| again.node_name), Ok(envelope.node_name), "what is written is read");
     true
+}
+
+/// Nothing is verified while a check has failed, and the checks of each request are always the same.
+fn judge(evidence: &TpmEvidence) {
+    let policy = Policy {
+        trust: Trust::Digest,
+        minimum: KeyClass::K1,
+        key_policy: Vec::new(),
+        requires_creation: false,
+        pcrs: PcrPolicy::default(),
+    };
+    let key = PublicArea::parse(&evidence.ek_pub.0);
+    let machine = Machine { listed: key.iter().map(PublicArea::digest).collect(), ..Machine::default() };
+    let challenge =
+        Challenge { nonce: b"nonce", secret: b"secret", csr_digest: &[0; 32], csr_public_key: &[] };
+    let (now, has_failed) =
+        (SystemTime::UNIX_EPOCH, |check: &Check| matches!(check.result, CheckResult::Failed(_)));
+    let enrolled = enrol(evidence, &policy, &machine, now);
+    assert_eq!(enrolled.outcome.is_err(), enrolled.checks.iter().any(has_failed), "{enrolled:?}");
+    assert_eq!(enrolled.checks.len(), 7, "{enrolled:?}");
+    let proven = prove(evidence, &challenge, &policy, &machine, now);
+    // Nobody signed for this challenge.
+    assert!(proven.outcome.is_err() && proven.checks.iter().any(has_failed), "{proven:?}");
+    assert_eq!(proven.checks.len(), 15, "{proven:?}");
 }
 
 /// A structure takes all of its bytes.
