@@ -36,3 +36,4 @@ pub use name::Subject;
 pub use pair::Pair;
 pub use request::Request;
 pub use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+pub use signature::verify as verify_signature;

@@ -184,6 +184,20 @@ impl PublicKey {
     }
 }
 
+/// Returns whether a key, given as a DER SubjectPublicKeyInfo, signed a message: P-256 over SHA-256, P-384 over SHA-384, or
+/// Ed25519. False for other keys.
+pub fn verify(public_key_der: &[u8], message: &[u8], signature: &[u8]) -> bool {
+    let key = only(public_key_der).and_then(|info| PublicKey::read(&info));
+    let Ok(Some(key)) = key else { return false };
+    let kind = match key.kind() {
+        KeyKind::P256 => SignatureKind::Ecdsa(Hash::Sha256),
+        KeyKind::P384 => SignatureKind::Ecdsa(Hash::Sha384),
+        KeyKind::Ed25519 => SignatureKind::Ed25519,
+        KeyKind::P521 | KeyKind::Rsa { .. } => return false,
+    };
+    key.has_signed(kind, message, signature).unwrap_or(false)
+}
+
 /// The length of the modulus of an RSAPublicKey.
 fn modulus_bits(der: &[u8]) -> Result<u64, Error> {
     let mut fields = only(der)?.children(Tag::Sequence)?;

@@ -55,7 +55,7 @@ impl HashAlgorithm {
     }
 
     /// The HMAC of the concatenated parts.
-    pub(super) fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
+    pub fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
         let algorithm = match self {
             Self::Sha256 => hmac::HMAC_SHA256,
             Self::Sha384 => hmac::HMAC_SHA384,
