@@ -11,6 +11,8 @@ pub mod challenge;
 mod check;
 mod key_class;
 mod reason;
+pub mod request;
+pub mod signers;
 pub mod tpm;
 
 pub use check::{Check, CheckResult, Refusal, Report};

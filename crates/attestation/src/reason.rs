@@ -33,6 +33,12 @@ reasons! {
     /// A statement is of another type, is not signed by the attestation key, or is for another challenge or request
     /// (AT-119.9).
     AttestInvalid,
+    /// The cluster does not trust this attestor, or the signer is that of another one (AT-60).
+    AttestorNotAuthorized,
+    /// The Machine has no bootstrap data yet (AT-63). It may have soon.
+    BootstrapNotReady,
+    /// The common name is not that of the requester, or of the machine that the provider names (AT-67).
+    CommonNameMismatch,
     /// The statement that the key was created is about other data or another key, or is missing (AT-119.13).
     CreationInvalid,
     /// The certificate of the endorsement key is malformed, expired, or not for an endorsement key (AT-119.2).
@@ -45,18 +51,47 @@ reasons! {
     EkNotForMachine,
     /// The endorsement key is not a restricted decryption key that cannot leave its TPM (AT-119.5).
     EkTemplate,
+    /// The evidence is for another certificate request (AT-53).
+    EvidenceNotForThisRequest,
+    /// The request contains an extension that no kubelet requests (AT-66).
+    ForbiddenExtension,
     /// The key in the certificate request is not protected well enough (AT-119.11).
     KeyClassTooLow,
     /// The key in the certificate request is not the key that the TPM certified (AT-119.10).
     KeyNotBound,
     /// The key is not bound to the expected PCRs (AT-119.12).
     KeyPolicy,
+    /// There is no Machine for the node (AT-62).
+    MachineNotFound,
+    /// The request or its evidence is malformed (AT-61).
+    MalformedAttestation,
+    /// A check could not be evaluated; never verifies (AT-70).
+    NotEvaluated,
+    /// The request has alternative names, which no client certificate of a kubelet has (AT-69).
+    NotKubeletClient,
     /// The PCRs do not have the expected values, or are not those of the policy (AT-119.14).
     PcrPolicy,
+    /// The provider ID of the request is not that of the Machine (AT-62).
+    ProviderIDMismatch,
     /// The TPM was reset less often than before (AT-119.15).
     TpmClock,
     /// A structure of the TPM is malformed or of an unsupported kind (AT-119.1).
     TpmMalformed,
+    /// The evidence has a version that is not known (AT-160).
+    UnsupportedAttestationVersion,
+    /// The organization is not the nodes' group alone (AT-68).
+    WrongOrganization,
+    /// The requester does not have the required groups (AT-64).
+    WrongRequesterGroups,
+    /// The usages are not those of a client certificate of a kubelet (AT-65).
+    WrongUsages,
+}
+
+impl Reason {
+    /// Returns whether the refusal may pass by itself, so that the request stays pending (AT-35, AT-70).
+    pub fn is_transient(self) -> bool {
+        matches!(self, Self::BootstrapNotReady | Self::MachineNotFound | Self::NotEvaluated)
+    }
 }
 
 impl fmt::Display for Reason {

@@ -26,7 +26,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("kinds", &["apimachinery"]),
     ("store", &[]),
     ("pki", &["apimachinery"]),
-    ("attestation", &["pki"]),
+    ("attestation", &["apimachinery", "pki"]),
     ("client", &["apimachinery", "pki", "policy"]),
     ("server", &["apimachinery", "client", "kinds", "pki", "policy", "store"]),
     ("cli", &["apimachinery", "client", "pki", "policy", "server"]),

@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq;
 
 use super::evidence::{self, Keys, SignedStatement, Statements};
 use super::policy::{Machine, PcrMode, Policy, SeenClock, Trust};
-use crate::check::{Check, CheckResult, Refusal, Report};
+use crate::check::{Check, CheckResult, Ending, Finding, Report, Run, failed, require};
 use crate::key_class::KeyClass;
 use crate::reason::Reason;
 
@@ -64,9 +64,9 @@ pub fn enrol(
     machine: &Machine,
     now: SystemTime,
 ) -> Report<Enrolled> {
-    let mut run = Run::new();
-    let keys = run.malformed(Keys::parse(evidence));
-    run.keys(evidence, keys.as_ref(), policy, machine, now);
+    let mut run = Run::default();
+    let keys = malformed(&mut run, Keys::parse(evidence));
+    check_keys(&mut run, evidence, keys.as_ref(), policy, machine, now);
     run.report(|| {
         keys.map(|keys| Enrolled {
             attestation_key: keys.attestation.name().clone(),
@@ -83,10 +83,10 @@ pub fn prove(
     machine: &Machine,
     now: SystemTime,
 ) -> Report<Verified> {
-    let mut run = Run::new();
+    let mut run = Run::default();
     let parsed = Keys::parse(evidence).and_then(|keys| Ok((keys, Statements::parse(evidence)?)));
-    let parsed = run.malformed(parsed);
-    let model = run.keys(evidence, parsed.as_ref().map(|(keys, _)| keys), policy, machine, now);
+    let parsed = malformed(&mut run, parsed);
+    let model = check_keys(&mut run, evidence, parsed.as_ref().map(|(keys, _)| keys), policy, machine, now);
     let with = parsed.as_ref();
     run.step("AT-119.8", "the TPM opened the secret", with, |_| activated(evidence, challenge));
     run.step("AT-119.9", "the attestation key signed the statements", with, |(keys, statements)| {
@@ -123,144 +123,80 @@ pub fn prove(
     })
 }
 
-/// What a check found: details for people, or how it ended otherwise.
-type Finding = Result<String, Ending>;
-
-/// Why a check did not pass.
-enum Ending {
-    Failed(Reason, String),
-    NotRequired,
+/// AT-119.1.
+fn malformed<T>(run: &mut Run, parsed: Result<T, String>) -> Option<T> {
+    let (result, parsed) = match parsed {
+        Ok(parsed) => (Ok(String::new()), Some(parsed)),
+        Err(why) => (failed(Reason::TpmMalformed, why), None),
+    };
+    run.step("AT-119.1", "the structures of the TPM are well-formed", Some(&()), |()| result);
+    parsed
 }
 
-fn failed<T>(reason: Reason, detail: impl Into<String>) -> Result<T, Ending> {
-    Err(Ending::Failed(reason, detail.into()))
-}
-
-fn require(holds: bool, reason: Reason, detail: &str) -> Result<(), Ending> {
-    if holds { Ok(()) } else { failed(reason, detail) }
-}
-
-/// The checks so far.
-struct Run {
-    checks: Vec<Check>,
-}
-
-impl Run {
-    fn new() -> Self {
-        Self { checks: Vec::new() }
-    }
-
-    /// AT-119.1.
-    fn malformed<T>(&mut self, parsed: Result<T, String>) -> Option<T> {
-        let (result, parsed) = match parsed {
-            Ok(parsed) => (Ok(String::new()), Some(parsed)),
-            Err(why) => (failed(Reason::TpmMalformed, why), None),
-        };
-        self.step("AT-119.1", "the structures of the TPM are well-formed", Some(&()), |()| result);
-        parsed
-    }
-
-    fn step<T>(
-        &mut self,
-        rule: &'static str,
-        what: &'static str,
-        with: Option<&T>,
-        check: impl FnOnce(&T) -> Finding,
-    ) {
-        let result = match with.map(check) {
-            None => CheckResult::NotEvaluated,
-            Some(Ok(detail)) => CheckResult::Passed(detail),
-            Some(Err(Ending::NotRequired)) => CheckResult::NotRequired,
-            Some(Err(Ending::Failed(reason, detail))) => {
-                CheckResult::Failed(Refusal { reason, rule, detail })
-            }
-        };
-        self.checks.push(Check { rule, what, result });
-    }
-
-    /// AT-119.2 to AT-119.7, of both requests. Returns what the manufacturer says, if its word is needed and good.
-    fn keys(
-        &mut self,
-        evidence: &TpmEvidence,
-        keys: Option<&Keys>,
-        policy: &Policy,
-        machine: &Machine,
-        now: SystemTime,
-    ) -> Option<ChipModel> {
-        let roots = policy.trust.roots();
-        let certificate = match (roots, evidence::certificate(evidence)) {
-            // A certificate that nobody asks for proves nothing, and may be anything.
-            (None, _) => Err(Ending::NotRequired),
-            (Some(_), None) => {
-                failed(Reason::EkCertInvalid, "the node sent no certificate of its endorsement key")
-            }
-            (Some(roots), Some(Ok(certificate))) => Ok((roots, certificate)),
-            (Some(_), Some(Err(why))) => failed(Reason::EkCertInvalid, why),
-        };
-        let with_keys = keys;
-        let mut model = None;
-        let certified = match certificate {
-            Ok(certified) => Some(certified),
-            Err(ending) => {
-                self.step("AT-119.2", CERTIFICATE, with_keys, |_| Err(ending));
-                let left = match roots {
-                    Some(_) => CheckResult::NotEvaluated,
-                    None => CheckResult::NotRequired,
-                };
-                for (rule, what) in [("AT-119.3", CHAIN), ("AT-119.4", SAME_KEY)] {
-                    self.checks.push(Check { rule, what, result: left.clone() });
-                }
-                None
-            }
-        };
-        if let Some((roots, certificate)) = certified {
-            self.step("AT-119.2", CERTIFICATE, with_keys, |keys| {
-                match certificate.check(keys.endorsement.key(), now) {
-                    Ok(found) => {
-                        let detail = format!("{} {} {}", found.manufacturer, found.model, found.firmware);
-                        model = Some(found);
-                        Ok(detail)
-                    }
-                    Err(why) => failed(Reason::EkCertInvalid, why),
-                }
-            });
-            self.step("AT-119.3", CHAIN, with_keys, |keys| {
-                match certificate.verify_chain(roots, &keys.chain, now) {
-                    Ok(()) => Ok(String::new()),
-                    Err(why) => failed(Reason::EkChainUntrusted, why),
-                }
-            });
-            self.step("AT-119.4", SAME_KEY, with_keys, |keys| {
-                let detail = "the certificate is for another key";
-                require(certificate.is_for(&keys.endorsement), Reason::EkMismatch, detail)?;
-                Ok(String::new())
-            });
+/// AT-119.2 to AT-119.7, of both requests. Returns what the manufacturer says, if its word is needed and good.
+fn check_keys(
+    run: &mut Run,
+    evidence: &TpmEvidence,
+    keys: Option<&Keys>,
+    policy: &Policy,
+    machine: &Machine,
+    now: SystemTime,
+) -> Option<ChipModel> {
+    let roots = policy.trust.roots();
+    let certificate = match (roots, evidence::certificate(evidence)) {
+        // A certificate that nobody asks for proves nothing, and may be anything.
+        (None, _) => Err(Ending::NotRequired),
+        (Some(_), None) => {
+            failed(Reason::EkCertInvalid, "the node sent no certificate of its endorsement key")
         }
-        self.step("AT-119.5", "the endorsement key is one", with_keys, |keys| endorsement(&keys.endorsement));
-        self.step("AT-119.6", "the endorsement key is that of the machine", with_keys, |keys| {
-            of_machine(&keys.endorsement, policy, machine)
+        (Some(roots), Some(Ok(certificate))) => Ok((roots, certificate)),
+        (Some(_), Some(Err(why))) => failed(Reason::EkCertInvalid, why),
+    };
+    let with_keys = keys;
+    let mut model = None;
+    let certified = match certificate {
+        Ok(certified) => Some(certified),
+        Err(ending) => {
+            run.step("AT-119.2", CERTIFICATE, with_keys, |_| Err(ending));
+            let left = match roots {
+                Some(_) => CheckResult::NotEvaluated,
+                None => CheckResult::NotRequired,
+            };
+            for (rule, what) in [("AT-119.3", CHAIN), ("AT-119.4", SAME_KEY)] {
+                run.checks.push(Check { rule, what, result: left.clone() });
+            }
+            None
+        }
+    };
+    if let Some((roots, certificate)) = certified {
+        run.step("AT-119.2", CERTIFICATE, with_keys, |keys| {
+            match certificate.check(keys.endorsement.key(), now) {
+                Ok(found) => {
+                    let detail = format!("{} {} {}", found.manufacturer, found.model, found.firmware);
+                    model = Some(found);
+                    Ok(detail)
+                }
+                Err(why) => failed(Reason::EkCertInvalid, why),
+            }
         });
-        self.step("AT-119.7", "the attestation key is one", with_keys, |keys| attestation(&keys.attestation));
-        model
-    }
-
-    /// The report: what is verified, if every check passed.
-    fn report<T>(self, verified: impl FnOnce() -> Option<T>) -> Report<T> {
-        let refusal = self.checks.iter().find_map(|check| match &check.result {
-            CheckResult::Failed(refusal) => Some(refusal.clone()),
-            _ => None,
+        run.step("AT-119.3", CHAIN, with_keys, |keys| {
+            match certificate.verify_chain(roots, &keys.chain, now) {
+                Ok(()) => Ok(String::new()),
+                Err(why) => failed(Reason::EkChainUntrusted, why),
+            }
         });
-        let is_evaluated = !self.checks.iter().any(|check| check.result == CheckResult::NotEvaluated);
-        let outcome = match refusal {
-            Some(refusal) => Err(refusal),
-            None => verified().filter(|_| is_evaluated).ok_or_else(|| Refusal {
-                reason: Reason::TpmMalformed,
-                rule: "AT-119.1",
-                detail: "a check could not be evaluated".to_owned(),
-            }),
-        };
-        Report { checks: self.checks, outcome }
+        run.step("AT-119.4", SAME_KEY, with_keys, |keys| {
+            let detail = "the certificate is for another key";
+            require(certificate.is_for(&keys.endorsement), Reason::EkMismatch, detail)?;
+            Ok(String::new())
+        });
     }
+    run.step("AT-119.5", "the endorsement key is one", with_keys, |keys| endorsement(&keys.endorsement));
+    run.step("AT-119.6", "the endorsement key is that of the machine", with_keys, |keys| {
+        of_machine(&keys.endorsement, policy, machine)
+    });
+    run.step("AT-119.7", "the attestation key is one", with_keys, |keys| attestation(&keys.attestation));
+    model
 }
 
 const CERTIFICATE: &str = "the certificate is one of an endorsement key";
