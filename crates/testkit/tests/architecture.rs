@@ -26,6 +26,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("kinds", &["apimachinery"]),
     ("store", &[]),
     ("pki", &[]),
+    ("tpm", &[]),
     ("client", &["apimachinery", "pki", "policy"]),
     ("server", &["apimachinery", "client", "kinds", "pki", "policy", "store"]),
     ("cli", &["apimachinery", "client", "pki", "policy", "server"]),
