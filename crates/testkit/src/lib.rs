@@ -9,6 +9,7 @@
 )]
 
 pub mod curl;
+pub mod fake_tpm;
 pub mod http2;
 pub mod https;
 pub mod kubelet;

@@ -27,6 +27,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("pki", &["apimachinery"]),
     ("attestation", &["apimachinery", "pki"]),
+    ("tpm", &[]),
     ("client", &["apimachinery", "pki", "policy"]),
     ("server", &["apimachinery", "client", "kinds", "pki", "policy", "store"]),
     ("cli", &["apimachinery", "client", "pki", "policy", "server"]),
