@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use portcullis_pki::tpm::endorsement::ChipModel;
 use portcullis_pki::tpm::evidence::{Purpose, TpmEvidence, qualifying_data};
-use portcullis_pki::tpm::{Body, HashAlgorithm, Name, PublicArea, Statement, verify};
+use portcullis_pki::tpm::{Body, HashAlgorithm, Name, PublicArea, Statement};
 use subtle::ConstantTimeEq;
 
 use super::evidence::{self, Keys, SignedStatement, Statements};
@@ -276,8 +276,7 @@ fn signed(keys: &Keys, statements: &Statements, challenge: &Challenge<'_>) -> Fi
                 | (Purpose::Quote, Body::Quote { .. })
         );
         require(is_type, Reason::AttestInvalid, &wrong("a statement of another type"))?;
-        let is_signed = verify(&keys.attestation, &signed.signed, &signed.signature);
-        let is_signed = is_signed.is_ok_and(|is_signed| is_signed);
+        let is_signed = signed.signature.is_by(&keys.attestation, &signed.signed);
         require(is_signed, Reason::AttestInvalid, &wrong("the attestation key did not sign it"))?;
         let expected = qualifying_data(purpose, challenge.nonce, challenge.csr_digest);
         let detail = wrong("it is for another challenge or another request");
