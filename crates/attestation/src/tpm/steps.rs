@@ -218,11 +218,15 @@ fn of_machine(key: &PublicArea, policy: &Policy, machine: &Machine) -> Finding {
     let digest = key.digest();
     let shown = format!("sha256:{}", hex(&digest));
     let is_listed = machine.listed.contains(&digest);
+    let is_reported = machine.platform == Some(digest);
     let is_allowed = match policy.trust {
-        // A list that exists is the truth about the machine.
-        Trust::Certificate(_) => machine.listed.is_empty() || is_listed,
+        // The certificate does not say whose TPM it is: if anything is known about the machine, that decides.
+        Trust::Certificate(_) => {
+            let is_nothing_known = machine.listed.is_empty() && machine.platform.is_none();
+            is_nothing_known || is_listed || is_reported
+        }
         Trust::Digest | Trust::CertificateAndDigest(_) => is_listed,
-        Trust::Platform => machine.platform == Some(digest),
+        Trust::Platform => is_reported,
     };
     require(
         is_allowed,

@@ -163,6 +163,46 @@ fn keys_of_another_chip_are_refused_st_n4() {
 }
 
 #[test]
+fn an_endorsement_key_other_than_the_known_ones_is_refused_in_every_mode_at_112_at_119_6() {
+    let node = Node::new(FIXED, "");
+    let own = PublicArea::parse(&node.evidence.ek_pub.0).unwrap().digest();
+    let foreign = [9; 32];
+    let listed = |digests: &[[u8; 32]], platform| Machine {
+        listed: digests.iter().copied().collect(),
+        platform,
+        ..Machine::default()
+    };
+    // A machine, and whether its TPM is trusted by the modes cert, hash, cert-and-hash and platform.
+    let cases = [
+        ("nothing is known", listed(&[], None), [true, false, false, false]),
+        ("listed", listed(&[own, foreign], None), [true, true, true, false]),
+        ("another is listed", listed(&[foreign], None), [false; 4]),
+        ("reported", listed(&[], Some(own)), [true, false, false, true]),
+        ("another is reported", listed(&[], Some(foreign)), [false; 4]),
+        ("listed and reported", listed(&[own], Some(own)), [true; 4]),
+        ("listed, and another is reported", listed(&[own], Some(foreign)), [true, true, true, false]),
+        ("reported, and another is listed", listed(&[foreign], Some(own)), [true, false, false, true]),
+    ];
+    for (what, machine, expected) in cases {
+        let modes = [
+            Trust::Certificate(node.roots()),
+            Trust::Digest,
+            Trust::CertificateAndDigest(node.roots()),
+            Trust::Platform,
+        ];
+        for (trust, is_trusted) in modes.into_iter().zip(expected) {
+            let policy = Policy { trust, ..node.policy() };
+            println!("{what}");
+            let report = node.prove_by(&node.evidence, &policy, &machine);
+            match is_trusted {
+                true => assert!(report.outcome.is_ok(), "{report:#?}"),
+                false => is_refused(&report, Reason::EkNotForMachine, "AT-119.6"),
+            }
+        }
+    }
+}
+
+#[test]
 fn pcrs_that_changed_or_are_others_are_refused_at_119_14_st_n6() {
     let node = Node::new(FIXED, "");
     // A changed value of an unchanged quote.
