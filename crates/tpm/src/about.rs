@@ -126,7 +126,7 @@ impl Tpm {
     /// This many random bytes, at most 32.
     ///
     /// # Errors
-    /// It are more than 32; else see [`TpmError`].
+    /// More than 32 were asked for; else see [`TpmError`].
     pub fn random(&self, count: u16) -> Result<Vec<u8>, TpmError> {
         if count > MAX_RANDOM_BYTES {
             let why = Malformed("a TPM returns at most 32 random bytes at once");

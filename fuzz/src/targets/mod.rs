@@ -18,6 +18,7 @@ mod requests;
 mod review_lines;
 mod reviews;
 mod tokens;
+mod tpm;
 
 /// A parser of external input.
 pub(crate) struct Target {
@@ -81,6 +82,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "review-answer", dictionary: delegated::ANSWER, run: delegated::review_answer },
     Target { name: "access-evidence", dictionary: delegated::LOG, run: delegated::evidence },
     Target { name: "bootstrap-bundle", dictionary: bootstrap::BUNDLE, run: bootstrap::bundle },
+    Target { name: "tpm-responses", dictionary: tpm::RESPONSE, run: tpm::responses },
     Target { name: "token", dictionary: tokens::TOKEN, run: tokens::token },
     Target { name: "token-key", dictionary: certificates::PEM, run: tokens::token_key },
     Target {

@@ -112,6 +112,7 @@ impl World {
             organizations: vec!["system:nodes".to_owned()],
             dns_names: vec![node.to_owned()],
             ip_addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+            ..Request::default()
         };
         let pem = request.to_pem(&KeyPair::generate().unwrap()).unwrap();
         let usages = ["digital signature", "server auth"];
