@@ -1,8 +1,8 @@
 //! The parsed evidence (AT-119.1).
 
-use portcullis_pki::tpm::endorsement::{EndorsementCertificate, MAX_CHAIN};
+use portcullis_pki::tpm::endorsement::{EndorsementCertificate, MAX_CERTIFICATE_BYTES, MAX_CHAIN};
 use portcullis_pki::tpm::evidence::{Bytes, Signed, TpmEvidence};
-use portcullis_pki::tpm::{CreationData, PublicArea, Statement};
+use portcullis_pki::tpm::{CreationData, PublicArea, Signature, Statement};
 
 /// The public keys of both requests.
 pub(super) struct Keys {
@@ -16,7 +16,7 @@ pub(super) struct Keys {
 pub(super) struct SignedStatement {
     pub(super) statement: Statement,
     pub(super) signed: Vec<u8>,
-    pub(super) signature: Vec<u8>,
+    pub(super) signature: Signature,
 }
 
 /// The statements of the second request.
@@ -33,6 +33,10 @@ impl Keys {
         };
         if evidence.ek_chain.len() > MAX_CHAIN {
             return Err(format!("ekChain: more than {MAX_CHAIN} certificates"));
+        }
+        if evidence.ek_cert.iter().chain(&evidence.ek_chain).any(|cert| cert.0.len() > MAX_CERTIFICATE_BYTES)
+        {
+            return Err(format!("ekCert, ekChain: a certificate of more than {MAX_CERTIFICATE_BYTES} bytes"));
         }
         Ok(Self {
             endorsement: key("ekPub", &evidence.ek_pub)?,
@@ -51,7 +55,8 @@ pub(super) fn certificate(evidence: &TpmEvidence) -> Option<Result<EndorsementCe
 impl SignedStatement {
     fn parse(what: &str, attest: &Bytes, signature: &Bytes) -> Result<Self, String> {
         let statement = Statement::parse(&attest.0).map_err(|error| format!("{what}: {error}"))?;
-        Ok(Self { statement, signed: attest.0.clone(), signature: signature.0.clone() })
+        let signature = Signature::parse(&signature.0).map_err(|error| format!("{what}: {error}"))?;
+        Ok(Self { statement, signed: attest.0.clone(), signature })
     }
 }
 

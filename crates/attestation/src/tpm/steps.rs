@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use portcullis_pki::tpm::endorsement::ChipModel;
 use portcullis_pki::tpm::evidence::{Purpose, TpmEvidence, qualifying_data};
-use portcullis_pki::tpm::{Body, HashAlgorithm, Name, PublicArea, Statement, verify};
+use portcullis_pki::tpm::{Body, HashAlgorithm, Name, PublicArea, Statement};
 use subtle::ConstantTimeEq;
 
 use super::evidence::{self, Keys, SignedStatement, Statements};
@@ -218,11 +218,15 @@ fn of_machine(key: &PublicArea, policy: &Policy, machine: &Machine) -> Finding {
     let digest = key.digest();
     let shown = format!("sha256:{}", hex(&digest));
     let is_listed = machine.listed.contains(&digest);
+    let is_reported = machine.platform == Some(digest);
     let is_allowed = match policy.trust {
-        // A list that exists is the truth about the machine.
-        Trust::Certificate(_) => machine.listed.is_empty() || is_listed,
+        // The certificate does not say whose TPM it is: if anything is known about the machine, that decides.
+        Trust::Certificate(_) => {
+            let is_nothing_known = machine.listed.is_empty() && machine.platform.is_none();
+            is_nothing_known || is_listed || is_reported
+        }
         Trust::Digest | Trust::CertificateAndDigest(_) => is_listed,
-        Trust::Platform => machine.platform == Some(digest),
+        Trust::Platform => is_reported,
     };
     require(
         is_allowed,
@@ -276,8 +280,7 @@ fn signed(keys: &Keys, statements: &Statements, challenge: &Challenge<'_>) -> Fi
                 | (Purpose::Quote, Body::Quote { .. })
         );
         require(is_type, Reason::AttestInvalid, &wrong("a statement of another type"))?;
-        let is_signed = verify(&keys.attestation, &signed.signed, &signed.signature);
-        let is_signed = is_signed.is_ok_and(|is_signed| is_signed);
+        let is_signed = signed.signature.is_by(&keys.attestation, &signed.signed);
         require(is_signed, Reason::AttestInvalid, &wrong("the attestation key did not sign it"))?;
         let expected = qualifying_data(purpose, challenge.nonce, challenge.csr_digest);
         let detail = wrong("it is for another challenge or another request");

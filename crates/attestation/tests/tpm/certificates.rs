@@ -7,6 +7,7 @@ use portcullis_attestation::Reason;
 use portcullis_attestation::tpm::{Policy, Trust, prove};
 use portcullis_pki::tpm::endorsement::Roots;
 use portcullis_pki::tpm::evidence::Bytes;
+use portcullis_testkit::software_tpm::Manufacturer;
 use portcullis_testkit::tool;
 
 use crate::fixture::{FIXED, Node, is_refused};
@@ -20,7 +21,8 @@ fn certificate(node: &Node, name: &str, extensions: &str, more: &str) -> Bytes {
             "req -x509 -newkey rsa:2048 -nodes -keyout own-ca.key -out own-ca.pem -subj /CN=own -days 30",
         );
         node.bench.run("tpm2_readpublic -c 0x81010001 -f pem -o ek.pem");
-        tool::openssl(folder, "req -new -newkey rsa:2048 -nodes -keyout x.key -out x.csr -subj /CN=chip");
+        // As the certificates of many manufacturers, it has no subject.
+        tool::openssl(folder, "req -new -newkey rsa:2048 -nodes -keyout x.key -out x.csr -subj /");
     }
     node.bench.write("extensions.cnf", extensions.as_bytes());
     tool::openssl(
@@ -69,7 +71,7 @@ fn certificates_are_refused_for_what_is_wrong_with_them_at_119_2_st_30() {
     let days = |count: u64| Duration::from_secs(count * 24 * 3600);
     is_refused(&prove_with(good.clone(), now + days(3)), Reason::EkCertInvalid, "AT-119.2");
     is_refused(&prove_with(good.clone(), now - days(3)), Reason::EkCertInvalid, "AT-119.2");
-    for bytes in [good.0[..100].to_vec(), Vec::new(), vec![0x30, 0], vec![0x30; 5000]] {
+    for bytes in [good.0[..100].to_vec(), Vec::new(), vec![0x30, 0], vec![0x30; 4096]] {
         is_refused(&prove_with(Bytes(bytes), now), Reason::EkCertInvalid, "AT-119.2");
     }
     let mut none = node.evidence.clone();
@@ -134,6 +136,23 @@ fn chains_lead_to_a_trusted_root_or_are_refused_at_119_3_st_30() {
         let own = certificate(&node, "self.der", extensions, " -days 2");
         node.refused(Reason::EkChainUntrusted, "AT-119.3", |e| e.ek_cert = Some(own));
     }
+    // openssl agrees about who certified which chip.
+    let folder = node.bench.folder();
+    node.bench.write("first.der", &node.evidence.ek_cert.as_ref().unwrap().0);
+    for name in ["first", "second"] {
+        tool::openssl(folder, &format!("x509 -inform DER -in {name}.der -out {name}.pem"));
+    }
+    let accepts = |manufacturer: &Manufacturer, with_issuer: bool, name: &str| {
+        let issuer = manufacturer.issuer();
+        let issuer = if with_issuer { format!(" -untrusted {}", issuer.display()) } else { String::new() };
+        let root = manufacturer.root();
+        tool::try_openssl(folder, &format!("verify -CAfile {}{issuer} {name}.pem", root.display())).code == 0
+    };
+    assert!(
+        accepts(&node.bench.manufacturer, true, "first") && accepts(&node.bench.manufacturer, true, "second")
+    );
+    assert!(!accepts(&node.bench.manufacturer, false, "first"));
+    assert!(!accepts(&other.bench.manufacturer, true, "first"));
     // A flipped byte of the signature.
     node.refused(Reason::EkChainUntrusted, "AT-119.3", |e| {
         let cert = e.ek_cert.as_mut().unwrap();

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
-use portcullis_attestation::tpm::{Challenge, Machine, Policy, SeenClock, Trust, prove};
+use portcullis_attestation::tpm::{Challenge, Machine, Policy, SeenClock, Trust, enrol, prove};
 use portcullis_attestation::{KeyClass, Reason};
-use portcullis_pki::tpm::evidence::{Bytes, Purpose, Signed};
+use portcullis_pki::tpm::PublicArea;
+use portcullis_pki::tpm::evidence::{Bytes, Purpose, Signed, TpmEvidence};
 use portcullis_testkit::tool;
 
 use crate::fixture::{DIGEST, FIXED, Node, PCRS, SECRET, hex, is_refused, qualifying, quote};
@@ -32,7 +33,7 @@ fn evidence_for_another_request_challenge_or_key_is_refused_at_206() {
     }
     node.refused(Reason::ActivationFailed, "AT-119.8", |e| e.activated = None);
     node.refused(Reason::ActivationFailed, "AT-119.8", |e| e.activated = Some(Bytes(SECRET[1..].to_vec())));
-    let empty = |e: &mut portcullis_pki::tpm::evidence::TpmEvidence| e.activated = Some(Bytes(Vec::new()));
+    let empty = |e: &mut TpmEvidence| e.activated = Some(Bytes(Vec::new()));
     node.refused(Reason::ActivationFailed, "AT-119.8", empty);
 
     // A statement for another purpose, or of another type.
@@ -43,6 +44,14 @@ fn evidence_for_another_request_challenge_or_key_is_refused_at_206() {
     node.refused(Reason::AttestInvalid, "AT-119.9", |e| {
         e.certify = Some(Signed { attest: of_quote.attest.clone(), sig: of_quote.sig.clone() });
     });
+    // A statement about the time, which the chip signs too.
+    node.bench.run(&format!(
+        "tpm2_gettime -c ak.ctx -g sha256 -s ecdsa -q {} -o time.sig --attestation time.attest",
+        hex(&qualifying(Purpose::Certify))
+    ));
+    let time =
+        Signed { attest: Bytes(node.bench.read("time.attest")), sig: Bytes(node.bench.read("time.sig")) };
+    node.refused(Reason::AttestInvalid, "AT-119.9", |e| e.certify = Some(time));
     // A quote from before, with another nonce.
     let mut replayed = node.evidence.quote.clone().unwrap();
     node.bench.run(&format!(
@@ -87,20 +96,29 @@ fn keys_that_can_leave_a_chip_are_refused_at_119_11_st_n1_st_n2() {
     let verified = node.prove_by(&node.evidence, &lenient, &node.machine()).outcome.unwrap();
     assert_eq!(verified.key_class, KeyClass::K1);
 
-    // ST-N1: a software key that was merely loaded.
     tool::openssl(node.bench.folder(), "ecparam -name prime256v1 -genkey -noout -out soft.pem");
+    let with_loaded_key = |policy: &Policy| {
+        let (attest, sig) = node.bench.certify(&qualifying(Purpose::Certify));
+        let mut evidence = node.evidence.clone();
+        evidence.key_pub = Bytes(node.bench.read("key.pub"));
+        evidence.certify = Some(Signed { attest: Bytes(attest), sig: Bytes(sig) });
+        evidence.creation = None;
+        let area = PublicArea::parse(&evidence.key_pub.0).unwrap();
+        let challenge = Challenge { csr_public_key: area.public_key_der(), ..node.challenge() };
+        prove(&evidence, &challenge, policy, &node.machine(), SystemTime::now())
+    };
+    // ST-N2: a software key that was imported.
     node.bench.run("tpm2_createprimary -C o -G ecc -c srk.ctx");
-    node.bench.run("tpm2_import -C srk.ctx -G ecc -i soft.pem -u key.pub -r key.priv");
+    node.bench.run("tpm2_import -C srk.ctx -G ecc -i soft.pem -a sign|userwithauth -u key.pub -r key.priv");
     node.bench.run("tpm2_load -C srk.ctx -u key.pub -r key.priv -c key.ctx");
-    let (attest, sig) = node.bench.certify(&qualifying(Purpose::Certify));
-    let mut imported = node.evidence.clone();
-    imported.key_pub = Bytes(node.bench.read("key.pub"));
-    imported.certify = Some(Signed { attest: Bytes(attest), sig: Bytes(sig) });
-    imported.creation = None;
-    let area = portcullis_pki::tpm::PublicArea::parse(&imported.key_pub.0).unwrap();
-    let challenge = Challenge { csr_public_key: area.public_key_der(), ..node.challenge() };
-    let report = prove(&imported, &challenge, &node.policy(), &node.machine(), SystemTime::now());
-    is_refused(&report, Reason::KeyClassTooLow, "AT-119.11");
+    is_refused(&with_loaded_key(&node.policy()), Reason::KeyClassTooLow, "AT-119.11");
+    let lenient = Policy { requires_creation: false, ..lenient };
+    assert_eq!(with_loaded_key(&lenient).outcome.unwrap().key_class, KeyClass::K1);
+    // ST-N1: a software key that was merely loaded.
+    node.bench.run("tpm2_loadexternal -C n -G ecc -r soft.pem -a sign|userwithauth -c key.ctx");
+    node.bench.run("tpm2_readpublic -c key.ctx -f tss -o key.pub");
+    is_refused(&with_loaded_key(&node.policy()), Reason::KeyClassTooLow, "AT-119.11");
+    assert_eq!(with_loaded_key(&lenient).outcome.unwrap().key_class, KeyClass::K1);
 }
 
 #[test]
@@ -121,7 +139,7 @@ fn keys_that_forge_statements_are_no_attestation_keys_at_119_7_st_n3() {
     node.refused(Reason::AkTemplate, "AT-119.7", |e| e.ak_pub = e.ek_pub.clone());
     let mut evidence = node.evidence.clone();
     evidence.ek_pub = evidence.ak_pub.clone();
-    let digest = portcullis_pki::tpm::PublicArea::parse(&evidence.ek_pub.0).unwrap().digest();
+    let digest = PublicArea::parse(&evidence.ek_pub.0).unwrap().digest();
     let machine = Machine { listed: BTreeSet::from([digest]), ..Machine::default() };
     let by_digest = Policy { trust: Trust::Digest, ..node.policy() };
     is_refused(&node.prove_by(&evidence, &by_digest, &machine), Reason::EkTemplate, "AT-119.5");
@@ -142,6 +160,46 @@ fn keys_of_another_chip_are_refused_st_n4() {
     is_refused(&report, Reason::EkNotForMachine, "AT-119.6");
     let unknown = other.prove_by(&other.evidence, &other.policy(), &Machine::default());
     is_refused(&unknown, Reason::EkNotForMachine, "AT-119.6");
+}
+
+#[test]
+fn an_endorsement_key_other_than_the_known_ones_is_refused_in_every_mode_at_112_at_119_6() {
+    let node = Node::new(FIXED, "");
+    let own = PublicArea::parse(&node.evidence.ek_pub.0).unwrap().digest();
+    let foreign = [9; 32];
+    let listed = |digests: &[[u8; 32]], platform| Machine {
+        listed: digests.iter().copied().collect(),
+        platform,
+        ..Machine::default()
+    };
+    // A machine, and whether its TPM is trusted by the modes cert, hash, cert-and-hash and platform.
+    let cases = [
+        ("nothing is known", listed(&[], None), [true, false, false, false]),
+        ("listed", listed(&[own, foreign], None), [true, true, true, false]),
+        ("another is listed", listed(&[foreign], None), [false; 4]),
+        ("reported", listed(&[], Some(own)), [true, false, false, true]),
+        ("another is reported", listed(&[], Some(foreign)), [false; 4]),
+        ("listed and reported", listed(&[own], Some(own)), [true; 4]),
+        ("listed, and another is reported", listed(&[own], Some(foreign)), [true, true, true, false]),
+        ("reported, and another is listed", listed(&[foreign], Some(own)), [true, false, false, true]),
+    ];
+    for (what, machine, expected) in cases {
+        let modes = [
+            Trust::Certificate(node.roots()),
+            Trust::Digest,
+            Trust::CertificateAndDigest(node.roots()),
+            Trust::Platform,
+        ];
+        for (trust, is_trusted) in modes.into_iter().zip(expected) {
+            let policy = Policy { trust, ..node.policy() };
+            println!("{what}");
+            let report = node.prove_by(&node.evidence, &policy, &machine);
+            match is_trusted {
+                true => assert!(report.outcome.is_ok(), "{report:#?}"),
+                false => is_refused(&report, Reason::EkNotForMachine, "AT-119.6"),
+            }
+        }
+    }
 }
 
 #[test]
@@ -203,8 +261,8 @@ fn a_clock_that_went_back_is_refused_at_119_15() {
 #[test]
 fn malformed_structures_are_refused_wherever_they_are_at_119_1_st_31() {
     let node = Node::new(FIXED, "");
-    type Part = fn(&mut portcullis_pki::tpm::evidence::TpmEvidence) -> &mut Vec<u8>;
-    let parts: [(&str, Part); 7] = [
+    type Part = fn(&mut TpmEvidence) -> &mut Vec<u8>;
+    let parts: [(&str, Part); 10] = [
         ("ekPub", |e| &mut e.ek_pub.0),
         ("akPub", |e| &mut e.ak_pub.0),
         ("keyPub", |e| &mut e.key_pub.0),
@@ -212,6 +270,9 @@ fn malformed_structures_are_refused_wherever_they_are_at_119_1_st_31() {
         ("creation", |e| &mut e.creation.as_mut().unwrap().attest.0),
         ("creation data", |e| &mut e.creation.as_mut().unwrap().data.0),
         ("quote", |e| &mut e.quote.as_mut().unwrap().attest.0),
+        ("certify signature", |e| &mut e.certify.as_mut().unwrap().sig.0),
+        ("creation signature", |e| &mut e.creation.as_mut().unwrap().sig.0),
+        ("quote signature", |e| &mut e.quote.as_mut().unwrap().sig.0),
     ];
     for (what, part) in parts {
         println!("{what}");
@@ -221,6 +282,11 @@ fn malformed_structures_are_refused_wherever_they_are_at_119_1_st_31() {
     }
     node.refused(Reason::TpmMalformed, "AT-119.1", |e| e.certify = None);
     node.refused(Reason::TpmMalformed, "AT-119.1", |e| e.ek_chain = vec![Bytes(vec![1]); 6]);
-    node.refused(Reason::AttestInvalid, "AT-119.9", |e| e.certify.as_mut().unwrap().sig.0.push(0));
+    // Certificates larger than those that a TPM stores.
+    node.refused(Reason::TpmMalformed, "AT-119.1", |e| e.ek_cert.as_mut().unwrap().0.resize(4097, 0xff));
+    node.refused(Reason::TpmMalformed, "AT-119.1", |e| e.ek_chain = vec![Bytes(vec![0x30; 4097])]);
+    let first = TpmEvidence { ek_chain: vec![Bytes(vec![0x30; 4097])], ..node.evidence.clone() };
+    let report = enrol(&first, &node.policy(), &node.machine(), SystemTime::now());
+    is_refused(&report, Reason::TpmMalformed, "AT-119.1");
     assert_eq!(qualifying(Purpose::Certify).len(), DIGEST.len());
 }

@@ -19,7 +19,7 @@ mod statement;
 pub use hash::HashAlgorithm;
 pub use name::Name;
 pub use public::{Attributes, KeyType, PublicArea, Scheme};
-pub use signature::verify;
+pub use signature::Signature;
 pub use statement::{Body, Clock, CreationData, PcrSelection, Statement};
 
 /// A structure of a TPM that is malformed, or of a kind that is not supported (`TpmMalformed`, AT-119.1).

@@ -10,7 +10,7 @@ use super::{TpmError, whole};
 const STATEMENT: &str = "TPMS_ATTEST";
 const CREATION_DATA: &str = "TPMS_CREATION_DATA";
 
-/// What a TPM says in a statement. Only [`super::verify`] tells whether a key of a TPM signed it.
+/// What a TPM says in a statement. Only [`super::Signature::is_by`] tells whether a key of a TPM signed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     /// The qualified name of the key that signs.
@@ -60,6 +60,8 @@ pub enum Body {
         /// The digest of their values.
         digest: Vec<u8>,
     },
+    /// Something else, such as the time. No rule asks for it.
+    Other,
 }
 
 /// PCRs of one bank.
@@ -75,7 +77,7 @@ impl Statement {
     /// Reads a statement, which must take all of the bytes and begin with the magic number of statements.
     ///
     /// # Errors
-    /// Malformed bytes, or a statement that is neither a certification, a creation nor a quote.
+    /// Malformed bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self, TpmError> {
         let attest: TpmsAttest = whole(bytes, STATEMENT)?;
         let body = match attest.attested {
@@ -86,11 +88,11 @@ impl Statement {
             TpmuAttest::Quote(quote) => {
                 Body::Quote { selections: selections(&quote.pcr_select), digest: quote.pcr_digest.to_vec() }
             }
-            _ => {
-                return Err(TpmError::Unsupported(
-                    "the statement must be a certification, a creation or a quote",
-                ));
-            }
+            TpmuAttest::CommandAudit(_)
+            | TpmuAttest::SessionAudit(_)
+            | TpmuAttest::Time(_)
+            | TpmuAttest::Nv(_)
+            | TpmuAttest::NvDigest(_) => Body::Other,
         };
         Ok(Self {
             qualified_signer: attest.qualified_signer.to_vec(),

@@ -1,6 +1,6 @@
 //! Malformed structures (AT-119.1, AT-206, ST-31), and public keys in both forms (AT-37, AT-207).
 
-use portcullis_pki::tpm::{CreationData, PublicArea, Statement, verify};
+use portcullis_pki::tpm::{CreationData, PublicArea, Signature, Statement};
 use portcullis_testkit::tool;
 
 use portcullis_testkit::software_tpm::Bench;
@@ -15,20 +15,18 @@ fn structures_that_are_cut_or_longer_or_of_another_type_are_malformed_at_119_1_s
     bench.make_key(FIXED, NONCE, "");
     bench.run("tpm2_certify -c key.ctx -C ak.ctx -g sha256 -o certify.attest -s certify.sig");
     bench.run(&format!("tpm2_quote -c ak.ctx -l sha256:7 -q {NONCE} -m quote.attest -s quote.sig -g sha256"));
-    let key = public(&bench, "ak.pub");
     let quote = bench.read("quote.attest");
-    type Reads<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
-    let structures: [(&str, Vec<u8>, Reads<'_>); 6] = [
-        ("an RSA key", bench.read("ek.pub"), Box::new(|bytes| PublicArea::parse(bytes).is_ok())),
-        ("an ECC key", bench.read("key.pub"), Box::new(|bytes| PublicArea::parse(bytes).is_ok())),
-        ("a certification", bench.read("certify.attest"), Box::new(|bytes| Statement::parse(bytes).is_ok())),
-        ("a quote", quote.clone(), Box::new(|bytes| Statement::parse(bytes).is_ok())),
-        (
-            "creation data",
-            bench.read("key.cdata")[2..].to_vec(),
-            Box::new(|bytes| CreationData::parse(bytes).is_ok()),
-        ),
-        ("a signature", bench.read("quote.sig"), Box::new(|bytes| verify(&key, &quote, bytes) == Ok(true))),
+    bench.make_attestation_key("rsa2048", "rsassa");
+    bench.run("tpm2_quote -c ak.ctx -l sha256:7 -m rsa.attest -s rsa.sig -g sha256 --scheme rsassa");
+    type Reads = fn(&[u8]) -> bool;
+    let structures: [(&str, Vec<u8>, Reads); 7] = [
+        ("an RSA key", bench.read("ek.pub"), |bytes| PublicArea::parse(bytes).is_ok()),
+        ("an ECC key", bench.read("key.pub"), |bytes| PublicArea::parse(bytes).is_ok()),
+        ("a certification", bench.read("certify.attest"), |bytes| Statement::parse(bytes).is_ok()),
+        ("a quote", quote.clone(), |bytes| Statement::parse(bytes).is_ok()),
+        ("creation data", bench.read("key.cdata")[2..].to_vec(), |bytes| CreationData::parse(bytes).is_ok()),
+        ("a signature", bench.read("quote.sig"), |bytes| Signature::parse(bytes).is_ok()),
+        ("an RSA signature", bench.read("rsa.sig"), |bytes| Signature::parse(bytes).is_ok()),
     ];
     for (what, bytes, reads) in structures {
         assert!(reads(&bytes), "{what}");
