@@ -4,9 +4,13 @@
 //! the statements that its attestation key signed over the nonce, and the secret that the TPM opened.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::hash::sha256;
@@ -32,6 +36,29 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
+/// Reads an object, or none from `null`. Without it serde also reads a struct from an array of its members.
+fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    struct ObjectVisitor<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+        type Value = Option<T>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("an object")
+        }
+
+        fn visit_unit<E>(self) -> Result<Option<T>, E> {
+            Ok(None)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Option<T>, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(members)).map(Some)
+        }
+    }
+
+    deserializer.deserialize_any(ObjectVisitor(PhantomData))
+}
+
 /// The evidence. Structures are as the TPM writes them; nothing is verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -49,13 +76,13 @@ pub struct TpmEvidence {
     /// The kubelet's key, a TPM2B_PUBLIC.
     pub key_pub: Bytes,
     /// The statement that the kubelet's key is in the TPM.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub certify: Option<Signed>,
     /// The statement that the kubelet's key was created in the TPM.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub creation: Option<Creation>,
     /// The statement about the PCRs.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub quote: Option<Quote>,
     /// The secret of the challenge, as the TPM opened it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,7 +126,11 @@ impl TpmEvidence {
     /// # Errors
     /// It is malformed; the text says how.
     pub fn read(member: &str) -> Result<Self, String> {
-        let evidence: Self = serde_json::from_str(member).map_err(|error| format!("tpm: {error}"))?;
+        let mut reader = serde_json::Deserializer::from_str(member);
+        let evidence: Option<Self> = object(&mut reader)
+            .and_then(|read| reader.end().map(|()| read))
+            .map_err(|error| format!("tpm: {error}"))?;
+        let evidence = evidence.ok_or("tpm: it must be an object")?;
         let pcrs = evidence.quote.iter().flat_map(|quote| quote.pcrs.values()).map(BTreeMap::len);
         if pcrs.sum::<usize>() > MAX_PCRS {
             return Err(format!("tpm: more than {MAX_PCRS} PCRs"));
@@ -159,7 +190,10 @@ mod tests {
         let ignored = TpmEvidence::read(r#"{"ekPub":"ZWs=","more":1}"#).unwrap();
         assert_eq!(ignored.ek_pub, bytes("ek"));
         assert!(TpmEvidence::read(r#"{"ekPub":"ZW"}"#).is_err());
-        assert!(TpmEvidence::read("[]").is_err());
+        for not_an_object in ["[]", "null", "{}{}", "", r#"{"certify":["",""]}"#, r#"{"quote":["","",{}]}"#] {
+            assert!(TpmEvidence::read(not_an_object).is_err(), "{not_an_object}");
+        }
+        assert_eq!(TpmEvidence::read(r#"{"certify":null}"#).unwrap().certify, None);
         let many: BTreeMap<u32, String> = (0..25).map(|at| (at, String::new())).collect();
         let many = serde_json::json!({"quote": {"attest": "", "sig": "", "pcrs": {"sha256": many}}});
         assert!(TpmEvidence::read(&many.to_string()).is_err());
