@@ -15,6 +15,16 @@ pub enum KeyClass {
     K3,
 }
 
+impl KeyClass {
+    /// Every class, the lowest first.
+    pub const ALL: [Self; 4] = [Self::K0, Self::K1, Self::K2, Self::K3];
+
+    /// Reads the name of a class, such as `K2`.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.to_string() == name)
+    }
+}
+
 impl fmt::Display for KeyClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:?}")

@@ -30,6 +30,8 @@ reasons! {
     ActivationFailed,
     /// The attestation key is not a restricted signing key that cannot leave its TPM (AT-119.7).
     AkTemplate,
+    /// The answer to the challenge is not that of the enrolled machine (AT-104).
+    AnswerInvalid,
     /// A statement is of another type, is not signed by the attestation key, or is for another challenge or request
     /// (AT-119.9).
     AttestInvalid,
@@ -37,6 +39,10 @@ reasons! {
     AttestorNotAuthorized,
     /// The Machine has no bootstrap data yet (AT-63). It may have soon.
     BootstrapNotReady,
+    /// The challenge has expired, or is not one for this request (AT-103).
+    ChallengeInvalid,
+    /// The challenge of this request was answered by another request, or has expired (AT-101).
+    ChallengeSuperseded,
     /// The common name is not that of the requester, or of the machine that the provider names (AT-67).
     CommonNameMismatch,
     /// The statement that the key was created is about other data or another key, or is missing (AT-119.13).
@@ -45,16 +51,26 @@ reasons! {
     EkCertInvalid,
     /// No chain leads from the certificate of the endorsement key to a trusted root (AT-119.3).
     EkChainUntrusted,
+    /// Another Machine has the same TPM, enrolled key or document (AT-152).
+    EkInUse,
     /// The certificate is for another endorsement key (AT-119.4).
     EkMismatch,
     /// The endorsement key does not belong to this machine (AT-119.6).
     EkNotForMachine,
     /// The endorsement key is not a restricted decryption key that cannot leave its TPM (AT-119.5).
     EkTemplate,
+    /// The one-time secret of the machine was already used (AT-104).
+    EnrolmentUsed,
     /// The evidence is for another certificate request (AT-53).
     EvidenceNotForThisRequest,
+    /// The evidence was already used by another request (AT-156).
+    EvidenceReplayed,
+    /// The evidence was made long before or after the request (AT-156).
+    EvidenceStale,
     /// The request contains an extension that no kubelet requests (AT-66).
     ForbiddenExtension,
+    /// An administrator has revoked the identity of the machine (AT-153).
+    IdentityRevoked,
     /// The key in the certificate request is not protected well enough (AT-119.11).
     KeyClassTooLow,
     /// The key in the certificate request is not the key that the TPM certified (AT-119.10).
@@ -67,12 +83,24 @@ reasons! {
     MalformedAttestation,
     /// A check could not be evaluated; never verifies (AT-70).
     NotEvaluated,
+    /// The machine is not enrolled with this attestor (AT-100).
+    NotEnrolled,
     /// The request has alternative names, which no client certificate of a kubelet has (AT-69).
     NotKubeletClient,
     /// The PCRs do not have the expected values, or are not those of the policy (AT-119.14).
     PcrPolicy,
     /// The provider ID of the request is not that of the Machine (AT-62).
     ProviderIDMismatch,
+    /// The attestor failed, or took too long (AT-71).
+    ProviderFailed,
+    /// The identity record cannot be read or written (AT-154).
+    RecordUnavailable,
+    /// The attestor issues no certificate to a node that has one (AT-92).
+    RotationNotSupported,
+    /// Another device than at the first time proved the identity of the machine (AT-151).
+    TofuMismatch,
+    /// The machine got too many certificates in a short time (AT-156).
+    TooManyCertificates,
     /// The TPM was reset less often than before (AT-119.15).
     TpmClock,
     /// A structure of the TPM is malformed or of an unsupported kind (AT-119.1).
@@ -90,7 +118,32 @@ reasons! {
 impl Reason {
     /// Returns whether the refusal may pass by itself, so that the request stays pending (AT-35, AT-70).
     pub fn is_transient(self) -> bool {
-        matches!(self, Self::BootstrapNotReady | Self::MachineNotFound | Self::NotEvaluated)
+        matches!(
+            self,
+            Self::BootstrapNotReady
+                | Self::MachineNotFound
+                | Self::NotEvaluated
+                | Self::ProviderFailed
+                | Self::RecordUnavailable
+                | Self::TooManyCertificates
+        )
+    }
+
+    /// Returns whether a node that is refused for this reason can succeed with a new request (AT-35).
+    pub fn may_ask_again(self) -> bool {
+        self.is_transient()
+            || matches!(
+                self,
+                Self::ChallengeInvalid
+                    | Self::ChallengeSuperseded
+                    | Self::EvidenceStale
+                    | Self::UnsupportedAttestationVersion
+            )
+    }
+
+    /// Reads a code.
+    pub fn named(code: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|reason| reason.as_str() == code)
     }
 }
 

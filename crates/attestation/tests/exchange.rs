@@ -183,7 +183,7 @@ fn keys_of_each_class_are_attested_with_both_endorsement_keys_at_205() {
     let after = exchange(&chip, None, k2, &policy, &known).unwrap();
     assert_eq!(after.attestation_key, before.attestation_key);
     assert!(after.clock.reset_count > before.clock.reset_count);
-    let ahead = tpm::SeenClock { reset_count: after.clock.reset_count + 1, ..after.clock };
+    let ahead = portcullis_attestation::SeenClock { reset_count: after.clock.reset_count + 1, ..after.clock };
     let went_back = Machine { clock: Some(ahead), ..known };
     let refused = exchange(&chip, None, k2, &policy, &went_back).unwrap_err();
     assert_eq!((refused.reason, refused.rule), (Reason::TpmClock, "AT-119.15"));

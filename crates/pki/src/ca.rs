@@ -12,8 +12,9 @@ use x509_cert::der::asn1::BitString;
 
 pub use crate::ca_error::CaError;
 use crate::cert::Facts;
-use crate::csr::{Csr, Names};
+use crate::csr::{Csr, KeyKind, Names};
 use crate::der::only;
+use crate::evidence::ProviderIdOids;
 use crate::hash::sha256;
 use crate::issue::{self, Contents, Period};
 use crate::key::KeyPair;
@@ -154,7 +155,7 @@ impl CertificateAuthority {
             Usage::Server => SERVER_AUTH,
         });
         let subject = name::written(&template.organizations, None, &template.common_name);
-        self.sign(&subject, Period::from_now(now, template.lifetime)?, key.public_der(), &usages, &names)
+        self.sign(&subject, Period::from_now(now, template.lifetime)?, key.public_der(), &usages, &names, &[])
     }
 
     /// Issues a requested certificate (CS-61 to CS-67), valid for the requested lifetime but at most for `longest`. The
@@ -172,7 +173,33 @@ impl CertificateAuthority {
     ) -> Result<CertificateDer<'static>, CaError> {
         let period = Period::of_request(now, lifetime, longest, self.not_after)?;
         let subject = request.subject().issued().ok_or(CaError::Subject)?;
-        self.sign(&subject, period, request.public_key_der(), usages, request.names())
+        self.sign(&subject, period, request.public_key_der(), usages, request.names(), &[])
+    }
+
+    /// As [`Self::issue_requested`], with the identifier of the key, and the provider ID of the machine (AT-84). The caller
+    /// has verified the provider ID.
+    ///
+    /// # Errors
+    /// As [`Self::issue_requested`].
+    pub fn issue_attested(
+        &self,
+        request: &Csr,
+        provider_id: &str,
+        oids: &ProviderIdOids,
+        lifetime: Option<Duration>,
+        longest: Duration,
+        now: SystemTime,
+    ) -> Result<CertificateDer<'static>, CaError> {
+        let period = Period::of_request(now, lifetime, longest, self.not_after)?;
+        let subject = request.subject().issued().ok_or(CaError::Subject)?;
+        let key = request.public_key_der();
+        let more =
+            [issue::subject_key_identifier(&key_identifier(key)?), issue::provider_id(oids, provider_id)];
+        let usages = match request.key() {
+            KeyKind::Rsa { .. } => Usages::only(CLIENT_AUTH).with_key_encipherment(),
+            _ => Usages::only(CLIENT_AUTH),
+        };
+        self.sign(&subject, period, key, &usages, &Names::default(), &more)
     }
 
     fn sign(
@@ -182,9 +209,11 @@ impl CertificateAuthority {
         public_key: &[u8],
         usages: &Usages,
         names: &Names,
+        more: &[Vec<u8>],
     ) -> Result<CertificateDer<'static>, CaError> {
         let mut extensions: Vec<Vec<u8>> = issue::usages(usages).collect();
         extensions.push(issue::basic_constraints(false));
+        extensions.extend_from_slice(more);
         extensions.extend(self.key_identifier.as_deref().map(issue::authority_key_identifier));
         extensions.extend(issue::subject_alt_names(names, subject));
         let contents = Contents { issuer: &self.subject, subject, period, public_key };

@@ -18,6 +18,7 @@ use x509_cert::time::Time;
 use crate::ca_error::CaError;
 use crate::csr::Names;
 use crate::der::{self, SEQUENCE, element, element_of};
+use crate::evidence::ProviderIdOids;
 use crate::key::{KeyError, KeyPair};
 use crate::usage::Usages;
 
@@ -25,6 +26,7 @@ use crate::usage::Usages;
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
+const UTF8_STRING: u8 = 0x0c;
 /// `TRUE`.
 const TRUE: [u8; 3] = [0x01, 0x01, 0xff];
 /// The tag of a context-specific element, such as `[0]`.
@@ -145,6 +147,11 @@ pub(crate) fn usages(usages: &Usages) -> impl Iterator<Item = Vec<u8>> {
     let extended = (!purposes.is_empty())
         .then(|| extension(ID_CE_EXT_KEY_USAGE, false, &element(SEQUENCE, &purposes.concat())));
     key.into_iter().chain(extended)
+}
+
+/// The extension with the provider ID of a machine (AT-41).
+pub(crate) fn provider_id(oids: &ProviderIdOids, id: &str) -> Vec<u8> {
+    extension(oids.written(), false, &element(UTF8_STRING, id.as_bytes()))
 }
 
 /// The basic constraints extension.

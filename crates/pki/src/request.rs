@@ -12,7 +12,6 @@ use x509_cert::der::Encode;
 use x509_cert::der::oid::db::rfc5912::ID_EXTENSION_REQ;
 
 const BIT_STRING: u8 = 0x03;
-const UTF8_STRING: u8 = 0x0c;
 /// The version, 0.
 const VERSION: [u8; 3] = [0x02, 0x01, 0x00];
 /// The tag of the attributes.
@@ -55,8 +54,7 @@ impl Request {
         let names = Names { dns: self.dns_names.clone(), ip: self.ip_addresses.clone(), ..Names::default() };
         extensions.extend(issue::subject_alt_names(&names, subject).unwrap_or_default());
         if !self.provider_id.is_empty() {
-            let value = element(UTF8_STRING, self.provider_id.as_bytes());
-            extensions.extend(issue::extension(ProviderIdOids::default().written(), false, &value));
+            extensions.extend(issue::provider_id(&ProviderIdOids::default(), &self.provider_id));
         }
         if extensions.is_empty() {
             return extensions;

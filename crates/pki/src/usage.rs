@@ -96,6 +96,11 @@ impl Usages {
         Self { key: DIGITAL_SIGNATURE, extended: vec![purpose] }
     }
 
+    /// These usages, and key encipherment, which RSA keys have as well.
+    pub(crate) fn with_key_encipherment(self) -> Self {
+        Self { key: self.key | KEY_ENCIPHERMENT, ..self }
+    }
+
     /// The extended usages, in the order of a certificate.
     pub(crate) fn extended(&self) -> &[ObjectIdentifier] {
         &self.extended

@@ -5,7 +5,9 @@
 
 mod evidence;
 mod policy;
+mod provider;
 mod steps;
 
-pub use policy::{Accepted, Machine, PcrMode, PcrPolicy, Policy, SeenClock, Trust};
+pub use policy::{Accepted, Machine, PcrMode, PcrPolicy, Policy, Trust};
+pub use provider::TpmProvider;
 pub use steps::{Challenge, Enrolled, Verified, enrol, prove};

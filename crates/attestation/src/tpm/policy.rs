@@ -1,11 +1,11 @@
 //! What an operator asks of TPMs, and what is known about a machine.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::SystemTime;
 
 use portcullis_pki::tpm::endorsement::Roots;
 
 use crate::key_class::KeyClass;
+use crate::seen_clock::SeenClock;
 
 /// What an operator asks of TPMs.
 #[derive(Debug)]
@@ -86,15 +86,4 @@ pub struct Machine {
     pub platform: Option<[u8; 32]>,
     /// The clock of its TPM, as it was seen last.
     pub clock: Option<SeenClock>,
-}
-
-/// The clock of a TPM, as it was seen before (AT-119.15).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SeenClock {
-    /// How often the TPM had been reset.
-    pub reset_count: u32,
-    /// How often it had been restarted since.
-    pub restart_count: u32,
-    /// When this number of resets was first seen.
-    pub since: SystemTime,
 }

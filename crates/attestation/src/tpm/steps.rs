@@ -1,7 +1,6 @@
 //! The checks of AT-119.1 to AT-119.15, in order.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use portcullis_pki::tpm::endorsement::ChipModel;
@@ -10,10 +9,12 @@ use portcullis_pki::tpm::{Body, HashAlgorithm, Name, PublicArea, Statement};
 use subtle::ConstantTimeEq;
 
 use super::evidence::{self, Keys, SignedStatement, Statements};
-use super::policy::{Machine, PcrMode, Policy, SeenClock, Trust};
+use super::policy::{Machine, PcrMode, Policy, Trust};
 use crate::check::{Check, CheckResult, Ending, Finding, Report, Run, failed, require};
+use crate::hex::{hex, unhex};
 use crate::key_class::KeyClass;
 use crate::reason::Reason;
+use crate::seen_clock::SeenClock;
 
 /// How long after a reset a TPM may say that its clock is not safe.
 const UNSAFE_CLOCK: Duration = Duration::from_secs(10 * 60);
@@ -434,20 +435,4 @@ fn seen(statement: &Statement, before: Option<SeenClock>, now: SystemTime) -> Se
     let (reset_count, restart_count) = (statement.clock.reset_count, statement.clock.restart_count);
     let since = before.filter(|before| before.reset_count == reset_count).map_or(now, |before| before.since);
     SeenClock { reset_count, restart_count, since }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text
-        .chars()
-        .map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
-        .collect::<Option<_>>()?;
-    let (pairs, rest) = digits.as_chunks::<2>();
-    rest.is_empty().then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
-use portcullis_attestation::tpm::{Challenge, Machine, Policy, SeenClock, Trust, enrol, prove};
+use portcullis_attestation::SeenClock;
+use portcullis_attestation::tpm::{Challenge, Machine, Policy, Trust, enrol, prove};
 use portcullis_attestation::{KeyClass, Reason};
 use portcullis_pki::tpm::PublicArea;
 use portcullis_pki::tpm::evidence::{Bytes, Purpose, Signed, TpmEvidence};
