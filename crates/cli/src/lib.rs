@@ -3,6 +3,7 @@
 pub mod answer;
 mod approver_config;
 pub mod approver_flags;
+mod attest_config;
 pub mod audit_flags;
 pub mod authentication_flags;
 pub mod authorization;
@@ -16,6 +17,7 @@ pub mod failure;
 mod health;
 pub mod kube_apiserver_flags;
 mod kubeconfig;
+pub mod lease_flags;
 pub mod limit_flags;
 pub mod lines;
 mod logging;
@@ -40,6 +42,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Approve(Box<command::approve::ApproveArgs>),
+    Attest(Box<command::attest::AttestArgs>),
     Audit(Box<command::audit::AuditArgs>),
     Bench(Box<command::bench::BenchArgs>),
     Bootstrap(Box<command::bootstrap::BootstrapArgs>),
@@ -64,6 +67,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
     };
     let done = match &cli.command {
         Command::Approve(args) => command::approve::run(args),
+        Command::Attest(args) => command::attest::run(args),
         Command::Audit(args) => command::audit::run(args),
         Command::Bench(args) => command::bench::run(args),
         Command::Bootstrap(args) => command::bootstrap::run(args),

@@ -4,10 +4,12 @@
 //! the client library is part of the public interface, which has a [`Connection`] and types of its own.
 
 pub mod approver;
+pub mod attest;
 pub mod call;
 pub mod clock;
 pub mod connect;
 mod connect_error;
+mod events;
 pub mod kubeconfig;
 pub mod lease;
 pub mod node_certificate;
@@ -16,6 +18,7 @@ pub mod random;
 pub mod rbac;
 pub mod refusal;
 pub mod review;
+mod schedule;
 pub mod watched;
 
 pub use call::{CallError, Resource};

@@ -167,6 +167,9 @@ pub enum Approver {
     /// The machine approver, which is a client of the server and started by the caller. The server creates its roles,
     /// and itself only approves nodes that renew their own certificate (NB-130).
     Machine,
+    /// The attestation controller, which is a client of the server and started by the caller. The server creates its roles,
+    /// and itself approves nothing (AT-131, AT-145).
+    Attested,
     /// None: an administrator approves.
     Nobody,
 }
@@ -316,12 +319,14 @@ impl ApiServer {
 
         let selection = match config.approver {
             Approver::Kubernetes | Approver::Machine => config.controllers,
-            Approver::Nobody => config.controllers.without(APPROVING),
+            Approver::Attested | Approver::Nobody => config.controllers.without(APPROVING),
         };
-        if config.approver == Approver::Machine {
-            let access = approver_access::ensure(&backend).await;
-            access.map_err(|status| StartError::unavailable(status.message()))?;
-        }
+        let access = match config.approver {
+            Approver::Machine => approver_access::ensure(&backend).await,
+            Approver::Attested => approver_access::ensure_attested(&backend).await,
+            Approver::Kubernetes | Approver::Nobody => Ok(()),
+        };
+        access.map_err(|status| StartError::unavailable(status.message()))?;
         let signing = match config.signing {
             Some(signing) => signing,
             None => Signing::by_one(bootstrap.authority()?, config.signing_duration),

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub mod approve;
+pub mod attest;
 pub mod audit;
 pub mod bench;
 pub mod bootstrap;

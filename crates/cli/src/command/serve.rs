@@ -19,7 +19,7 @@ use portcullis_server::{
 };
 use tokio::task::JoinSet;
 
-use crate::approver_flags::{ApproverFlags, MachineApprover};
+use crate::approver_flags::{ApproverFlags, InProcess};
 use crate::audit_flags::AuditFlags;
 use crate::authentication_flags::AuthenticationFlags;
 use crate::authorization::AuthorizationFlags;
@@ -138,7 +138,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     log(args.logging_format, args.verbosity);
     open_files::raise_limit();
     let mut metrics = Metrics::default();
-    let approver = args.approver.machine(args.limits.serving_certificate().is_some(), &mut metrics)?;
+    let approver = args.approver.in_process(args.limits.serving_certificate().is_some(), &mut metrics)?;
     let config = config(args, metrics)?;
     tell_without_effect(args);
     let runtime = tokio::runtime::Runtime::new()
@@ -203,11 +203,7 @@ fn tell_without_effect(args: &ServeArgs) {
     }
 }
 
-async fn serve(
-    args: &ServeArgs,
-    config: Config,
-    approver: Option<MachineApprover>,
-) -> Result<ExitCode, Failure> {
+async fn serve(args: &ServeArgs, config: Config, approver: Option<InProcess>) -> Result<ExitCode, Failure> {
     let server = ApiServer::new(config).await.map_err(|error| match error {
         StartError::Invalid(error) => Failure::input(error),
         StartError::Unavailable(error) => Failure::unreachable(error),

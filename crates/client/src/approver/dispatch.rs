@@ -18,10 +18,10 @@ use super::evaluate::{Looked, look};
 use super::facts;
 use super::follow::{self, Change, Key, Kind, NO_POOLS, News, Object};
 use super::outlived::{self, Deleted};
-use super::schedule::Schedule;
 use super::shared::Shared;
 use crate::lease::Leadership;
 use crate::random::fraction;
+use crate::schedule::Schedule;
 
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// The maximum delay for short waits, and for all others (NB-63).

@@ -14,11 +14,11 @@ const BOOTSTRAP_CA_NAMESPACES: [&str; 2] = ["openshift-config", "openshift-confi
 
 /// The Machines and the machine pools.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Machines {
-    pub(super) machines: Vec<Machine>,
-    pub(super) pools: Vec<MachinePool>,
+pub(crate) struct Machines {
+    pub(crate) machines: Vec<Machine>,
+    pub(crate) pools: Vec<MachinePool>,
     /// The Machines that cannot be decoded.
-    pub(super) unreadable: Vec<Unreadable>,
+    pub(crate) unreadable: Vec<Unreadable>,
 }
 
 /// Returns the Machine API of this server, in the configured or the preferred version; none if it has no known one
@@ -59,7 +59,7 @@ fn within(resource: Resource, namespace: Option<&str>) -> Resource {
 
 /// Reads all Machines of the configured APIs. One that cannot be decoded is returned as
 /// unreadable: it is not absent.
-pub(super) async fn machines(connection: &Connection, config: &Config) -> Result<Machines, CallError> {
+pub(crate) async fn machines(connection: &Connection, config: &Config) -> Result<Machines, CallError> {
     let namespace = config.machine_namespace.as_deref();
     let mut found = Machines::default();
     for api in &config.machine_apis {

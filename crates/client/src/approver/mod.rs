@@ -11,11 +11,10 @@ mod evaluate;
 mod facts;
 mod follow;
 mod kubelet;
-mod lookup;
+pub(crate) mod lookup;
 mod metrics;
 mod outlived;
 mod report;
-mod schedule;
 mod shared;
 
 use std::future::Future;
@@ -28,7 +27,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{Clock, SystemClock};
 use crate::connect::Connection;
-use crate::lease::{Leadership, LeaseConfig, LeaseConfigError, Led, lead};
+use crate::lease::{Leadership, LeaseConfig, LeaseConfigError, lead_again};
 
 pub use facts::{instant, pkcs10};
 pub use metrics::ApproverMetrics;
@@ -138,35 +137,10 @@ impl Approver {
         lease: LeaseConfig,
         stop: impl Future<Output = ()> + Send,
     ) -> Result<(), LeaseConfigError> {
-        let (stopped, mut asked) = tokio::sync::watch::channel(false);
-        let contend = async {
-            loop {
-                let mut asked = stopped.subscribe();
-                let stop = async move {
-                    let _ = asked.wait_for(|stop| *stop).await;
-                };
-                let (shared, config) = (Arc::clone(&self.shared), lease.clone());
-                let clock = Arc::clone(&self.shared.clock);
-                let work = move |leadership: Leadership| dispatch::work(shared, Some(leadership));
-                let led = lead(&self.shared.workload, config, clock, stop, work).await?;
-                self.shared.is_ready.store(false, Ordering::Release);
-                match led {
-                    Led::Lost { why } => {
-                        tracing::warn!(lease = lease.name, why, "the lease is lost; contending for it again");
-                    }
-                    Led::Done(()) | Led::Stopped => return Ok(()),
-                }
-            }
-        };
-        let _ = asked.borrow_and_update();
-        let mut contend = std::pin::pin!(contend);
-        tokio::select! {
-            ended = &mut contend => return ended,
-            () = stop => {}
-        }
-        // The lease is released before this returns.
-        let _ = stopped.send(true);
-        contend.await
+        let shared = &self.shared;
+        let work = |leadership: Leadership| dispatch::work(Arc::clone(shared), Some(leadership));
+        let ended = || shared.is_ready.store(false, Ordering::Release);
+        lead_again(&shared.workload, &lease, &shared.clock, stop, work, ended).await
     }
 }
 

@@ -17,10 +17,12 @@ use portcullis_policy::approval::machine::Machine;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::Receiver;
 
+use super::facts;
 use super::lookup::machines_of;
+use super::report::COMPONENT;
 use super::shared::Shared;
-use super::{facts, report};
 use crate::call::REQUESTS;
+use crate::events::{event, write_event};
 use crate::lease::Leadership;
 
 /// The maximum number of Machines that wait to be reported.
@@ -90,8 +92,8 @@ async fn tell(shared: &Shared, deleted: &Deleted) {
         let end = node.char_indices().nth(MOST_NAME).map_or(node.len(), |(end, _)| end);
         let name = node.get(..end).unwrap_or_default().trim_end_matches(['-', '.']);
         let now = facts::instant(shared.clock.now());
-        let event = report::event(name, &involved, REASON, "Warning", &message, now);
-        report::write_event(&shared.workload, node, &event).await;
+        let event = event(COMPONENT, name, &involved, REASON, "Warning", &message, now);
+        write_event(&shared.workload, node, &event).await;
         shared.clock.sleep(PAUSE).await;
     }
 }

@@ -4,14 +4,15 @@ use portcullis_apimachinery::time::Instant;
 use portcullis_policy::approval::machine::{APPROVED_REASON, Machine, Outcome, Request, Verdict};
 use serde_json::{Value, json};
 
-use crate::call::{CallError, REQUESTS, Resource};
+use crate::call::{CallError, REQUESTS};
 use crate::connect::Connection;
+use crate::events::{event, random_id, write_event};
 
 /// The annotation with the last decision.
 const DECISION: &str = "portcullis.dev/decision";
 /// The length of a Machine's part of an event's name.
 const MOST_NAME: usize = 200;
-const COMPONENT: &str = "portcullis-approver";
+pub(super) const COMPONENT: &str = "portcullis-approver";
 
 /// Adds the condition to the object that was decided on; if it has changed since it was read, nothing is written
 /// (NB-62). An existing condition is kept (NB-64).
@@ -26,7 +27,7 @@ pub(super) async fn write_condition(
         Outcome::Deny => ("Denied", verdict.reason.as_str()),
         Outcome::Hold | Outcome::Retry => return Ok(()),
     };
-    let id = decision_id();
+    let id = random_id();
     let message = match verdict.outcome {
         Outcome::Approve => format!("Portcullis decision {id}: {} ({})", verdict.reason, verdict.rule),
         _ => format!("Portcullis decision {id}: {} ({}): {}", verdict.reason, verdict.rule, verdict.detail),
@@ -92,20 +93,12 @@ pub(super) async fn tell_machine(
     let message = format!("Held CertificateSigningRequest {}: {}", request.name, verdict.detail);
     let name: String = machine.name.chars().take(MOST_NAME).collect();
     let name = name.trim_end_matches(['-', '.']);
-    let mut event = event(name, &involved, verdict.reason.as_str(), "Warning", &shortened(message), now);
+    let mut event =
+        event(COMPONENT, name, &involved, verdict.reason.as_str(), "Warning", &shortened(message), now);
     if let Some(namespace) = event.pointer_mut("/metadata/namespace") {
         *namespace = machine.namespace.as_str().into();
     }
     write_event(connection, &machine.name, &event).await;
-}
-
-/// Writes an event, into the namespace that it names. A failure is only logged.
-pub(super) async fn write_event(connection: &Connection, about: &str, event: &Value) {
-    let namespace = event.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or("default");
-    let events = Resource::new("", "v1", "events").within(namespace.to_owned());
-    if let Err(error) = connection.create::<Value>(&events, event).await {
-        tracing::warn!(about, %error, "cannot write an event");
-    }
 }
 
 fn decision_event(request: &Request, verdict: &Verdict, now: Instant) -> Value {
@@ -122,7 +115,7 @@ fn decision_event(request: &Request, verdict: &Verdict, now: Instant) -> Value {
         "name": request.name,
         "uid": request.uid,
     });
-    event(&request.name, &involved, verdict.reason.as_str(), kind, &message, now)
+    event(COMPONENT, &request.name, &involved, verdict.reason.as_str(), kind, &message, now)
 }
 
 /// Shortens a message to what the API server accepts.
@@ -130,35 +123,4 @@ fn shortened(mut message: String) -> String {
     let end = (0..=1000).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
     message.truncate(end);
     message
-}
-
-/// Returns an event about an object without a namespace. `name` begins its own name, and `kind` is `Normal` or `Warning`.
-pub(super) fn event(
-    name: &str,
-    involved: &Value,
-    reason: &str,
-    kind: &str,
-    message: &str,
-    now: Instant,
-) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": format!("{name}.{}", decision_id()), "namespace": "default"},
-        "involvedObject": involved,
-        "reason": reason,
-        "message": message,
-        "type": kind,
-        "count": 1,
-        "firstTimestamp": now.to_string(),
-        "lastTimestamp": now.to_string(),
-        "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
-        "reportingInstance": COMPONENT,
-    })
-}
-
-/// Returns an ID for one decision, which connects the log, the event and the condition.
-fn decision_id() -> String {
-    format!("{:016x}", getrandom::u64().unwrap_or_default())
 }

@@ -138,6 +138,50 @@ where
     Ok(led)
 }
 
+/// As [`lead`], and contends for the lease again whenever it is lost, until the work is complete or `stop` completes.
+/// `ended` is called after each term.
+///
+/// # Errors
+/// The times are inconsistent.
+pub async fn lead_again<F>(
+    connection: &Connection,
+    config: &LeaseConfig,
+    clock: &Arc<dyn Clock>,
+    stop: impl Future<Output = ()> + Send,
+    work: impl Fn(Leadership) -> F,
+    ended: impl Fn(),
+) -> Result<(), LeaseConfigError>
+where
+    F: Future<Output = ()>,
+{
+    let (stopped, mut asked) = tokio::sync::watch::channel(false);
+    let contend = async {
+        loop {
+            let mut asked = stopped.subscribe();
+            let stop = async move {
+                let _ = asked.wait_for(|stop| *stop).await;
+            };
+            let led = lead(connection, config.clone(), Arc::clone(clock), stop, &work).await?;
+            ended();
+            match led {
+                Led::Lost { why } => {
+                    tracing::warn!(lease = config.name, why, "the lease is lost; contending for it again");
+                }
+                Led::Done(()) | Led::Stopped => return Ok(()),
+            }
+        }
+    };
+    let _ = asked.borrow_and_update();
+    let mut contend = std::pin::pin!(contend);
+    tokio::select! {
+        ended = &mut contend => return ended,
+        () = stop => {}
+    }
+    // The lease is released before this returns.
+    let _ = stopped.send(true);
+    contend.await
+}
+
 struct Contender {
     connection: Connection,
     election: Election,

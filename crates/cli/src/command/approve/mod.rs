@@ -6,11 +6,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 use portcullis_client::approver::{Approver, ApproverMetrics, ApproverOptions, Tell};
-use portcullis_client::lease::LeaseConfig;
 use portcullis_client::{Connection, SystemClock};
 use portcullis_policy::approval::machine::{Config, Request, Verdict};
 use prometheus_client::registry::Registry;
@@ -20,7 +18,7 @@ use crate::approver_config::{check_cluster, follow, read_config};
 use crate::failure::Failure;
 use crate::health::{self, Health};
 use crate::kubeconfig;
-use crate::limit_flags::duration;
+use crate::lease_flags::LeaseFlags;
 use crate::logging::{LoggingFormat, log};
 use crate::signals::StopSignals;
 
@@ -59,32 +57,8 @@ pub struct ApproveArgs {
     #[arg(long)]
     dry_run: bool,
 
-    /// Be active only while holding a Lease, so that several replicas can run
-    #[arg(
-        long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value = "true",
-        default_missing_value = "true", require_equals = true
-    )]
-    leader_elect: bool,
-
-    /// How long other replicas wait for a leader that does not renew
-    #[arg(long, value_name = "TIME", default_value = "12s", value_parser = duration)]
-    leader_elect_lease_duration: Duration,
-
-    /// How long a leader tries to renew before it stops
-    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = duration)]
-    leader_elect_renew_deadline: Duration,
-
-    /// The interval between attempts
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
-    leader_elect_retry_period: Duration,
-
-    /// The name of the Lease
-    #[arg(long, value_name = "NAME", default_value = "portcullis-approver")]
-    leader_elect_resource_name: String,
-
-    /// The namespace of the Lease [default: that of the kubeconfig or the pod]
-    #[arg(long, value_name = "NAMESPACE")]
-    leader_elect_resource_namespace: Option<String>,
+    #[command(flatten)]
+    lease: LeaseFlags,
 
     /// The address of /healthz, /readyz and /metrics, over HTTP [default: none]
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -158,7 +132,7 @@ async fn work(args: &ApproveArgs, config: Config) -> Result<ExitCode, Failure> {
         }
         None => workload.clone(),
     };
-    let lease = lease(args, &workload);
+    let lease = args.lease.lease("portcullis-approver", &workload);
     lease.check().map_err(Failure::input)?;
     let metrics = ApproverMetrics::default();
     let tell: Tell = Arc::new(tell);
@@ -179,7 +153,7 @@ async fn work(args: &ApproveArgs, config: Config) -> Result<ExitCode, Failure> {
         tasks.spawn(follow(path, approver.clone(), args.management_kubeconfig.is_some()));
     }
     tasks.spawn(kubeconfig::refresh(workload));
-    if args.leader_elect && !args.dry_run {
+    if args.lease.leader_elect && !args.dry_run {
         approver.run_elected(lease, stop.received()).await.map_err(Failure::input)?;
     } else {
         approver.run(stop.received()).await;
@@ -205,22 +179,6 @@ impl Health for Told {
     }
 }
 
-/// DIVERGES: NB-57 has the times of cluster-machine-approver, by which the nodes of a cluster that grows wait for up to three
-/// minutes after a leader was killed.
-fn lease(args: &ApproveArgs, connection: &Connection) -> LeaseConfig {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-    LeaseConfig {
-        namespace: args.leader_elect_resource_namespace.clone().unwrap_or_else(|| connection.namespace()),
-        name: args.leader_elect_resource_name.clone(),
-        identity: format!("{host}_{}_{started:x}", std::process::id()),
-        lease_duration: args.leader_elect_lease_duration,
-        renew_deadline: args.leader_elect_renew_deadline,
-        retry_period: args.leader_elect_retry_period,
-        release_on_exit: true,
-    }
-}
-
 /// Prints a decision of a dry run on standard output.
 fn tell(request: &Request, verdict: &Verdict) {
     use std::io::Write as _;
@@ -232,34 +190,4 @@ fn tell(request: &Request, verdict: &Verdict) {
         request.name, verdict.outcome, verdict.reason, verdict.rule, verdict.detail
     );
     let _ = out.flush();
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: ApproveArgs,
-    }
-
-    #[test]
-    fn by_default_another_replica_takes_over_within_twenty_seconds_of_a_kill_nb_57() {
-        let args = Line::try_parse_from(["approve"]).unwrap().args;
-        let lease = LeaseConfig {
-            namespace: "n".to_owned(),
-            name: "l".to_owned(),
-            identity: "i".to_owned(),
-            lease_duration: args.leader_elect_lease_duration,
-            renew_deadline: args.leader_elect_renew_deadline,
-            retry_period: args.leader_elect_retry_period,
-            release_on_exit: true,
-        };
-        assert_eq!(lease.check(), Ok(()));
-        // The rest is for the first lists.
-        assert!(lease.longest_takeover() <= Duration::from_secs(17), "{:?}", lease.longest_takeover());
-    }
 }

@@ -24,7 +24,7 @@ impl Unreadable {
     }
 
     /// Returns whether it may be the Machine of this name.
-    pub(super) fn may_be(&self, name: &str) -> bool {
+    pub fn may_be(&self, name: &str) -> bool {
         self.texts.is_empty() || self.texts().any(|text| super::names::same_host(text, name))
     }
 }

@@ -1,9 +1,9 @@
-//! The roles of the machine approver inside `serve`, and those that nodes need beside it (NB-130, NB-141). Missing
-//! objects are created at startup. Changes by an administrator are kept.
+//! The roles of the machine approver and of the attestation controller inside `serve`, and those that nodes need beside
+//! them (NB-130, NB-141, AT-87). Missing objects are created at startup. Changes by an administrator are kept.
 
 use kinds::Map;
 use kinds::resource::Resource;
-use kinds::resources::rbac::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES};
+use kinds::resources::rbac::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES};
 use serde_json::{Value, json};
 
 use crate::http::status::Status;
@@ -12,6 +12,12 @@ use crate::registry::write;
 
 /// The approver's user.
 pub const USER: &str = "portcullis:machine-approver";
+/// The user of the attestation controller.
+pub const ATTESTATION_USER: &str = "portcullis:attestation";
+/// The namespace of its identity records and keys.
+pub const ATTESTATION_NAMESPACE: &str = "kube-system";
+/// The binding by which bootstrap tokens may ask for certificates.
+const BOOTSTRAP: &str = "portcullis:attested-bootstrap";
 /// The role by which nodes may renew their own certificates automatically.
 const RENEWAL: &str = "portcullis:node-client-renewal";
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -27,14 +33,64 @@ pub async fn ensure(backend: &Backend) -> Result<(), Status> {
         (&CLUSTER_ROLE_BINDINGS, binding(USER, USER, "User", USER)),
         (&CLUSTER_ROLE_BINDINGS, binding(RENEWAL, renewal, "Group", "system:nodes")),
     ] {
-        create(backend, resource, object).await?;
+        create(backend, resource, "", object).await?;
     }
     Ok(())
 }
 
-async fn create(backend: &Backend, resource: &'static Resource, object: Value) -> Result<(), Status> {
+/// Creates the missing roles and bindings of the attestation controller. A bootstrap token alone yields nothing: all
+/// requests need evidence (AT-145).
+///
+/// # Errors
+/// The store failed.
+pub async fn ensure_attested(backend: &Backend) -> Result<(), Status> {
+    let (user, namespace) = (ATTESTATION_USER, ATTESTATION_NAMESPACE);
+    let own = json!({"metadata": {"name": user}, "rules": attestation_rules()});
+    let stored = json!({"metadata": {"name": user}, "rules": [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get", "list", "update", "patch"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "update"],
+            "resourceNames": ["portcullis-attestation-keys"]},
+    ]});
+    let mut stored_binding = binding(user, user, "User", user);
+    if let Some(kind) = stored_binding.pointer_mut("/roleRef/kind") {
+        *kind = "Role".into();
+    }
+    let bootstrap = binding(BOOTSTRAP, "system:node-bootstrapper", "Group", "system:bootstrappers");
+    create(backend, &CLUSTER_ROLES, "", own).await?;
+    create(backend, &CLUSTER_ROLE_BINDINGS, "", binding(user, user, "User", user)).await?;
+    create(backend, &ROLES, namespace, stored).await?;
+    create(backend, &ROLE_BINDINGS, namespace, stored_binding).await?;
+    create(backend, &CLUSTER_ROLE_BINDINGS, "", bootstrap).await
+}
+
+fn attestation_rules() -> Value {
+    let read = ["get", "list", "watch"];
+    let certificates = ["certificates.k8s.io"];
+    let signers = ["tpm", "challenge", "insecure"]
+        .map(|name| format!("cluster.x-k8s.io/kube-apiserver-client-kubelet-{name}"));
+    json!([
+        {"apiGroups": certificates, "resources": ["certificatesigningrequests"],
+            "verbs": ["get", "list", "watch", "patch"]},
+        {"apiGroups": certificates,
+            "resources": ["certificatesigningrequests/approval", "certificatesigningrequests/status"],
+            "verbs": ["update"]},
+        {"apiGroups": certificates, "resources": ["signers"], "verbs": ["approve", "sign"],
+            "resourceNames": signers},
+        {"apiGroups": ["machine.openshift.io", "cluster.x-k8s.io"], "resources": ["machines"], "verbs": read},
+        {"apiGroups": ["cluster.x-k8s.io"], "resources": ["machinepools"], "verbs": read},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
+    ])
+}
+
+async fn create(
+    backend: &Backend,
+    resource: &'static Resource,
+    namespace: &str,
+    object: Value,
+) -> Result<(), Status> {
     let object: Map = serde_json::from_value(object).map_err(Status::internal)?;
-    let write = write::create(resource, "", object)?;
+    let write = write::create(resource, namespace, object)?;
     // An existing object is not changed.
     write::commit(backend, vec![write]).await.map(drop)
 }

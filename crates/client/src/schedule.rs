@@ -15,7 +15,7 @@ const CLASSES: usize = 2;
 
 /// The requests that are scheduled.
 #[derive(Debug, Default)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     requests: HashMap<String, Entry>,
     groups: HashMap<String, Group>,
     /// The groups with something to evaluate, by class.
@@ -48,7 +48,7 @@ struct Group {
 
 impl Schedule {
     /// Adds a request to a group, or evaluates it again because it changed.
-    pub(super) fn put(&mut self, request: &str, group: &str, is_known: bool) {
+    pub(crate) fn put(&mut self, request: &str, group: &str, is_known: bool) {
         if self.requests.get(request).is_some_and(|entry| entry.group != group) {
             self.remove(request);
         }
@@ -66,7 +66,7 @@ impl Schedule {
     }
 
     /// Removes a request.
-    pub(super) fn remove(&mut self, request: &str) {
+    pub(crate) fn remove(&mut self, request: &str) {
         let Some(entry) = self.requests.remove(request) else { return };
         if let Some(due) = entry.due {
             self.timers.remove(&(due, request.to_owned()));
@@ -81,7 +81,7 @@ impl Schedule {
     }
 
     /// Evaluates all requests of a group again, these first.
-    pub(super) fn rouse(&mut self, group: &str, first: Vec<String>, is_known: bool) {
+    pub(crate) fn rouse(&mut self, group: &str, first: Vec<String>, is_known: bool) {
         let Some(of) = self.groups.get_mut(group) else { return };
         of.is_known = is_known;
         of.first = first.into();
@@ -90,7 +90,7 @@ impl Schedule {
     }
 
     /// Evaluates everything again.
-    pub(super) fn rouse_all(&mut self) {
+    pub(crate) fn rouse_all(&mut self) {
         let groups: Vec<String> = self.groups.keys().cloned().collect();
         for group in groups {
             if let Some(of) = self.groups.get_mut(&group) {
@@ -101,7 +101,7 @@ impl Schedule {
     }
 
     /// Queues the requests that are due.
-    pub(super) fn advance(&mut self, now: Duration) {
+    pub(crate) fn advance(&mut self, now: Duration) {
         while let Some((due, request)) = self.timers.first().filter(|(due, _)| *due <= now).cloned() {
             self.timers.remove(&(due, request.clone()));
             let Some(entry) = self.requests.get_mut(&request) else { continue };
@@ -115,12 +115,12 @@ impl Schedule {
     }
 
     /// When the next request is due without a change.
-    pub(super) fn next_due(&self) -> Option<Duration> {
+    pub(crate) fn next_due(&self) -> Option<Duration> {
         self.timers.first().map(|(due, _)| *due)
     }
 
     /// Takes the next request, which is evaluated until [`Schedule::finish`].
-    pub(super) fn next(&mut self) -> Option<String> {
+    pub(crate) fn next(&mut self) -> Option<String> {
         for class in 0..CLASSES {
             while let Some(group) = self.ready.get_mut(class).and_then(VecDeque::pop_front) {
                 let Some(of) = self.groups.get_mut(&group).filter(|of| of.queued == Some(class)) else {
@@ -145,7 +145,7 @@ impl Schedule {
 
     /// Records that a request of this group was evaluated, and when it is evaluated again without a change. `due` gets
     /// the number of evaluations since the last change.
-    pub(super) fn finish(&mut self, request: &str, group: &str, due: impl FnOnce(u32) -> Option<Duration>) {
+    pub(crate) fn finish(&mut self, request: &str, group: &str, due: impl FnOnce(u32) -> Option<Duration>) {
         if let Some(of) = self.groups.get_mut(group) {
             of.running = None;
             if of.requests.is_empty() {

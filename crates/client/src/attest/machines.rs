@@ -1,0 +1,82 @@
+//! Finds the machine of a node: in the inventory, or in the Machine APIs (AT-62, AT-63).
+
+use portcullis_attestation::machine::{Machine, Owner};
+use portcullis_attestation::request::NamedMachine;
+use portcullis_policy::approval::machine::{self as api, AddressKind, of_cluster};
+
+use super::{Settings, Shared};
+use crate::approver::lookup;
+use crate::call::CallError;
+
+/// A machine could not be looked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum MachineError {
+    /// The API request failed.
+    #[error("{0}")]
+    Call(#[from] CallError),
+    /// An object that may be the machine cannot be read.
+    #[error("Machine {0} cannot be read")]
+    Unreadable(String),
+    /// Two machines have the name.
+    #[error("several Machines have the name of the node")]
+    Ambiguous,
+}
+
+/// Finds the machine of a node; none if there is none. What an inventory says about the keys of a node is added to its
+/// Machine.
+pub(super) async fn of_node(
+    shared: &Shared,
+    settings: &Settings,
+    node_name: &str,
+) -> Result<Option<Machine>, MachineError> {
+    let listed = settings.inventory.of_node(node_name);
+    let Some(config) = &settings.machine_apis else { return Ok(listed.cloned()) };
+    let found = lookup::machines(&shared.management, config).await?;
+    if let Some(unreadable) = found.unreadable.iter().find(|machine| machine.may_be(node_name)) {
+        return Err(MachineError::Unreadable(unreadable.name().to_owned()));
+    }
+    let mut named =
+        of_cluster(&found.machines, config).into_iter().filter(|machine| is_named(machine, node_name));
+    let Some(machine) = named.next() else { return Ok(None) };
+    if named.next().is_some() {
+        return Err(MachineError::Ambiguous);
+    }
+    Ok(Some(Machine {
+        uid: machine.uid.clone(),
+        named: NamedMachine {
+            node_name: node_name.to_owned(),
+            provider_ids: machine.provider_id.iter().cloned().collect(),
+            is_bootstrapped: machine.is_bootstrapped && !machine.is_deleting,
+        },
+        endorsement_keys: listed.map(|listed| listed.endorsement_keys.clone()).unwrap_or_default(),
+        platform_key: listed.and_then(|listed| listed.platform_key),
+        owner: Some(Owner {
+            api_version: machine.kind.api_version().to_owned(),
+            namespace: machine.namespace.clone(),
+            name: machine.name.clone(),
+        }),
+        enrolled: listed.and_then(|listed| listed.enrolled.clone()),
+    }))
+}
+
+/// Whether a Machine has the name of a node: it refers to it, or has it among its host names. Before it has either, the
+/// name of the Machine counts.
+fn is_named(machine: &api::Machine, node_name: &str) -> bool {
+    if let Some(node) = &machine.node_ref {
+        return node == node_name;
+    }
+    let kinds = [AddressKind::InternalDns, AddressKind::Hostname];
+    let mut names = machine.addresses.iter().filter(|address| kinds.contains(&address.kind)).peekable();
+    match names.peek() {
+        Some(_) => names.any(|address| address.value.eq_ignore_ascii_case(node_name)),
+        None => machine.name == node_name,
+    }
+}
+
+/// Whether a machine with this UID exists.
+pub(super) async fn exists(shared: &Shared, settings: &Settings, uid: &str) -> Result<bool, CallError> {
+    let Some(config) = &settings.machine_apis else { return Ok(settings.inventory.has(uid)) };
+    let found = lookup::machines(&shared.management, config).await?;
+    // One that cannot be read may be it.
+    Ok(!found.unreadable.is_empty() || found.machines.iter().any(|machine| machine.uid == uid))
+}
