@@ -48,7 +48,7 @@ enum Command {
     Bootstrap(Box<command::bootstrap::BootstrapArgs>),
     CanI(Box<command::can_i::CanIArgs>),
     Completions(command::completions::CompletionsArgs),
-    Credential(command::credential::CredentialArgs),
+    Credential(Box<command::credential::CredentialArgs>),
     Guard(Box<command::guard::GuardArgs>),
     Review(Box<command::review::ReviewArgs>),
     Serve(Box<command::serve::ServeArgs>),

@@ -5,6 +5,8 @@
 
 pub mod approver;
 pub mod attest;
+pub mod attestation;
+pub mod attested_certificate;
 pub mod call;
 pub mod clock;
 pub mod connect;

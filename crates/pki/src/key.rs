@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use aws_lc_rs::encoding::{AsBigEndian as _, AsDer, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING,
@@ -136,13 +136,24 @@ impl KeyPair {
         }
     }
 
+    /// The public point (`04`, x and y) and the private number of a key on P-256, for a TPM that holds it; none for other
+    /// keys.
+    pub fn p256_parts(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let Inner::Ecdsa(key, ECDSA_WITH_SHA_256) = &self.inner else { return None };
+        let private = key.private_key().as_be_bytes().ok()?;
+        Some((key.public_key().as_ref().to_vec(), private.as_ref().to_vec()))
+    }
+
     /// The public key: a DER SubjectPublicKeyInfo.
     pub fn public_der(&self) -> &[u8] {
         &self.public
     }
 
     /// Signs a message with the algorithm that [`KeyPair::signature_algorithm`] names.
-    pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
+    ///
+    /// # Errors
+    /// The library fails.
+    pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
         let random = SystemRandom::new();
         match &self.inner {
             Inner::Ecdsa(key, _) => {

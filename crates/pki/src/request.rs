@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use crate::csr::Names;
 use crate::der::{SEQUENCE, SET, element, element_of, oid};
 use crate::evidence::ProviderIdOids;
+use crate::hash::sha256;
 use crate::issue;
 use crate::key::{KeyError, KeyPair};
 use crate::{name, pem};
 use x509_cert::der::Encode;
-use x509_cert::der::oid::db::rfc5912::ID_EXTENSION_REQ;
+use x509_cert::der::oid::db::rfc5912::{ECDSA_WITH_SHA_256, ID_EXTENSION_REQ};
 
 const BIT_STRING: u8 = 0x03;
 /// The version, 0.
@@ -38,15 +39,31 @@ impl Request {
     /// # Errors
     /// Signing fails.
     pub fn to_pem(&self, key: &KeyPair) -> Result<String, KeyError> {
-        let subject = name::written(&self.organizations, None, &self.common_name);
-        let info = element_of(
-            SEQUENCE,
-            &[&VERSION, &subject, key.public_der(), &element(ATTRIBUTES, &self.attributes(&subject))],
-        );
+        let info = self.info(key.public_der());
         let algorithm = key.signature_algorithm().to_der().map_err(|_| KeyError::Sign)?;
-        let signature = element_of(BIT_STRING, &[&[0], &key.sign(&info)?]);
-        let request = element_of(SEQUENCE, &[&info, &algorithm, &signature]);
-        Ok(pem::encode("CERTIFICATE REQUEST", &request))
+        Ok(signed(&info, &algorithm, &key.sign(&info)?))
+    }
+
+    /// The request in PEM form, for a key on P-256 that is elsewhere, such as in a TPM. `sign` gets the SHA-256 digest of
+    /// what is signed, and returns the signature in DER form.
+    ///
+    /// # Errors
+    /// Those of `sign`.
+    pub fn to_pem_by<E>(
+        &self,
+        public_key_der: &[u8],
+        sign: impl FnOnce(&[u8; 32]) -> Result<Vec<u8>, E>,
+    ) -> Result<String, E> {
+        let info = self.info(public_key_der);
+        let algorithm = element(SEQUENCE, &oid(ECDSA_WITH_SHA_256));
+        let signature = sign(&sha256(&info))?;
+        Ok(signed(&info, &algorithm, &signature))
+    }
+
+    fn info(&self, public_key_der: &[u8]) -> Vec<u8> {
+        let subject = name::written(&self.organizations, None, &self.common_name);
+        let attributes = element(ATTRIBUTES, &self.attributes(&subject));
+        element_of(SEQUENCE, &[&VERSION, &subject, public_key_der, &attributes])
     }
 
     fn attributes(&self, subject: &[u8]) -> Vec<u8> {
@@ -62,6 +79,13 @@ impl Request {
         let extensions = element(SEQUENCE, &extensions);
         element_of(SEQUENCE, &[&oid(ID_EXTENSION_REQ), &element(SET, &extensions)])
     }
+}
+
+/// A signed request in PEM form.
+fn signed(info: &[u8], algorithm: &[u8], signature: &[u8]) -> String {
+    let signature = element_of(BIT_STRING, &[&[0], signature]);
+    let request = element_of(SEQUENCE, &[info, algorithm, &signature]);
+    pem::encode("CERTIFICATE REQUEST", &request)
 }
 
 #[cfg(test)]

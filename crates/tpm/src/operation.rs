@@ -1,7 +1,7 @@
 //! One operation at a TPM: commands in a row on one connection, and what they loaded is removed at the end (AT-110, ST-21).
 
 use std::cell::RefCell;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -19,18 +19,18 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// How often a busy TPM is asked again: 5 seconds in all.
 const RETRIES: u32 = 8;
 
-/// A TPM. It may be shared between threads, which take turns.
-#[derive(Debug)]
+/// A TPM. It may be shared between threads, which take turns. Clones share the turns.
+#[derive(Clone, Debug)]
 pub struct Tpm {
     address: Address,
     timeout: Duration,
-    turn: Mutex<()>,
+    turn: Arc<Mutex<()>>,
 }
 
 impl Tpm {
     /// The TPM at this address. Nothing is opened until it is used.
     pub fn at(address: Address) -> Self {
-        Self { address, timeout: TIMEOUT, turn: Mutex::new(()) }
+        Self { address, timeout: TIMEOUT, turn: Arc::default() }
     }
 
     /// Waits this long, instead of 30 seconds, for a socket to answer a command, and for a device that another program

@@ -30,7 +30,7 @@ impl TpmProvider {
 
     fn enrol(&self, case: &Case<'_>, evidence: &TpmEvidence) -> Report<Progress> {
         let now = case.exchange.now;
-        let Report { mut checks, outcome } = steps::enrol(evidence, &self.policy, &machine(case), now);
+        let Report { mut checks, outcome } = steps::enrol(evidence, &self.policy, &machine(case, None), now);
         let enrolled = match outcome {
             Ok(enrolled) => enrolled,
             Err(refusal) => return Report { checks, outcome: Err(refusal) },
@@ -75,7 +75,8 @@ impl TpmProvider {
             csr_digest: &envelope.csr_digest,
             csr_public_key: case.public_key,
         };
-        let proved = steps::prove(evidence, &challenge, &self.policy, &machine(case), now);
+        let known = machine(case, key(&evidence.ak_pub.0).as_ref().map(PublicArea::name));
+        let proved = steps::prove(evidence, &challenge, &self.policy, &known, now);
         checks.extend(proved.checks);
         let verified = proved.outcome.map(|verified| {
             let model = verified.model.map(|model| {
@@ -115,13 +116,16 @@ impl Provider for TpmProvider {
     }
 }
 
-/// What is known about the machine.
-fn machine(case: &Case<'_>) -> Machine {
+/// What is known about the machine. The clock is compared only with that of the same attestation key: the TPM adds a secret
+/// number of each key to its counts.
+fn machine(case: &Case<'_>, attestation_key: Option<&Name>) -> Machine {
+    let name = attestation_key.map(ToString::to_string);
+    let record = case.record.filter(|record| name.is_some() && record.attestation_key == name);
     let digests = |keys: &BTreeSet<Device>| keys.iter().map(|key| key.0).collect();
     Machine {
         listed: digests(&case.machine.endorsement_keys),
         platform: case.machine.platform_key.map(|key| key.0),
-        clock: case.record.and_then(|record| record.seen_clock()),
+        clock: record.and_then(|record| record.seen_clock()),
     }
 }
 

@@ -420,14 +420,23 @@ fn clock(statement: &Statement, before: Option<SeenClock>, now: SystemTime) -> F
     let counts = (clock.reset_count, clock.restart_count);
     let shown = format!("{} resets, {} restarts", counts.0, counts.1);
     let Some(before) = before else { return Ok(shown) };
-    let is_later = counts >= (before.reset_count, before.restart_count);
+    let is_later = match ahead(before.reset_count, counts.0) {
+        0 => ahead(before.restart_count, counts.1) >= 0,
+        resets => resets > 0,
+    };
     let detail = format!("{shown}; before, there were {} and {}", before.reset_count, before.restart_count);
     require(is_later, Reason::TpmClock, &detail)?;
-    let is_recent = clock.reset_count > before.reset_count
+    let is_recent = ahead(before.reset_count, clock.reset_count) > 0
         || now.duration_since(before.since).unwrap_or_default() <= UNSAFE_CLOCK;
     let detail = "the clock of the TPM is not safe, long after its last reset";
     require(clock.is_safe || is_recent, Reason::TpmClock, detail)?;
     Ok(shown)
+}
+
+/// How much further a count is than before. A TPM adds a secret number of the attestation key to its counts, so they may
+/// begin again at zero.
+fn ahead(before: u32, now: u32) -> i32 {
+    now.wrapping_sub(before).cast_signed()
 }
 
 /// The clock to remember.

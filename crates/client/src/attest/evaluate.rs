@@ -11,11 +11,10 @@ use portcullis_attestation::{Reason, Refusal};
 use portcullis_pki::evidence::Phase;
 use portcullis_pki::{pem, random_bytes};
 
-use super::annotation::{CHALLENGE, OfferText};
 use super::metrics::Outcome;
 use super::records::{RecordError, Versioned};
-use super::requests::{Parsed, Stored};
 use super::{Settings, Shared, keys, machines, report};
+use crate::attestation::{CHALLENGE, OfferText, Parsed, Stored};
 use crate::call::CallError;
 use crate::lease::Leadership;
 
@@ -334,7 +333,10 @@ fn configured_provider(settings: &Settings, parsed: &Parsed) -> String {
     provider.unwrap_or("other").to_owned()
 }
 
-/// A write failed. A request that is gone or was changed comes again as an event.
+/// A write failed. A request that was changed in between comes again as an event, and one that is gone does not.
 fn failed(error: &CallError) -> Looked {
-    if error.is_not_found() { Looked::Over } else { Looked::Failed(error.to_string()) }
+    match error.is_not_found() || error.is_conflict() {
+        true => Looked::Over,
+        false => Looked::Failed(error.to_string()),
+    }
 }

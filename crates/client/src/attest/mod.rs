@@ -6,14 +6,12 @@
 //! process that is killed between two steps does nothing twice. Several replicas may run, of which the holder of a Lease is
 //! active.
 
-mod annotation;
 mod evaluate;
 mod keys;
 mod machines;
 mod metrics;
 mod records;
 mod report;
-mod requests;
 mod work;
 
 use std::collections::HashMap;
@@ -34,11 +32,9 @@ use crate::clock::{Clock, SystemClock};
 use crate::connect::Connection;
 use crate::lease::{Leadership, LeaseConfig, LeaseConfigError, lead_again};
 
-pub use annotation::{CHALLENGE, OfferText, SUPPORTED_VERSIONS};
 pub use keys::ChallengeKeys;
 pub use metrics::AttestMetrics;
 pub use records::{RecordError, Records, Versioned};
-pub use requests::{Parsed, Stored};
 
 /// What a cluster asks of its nodes, and the machines that it knows.
 #[derive(Debug)]

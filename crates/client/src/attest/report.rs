@@ -9,8 +9,7 @@ use portcullis_attestation::time::instant;
 use portcullis_attestation::{Offer, Refusal};
 use serde_json::{Value, json};
 
-use super::annotation::{CHALLENGE, ENDORSEMENT_KEY, OfferText, SUPPORTED_VERSIONS};
-use super::requests::Stored;
+use crate::attestation::{CHALLENGE, ENDORSEMENT_KEY, OfferText, SUPPORTED_VERSIONS, Stored};
 use crate::call::{CallError, REQUESTS};
 use crate::connect::Connection;
 use crate::events::{event, write_event};

@@ -12,7 +12,7 @@ use tokio::task::{Id, JoinSet};
 
 use super::Shared;
 use super::evaluate::{Looked, look};
-use super::requests::{Parsed, Stored};
+use crate::attestation::{Parsed, Stored};
 use crate::call::REQUESTS;
 use crate::lease::Leadership;
 use crate::random::fraction;

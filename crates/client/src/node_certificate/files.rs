@@ -11,12 +11,12 @@ use super::error::{CredentialError, FileError};
 /// The maximum size of a file that is read. In bytes.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-pub(super) fn failed<'a>(verb: &'static str, path: &'a Path) -> impl Fn(io::Error) -> FileError + 'a {
+pub(crate) fn failed<'a>(verb: &'static str, path: &'a Path) -> impl Fn(io::Error) -> FileError + 'a {
     move |source| FileError { verb, path: path.to_owned(), source }
 }
 
 /// Creates a directory that others may read, and checks that others cannot create files in it (CS-110).
-pub(super) fn make_dir(dir: &Path) -> Result<(), FileError> {
+pub(crate) fn make_dir(dir: &Path) -> Result<(), FileError> {
     DirBuilder::new().recursive(true).mode(0o755).create(dir).map_err(failed("make", dir))?;
     let mode = fs::metadata(dir).map_err(failed("read", dir))?.mode();
     if mode & 0o002 != 0 {
@@ -28,18 +28,27 @@ pub(super) fn make_dir(dir: &Path) -> Result<(), FileError> {
 }
 
 /// Replaces a file, readable only by its owner. A symbolic link is replaced, not followed.
-pub(super) fn write_private(path: &Path, text: &[u8]) -> Result<(), FileError> {
+pub(crate) fn write_private(path: &Path, text: &[u8]) -> Result<(), FileError> {
     write_private_by(path, &path.with_added_extension("new"), text)
 }
 
 /// Like [`write_private`], with a temporary file of this name, which a killed process may have left behind. Only one
 /// process may write at a time.
-pub(super) fn write_private_by(path: &Path, temporary: &Path, text: &[u8]) -> Result<(), FileError> {
+pub(crate) fn write_private_by(path: &Path, temporary: &Path, text: &[u8]) -> Result<(), FileError> {
+    write_by(path, temporary, text, 0o600)
+}
+
+/// Replaces a file that others may read.
+pub(crate) fn write_public(path: &Path, text: &[u8]) -> Result<(), FileError> {
+    write_by(path, &path.with_added_extension("new"), text, 0o644)
+}
+
+fn write_by(path: &Path, temporary: &Path, text: &[u8], mode: u32) -> Result<(), FileError> {
     let attempt = || {
         remove_if_there(temporary)?;
         // Independently of the umask: first not more than this, then exactly this.
-        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(temporary)?;
-        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        let mut file = OpenOptions::new().create_new(true).write(true).mode(mode & 0o700).open(temporary)?;
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
         file.write_all(text)?;
         file.sync_all()?;
         fs::rename(temporary, path)?;
@@ -60,12 +69,12 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 }
 
 /// Removes a file durably, if it exists.
-pub(super) fn remove(path: &Path) -> Result<(), FileError> {
+pub(crate) fn remove(path: &Path) -> Result<(), FileError> {
     remove_if_there(path).and_then(|()| sync_dir(path)).map_err(failed("remove", path))
 }
 
 /// Makes a rename, link or removal in a directory durable.
-pub(super) fn sync_dir(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
     match path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         Some(dir) => File::open(dir)?.sync_all(),
         None => File::open(".")?.sync_all(),
@@ -73,7 +82,7 @@ pub(super) fn sync_dir(path: &Path) -> io::Result<()> {
 }
 
 /// Reads a file up to a maximum size. None if it does not exist.
-pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     let attempt = || {
         let file = match File::open(path) {
             Ok(file) => file,
@@ -90,8 +99,11 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     attempt().map_err(failed("read", path))
 }
 
-/// Reads a secret file: it must be a regular file, not a link, and readable only by its owner.
-pub(super) fn read_private(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+/// Reads a secret file: it must be a regular file, not a link, and readable only by its owner. None if it does not exist.
+///
+/// # Errors
+/// It cannot be read, is not a regular file, or others can read it.
+pub fn read_private(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -118,7 +130,7 @@ pub struct Lock {
 
 impl Lock {
     /// Acquires the lock, or returns who holds it.
-    pub(super) fn take(dir: &Path, name: &str) -> Result<Self, CredentialError> {
+    pub(crate) fn take(dir: &Path, name: &str) -> Result<Self, CredentialError> {
         let path = dir.join(name);
         let open = || {
             let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();

@@ -11,7 +11,8 @@ use portcullis_attestation::judge::{Decision, Subject};
 use portcullis_attestation::record::Record;
 use portcullis_attestation::time::system_time;
 use portcullis_attestation::{Check, CheckResult, Report};
-use portcullis_client::attest::{ChallengeKeys, Parsed, Stored};
+use portcullis_client::attest::ChallengeKeys;
+use portcullis_client::attestation::{Parsed, Stored};
 use portcullis_pki::random_bytes;
 
 use crate::attest_config::read_settings;

@@ -14,7 +14,7 @@ pub const CHALLENGE: &str = "portcullis.dev/challenge";
 pub const SUPPORTED_VERSIONS: &str = "portcullis.dev/supported-attestation-versions";
 /// The endorsement key of the machine as the platform reports it (AT-95). For people and other controllers: it is never
 /// read.
-pub(super) const ENDORSEMENT_KEY: &str = "cluster-x-k8s-io/tpm-endorsement-key";
+pub(crate) const ENDORSEMENT_KEY: &str = "cluster-x-k8s-io/tpm-endorsement-key";
 
 /// The value of the annotation with the challenge. Binary values are base64.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub struct OfferText {
 
 impl OfferText {
     /// The text of a challenge.
-    pub(super) fn new(offer: &Offer) -> Self {
+    pub(crate) fn new(offer: &Offer) -> Self {
         let credential = offer.credential.as_ref();
         Self {
             challenge_id: offer.id.clone(),
@@ -49,7 +49,7 @@ impl OfferText {
     }
 
     /// Whether it can still be answered.
-    pub(super) fn is_live(&self, now: SystemTime) -> bool {
+    pub(crate) fn is_live(&self, now: SystemTime) -> bool {
         portcullis_apimachinery::time::Instant::parse(&self.expires_at)
             .is_ok_and(|until| until > instant(now))
     }

@@ -1,5 +1,7 @@
 //! `portcullis credential`: requests a node's client certificate and renews it, as a kubelet does.
 
+mod attested;
+
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -18,6 +20,7 @@ use portcullis_pki::Pair;
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 
+use self::attested::{Asked, AttestedFlags};
 use crate::failure::Failure;
 use crate::health::{self, Health};
 use crate::signals::StopSignals;
@@ -32,8 +35,13 @@ use crate::signals::StopSignals;
 /// With --once, and as a credential plugin of kubectl and other clients (KUBERNETES_EXEC_INFO is set), it exits as soon
 /// as there is a certificate. It can be stopped at any time; the next start continues where it left off.
 ///
+/// With --attestor, it proves the machine, and prints the credential for the client that runs it; see
+/// docs/attestation.md.
+///
 /// Exit codes: 0 there is a certificate, or told to stop; 1 refused; 2 bad flags or files; 3 the server cannot be
-/// reached, nobody has approved in time, or another process is at it.
+/// reached, nobody has approved in time, or another process is at it. With --attestor: 0 there is a certificate; 1 try
+/// again; 2 bad flags; 3 no credential to ask with; 4 refused by the controller; 5 no common version of evidence; 6 the
+/// cache is not private, or broken.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct CredentialArgs {
@@ -87,26 +95,39 @@ pub struct CredentialArgs {
         default_missing_value = "true", require_equals = true
     )]
     rebootstrap: bool,
+
+    #[command(flatten)]
+    attested: AttestedFlags,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   portcullis credential --bootstrap-kubeconfig /etc/kubernetes/bootstrap-kubelet.conf --kubeconfig /etc/kubernetes/kubelet.conf
-  portcullis credential --bootstrap-kubeconfig bootstrap.kubeconfig --kubeconfig node.kubeconfig --cert-dir pki --node-name node-1 --once";
+  portcullis credential --bootstrap-kubeconfig bootstrap.kubeconfig --kubeconfig node.kubeconfig --cert-dir pki --node-name node-1 --once
+  portcullis credential --attestor tpm --provider-id metal://rack-1/node-1 --cache-dir /var/lib/kubelet/attested --bootstrap-kubeconfig bootstrap.kubeconfig";
 
 /// Runs the command.
 ///
 /// # Errors
 /// No certificate could be obtained.
 pub fn run(args: &CredentialArgs) -> Result<ExitCode, Failure> {
+    let node_name = match &args.node_name {
+        Some(name) => name.clone(),
+        None => rustix::system::uname().nodename().to_string_lossy().trim().to_lowercase(),
+    };
+    if let Some(attestor) = args.attested.attestor {
+        let asked = Asked {
+            node_name,
+            bootstrap_kubeconfig: args.bootstrap_kubeconfig.clone(),
+            expiration_seconds: args.expiration_seconds,
+            is_quiet: args.once,
+        };
+        return Ok(attested::run(attestor, &args.attested, asked));
+    }
     let plugin = match std::env::var(exec::VARIABLE) {
         Ok(info) if !info.is_empty() => Some(exec::version(&info).map_err(Failure::input)?),
         Ok(_) | Err(std::env::VarError::NotPresent) => None,
         Err(error) => return Err(Failure::input(format_args!("{}: {error}", exec::VARIABLE))),
-    };
-    let node_name = match &args.node_name {
-        Some(name) => name.clone(),
-        None => rustix::system::uname().nodename().to_string_lossy().trim().to_lowercase(),
     };
     let settings = Settings {
         bootstrap_kubeconfig: args.bootstrap_kubeconfig.clone(),

@@ -77,6 +77,10 @@ pub struct Condition {
     /// `Approved`, `Denied` or `Failed`.
     #[serde(rename = "type")]
     pub kind: String,
+    /// The reason, one word.
+    pub reason: String,
+    /// The message for people.
+    pub message: String,
 }
 
 impl Stored {

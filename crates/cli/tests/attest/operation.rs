@@ -1,0 +1,119 @@
+//! The controller as a program: replicas, files, and the offline verifier.
+
+use std::process::Stdio;
+
+use portcullis_testkit::software_tpm::Manufacturer;
+use portcullis_testkit::wait;
+
+use crate::support::{Cluster, Finished, Machine, TPM, entry};
+
+#[test]
+fn a_replica_that_is_killed_between_challenge_and_proof_is_replaced_and_issues_once_at_102() {
+    let manufacturer = Manufacturer::new();
+    let tpm = manufacturer.make("node-a");
+    let cluster = Cluster::alone(TPM, &entry("node-a", ""));
+    Cluster::trust(cluster.scratch.path(), &manufacturer);
+    let short = [
+        "--leader-elect-lease-duration",
+        "3s",
+        "--leader-elect-renew-deadline",
+        "2s",
+        "--leader-elect-retry-period",
+        "500ms",
+    ];
+    let first = cluster.controller("a", &short);
+    // The node is stopped as soon as it has its challenge, by a TPM that does not answer.
+    let machine = Machine::with_tpm("node-a", &tpm);
+    let mut command = cluster.credential(&machine, &["--once"]);
+    let mut node = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut admin = cluster.admin();
+    wait::until("the challenge is there", || {
+        cluster
+            .requests()
+            .iter()
+            .any(|csr| csr["metadata"]["annotations"]["portcullis.dev/challenge"].is_string())
+    });
+    first.kill();
+    let _second = cluster.controller("b", &short);
+    let done = node.wait().unwrap();
+    assert!(done.success(), "{}", std::io::read_to_string(node.stderr.take().unwrap()).unwrap());
+    cluster.openssl_accepts(&machine);
+    let issued = cluster.requests().iter().filter(|csr| csr["status"]["certificate"].is_string()).count();
+    assert_eq!(issued, 1);
+    let maps = admin.must(200, "GET", "/api/v1/namespaces/kube-system/configmaps", None);
+    let names: Vec<&str> =
+        maps["items"].as_array().unwrap().iter().filter_map(|map| map["metadata"]["name"].as_str()).collect();
+    let count = |prefix: &str| names.iter().filter(|name| name.starts_with(prefix)).count();
+    assert_eq!((count("portcullis-identity-"), count("portcullis-device-")), (1, 1), "{names:?}");
+}
+
+#[test]
+fn all_checks_of_a_request_are_printed_without_a_server_at_192() {
+    let manufacturer = Manufacturer::new();
+    let tpm = manufacturer.make("node-a");
+    let cluster = Cluster::trusting(TPM, &entry("node-a", ""), &manufacturer);
+    assert_eq!(cluster.run(&Machine::with_tpm("node-a", &tpm), &["--once"]).code, 0, "{}", cluster.log());
+    let requests = cluster.requests();
+    let of = |has: bool| requests.iter().find(|csr| csr["status"]["certificate"].is_string() == has).unwrap();
+    let write = |name: &str, value: &serde_json::Value| {
+        cluster.scratch.write(name, value.to_string()).display().to_string()
+    };
+    let (first, second) = (write("first.json", of(false)), write("second.json", of(true)));
+    let path = "/api/v1/namespaces/kube-system/secrets/portcullis-attestation-keys";
+    let keys = write("keys.json", &cluster.admin().must(200, "GET", path, None));
+    let config = cluster.path("attest.yaml").display().to_string();
+    let verify = |words: &[&str]| {
+        let mut command = portcullis_testkit::program!().command(["attest", "verify", "--config", &config]);
+        Finished::of(command.args(words))
+    };
+    let good = verify(&["--csr", &second, "--earlier", &first, "--keys", &keys]);
+    assert_eq!(good.code, 0, "{good:#?}");
+    assert!(good.stdout.contains("the node would get a certificate (key class K2)"), "{good:#?}");
+    for rule in
+        ["AT-60", "AT-62", "AT-69", "AT-103", "AT-119.1 ", "AT-119.8", "AT-119.15", "AT-151", "AT-156"]
+    {
+        assert!(good.stdout.contains(rule), "{rule}: {good:#?}");
+    }
+    let unknown = verify(&["--csr", &second, "--earlier", &first]);
+    assert_eq!(unknown.code, 1, "{unknown:#?}");
+    assert!(unknown.stdout.contains("refused: ChallengeInvalid (AT-103)"), "{unknown:#?}");
+    let late =
+        verify(&["--csr", &second, "--earlier", &first, "--keys", &keys, "--now", "2099-01-01T00:00:00Z"]);
+    assert_eq!(late.code, 1, "{late:#?}");
+    assert!(late.stdout.contains("the challenge has expired"), "{late:#?}");
+    let bad = verify(&["--csr", "/nonexistent"]);
+    assert_eq!(bad.code, 2, "{bad:#?}");
+}
+
+#[test]
+fn a_configuration_that_would_let_nobody_in_or_anybody_is_refused_at_132() {
+    let cluster = Cluster::alone(TPM, &entry("node-a", ""));
+    let config = cluster.path("attest.yaml").display().to_string();
+    for (rules, inventory, wrong) in [
+        ("authorizedAttestors: []\n", entry("node-a", ""), "authorizedAttestors is empty"),
+        ("authorizedAttestors: [null]\n", entry("node-a", ""), "authorizedAttestors"),
+        ("authorizedAttestors: ['null']\n", entry("node-a", ""), "is not an attestor"),
+        ("authorizedAttestors: [tpm]\ntpm: {trust: none}\n", entry("node-a", ""), "tpm.trust"),
+        ("authorizedAttestors: [tpm]\ntpm: {trust: cert}\n", entry("node-a", ""), "tpm.roots"),
+        (
+            "authorizedAttestors: [tpm]\ntpm: {trust: cert, roots: missing.pem}\n",
+            entry("node-a", ""),
+            "missing.pem",
+        ),
+        ("authorizedAttestors: [tpm]\ntpm: {trust: hash, minimumKeyClass: K0}\n", entry("node-a", ""), "K0"),
+        ("authorizedAttestors: [insecure]\nunknown: 1\n", entry("node-a", ""), "unknown"),
+        ("authorizedAttestors: [insecure]\n", entry("node-a", "") + &entry("node-a", ""), "the same"),
+        ("authorizedAttestors: [insecure]\n", entry("Node_A", ""), "not the name of a node"),
+        (
+            "authorizedAttestors: [insecure]\n",
+            entry("node-a", ", endorsementKeys: ['sha256:12']"),
+            "64 hexadecimal",
+        ),
+    ] {
+        cluster.configure(rules, &inventory);
+        let mut command = portcullis_testkit::program!().command(["attest", "verify", "--config", &config]);
+        let done = Finished::of(command.args(["--csr", "/nonexistent"]));
+        assert_eq!(done.code, 2, "{rules}: {done:#?}");
+        assert!(done.stderr.contains(wrong), "{rules}: {done:#?}");
+    }
+}
