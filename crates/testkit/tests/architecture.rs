@@ -28,9 +28,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ("pki", &["apimachinery"]),
     ("attestation", &["apimachinery", "pki"]),
     ("tpm", &[]),
-    ("client", &["apimachinery", "pki", "policy"]),
+    ("client", &["apimachinery", "attestation", "pki", "policy", "tpm"]),
     ("server", &["apimachinery", "client", "kinds", "pki", "policy", "store"]),
-    ("cli", &["apimachinery", "client", "pki", "policy", "server"]),
+    ("cli", &["apimachinery", "attestation", "client", "pki", "policy", "server", "tpm"]),
     ("testkit", &[]),
 ];
 

@@ -157,7 +157,7 @@ fn a_request_that_an_administrator_approved_is_not_signed_without_evidence_at_82
     let mut csr = admin.must(200, "GET", &format!("{REQUESTS}/{name}"), None);
     csr["status"] = json!({"conditions": [{"type": "Approved", "status": "True", "reason": "Trust"}]});
     admin.must(200, "PUT", &format!("{REQUESTS}/{name}/approval"), Some(&csr));
-    let _controller = cluster.controller("a", &[]);
+    let _controller = cluster.controller(&[]);
     assert_eq!(cluster.refusal(&name), "MalformedAttestation");
     let csr = admin.must(200, "GET", &format!("{REQUESTS}/{name}"), None);
     let kinds: Vec<&Value> =

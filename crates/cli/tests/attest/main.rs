@@ -14,4 +14,5 @@ mod attacks;
 mod cache;
 mod nodes;
 mod operation;
+mod pages;
 mod support;

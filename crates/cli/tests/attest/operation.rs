@@ -21,8 +21,7 @@ fn a_replica_that_is_killed_between_challenge_and_proof_is_replaced_and_issues_o
         "--leader-elect-retry-period",
         "500ms",
     ];
-    let first = cluster.controller("a", &short);
-    // The node is stopped as soon as it has its challenge, by a TPM that does not answer.
+    let first = cluster.controller(&short);
     let machine = Machine::with_tpm("node-a", &tpm);
     let mut command = cluster.credential(&machine, &["--once"]);
     let mut node = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -34,7 +33,7 @@ fn a_replica_that_is_killed_between_challenge_and_proof_is_replaced_and_issues_o
             .any(|csr| csr["metadata"]["annotations"]["portcullis.dev/challenge"].is_string())
     });
     first.kill();
-    let _second = cluster.controller("b", &short);
+    let _second = cluster.controller(&short);
     let done = node.wait().unwrap();
     assert!(done.success(), "{}", std::io::read_to_string(node.stderr.take().unwrap()).unwrap());
     cluster.openssl_accepts(&machine);
@@ -116,4 +115,86 @@ fn a_configuration_that_would_let_nobody_in_or_anybody_is_refused_at_132() {
         assert_eq!(done.code, 2, "{rules}: {done:#?}");
         assert!(done.stderr.contains(wrong), "{rules}: {done:#?}");
     }
+}
+
+#[test]
+fn the_manifests_grant_what_it_needs_and_nothing_is_refused_at_87() {
+    let manufacturer = Manufacturer::new();
+    let tpm = manufacturer.make("node-a");
+    let cluster = Cluster::alone(TPM, &entry("node-a", ""));
+    Cluster::trust(cluster.scratch.path(), &manufacturer);
+    let admin = cluster.path("data/admin.kubeconfig");
+    let folder = portcullis_testkit::recorded::repository().join("deploy/attest");
+    for file in ["rbac.yaml", "deployment.yaml"] {
+        let mut kubectl = portcullis_testkit::tool::command("kubectl");
+        kubectl.arg("--kubeconfig").arg(&admin).args(["create", "--validate=strict", "-f"]);
+        Finished::of(kubectl.arg(folder.join(file))).ok();
+    }
+    // As the service account of the manifests.
+    let user = "    as: system:serviceaccount:portcullis:portcullis-attest\n    as-groups: \
+        [system:serviceaccounts, 'system:serviceaccounts:portcullis', system:authenticated]\n";
+    let text = std::fs::read_to_string(&admin).unwrap();
+    let text = text.replace("  user:\n", &format!("  user:\n{user}"));
+    assert!(text.contains("as-groups"), "{text}");
+    let kubeconfig = cluster.scratch.write("deployed.kubeconfig", text);
+    let flags = ["--leader-elect-resource-namespace=portcullis", "--namespace=portcullis"];
+    let controller = cluster.controller_as(&kubeconfig, &flags);
+    let machine = Machine::with_tpm("node-a", &tpm);
+    let done = cluster.run(&machine, &["--once"]);
+    assert_eq!(done.code, 0, "{done:#?}\n{}", controller.log());
+    // A refusal writes its Event as well.
+    let other = manufacturer.make("other");
+    let swapped = Machine { cache: "swapped", ..Machine::with_tpm("node-a", &other) };
+    crate::support::failed(&cluster.run(&swapped, &["--once"]), 4);
+    wait::until("the event is there", || {
+        let events = cluster.admin().must(200, "GET", "/api/v1/namespaces/default/events", None);
+        events["items"].as_array().unwrap().iter().any(|event| event["reason"] == "TofuMismatch")
+    });
+    assert!(!controller.log().contains("forbidden"), "{}", controller.log());
+}
+
+#[test]
+fn a_machine_of_the_cluster_api_is_attested_and_its_record_dies_with_it_at_62_at_153() {
+    let manufacturer = Manufacturer::new();
+    let tpm = manufacturer.make("node-a");
+    let cluster = Cluster::alone(TPM, "");
+    Cluster::trust(cluster.scratch.path(), &manufacturer);
+    cluster.scratch.write("attest.yaml", format!("{TPM}machines: {{apis: [cluster.x-k8s.io]}}\n"));
+    let machines = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machines";
+    let mut admin = cluster.admin();
+    let mut create = |provider_id: &str| {
+        let machine = serde_json::json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": "node-a"},
+            "spec": {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {}, "providerID": provider_id},
+        });
+        let mut made = admin.must(201, "POST", machines, Some(&machine));
+        made["status"] = serde_json::json!({"conditions": [{"type": "BootstrapConfigReady", "status": "True",
+            "reason": "Ready", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+        admin.must(200, "PUT", &format!("{machines}/node-a/status"), Some(&made))
+    };
+    let controller = cluster.controller(&[]);
+    create("metal://node-a");
+    let node = Machine::with_tpm("node-a", &tpm);
+    let done = cluster.run(&node, &["--once"]);
+    assert_eq!(done.code, 0, "{done:#?}\n{}", controller.log());
+    let records = || -> Vec<serde_json::Value> {
+        let maps = cluster.admin().must(200, "GET", "/api/v1/namespaces/default/configmaps", None);
+        let is_record = |map: &&serde_json::Value| {
+            map["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("portcullis-identity-"))
+        };
+        maps["items"].as_array().unwrap().iter().filter(is_record).cloned().collect()
+    };
+    assert_eq!(records()[0]["metadata"]["ownerReferences"][0]["kind"], "Machine");
+    // A machine that replaces it, with the same chip, joins without anybody's help.
+    cluster.admin().must(200, "DELETE", &format!("{machines}/node-a"), None);
+    wait::until("the record is gone", || records().is_empty());
+    create("metal://node-a");
+    let again = Machine { cache: "again", ..node };
+    let done = cluster.run(&again, &["--once"]);
+    assert_eq!(done.code, 0, "{done:#?}\n{}", controller.log());
+    // Another provider ID is another machine.
+    cluster.admin().must(200, "DELETE", &format!("{machines}/node-a"), None);
+    create("metal://other");
+    let refused = crate::support::failed(&cluster.run(&Machine { cache: "third", ..node }, &["--once"]), 4);
+    assert!(refused["message"].as_str().unwrap().starts_with("ProviderIDMismatch: AT-62"), "{refused}");
 }

@@ -54,12 +54,16 @@ impl Cluster {
     }
 
     /// A controller of its own, for a server on which nobody approves.
-    pub(crate) fn controller(&self, name: &str, flags: &[&str]) -> Running {
+    pub(crate) fn controller(&self, flags: &[&str]) -> Running {
+        self.controller_as(&self.path("data/admin.kubeconfig"), flags)
+    }
+
+    /// As [`Self::controller`], with this kubeconfig.
+    pub(crate) fn controller_as(&self, kubeconfig: &Path, flags: &[&str]) -> Running {
         let mut command = program!().command(["attest", "--config"]);
-        command.arg(self.path("attest.yaml")).arg("--kubeconfig").arg(self.path("data/admin.kubeconfig"));
+        command.arg(self.path("attest.yaml")).arg("--kubeconfig").arg(kubeconfig);
         command.arg("--cluster-signing-cert-file").arg(self.path("data/ca.crt"));
         command.arg("--cluster-signing-key-file").arg(self.path("data/ca.key")).args(flags);
-        command.env("HOSTNAME", name);
         Running::spawn(command)
     }
 

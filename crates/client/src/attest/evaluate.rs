@@ -13,7 +13,8 @@ use portcullis_pki::{pem, random_bytes};
 
 use super::metrics::Outcome;
 use super::records::{RecordError, Versioned};
-use super::{Settings, Shared, keys, machines, report};
+use super::shared::{Settings, Shared};
+use super::{keys, machines, report};
 use crate::attestation::{CHALLENGE, OfferText, Parsed, Stored};
 use crate::call::CallError;
 use crate::lease::Leadership;

@@ -4,7 +4,7 @@ use portcullis_attestation::machine::{Machine, Owner};
 use portcullis_attestation::request::NamedMachine;
 use portcullis_policy::approval::machine::{self as api, AddressKind, of_cluster};
 
-use super::{Settings, Shared};
+use super::shared::{Settings, Shared};
 use crate::approver::lookup;
 use crate::call::CallError;
 

@@ -12,20 +12,15 @@ mod machines;
 mod metrics;
 mod records;
 mod report;
+mod shared;
 mod work;
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
-use portcullis_attestation::config::Config;
-use portcullis_attestation::inventory::Inventory;
-use portcullis_attestation::judge::Rules;
 use portcullis_pki::CertificateAuthority;
-use portcullis_policy::approval::machine::Config as MachineConfig;
 use tokio::sync::Notify;
 
 use crate::clock::{Clock, SystemClock};
@@ -35,19 +30,9 @@ use crate::lease::{Leadership, LeaseConfig, LeaseConfigError, lead_again};
 pub use keys::ChallengeKeys;
 pub use metrics::AttestMetrics;
 pub use records::{RecordError, Records, Versioned};
+pub use shared::Settings;
 
-/// What a cluster asks of its nodes, and the machines that it knows.
-#[derive(Debug)]
-pub struct Settings {
-    /// The configuration.
-    pub config: Config,
-    /// The rules that follow from it.
-    pub rules: Rules,
-    /// The machines of an inventory file.
-    pub inventory: Inventory,
-    /// The Machine APIs; none if all machines are in the inventory.
-    pub machine_apis: Option<MachineConfig>,
-}
+use shared::Shared;
 
 /// The options of a controller.
 pub struct AttestOptions {
@@ -96,38 +81,6 @@ pub struct AttestController {
 impl std::fmt::Debug for AttestController {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AttestController").finish_non_exhaustive()
-    }
-}
-
-/// What the parts of a controller share.
-struct Shared {
-    workload: Connection,
-    management: Connection,
-    records: Records,
-    namespace: String,
-    settings: ArcSwap<Settings>,
-    authority: Arc<CertificateAuthority>,
-    metrics: AttestMetrics,
-    clock: Arc<dyn Clock>,
-    is_ready: AtomicBool,
-    /// The challenges that this process issued: until when, by the UID of the request.
-    offers: Mutex<HashMap<String, SystemTime>>,
-    /// Notified when the settings change.
-    reconfigured: Notify,
-}
-
-impl Shared {
-    /// Until when the challenge of a request can be answered; none if this process issued none.
-    fn offered(&self, uid: &str) -> Option<SystemTime> {
-        self.offers.lock().unwrap_or_else(PoisonError::into_inner).get(uid).copied()
-    }
-
-    fn keep_offer(&self, uid: &str, until: SystemTime) {
-        self.offers.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned(), until);
-    }
-
-    fn forget_offer(&self, uid: &str) {
-        self.offers.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 }
 

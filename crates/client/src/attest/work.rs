@@ -10,8 +10,8 @@ use portcullis_attestation::exchange::RequestFacts;
 use portcullis_pki::evidence::Phase;
 use tokio::task::{Id, JoinSet};
 
-use super::Shared;
 use super::evaluate::{Looked, look};
+use super::shared::Shared;
 use crate::attestation::{Parsed, Stored};
 use crate::call::REQUESTS;
 use crate::lease::Leadership;

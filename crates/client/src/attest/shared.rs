@@ -1,0 +1,64 @@
+//! State that the parts of the controller share.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use portcullis_attestation::config::Config;
+use portcullis_attestation::inventory::Inventory;
+use portcullis_attestation::judge::Rules;
+use portcullis_pki::CertificateAuthority;
+use portcullis_policy::approval::machine::Config as MachineConfig;
+use tokio::sync::Notify;
+
+use super::metrics::AttestMetrics;
+use super::records::Records;
+use crate::clock::Clock;
+use crate::connect::Connection;
+
+/// What a cluster asks of its nodes, and the machines that it knows.
+#[derive(Debug)]
+pub struct Settings {
+    /// The configuration.
+    pub config: Config,
+    /// The rules that follow from it.
+    pub rules: Rules,
+    /// The machines of an inventory file.
+    pub inventory: Inventory,
+    /// The Machine APIs; none if all machines are in the inventory.
+    pub machine_apis: Option<MachineConfig>,
+}
+
+/// What the parts of a controller share.
+pub(super) struct Shared {
+    pub(super) workload: Connection,
+    pub(super) management: Connection,
+    pub(super) records: Records,
+    pub(super) namespace: String,
+    pub(super) settings: ArcSwap<Settings>,
+    pub(super) authority: Arc<CertificateAuthority>,
+    pub(super) metrics: AttestMetrics,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) is_ready: AtomicBool,
+    /// The challenges that this process issued: until when, by the UID of the request.
+    pub(super) offers: Mutex<HashMap<String, SystemTime>>,
+    /// Notified when the settings change.
+    pub(super) reconfigured: Notify,
+}
+
+impl Shared {
+    /// Until when the challenge of a request can be answered; none if this process issued none.
+    pub(super) fn offered(&self, uid: &str) -> Option<SystemTime> {
+        self.offers.lock().unwrap_or_else(PoisonError::into_inner).get(uid).copied()
+    }
+
+    pub(super) fn keep_offer(&self, uid: &str, until: SystemTime) {
+        self.offers.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned(), until);
+    }
+
+    pub(super) fn forget_offer(&self, uid: &str) {
+        self.offers.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+}
