@@ -1,4 +1,4 @@
-//! What is remembered about the identity of a machine (AT-88, AT-150 to AT-156).
+//! What is remembered about the identity of a machine (AT-88, AT-91, AT-150 to AT-157).
 
 use std::time::{Duration, SystemTime};
 
@@ -28,7 +28,7 @@ const MOST_ISSUED: usize = 20;
 pub enum State {
     /// It is.
     Active,
-    /// No more certificates, until it is reset.
+    /// No more certificates, until it is reset (AT-157).
     Revoked,
     /// The next device that proves the identity is pinned again.
     Reset,

@@ -116,8 +116,10 @@ impl Provider for TpmProvider {
     }
 }
 
-/// What is known about the machine. The clock is compared only with that of the same attestation key: the TPM adds a secret
-/// number of each key to its counts.
+/// What is known about the machine.
+///
+/// DIVERGES: the clock is compared only with that of the same attestation key: the TPM adds a secret number of each key to
+/// its counts (AT-119.15).
 fn machine(case: &Case<'_>, attestation_key: Option<&Name>) -> Machine {
     let name = attestation_key.map(ToString::to_string);
     let record = case.record.filter(|record| name.is_some() && record.attestation_key == name);

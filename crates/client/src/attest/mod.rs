@@ -1,5 +1,5 @@
 //! The attestation controller: issues challenges to nodes, verifies their evidence, and signs their certificates
-//! (AT-72, AT-80 to AT-88, AT-101).
+//! (AT-1, AT-3, AT-72, AT-80 to AT-88, AT-101).
 //!
 //! The rules are in `portcullis_attestation`. This module reads what they need, and writes what they decide: the challenge,
 //! then the identity record, then the approval, then the certificate. Every write is for the version that was read, so a
