@@ -21,6 +21,7 @@ pub mod rbac;
 pub mod refusal;
 pub mod review;
 mod schedule;
+pub mod tpm_proxy;
 pub mod watched;
 
 pub use call::{CallError, Resource};

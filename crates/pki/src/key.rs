@@ -149,7 +149,7 @@ impl KeyPair {
         &self.public
     }
 
-    /// Signs a message with the algorithm that [`KeyPair::signature_algorithm`] names.
+    /// Signs a message: with SHA-256, SHA-384 or SHA-512 after the curve of an ECDSA key, and with SHA-256 for an RSA key.
     ///
     /// # Errors
     /// The library fails.

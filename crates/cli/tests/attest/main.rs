@@ -15,4 +15,5 @@ mod cache;
 mod nodes;
 mod operation;
 mod pages;
+mod proxy;
 mod support;

@@ -60,10 +60,21 @@ impl Cluster {
 
     /// As [`Self::controller`], with this kubeconfig.
     pub(crate) fn controller_as(&self, kubeconfig: &Path, flags: &[&str]) -> Running {
+        let authority = [self.path("data/ca.crt"), self.path("data/ca.key")];
+        self.run_controller(kubeconfig, &authority, flags)
+    }
+
+    /// As [`Self::controller`], with this authority.
+    pub(crate) fn controller_of(&self, certificate: &Path, key: &Path, flags: &[&str]) -> Running {
+        let authority = [certificate.to_owned(), key.to_owned()];
+        self.run_controller(&self.path("data/admin.kubeconfig"), &authority, flags)
+    }
+
+    fn run_controller(&self, kubeconfig: &Path, authority: &[PathBuf; 2], flags: &[&str]) -> Running {
         let mut command = program!().command(["attest", "--config"]);
         command.arg(self.path("attest.yaml")).arg("--kubeconfig").arg(kubeconfig);
-        command.arg("--cluster-signing-cert-file").arg(self.path("data/ca.crt"));
-        command.arg("--cluster-signing-key-file").arg(self.path("data/ca.key")).args(flags);
+        command.arg("--cluster-signing-cert-file").arg(&authority[0]);
+        command.arg("--cluster-signing-key-file").arg(&authority[1]).args(flags);
         Running::spawn(command)
     }
 

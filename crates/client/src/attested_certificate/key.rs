@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use portcullis_pki::tls::RemoteKey;
 use portcullis_pki::tpm::PublicArea;
 use portcullis_pki::{KeyPair, Request};
 use portcullis_tpm::{CreatedKey, Creation, Pcrs, Tpm, Wrapped};
@@ -98,6 +99,13 @@ impl ResidentKey {
     pub fn sign(&self, digest: &[u8; 32]) -> Result<Vec<u8>, AttestedError> {
         let signature = self.tpm.sign_digest(&self.key.wrapped, self.key.bound_to, digest);
         Ok(signature.map_err(tpm_error)?.der().to_vec())
+    }
+}
+
+impl RemoteKey for ResidentKey {
+    fn sign(&self, digest: &[u8; 32]) -> Result<Vec<u8>, String> {
+        // The TPM takes up to a second. Other connections go on meanwhile.
+        tokio::task::block_in_place(|| Self::sign(self, digest)).map_err(|error| error.to_string())
     }
 }
 

@@ -41,6 +41,9 @@ pub struct Settings {
     pub bootstrap_kubeconfig: Option<PathBuf>,
     /// The server that the client of the plugin uses; none for that of the bootstrap kubeconfig.
     pub server: Option<Parts>,
+    /// The proxy through which a renewal is authenticated, for keys that never leave the TPM; none for the bootstrap
+    /// credential.
+    pub proxy: Option<Parts>,
     /// The requested lifetime. In seconds.
     pub expiration_seconds: Option<i32>,
     /// The age at which a certificate is renewed in any case.

@@ -87,17 +87,19 @@ impl Node {
             now < generation.certificate.not_after()
                 && generation.certificate.public_key_der() == generation.key.public_der()
         };
-        let login = present.filter(is_intact).and_then(|generation| {
-            match &generation.key {
-                NodeKey::Software(key) => Some(Login::Certificate {
-                    certificate: generation.certificate.to_pem().into_bytes(),
-                    key: key.to_pem().into_bytes(),
-                }),
-                // DIVERGES: a key that never leaves the TPM cannot authenticate the renewal without the proxy, so the
-                // bootstrap credential does.
-                NodeKey::Resident(_) => None,
-            }
-        });
+        let login = match present.filter(is_intact).map(|generation| (generation, &generation.key)) {
+            Some((generation, NodeKey::Software(key))) => Some(Login::Certificate {
+                certificate: generation.certificate.to_pem().into_bytes(),
+                key: key.to_pem().into_bytes(),
+            }),
+            // DIVERGES: without the proxy, a key that never leaves the TPM cannot authenticate the renewal, so the
+            // bootstrap credential does (AT-31).
+            Some((_, NodeKey::Resident(_))) => match &self.settings.proxy {
+                Some(proxy) => return Ok(Connection::from_parts(proxy.clone()).await?),
+                None => None,
+            },
+            None => None,
+        };
         if let Some(login) = login {
             return match (&self.settings.server, bootstrap) {
                 (Some(server), _) => {

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::aws_lc_rs;
+use rustls::client::{WantsClientCert, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme,
+};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::{TlsError, certified};
@@ -33,6 +36,24 @@ pub fn system_bundles() -> &'static [&'static str] {
 /// # Errors
 /// No usable authority, or a key that does not belong to the certificate.
 pub fn client(roots_pem: &[u8], identity: Option<(&[u8], &KeyPair)>) -> Result<ClientConfig, TlsError> {
+    let (provider, builder) = trusting(roots_pem)?;
+    Ok(match identity {
+        None => builder.with_no_client_auth(),
+        Some((chain_pem, key)) => {
+            // Checks that the key belongs to the certificate.
+            certified(&provider, chain_pem, key)?;
+            builder.with_client_auth_cert(
+                pem::certificates(chain_pem).collect(),
+                key.private_der().clone_key(),
+            )?
+        }
+    })
+}
+
+/// The beginning of a configuration that trusts these authorities.
+pub(super) fn trusting(
+    roots_pem: &[u8],
+) -> Result<(Arc<CryptoProvider>, ConfigBuilder<ClientConfig, WantsClientCert>), TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let trusted: Vec<_> = pem::certificates(roots_pem).collect();
     let mut roots = RootCertStore::empty();
@@ -48,17 +69,7 @@ pub fn client(roots_pem: &[u8], identity: Option<(&[u8], &KeyPair)>) -> Result<C
         .with_safe_default_protocol_versions()?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Pinned { verifier, trusted }));
-    Ok(match identity {
-        None => builder.with_no_client_auth(),
-        Some((chain_pem, key)) => {
-            // Checks that the key belongs to the certificate.
-            certified(&provider, chain_pem, key)?;
-            builder.with_client_auth_cert(
-                pem::certificates(chain_pem).collect(),
-                key.private_der().clone_key(),
-            )?
-        }
-    })
+    Ok((provider, builder))
 }
 
 /// A configuration that trusts nobody, for a service without TLS.

@@ -3,6 +3,7 @@
 //! Client certificates are not verified here: authentication does that, and answers 401 (AN-40).
 
 mod client;
+mod remote;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::key::KeyPair;
 use crate::pem;
 
 pub use client::{client, plain, system_bundles};
+pub use remote::{RemoteIdentity, RemoteKey, client_of};
 pub use rustls::ClientConfig;
 
 /// A serving certificate that cannot be used.

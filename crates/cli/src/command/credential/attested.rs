@@ -1,6 +1,7 @@
 //! `portcullis credential --attestor`: the credential plugin of a node that proves its machine (AT-10, AT-16).
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,24 +11,31 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use portcullis_attestation::KeyClass;
 use portcullis_attestation::signers::{Purpose, normalized, signer};
-use portcullis_client::SystemClock;
 use portcullis_client::attested_certificate::attestor::Attestor;
 use portcullis_client::attested_certificate::challenge::{ChallengeResponse, Enrolment};
 use portcullis_client::attested_certificate::error::AttestedError;
 use portcullis_client::attested_certificate::insecure::Insecure;
 use portcullis_client::attested_certificate::key::NodeKey;
 use portcullis_client::attested_certificate::tpm::{PCRS, TpmAttestor};
-use portcullis_client::attested_certificate::{Credential, Node, NodeEvent, Settings, validity};
+use portcullis_client::attested_certificate::{Credential, Node, NodeEvent, Observer, Settings, validity};
+use portcullis_client::connect::{Credential as Login, Parts};
 use portcullis_client::node_certificate::exec::{self, Version};
 use portcullis_client::node_certificate::files::read_private;
+use portcullis_client::tpm_proxy::{Proxy, ProxyIdentity, ProxyOptions};
+use portcullis_client::{Connection, SystemClock};
 use portcullis_pki::KeyPair;
+use portcullis_pki::tls::RemoteKey;
 use portcullis_tpm::{Address, EndorsementKind, Pcrs, Tpm};
 use serde_json::json;
 
 use crate::limit_flags::duration;
+use crate::signals::StopSignals;
 
 /// The longest time to wait (AT-15).
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
+
+/// How often the proxy looks whether its certificate is due.
+const KEEP: Duration = Duration::from_secs(10);
 
 /// See the module.
 #[derive(Args, Debug)]
@@ -72,6 +80,15 @@ pub(super) struct AttestedFlags {
     /// The endorsement key of the TPM [default: the first one with a certificate]
     #[arg(long, value_name = "KIND", requires = "attestor")]
     tpm_endorsement_key: Option<EndorsementKey>,
+
+    /// Keep running, and let the kubelet of this machine use the certificate through this loopback address: the key stays
+    /// in the TPM. Writes proxy.kubeconfig into --cache-dir
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "attestor", conflicts_with = "once")]
+    proxy_listen: Option<SocketAddr>,
+
+    /// The user whose connections --proxy-listen accepts [default: the running user]
+    #[arg(long, value_name = "UID", requires = "proxy_listen")]
+    proxy_uid: Option<u32>,
 
     /// The class of new keys. K1: a software key that the TPM certified, for clients that need the key; K2: a key that
     /// never leaves the TPM; K3: as K2, and bound to PCRs
@@ -164,11 +181,11 @@ fn credential(name: AttestorName, flags: &AttestedFlags, asked: Asked) -> Result
     };
     let attestor = attestor(name, flags, cache_dir)?;
     let version = info.as_ref().map_or(Version::V1Beta1, |info| info.version);
-    let hands_out = !asked.is_quiet || info.is_some();
+    let hands_out = flags.proxy_listen.is_none() && (!asked.is_quiet || info.is_some());
     if hands_out && name == AttestorName::Tpm && flags.key_class != Class::K1 {
         return Err(usage(
-            "a key that never leaves the TPM cannot be handed to the client: pass --key-class K1, or --once to keep \
-             the certificate in --cache-dir"
+            "a key that never leaves the TPM cannot be handed to the client: pass --proxy-listen, or --key-class K1, or \
+             --once to keep the certificate in --cache-dir"
                 .to_owned(),
         ));
     }
@@ -183,15 +200,22 @@ fn credential(name: AttestorName, flags: &AttestedFlags, asked: Asked) -> Result
         cache_dir: cache_dir.clone(),
         bootstrap_kubeconfig: asked.bootstrap_kubeconfig,
         server: info.and_then(|info| info.server),
+        proxy: None,
         expiration_seconds: asked.expiration_seconds,
         max_age: flags.max_age,
         wait: flags.attestation_wait,
     };
-    let observer = Arc::new(|event: &NodeEvent| {
+    let observer: Observer = Arc::new(|event: &NodeEvent| {
         tell(&line(event));
         ControlFlow::Continue(())
     });
     let clock = Arc::new(SystemClock::new());
+    if let Some(listen) = flags.proxy_listen {
+        let uid = flags.proxy_uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+        let runtime =
+            tokio::runtime::Runtime::new().map_err(|error| AttestedError::Temporary(error.to_string()))?;
+        return runtime.block_on(serve(listen, uid, settings, attestor, observer));
+    }
     let node = Node::new(settings, attestor, clock, observer)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -209,6 +233,82 @@ fn credential(name: AttestorName, flags: &AttestedFlags, asked: Asked) -> Result
     let mut out = std::io::stdout().lock();
     let printed = writeln!(out, "{text}").and_then(|()| out.flush());
     printed.map_err(|error| AttestedError::Temporary(format!("cannot write the output: {error}")))
+}
+
+/// Keeps a certificate, and serves the proxy with it, until a signal.
+async fn serve(
+    listen: SocketAddr,
+    allowed_uid: u32,
+    settings: Settings,
+    attestor: Arc<dyn Attestor>,
+    observer: Observer,
+) -> Result<(), AttestedError> {
+    let usage = |why: String| AttestedError::Usage(why);
+    let (server, certificate_authority) = match (&settings.server, &settings.bootstrap_kubeconfig) {
+        (Some(parts), _) => (parts.server.clone(), parts.certificate_authority.clone()),
+        (None, Some(path)) => {
+            let connection = Connection::from_kubeconfig(path, None).await?;
+            (connection.server(), connection.certificate_authority().into_bytes())
+        }
+        (None, None) => return Err(usage("--proxy-listen needs --bootstrap-kubeconfig".to_owned())),
+    };
+    // The directory is checked before anything is written into it.
+    let clock = Arc::new(SystemClock::new());
+    Node::new(settings.clone(), Arc::clone(&attestor), clock.clone(), Arc::clone(&observer))?;
+    let options =
+        ProxyOptions { listen, server, certificate_authority, allowed_uid, dir: settings.cache_dir.clone() };
+    let proxy = Proxy::listen(&options).await.map_err(|error| usage(error.to_string()))?;
+    let (address, files, identity) = (proxy.address(), proxy.files().clone(), proxy.identity());
+    let own = Connection::from_kubeconfig(&files.kubeconfig, None).await?;
+    let pair = read_private(&files.client)?.unwrap_or_default();
+    let through = Parts {
+        server: own.server(),
+        certificate_authority: own.certificate_authority().into_bytes(),
+        credential: Login::Certificate { certificate: pair.clone(), key: pair },
+    };
+    let node = Node::new(Settings { proxy: Some(through), ..settings }, attestor, clock, observer)?;
+    let mut stop = StopSignals::handle().map_err(|error| AttestedError::Temporary(error.to_string()))?;
+    tell(&json!({
+        "level": "info", "event": "listening", "address": address.to_string(),
+        "kubeconfig": files.kubeconfig.display().to_string(),
+    }));
+    tokio::select! {
+        () = proxy.run() => Ok(()),
+        failed = keep(&node, &identity) => Err(failed),
+        () = stop.received() => Ok(()),
+    }
+}
+
+/// Renews the certificate and gives it to the proxy. Returns only for errors that do not pass.
+async fn keep(node: &Node, identity: &ProxyIdentity) -> AttestedError {
+    let mut current = String::new();
+    loop {
+        match node.credential().await {
+            Ok(Credential { certificate, key }) => {
+                let text = certificate.to_pem();
+                if text != current {
+                    let key: Arc<dyn RemoteKey> = match key {
+                        NodeKey::Resident(key) => Arc::from(key as Box<dyn RemoteKey>),
+                        NodeKey::Software(_) => {
+                            return AttestedError::Usage(
+                                "the key in --cache-dir is in software: use another --cache-dir".to_owned(),
+                            );
+                        }
+                    };
+                    if let Err(error) = identity.replace(text.as_bytes(), key) {
+                        return AttestedError::Integrity(error.to_string());
+                    }
+                    tell(&json!({"level": "info", "event": "serving"}));
+                    current = text;
+                }
+            }
+            Err(error @ (AttestedError::Temporary(_) | AttestedError::Refused { .. })) => {
+                tell(&json!({"level": "warning", "event": "trouble", "message": error.to_string()}));
+            }
+            Err(error) => return error,
+        }
+        tokio::time::sleep(KEEP).await;
+    }
 }
 
 fn attestor(
