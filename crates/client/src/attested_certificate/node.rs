@@ -137,6 +137,16 @@ impl Node {
         &self.cache
     }
 
+    /// Returns the certificate of the cache if it is usable, also if it is due for renewal. Sends nothing.
+    ///
+    /// # Errors
+    /// See [`AttestedError`].
+    pub async fn cached(&self) -> Result<Option<Credential>, AttestedError> {
+        let _lock = self.cache.lock(self.settings.wait, &*self.clock).await?;
+        let (usable, _) = self.usable(self.clock.now())?;
+        Ok(usable.map(|Generation { certificate, key, .. }| Credential { certificate, key }))
+    }
+
     /// Returns the certificate of the cache, or obtains one (AT-29, AT-31).
     ///
     /// # Errors

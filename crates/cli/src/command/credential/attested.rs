@@ -282,26 +282,19 @@ async fn serve(
 /// Renews the certificate and gives it to the proxy. Returns only for errors that do not pass.
 async fn keep(node: &Node, identity: &ProxyIdentity) -> AttestedError {
     let mut current = String::new();
+    // A renewal goes through the proxy, which needs the certificate that is there.
+    let mut next = node.cached().await.transpose();
     loop {
-        match node.credential().await {
-            Ok(Credential { certificate, key }) => {
-                let text = certificate.to_pem();
-                if text != current {
-                    let key: Arc<dyn RemoteKey> = match key {
-                        NodeKey::Resident(key) => Arc::from(key as Box<dyn RemoteKey>),
-                        NodeKey::Software(_) => {
-                            return AttestedError::Usage(
-                                "the key in --cache-dir is in software: use another --cache-dir".to_owned(),
-                            );
-                        }
-                    };
-                    if let Err(error) = identity.replace(text.as_bytes(), key) {
-                        return AttestedError::Integrity(error.to_string());
-                    }
-                    tell(&json!({"level": "info", "event": "serving"}));
-                    current = text;
-                }
-            }
+        let result = match next.take() {
+            Some(cached) => cached,
+            None => node.credential().await,
+        };
+        match result {
+            Ok(credential) => match hand_over(credential, &mut current, identity) {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(error) => return error,
+            },
             Err(error @ (AttestedError::Temporary(_) | AttestedError::Refused { .. })) => {
                 tell(&json!({"level": "warning", "event": "trouble", "message": error.to_string()}));
             }
@@ -309,6 +302,27 @@ async fn keep(node: &Node, identity: &ProxyIdentity) -> AttestedError {
         }
         tokio::time::sleep(KEEP).await;
     }
+}
+
+/// Gives a certificate to the proxy. Returns whether it is a new one.
+fn hand_over(
+    credential: Credential,
+    current: &mut String,
+    identity: &ProxyIdentity,
+) -> Result<bool, AttestedError> {
+    let text = credential.certificate.to_pem();
+    if text == *current {
+        return Ok(false);
+    }
+    let NodeKey::Resident(key) = credential.key else {
+        let why = "the key in --cache-dir is in software: use another --cache-dir";
+        return Err(AttestedError::Usage(why.to_owned()));
+    };
+    let key: Arc<dyn RemoteKey> = Arc::from(key as Box<dyn RemoteKey>);
+    identity.replace(text.as_bytes(), key).map_err(|error| AttestedError::Integrity(error.to_string()))?;
+    tell(&json!({"level": "info", "event": "serving"}));
+    *current = text;
+    Ok(true)
 }
 
 fn attestor(
