@@ -16,7 +16,7 @@ use super::records::{RecordError, Versioned};
 use super::shared::{Settings, Shared};
 use super::{keys, machines, report};
 use crate::attestation::{CHALLENGE, OfferText, Parsed, Stored};
-use crate::call::CallError;
+use crate::call::{CallError, REQUESTS};
 use crate::lease::Leadership;
 
 /// How long a verification may take (AT-70).
@@ -46,13 +46,17 @@ struct Facts {
 /// Evaluates a request. One of each node at a time.
 pub(super) async fn look(
     shared: &Arc<Shared>,
-    parsed: Arc<Parsed>,
+    name: &str,
     earlier: Vec<RequestFacts>,
     is_superseded: bool,
     leadership: Option<&Leadership>,
 ) -> Looked {
-    let mut parsed = parsed;
-    for _ in 0..ROUNDS {
+    let mut parsed = match read(shared, name).await {
+        Ok(Some(parsed)) => parsed,
+        Ok(None) => return Looked::Over,
+        Err(why) => return Looked::Failed(why),
+    };
+    for round in 0..ROUNDS {
         let settings = shared.settings.load_full();
         let stored = &parsed.stored;
         if stored.is_decided() {
@@ -73,7 +77,9 @@ pub(super) async fn look(
                 }
             }
         }
-        let facts = match gather(shared, &settings, &parsed).await {
+        // What was read lately is good enough for a first look, not for a certificate.
+        let is_fresh = round > 0 || stored.has("Approved");
+        let facts = match gather(shared, &settings, &parsed, is_fresh).await {
             Ok(facts) => facts,
             Err(refusal) => return refused(shared, &settings, &parsed, None, &refusal).await,
         };
@@ -107,6 +113,7 @@ pub(super) async fn look(
         };
         match remember(shared, &settings, &parsed, &facts, machine, &accepted).await {
             Ok(()) => {}
+            // Judged again, with the new record.
             Err(Unremembered::Changed) => continue,
             Err(Unremembered::Refused(refusal)) => {
                 return refused(shared, &settings, &parsed, Some(machine), &refusal).await;
@@ -122,7 +129,10 @@ pub(super) async fn look(
                 Ok(approved) => {
                     let mut next = approved;
                     next.spec = stored.spec.clone();
-                    parsed = Arc::new(Parsed::new(next));
+                    parsed = match parse(next).await {
+                        Ok(parsed) => parsed,
+                        Err(why) => return Looked::Failed(why),
+                    };
                     continue;
                 }
                 Err(error) => return failed(&error),
@@ -131,6 +141,22 @@ pub(super) async fn look(
         return sign(shared, &settings, &parsed, &accepted).await;
     }
     Looked::Failed("the request or the identity record changes all the time".to_owned())
+}
+
+/// Reads a request and parses its evidence; none if it is gone.
+async fn read(shared: &Shared, name: &str) -> Result<Option<Arc<Parsed>>, String> {
+    let stored: Option<Stored> =
+        shared.workload.find(&REQUESTS, name).await.map_err(|error| error.to_string())?;
+    match stored {
+        Some(stored) => parse(stored).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Parses the evidence of a request, on a thread of its own.
+async fn parse(stored: Stored) -> Result<Arc<Parsed>, String> {
+    let parsed = tokio::task::spawn_blocking(move || Arc::new(Parsed::new(stored))).await;
+    parsed.map_err(|error| error.to_string())
 }
 
 /// The challenge that a request has already.
@@ -167,12 +193,15 @@ fn standing_offer(shared: &Shared, stored: &Stored, is_superseded: bool) -> Stan
 }
 
 /// Reads the machine and its record. What cannot be read refuses nothing for good (AT-154).
-async fn gather(shared: &Shared, settings: &Settings, parsed: &Parsed) -> Result<Facts, Refusal> {
+async fn gather(
+    shared: &Shared,
+    settings: &Settings,
+    parsed: &Parsed,
+    is_fresh: bool,
+) -> Result<Facts, Refusal> {
     let Some(node_name) = parsed.node_name() else { return Ok(Facts { machine: None, record: None }) };
-    let machine = machines::of_node(shared, settings, node_name).await.map_err(|error| Refusal {
-        reason: Reason::MachineNotFound,
-        rule: "AT-62",
-        detail: error.to_string(),
+    let machine = machines::of_node(shared, settings, node_name, is_fresh).await.map_err(|error| {
+        Refusal { reason: Reason::MachineNotFound, rule: "AT-62", detail: error.to_string() }
     })?;
     let record = match &machine {
         Some(machine) => shared.records.find(machine).await.map_err(|error| unavailable(&error))?,

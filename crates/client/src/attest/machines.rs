@@ -1,12 +1,18 @@
 //! Finds the machine of a node: in the inventory, or in the Machine APIs (AT-62, AT-63).
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use portcullis_attestation::machine::{Machine, Owner};
 use portcullis_attestation::request::NamedMachine;
-use portcullis_policy::approval::machine::{self as api, AddressKind, of_cluster};
+use portcullis_policy::approval::machine::{self as api, AddressKind, Config, of_cluster};
 
 use super::shared::{Settings, Shared};
-use crate::approver::lookup;
+use crate::approver::lookup::{self, Machines};
 use crate::call::CallError;
+
+/// How long a list of Machines is used again.
+const HELD: Duration = Duration::from_secs(1);
 
 /// A machine could not be looked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,10 +34,11 @@ pub(super) async fn of_node(
     shared: &Shared,
     settings: &Settings,
     node_name: &str,
+    is_fresh: bool,
 ) -> Result<Option<Machine>, MachineError> {
     let listed = settings.inventory.of_node(node_name);
     let Some(config) = &settings.machine_apis else { return Ok(listed.cloned()) };
-    let found = lookup::machines(&shared.management, config).await?;
+    let found = list(shared, config, is_fresh).await?;
     if let Some(unreadable) = found.unreadable.iter().find(|machine| machine.may_be(node_name)) {
         return Err(MachineError::Unreadable(unreadable.name().to_owned()));
     }
@@ -59,6 +66,21 @@ pub(super) async fn of_node(
     }))
 }
 
+/// Lists the Machines. A list that is a moment old is used again, unless it must be fresh: many requests that are refused
+/// must not cost a list each.
+async fn list(shared: &Shared, config: &Config, is_fresh: bool) -> Result<Arc<Machines>, CallError> {
+    let now = shared.clock.running();
+    let mut held = shared.machines.lock().await;
+    if let Some((at, machines)) = held.as_ref().filter(|_| !is_fresh)
+        && now.saturating_sub(*at) < HELD
+    {
+        return Ok(Arc::clone(machines));
+    }
+    let machines = Arc::new(lookup::machines(&shared.management, config).await?);
+    *held = Some((now, Arc::clone(&machines)));
+    Ok(machines)
+}
+
 /// Whether a Machine has the name of a node: it refers to it, or has it among its host names. Before it has either, the
 /// name of the Machine counts.
 fn is_named(machine: &api::Machine, node_name: &str) -> bool {
@@ -76,7 +98,7 @@ fn is_named(machine: &api::Machine, node_name: &str) -> bool {
 /// Whether a machine with this UID exists.
 pub(super) async fn exists(shared: &Shared, settings: &Settings, uid: &str) -> Result<bool, CallError> {
     let Some(config) = &settings.machine_apis else { return Ok(settings.inventory.has(uid)) };
-    let found = lookup::machines(&shared.management, config).await?;
+    let found = list(shared, config, true).await?;
     // One that cannot be read may be it.
     Ok(!found.unreadable.is_empty() || found.machines.iter().any(|machine| machine.uid == uid))
 }

@@ -100,6 +100,7 @@ impl AttestController {
                 clock,
                 is_ready: AtomicBool::new(false),
                 offers: Mutex::default(),
+                machines: tokio::sync::Mutex::default(),
                 reconfigured: Notify::new(),
             }),
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use portcullis_attestation::config::Config;
@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 
 use super::metrics::AttestMetrics;
 use super::records::Records;
+use crate::approver::lookup::Machines;
 use crate::clock::Clock;
 use crate::connect::Connection;
 
@@ -44,6 +45,8 @@ pub(super) struct Shared {
     pub(super) is_ready: AtomicBool,
     /// The challenges that this process issued: until when, by the UID of the request.
     pub(super) offers: Mutex<HashMap<String, SystemTime>>,
+    /// The Machines as they were listed last, and when.
+    pub(super) machines: tokio::sync::Mutex<Option<(Duration, Arc<Machines>)>>,
     /// Notified when the settings change.
     pub(super) reconfigured: Notify,
 }

@@ -1,13 +1,14 @@
 //! Follows the requests and evaluates them: at once when they come or change, later when something is missing, one at a
 //! time for each node, and a bounded number at once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use portcullis_attestation::exchange::RequestFacts;
 use portcullis_pki::evidence::Phase;
+use portcullis_pki::sha256;
 use tokio::task::{Id, JoinSet};
 
 use super::evaluate::{Looked, look};
@@ -28,18 +29,49 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// The attestors of this program. Requests for others are for other controllers.
 const PROVIDERS: [&str; 3] = ["tpm", "challenge", "insecure"];
 
+/// What is kept of a request. Its evidence is read again when it is evaluated, so that many large requests do not fill the
+/// memory.
+struct Known {
+    uid: String,
+    /// The name of its node, for which one request is evaluated at a time.
+    group: String,
+    /// What a challenge is bound to; none for a request that is malformed.
+    facts: Option<RequestFacts>,
+    /// The exchange that it belongs to.
+    exchange: Option<ExchangeKey>,
+    order: Order,
+    is_decided: bool,
+}
+
+/// When a request was created, and in which order it came.
+type Order = (SystemTime, u64);
+
+/// The requests of one user for one name with one key: a digest of these.
+type ExchangeKey = [u8; 32];
+
+/// The requests that belong together.
+#[derive(Default)]
+struct Requests {
+    /// Those that ask for a challenge, the oldest first.
+    enrolling: BTreeMap<Order, String>,
+    /// Those that were answered with a certificate.
+    issued: BTreeSet<Order>,
+    count: usize,
+}
+
 struct Work {
     shared: Arc<Shared>,
     leadership: Option<Leadership>,
-    requests: HashMap<String, Arc<Parsed>>,
-    /// The names of the requests of each node, the oldest first.
-    nodes: HashMap<String, Vec<String>>,
+    requests: HashMap<String, Known>,
+    exchanges: HashMap<ExchangeKey, Requests>,
+    /// How many requests have come.
+    order: u64,
     schedule: Schedule,
     running: JoinSet<Looked>,
     /// The request of each task, its group and its UID.
     tasks: HashMap<Id, (String, String, String)>,
     /// The names of requests that the current list has not contained so far.
-    unseen: Option<Vec<String>>,
+    unseen: Option<HashSet<String>>,
     is_listed: bool,
 }
 
@@ -50,7 +82,8 @@ pub(super) async fn work(shared: Arc<Shared>, leadership: Option<Leadership>) {
         shared: Arc::clone(&shared),
         leadership,
         requests: HashMap::new(),
-        nodes: HashMap::new(),
+        exchanges: HashMap::new(),
+        order: 0,
         schedule: Schedule::default(),
         running: JoinSet::new(),
         tasks: HashMap::new(),
@@ -77,7 +110,7 @@ impl Work {
             Event::Restarted => self.unseen = Some(self.requests.keys().cloned().collect()),
             Event::Listed(stored) => {
                 if let Some(unseen) = &mut self.unseen {
-                    unseen.retain(|name| *name != stored.metadata.name);
+                    unseen.remove(&stored.metadata.name);
                 }
                 self.put(stored);
             }
@@ -101,38 +134,69 @@ impl Work {
             return;
         }
         let name = stored.metadata.name.clone();
-        let before = self.requests.get(&name);
-        if before.is_some_and(|before| before.stored.metadata.uid != stored.metadata.uid) {
-            self.remove(&name);
-        }
-        let parsed = Arc::new(Parsed::new(stored));
-        let group = group_of(&parsed);
-        let is_new = self.requests.insert(name.clone(), Arc::clone(&parsed)).is_none();
-        if is_new {
-            self.nodes.entry(group.clone()).or_default().push(name.clone());
-        }
-        if parsed.stored.is_decided() {
-            self.schedule.remove(&name);
-            if parsed.phase == Some(Phase::Prove) {
-                // The request with the challenge has done its work.
-                self.schedule.rouse(&group, Vec::new(), true);
+        let parsed = Parsed::new(stored);
+        let (phase, group) = (parsed.phase, group_of(&parsed));
+        let has_certificate = !parsed.stored.status.certificate.is_empty();
+        self.order = self.order.saturating_add(1);
+        let before = self.requests.get(&name).filter(|before| before.uid == parsed.stored.metadata.uid);
+        let order = before.map_or((parsed.created(), self.order), |before| before.order);
+        self.forget(&name, Some(&parsed.stored.metadata.uid));
+        let facts = parsed.facts();
+        let known = Known {
+            uid: parsed.stored.metadata.uid.clone(),
+            group: group.clone(),
+            exchange: facts.as_ref().map(exchange_key),
+            facts,
+            order,
+            is_decided: parsed.stored.is_decided(),
+        };
+        let is_decided = known.is_decided;
+        if let Some(exchange) = known.exchange {
+            let requests = self.exchanges.entry(exchange).or_default();
+            requests.count = requests.count.saturating_add(1);
+            if phase == Some(Phase::Enrol) {
+                requests.enrolling.insert(order, name.clone());
             }
-            return;
+            if has_certificate {
+                requests.issued.insert(order);
+            }
+            if has_certificate && phase == Some(Phase::Prove) {
+                // The requests with the challenges have done their work.
+                let newest = requests.enrolling.values().rev().take(MOST_EARLIER);
+                let pending: Vec<String> = newest.cloned().collect();
+                for other in pending {
+                    if self.requests.get(&other).is_some_and(|other| !other.is_decided) {
+                        self.schedule.put(&other, &group, true);
+                    }
+                }
+            }
         }
-        let is_known = self.is_known(&group);
-        self.schedule.put(&name, &group, is_known);
+        self.requests.insert(name.clone(), known);
+        if is_decided {
+            self.schedule.remove(&name);
+        } else {
+            self.schedule.put(&name, &group, self.is_known(&group));
+        }
     }
 
     fn remove(&mut self, name: &str) {
-        let Some(gone) = self.requests.remove(name) else { return };
-        self.shared.forget_offer(&gone.stored.metadata.uid);
         self.schedule.remove(name);
-        let group = group_of(&gone);
-        if let Some(names) = self.nodes.get_mut(&group) {
-            names.retain(|other| other != name);
-            if names.is_empty() {
-                self.nodes.remove(&group);
-            }
+        self.forget(name, None);
+    }
+
+    /// Forgets what is kept of a request, unless it is only replaced by a newer version with the same UID.
+    fn forget(&mut self, name: &str, newer: Option<&str>) {
+        let Some(gone) = self.requests.remove(name) else { return };
+        if newer != Some(gone.uid.as_str()) {
+            self.shared.forget_offer(&gone.uid);
+        }
+        let Some(exchange) = gone.exchange else { return };
+        let Some(requests) = self.exchanges.get_mut(&exchange) else { return };
+        requests.enrolling.remove(&gone.order);
+        requests.issued.remove(&gone.order);
+        requests.count = requests.count.saturating_sub(1);
+        if requests.count == 0 {
+            self.exchanges.remove(&exchange);
         }
     }
 
@@ -157,42 +221,30 @@ impl Work {
     }
 
     fn start(&mut self, name: &str) {
-        let Some(parsed) = self.requests.get(name).cloned() else {
+        let Some(known) = self.requests.get(name) else {
             self.schedule.finish(name, "", |_| None);
             return;
         };
-        let group = group_of(&parsed);
-        let (earlier, is_superseded) = self.others(&parsed, &group);
+        let (group, uid) = (known.group.clone(), known.uid.clone());
+        let (earlier, is_superseded) = self.others(known);
         let (shared, leadership) = (Arc::clone(&self.shared), self.leadership.clone());
-        let uid = parsed.stored.metadata.uid.clone();
+        let csr = name.to_owned();
         let task = self
             .running
-            .spawn(async move { look(&shared, parsed, earlier, is_superseded, leadership.as_ref()).await });
+            .spawn(async move { look(&shared, &csr, earlier, is_superseded, leadership.as_ref()).await });
         self.tasks.insert(task.id(), (name.to_owned(), group, uid));
     }
 
-    /// The requests of the same node that may have asked for the challenge of this one, the newest first; and whether one
-    /// has answered the challenge of this one.
-    fn others(&self, parsed: &Parsed, group: &str) -> (Vec<RequestFacts>, bool) {
-        let Some(own) = parsed.facts() else { return (Vec::new(), false) };
-        let is_of_node = |facts: &RequestFacts| {
-            facts.uid != own.uid
-                && (&facts.username, &facts.common_name, &facts.public_key)
-                    == (&own.username, &own.common_name, &own.public_key)
+    /// The requests that may have asked for the challenge of this one, the newest first; and whether another one has
+    /// answered the challenge of this one.
+    fn others(&self, known: &Known) -> (Vec<RequestFacts>, bool) {
+        let Some(requests) = known.exchange.and_then(|exchange| self.exchanges.get(&exchange)) else {
+            return (Vec::new(), false);
         };
-        let names = self.nodes.get(group).into_iter().flatten().rev();
-        let others = names.filter_map(|name| self.requests.get(name));
-        let mut earlier = Vec::new();
-        let mut is_superseded = false;
-        for other in others {
-            let Some(facts) = other.facts().filter(is_of_node) else { continue };
-            match other.phase {
-                Some(Phase::Enrol) if earlier.len() < MOST_EARLIER => earlier.push(facts),
-                Some(Phase::Prove) => is_superseded |= !other.stored.status.certificate.is_empty(),
-                _ => {}
-            }
-        }
-        (earlier, is_superseded)
+        let newest = requests.enrolling.values().rev().filter_map(|name| self.requests.get(name));
+        let earlier = newest.filter(|other| other.uid != known.uid).filter_map(|other| other.facts.clone());
+        let is_superseded = requests.issued.last().is_some_and(|last| *last > known.order);
+        (earlier.take(MOST_EARLIER).collect(), is_superseded)
     }
 
     fn finish(&mut self, task: Id, looked: Looked) {
@@ -221,6 +273,13 @@ impl Work {
 /// The requests for the same node are evaluated one after the other.
 fn group_of(parsed: &Parsed) -> String {
     parsed.node_name().unwrap_or_default().to_owned()
+}
+
+/// The exchange that a request belongs to. Each part has its length in front, so that no two exchanges have one digest.
+fn exchange_key(facts: &RequestFacts) -> ExchangeKey {
+    let parts = [facts.username.as_bytes(), facts.common_name.as_bytes(), &facts.public_key];
+    let bytes = parts.into_iter().flat_map(|part| [&(part.len() as u64).to_be_bytes()[..], part].concat());
+    sha256(&bytes.collect::<Vec<u8>>())
 }
 
 /// Exponential backoff from one second up to a minute, with 10% jitter.

@@ -136,13 +136,13 @@ impl Parsed {
         portcullis_attestation::request::node_name(&self.content.as_ref().ok()?.csr)
     }
 
-    /// What a challenge is bound to.
+    /// What a challenge is bound to; none if the request is not for a node.
     pub fn facts(&self) -> Option<RequestFacts> {
         let csr = &self.content.as_ref().ok()?.csr;
         Some(RequestFacts {
             uid: self.stored.metadata.uid.clone(),
             username: self.stored.spec.username.clone(),
-            common_name: csr.subject().common_name().ok()?.to_owned(),
+            common_name: format!("system:node:{}", self.node_name()?),
             public_key: sha256(csr.public_key_der()),
         })
     }
