@@ -162,3 +162,29 @@ fn pair(stdout: &str) -> (String, String) {
     assert_eq!(printed["kind"], "ExecCredential");
     (text("clientCertificateData"), text("clientKeyData"))
 }
+
+#[test]
+fn a_person_at_the_machine_sees_the_tpm_and_the_cache_at_193() {
+    let manufacturer = Manufacturer::new();
+    let tpm = manufacturer.make("node-a");
+    let cluster = start(TPM, &entry("node-a", ""), &manufacturer);
+    let cache = cluster.path("node-a").display().to_string();
+    let inspect = |cache: &str| {
+        let mut command = portcullis_testkit::program!().command(["credential", "inspect", "--tpm"]);
+        command.arg(tpm.connection()).args(["--cache-dir", cache]);
+        crate::support::Finished::of(&mut command)
+    };
+    let before = inspect(&cache).ok();
+    // The digest is the one that tpm2-tools and openssl compute.
+    assert!(
+        before.contains(&format!("rsa2048           yes           {}", ek_digest(&manufacturer, &tpm))),
+        "{before}"
+    );
+    assert!(before.contains("does not exist"), "{before}");
+    assert_eq!(cluster.run(&Machine::with_tpm("node-a", &tpm), &["--once"]).code, 0, "{}", cluster.log());
+    let after = inspect(&cache).ok();
+    assert!(after.contains("usable; node node-a, attestor tpm, key in the TPM, valid until 20"), "{after}");
+    tpm.stop();
+    let gone = inspect(&cache);
+    assert_eq!(gone.code, 3, "{gone:#?}");
+}

@@ -114,12 +114,26 @@ fn requests_watches_and_http_2_pass_the_proxy_in_the_name_of_the_node_at_118() {
         Identity::read(&dir.join("proxy-ca.crt"), &folder.join("other.crt"), &folder.join("other.key"));
     assert!(Client::new(proxy.address, &other).ask("GET", "/version", None).is_err());
 
-    // The only private key on the disk is that of the loopback connection.
+    // After a restart the kubelet goes on with the files that it has.
+    let identity = proxy.identity();
+    let before = fs::read(dir.join("proxy-client.pem")).unwrap();
+    drop(proxy);
+    let proxy = Proxy::start(cluster.credential(&machine, &[]), &dir);
+    assert_eq!(fs::read(dir.join("proxy-client.pem")).unwrap(), before);
+    Client::new(proxy.address, &identity).must(200, "GET", "/version", None);
+    // After a boot of the machine they are new.
+    drop(proxy);
+    fs::write(dir.join("proxy-boot-id"), "another").unwrap();
+    let proxy = Proxy::start(cluster.credential(&machine, &[]), &dir);
+    assert_ne!(fs::read(dir.join("proxy-client.pem")).unwrap(), before);
+    assert!(Client::new(proxy.address, &identity).ask("GET", "/version", None).is_err());
+
+    // The only private keys on the disk are those of the loopback connection.
     let certificate = fs::read(dir.join("current/client.crt")).unwrap();
     let certified = portcullis_pki::IssuedCertificate::from_pem(&certificate).unwrap();
     let mut keys = Vec::new();
     collect_keys(&dir, &mut keys);
-    assert_eq!(keys.len(), 1);
+    assert_eq!(keys.len(), 2);
     assert!(keys.iter().all(|key| key != certified.public_key_der()));
 }
 

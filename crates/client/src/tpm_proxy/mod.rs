@@ -1,6 +1,6 @@
 //! A proxy on the node through which a kubelet uses a client certificate whose key never leaves the TPM (AT-118).
 //!
-//! The kubelet connects to a loopback address, over TLS, with a certificate that the proxy made when it started. The proxy
+//! The kubelet connects to a loopback address, over TLS, with a certificate that the proxy made after the last boot. The proxy
 //! connects to the API server as the node, and passes bytes in both directions. It does not read what it passes: watches,
 //! upgrades and HTTP/2 work as without it, and it adds no authority.
 //!
@@ -211,7 +211,7 @@ impl Shared {
         let (_, session) = near.get_ref();
         let shown = session.peer_certificates().and_then(<[_]>::first);
         if shown != Some(&self.client) {
-            return Err("the caller does not present the certificate of this start".to_owned());
+            return Err("the caller does not present the certificate of this boot".to_owned());
         }
         let protocol = session.alpn_protocol().map(<[u8]>::to_vec);
         let connector = self.connectors.iter().find(|(known, _)| *known == protocol.as_deref());

@@ -3,6 +3,8 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
+/// The state of an open connection in the tables.
+const ESTABLISHED: &str = "01";
 /// The tables of the kernel, which are always there on Linux.
 const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
@@ -15,12 +17,15 @@ pub(super) fn uid(peer: SocketAddr, own: SocketAddr) -> Option<u32> {
     })
 }
 
-/// The user in a line of a table, if it is the other end of the connection: its local address is that of the peer.
+/// The user in a line of a table, if it is the other end of the connection: its local address is that of the peer. A socket
+/// that its process has left has no inode, and is shown as one of user 0: it counts as nobody's.
 fn of_line(line: &str, peer: &[String], own: &[String]) -> Option<u32> {
     let mut fields = line.split_ascii_whitespace().skip(1);
-    let (local, remote) = (fields.next()?, fields.next()?);
+    let (local, remote, state) = (fields.next()?, fields.next()?, fields.next()?);
     let is_it = peer.iter().any(|peer| peer == local) && own.iter().any(|own| own == remote);
-    if is_it { fields.nth(4)?.parse().ok() } else { None }
+    let uid = fields.nth(3)?;
+    let inode = fields.nth(1)?;
+    if is_it && state == ESTABLISHED && inode != "0" { uid.parse().ok() } else { None }
 }
 
 /// The forms of an address in the tables: groups of four bytes in the order of the machine, then the port. An IPv4 address
@@ -73,6 +78,10 @@ mod tests {
             assert_eq!(of("127.0.0.1:53764", "127.0.0.1:6441"), Some(1000));
             assert_eq!(of("127.0.0.1:53765", "127.0.0.1:6441"), None);
             assert_eq!(of("127.0.0.1:6441", "127.0.0.1:53764"), None);
+            for left in [line.replace(" 01 ", " 06 "), line.replace(" 4242 ", " 0 ")] {
+                let (peer, own) = ("127.0.0.1:53764".parse().unwrap(), "127.0.0.1:6441".parse().unwrap());
+                assert_eq!(of_line(&left, &addresses(peer), &addresses(own)), None, "{left}");
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use rustls::client::ResolvesClientCert;
+use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{ClientConfig, Error, SignatureAlgorithm, SignatureScheme};
 
@@ -62,13 +62,15 @@ impl ResolvesClientCert for RemoteIdentity {
 }
 
 /// The configuration of a client that trusts these authorities, in PEM form, and presents the current certificate of an
-/// identity.
+/// identity. Sessions are not resumed: a ticket would be a credential that works without the key.
 ///
 /// # Errors
 /// No usable authority.
 pub fn client_of(roots_pem: &[u8], identity: Arc<RemoteIdentity>) -> Result<ClientConfig, TlsError> {
     let (_, builder) = trusting(roots_pem)?;
-    Ok(builder.with_client_cert_resolver(identity))
+    let mut config = builder.with_client_cert_resolver(identity);
+    config.resumption = Resumption::disabled();
+    Ok(config)
 }
 
 struct Remote(Arc<dyn RemoteKey>);

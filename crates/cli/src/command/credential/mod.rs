@@ -1,6 +1,7 @@
 //! `portcullis credential`: requests a node's client certificate and renews it, as a kubelet does.
 
 mod attested;
+mod inspect;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -10,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, Subcommand};
 use portcullis_client::SystemClock;
 use portcullis_client::node_certificate::agent::{Agent, Observer, Progress, Settings};
 use portcullis_client::node_certificate::error::CredentialError;
@@ -43,8 +44,11 @@ use crate::signals::StopSignals;
 /// again; 2 bad flags; 3 no credential to ask with; 4 refused by the controller; 5 no common version of evidence; 6 the
 /// cache is not private, or broken.
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct CredentialArgs {
+    #[command(subcommand)]
+    command: Option<CredentialCommand>,
+
     /// The kubeconfig for requesting the first certificate. Must be readable only by its owner
     #[arg(long, value_name = "FILE")]
     bootstrap_kubeconfig: Option<PathBuf>,
@@ -100,17 +104,26 @@ pub struct CredentialArgs {
     attested: AttestedFlags,
 }
 
+#[derive(Debug, Subcommand)]
+enum CredentialCommand {
+    Inspect(inspect::InspectArgs),
+}
+
 const EXAMPLES: &str = "\
 Examples:
   portcullis credential --bootstrap-kubeconfig /etc/kubernetes/bootstrap-kubelet.conf --kubeconfig /etc/kubernetes/kubelet.conf
   portcullis credential --bootstrap-kubeconfig bootstrap.kubeconfig --kubeconfig node.kubeconfig --cert-dir pki --node-name node-1 --once
-  portcullis credential --attestor tpm --provider-id metal://rack-1/node-1 --cache-dir /var/lib/kubelet/attested --bootstrap-kubeconfig bootstrap.kubeconfig";
+  portcullis credential --attestor tpm --provider-id metal://rack-1/node-1 --cache-dir /var/lib/kubelet/attested --bootstrap-kubeconfig bootstrap.kubeconfig
+  portcullis credential inspect";
 
 /// Runs the command.
 ///
 /// # Errors
 /// No certificate could be obtained.
 pub fn run(args: &CredentialArgs) -> Result<ExitCode, Failure> {
+    if let Some(CredentialCommand::Inspect(args)) = &args.command {
+        return inspect::run(args);
+    }
     let node_name = match &args.node_name {
         Some(name) => name.clone(),
         None => rustix::system::uname().nodename().to_string_lossy().trim().to_lowercase(),
