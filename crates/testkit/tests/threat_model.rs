@@ -1,4 +1,4 @@
-//! The threat model names tests that exist.
+//! The threat model, and the page on the attestation proposal, name tests that exist.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -28,19 +28,29 @@ fn add_tests(folder: &Path, tests: &mut BTreeSet<String>) {
 
 #[test]
 fn every_test_of_the_threat_model_exists() {
+    assert!(named_tests("docs/threat-model.md") > 30);
+}
+
+#[test]
+fn every_test_of_the_attestation_proposal_exists() {
+    assert!(named_tests("docs/attestation-proposal.md") > 15);
+}
+
+/// Checks that the last column of a page's tables names tests that exist. Returns the number of rows.
+fn named_tests(page: &str) -> usize {
     let mut tests = BTreeSet::new();
     add_tests(&root().join("crates"), &mut tests);
-    let page = fs::read_to_string(root().join("docs/threat-model.md")).unwrap();
-    let mut threats = 0;
+    let page = fs::read_to_string(root().join(page)).unwrap();
+    let mut rows = 0;
     for line in page.lines().filter(|line| line.starts_with("| ") && line.contains('`')) {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").collect();
         let [_, _, named] = cells.as_slice() else { panic!("not three columns: {line}") };
         let names: Vec<&str> = named.split('`').skip(1).step_by(2).collect();
-        assert!(!names.is_empty(), "no test answers this threat: {line}");
+        assert!(!names.is_empty(), "no test answers this: {line}");
         for name in names {
             assert!(tests.contains(name), "there is no test {name}");
         }
-        threats += 1;
+        rows += 1;
     }
-    assert!(threats > 30, "{threats} threats");
+    rows
 }
