@@ -26,6 +26,7 @@ pub mod request;
 mod seen_clock;
 pub mod signers;
 pub mod time;
+pub mod token_lifetime;
 pub mod tpm;
 mod verified;
 

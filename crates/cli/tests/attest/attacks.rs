@@ -166,22 +166,59 @@ fn a_request_that_an_administrator_approved_is_not_signed_without_evidence_at_82
     assert!(csr["status"]["certificate"].is_null());
 }
 
+#[test]
+fn a_flood_with_one_token_does_not_delay_a_node_with_another_one() {
+    const FLOOD: usize = 600;
+    let manufacturer = Manufacturer::new();
+    let tpm = manufacturer.make("node-a");
+    let cluster = Cluster::alone(TPM, &entry("node-a", ""));
+    Cluster::trust(cluster.scratch.path(), &manufacturer);
+    // For the very node, with names that come first.
+    let request = bare_csr(&cluster);
+    let mut thief = cluster.other_bootstrapper();
+    for number in 0..FLOOD {
+        let csr = json!({
+            "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+            "metadata": {"name": format!("aaa-{number}")},
+            "spec": {"request": request, "signerName": "cluster.x-k8s.io/kube-apiserver-client-kubelet-tpm",
+                "usages": ["digital signature", "client auth"]},
+        });
+        thief.must(201, "POST", REQUESTS, Some(&csr));
+    }
+    // The node asks last, and its answers come while the flood is refused.
+    let machine = Machine::with_tpm("node-a", &tpm);
+    let node = cluster.credential(&machine, &["--once"]).spawn().unwrap();
+    wait::until("the node has asked", || cluster.requests().len() > FLOOD);
+    let _controller = cluster.controller(&["--leader-elect=false"]);
+    let done = node.wait_with_output().unwrap();
+    assert!(done.status.success());
+    let refused = |csr: &&Value| csr["status"]["conditions"][0]["reason"] == "MalformedAttestation";
+    let count = cluster.requests().iter().filter(refused).count();
+    assert!(count < FLOOD / 2, "{count} of {FLOOD} came before the node");
+    wait::until("all of the flood is refused", || cluster.requests().iter().filter(refused).count() == FLOOD);
+}
+
 /// A request by the bootstrap token, without evidence. Returns its name.
 fn bare_request(cluster: &Cluster, signer: &str) -> String {
+    let request = bare_csr(cluster);
+    let csr = json!({
+        "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+        "metadata": {"generateName": "bare-"},
+        "spec": {"request": request, "signerName": signer, "usages": ["digital signature", "client auth"]},
+    });
+    let made = cluster.bootstrapper().must(201, "POST", REQUESTS, Some(&csr));
+    made["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+/// A PKCS#10 request for node-a, in base64.
+fn bare_csr(cluster: &Cluster) -> String {
     let folder = cluster.scratch.path();
     openssl(
         folder,
         "req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout bare.key \
         -subj /O=system:nodes/CN=system:node:node-a -out bare.csr",
     );
-    let request = openssl(folder, "base64 -A -in bare.csr");
-    let csr = json!({
-        "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
-        "metadata": {"generateName": "bare-"},
-        "spec": {"request": request.trim(), "signerName": signer, "usages": ["digital signature", "client auth"]},
-    });
-    let made = cluster.bootstrapper().must(201, "POST", REQUESTS, Some(&csr));
-    made["metadata"]["name"].as_str().unwrap().to_owned()
+    openssl(folder, "base64 -A -in bare.csr").trim().to_owned()
 }
 
 /// Copies the cache of a machine.

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 pub(crate) const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 /// The bootstrap token, and the groups of kubeadm's tokens.
 const TOKEN: &str = "abcdef.0123456789abcdef";
+const OTHER_TOKEN: &str = "fedcba.0123456789abcdef";
 const TOKEN_USER: &str = "system:bootstrap:abcdef";
 const TOKEN_GROUPS: &str = "system:bootstrappers,system:bootstrappers:kubeadm:default-node-token";
 /// What the operator asks of TPMs, unless a test says otherwise.
@@ -83,12 +84,19 @@ impl Cluster {
         Client::new(self.address, &Identity::with_token(&self.path("data/ca.crt"), TOKEN))
     }
 
+    /// Somebody with another bootstrap token.
+    pub(crate) fn other_bootstrapper(&self) -> Client {
+        Client::new(self.address, &Identity::with_token(&self.path("data/ca.crt"), OTHER_TOKEN))
+    }
+
     fn with(rules: &str, inventory: &str, flags: &[&str]) -> Self {
         Self::within(Scratch::new(), rules, inventory, flags)
     }
 
     fn within(scratch: Scratch, rules: &str, inventory: &str, flags: &[&str]) -> Self {
-        let tokens = format!("{TOKEN},{TOKEN_USER},1,\"{TOKEN_GROUPS}\"\nplain,somebody,2,\n");
+        let tokens = format!(
+            "{TOKEN},{TOKEN_USER},1,\"{TOKEN_GROUPS}\"\n{OTHER_TOKEN},system:bootstrap:fedcba,2,\"{TOKEN_GROUPS}\"\n"
+        );
         scratch.write("tokens.csv", tokens);
         let cluster = Self { scratch, served: None, address: "127.0.0.1:1".parse().unwrap() };
         cluster.configure(rules, inventory);

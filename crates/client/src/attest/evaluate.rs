@@ -43,7 +43,7 @@ struct Facts {
     record: Option<Versioned>,
 }
 
-/// Evaluates a request. One of each node at a time.
+/// Evaluates a request. One of each node at a time, from reading its record to the certificate.
 pub(super) async fn look(
     shared: &Arc<Shared>,
     name: &str,
@@ -56,6 +56,7 @@ pub(super) async fn look(
         Ok(None) => return Looked::Over,
         Err(why) => return Looked::Failed(why),
     };
+    let _turn = shared.node(parsed.node_name().unwrap_or_default()).lock().await;
     for round in 0..ROUNDS {
         let settings = shared.settings.load_full();
         let stored = &parsed.stored;

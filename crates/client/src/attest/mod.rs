@@ -101,6 +101,7 @@ impl AttestController {
                 is_ready: AtomicBool::new(false),
                 offers: Mutex::default(),
                 machines: tokio::sync::Mutex::default(),
+                nodes: std::array::from_fn(|_| tokio::sync::Mutex::default()),
                 reconfigured: Notify::new(),
             }),
         }

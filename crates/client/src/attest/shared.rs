@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use portcullis_attestation::config::Config;
 use portcullis_attestation::inventory::Inventory;
 use portcullis_attestation::judge::Rules;
-use portcullis_pki::CertificateAuthority;
+use portcullis_pki::{CertificateAuthority, sha256};
 use portcullis_policy::approval::machine::Config as MachineConfig;
 use tokio::sync::Notify;
 
@@ -32,6 +32,9 @@ pub struct Settings {
     pub machine_apis: Option<MachineConfig>,
 }
 
+/// How many locks there are for the names of nodes.
+const LOCKS: usize = 64;
+
 /// What the parts of a controller share.
 pub(super) struct Shared {
     pub(super) workload: Connection,
@@ -47,11 +50,20 @@ pub(super) struct Shared {
     pub(super) offers: Mutex<HashMap<String, SystemTime>>,
     /// The Machines as they were listed last, and when.
     pub(super) machines: tokio::sync::Mutex<Option<(Duration, Arc<Machines>)>>,
+    /// Locks for the names of nodes, of which several may share one.
+    pub(super) nodes: [tokio::sync::Mutex<()>; LOCKS],
     /// Notified when the settings change.
     pub(super) reconfigured: Notify,
 }
 
 impl Shared {
+    /// The lock for the name of a node.
+    pub(super) fn node(&self, name: &str) -> &tokio::sync::Mutex<()> {
+        let [byte, ..] = sha256(name.as_bytes());
+        let [first, ..] = &self.nodes;
+        self.nodes.get(usize::from(byte) % LOCKS).unwrap_or(first)
+    }
+
     /// Until when the challenge of a request can be answered; none if this process issued none.
     pub(super) fn offered(&self, uid: &str) -> Option<SystemTime> {
         self.offers.lock().unwrap_or_else(PoisonError::into_inner).get(uid).copied()

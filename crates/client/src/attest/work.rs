@@ -1,5 +1,6 @@
-//! Follows the requests and evaluates them: at once when they come or change, later when something is missing, one at a
-//! time for each node, and a bounded number at once.
+//! Follows the requests and evaluates them: at once when they come or change, later when something is missing, and a bounded
+//! number at once. The users who make requests take turns, so that a flood with one bootstrap token does not delay the nodes
+//! that have others.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -26,6 +27,8 @@ const MOST: usize = 8;
 const MOST_EARLIER: usize = 16;
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
+/// In how many groups the requests of one user are.
+const GROUPS: u8 = 4;
 /// The attestors of this program. Requests for others are for other controllers.
 const PROVIDERS: [&str; 3] = ["tpm", "challenge", "insecure"];
 
@@ -33,7 +36,7 @@ const PROVIDERS: [&str; 3] = ["tpm", "challenge", "insecure"];
 /// memory.
 struct Known {
     uid: String,
-    /// The name of its node, for which one request is evaluated at a time.
+    /// The requests that it takes turns with.
     group: String,
     /// What a challenge is bound to; none for a request that is malformed.
     facts: Option<RequestFacts>,
@@ -136,6 +139,7 @@ impl Work {
         let name = stored.metadata.name.clone();
         let parsed = Parsed::new(stored);
         let (phase, group) = (parsed.phase, group_of(&parsed));
+        let is_known = self.is_known(parsed.node_name().unwrap_or_default());
         let has_certificate = !parsed.stored.status.certificate.is_empty();
         self.order = self.order.saturating_add(1);
         let before = self.requests.get(&name).filter(|before| before.uid == parsed.stored.metadata.uid);
@@ -175,7 +179,7 @@ impl Work {
         if is_decided {
             self.schedule.remove(&name);
         } else {
-            self.schedule.put(&name, &group, self.is_known(&group));
+            self.schedule.put(&name, &group, is_known);
         }
     }
 
@@ -201,9 +205,9 @@ impl Work {
     }
 
     /// Nodes of an inventory come before others, so that invented names delay nobody.
-    fn is_known(&self, group: &str) -> bool {
+    fn is_known(&self, node_name: &str) -> bool {
         let settings = self.shared.settings.load();
-        settings.inventory.of_node(group).is_some() || settings.machine_apis.is_some()
+        settings.inventory.of_node(node_name).is_some() || settings.machine_apis.is_some()
     }
 
     fn start_due(&mut self) -> Duration {
@@ -270,9 +274,11 @@ impl Work {
     }
 }
 
-/// The requests for the same node are evaluated one after the other.
+/// The requests that take turns: those of one user, in a few groups so that the nodes of one token do not all wait for each
+/// other. Of each group one is evaluated at a time.
 fn group_of(parsed: &Parsed) -> String {
-    parsed.node_name().unwrap_or_default().to_owned()
+    let [first, ..] = sha256(parsed.node_name().unwrap_or_default().as_bytes());
+    format!("{} {}", first % GROUPS, parsed.stored.spec.username)
 }
 
 /// The exchange that a request belongs to. Each part has its length in front, so that no two exchanges have one digest.
