@@ -13,7 +13,7 @@ pub mod config;
 mod device;
 pub mod enrolled;
 pub mod exchange;
-mod hex;
+pub mod hex;
 pub mod insecure;
 pub mod inventory;
 pub mod judge;

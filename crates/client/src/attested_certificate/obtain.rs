@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use portcullis_attestation::Reason;
+use portcullis_attestation::hex::hex;
 use portcullis_attestation::time::instant;
 use portcullis_pki::evidence::{self, Envelope, Evidence, Phase};
 use portcullis_pki::{IssuedCertificate, pem, sha256};
@@ -425,10 +426,6 @@ fn has_key(stored: &Stored, key: &NodeKey) -> bool {
     let pem = STANDARD.decode(&stored.spec.request).unwrap_or_default();
     let read = evidence::read(&pem, evidence::Labels::Exact);
     read.is_ok_and(|request| request.csr.public_key_der() == key.public_der())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Runs what may block for seconds.

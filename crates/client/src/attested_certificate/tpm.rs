@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use portcullis_attestation::KeyClass;
+use portcullis_attestation::hex::hex;
 use portcullis_pki::tpm::evidence::{Bytes, Creation, Purpose, Quote, Signed, TpmEvidence, qualifying_data};
 use portcullis_tpm::{
     AttestationKey, AttestationParent, AttestedKey, Challenge, Chip, EndorsementKind, Pcrs, SoftwareKey,
@@ -161,10 +162,6 @@ fn attested<'k>(
 
 fn signed(statement: &Statement) -> Signed {
     Signed { attest: Bytes(statement.attest.clone()), sig: Bytes(statement.signature.raw().to_vec()) }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn json(evidence: &TpmEvidence) -> Result<Value, AttestedError> {
