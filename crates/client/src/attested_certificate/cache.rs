@@ -253,6 +253,11 @@ impl Cache {
         Ok(list.filter_map(name).filter_map(numbered).collect())
     }
 
+    /// Whether there may be a pending key.
+    pub fn has_pending(&self) -> bool {
+        self.dir.join(PENDING).exists()
+    }
+
     /// Reads the pending key; none if there is none, or it is too old or unreadable (AT-21).
     ///
     /// # Errors

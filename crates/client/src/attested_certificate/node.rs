@@ -161,6 +161,7 @@ impl Node {
             .is_some_and(|behind| behind > BACKWARDS);
         let (usable, is_due) = self.usable(now)?;
         if let Some(generation) = usable {
+            self.forget_issued(&generation)?;
             let is_held = Remembered::time(state.back_off_until.as_ref()).is_some_and(|until| now < until);
             if went_back && is_due {
                 self.tell(NodeEvent::ClockWentBack)?;
@@ -238,6 +239,18 @@ impl Node {
                 self.tell(NodeEvent::Unusable(why))?;
                 Ok((None, false))
             }
+        }
+    }
+
+    /// Forgets a pending key for which the certificate is there already: the last run was stopped before it did (AT-21).
+    fn forget_issued(&self, generation: &Generation) -> Result<(), AttestedError> {
+        if !self.cache.has_pending() {
+            return Ok(());
+        }
+        let pending = self.cache.pending_key(self.attestor.tpm(), self.clock.now())?;
+        match pending {
+            Some(key) if key.public_der() == generation.key.public_der() => self.cache.forget_pending(),
+            _ => Ok(()),
         }
     }
 
