@@ -9,6 +9,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::scratch::Scratch;
@@ -25,6 +26,8 @@ pub struct Manufacturer {
 pub struct SoftwareTpm {
     folder: PathBuf,
     name: String,
+    /// The process, while it runs. The folder may be gone before the chip is.
+    process: Mutex<Option<String>>,
 }
 
 impl Manufacturer {
@@ -84,7 +87,7 @@ impl Manufacturer {
         let made = Finished::of(&mut setup);
         let log = fs::read_to_string(folder.join(format!("{name}.log"))).unwrap_or_default();
         assert_eq!(made.code, 0, "{made:#?}\n{log}");
-        let tpm = SoftwareTpm { folder: folder.to_owned(), name: name.to_owned() };
+        let tpm = SoftwareTpm { folder: folder.to_owned(), name: name.to_owned(), process: Mutex::default() };
         tpm.start();
         tpm
     }
@@ -97,7 +100,11 @@ impl Manufacturer {
         fs::create_dir(&state).unwrap_or_else(|e| panic!("{}: {e}", state.display()));
         let file = "tpm2-00.permall";
         fs::copy(self.folder().join(&tpm.name).join(file), state.join(file)).expect("the state of the chip");
-        let clone = SoftwareTpm { folder: self.folder().to_owned(), name: name.to_owned() };
+        let clone = SoftwareTpm {
+            folder: self.folder().to_owned(),
+            name: name.to_owned(),
+            process: Mutex::default(),
+        };
         clone.start();
         clone
     }
@@ -136,20 +143,29 @@ impl SoftwareTpm {
         command.arg("--pid").arg(format!("file={}", self.pid_file().display()));
         Finished::of(&mut command).ok();
         crate::wait::until("the chip listens", || socket.exists());
+        let process = crate::wait::until_some("the chip has a process", || {
+            let text = fs::read_to_string(self.pid_file()).ok()?;
+            let id = text.trim().to_owned();
+            (!id.is_empty()).then_some(id)
+        });
+        *self.process() = Some(process);
     }
 
     /// Stops the chip, as when a machine is switched off: what is not persistent is gone.
     pub fn stop(&self) {
-        let Ok(pid) = fs::read_to_string(self.pid_file()) else { return };
-        let pid = pid.trim();
-        let _ = Command::new("kill").arg(pid).status();
+        let Some(process) = self.process().take() else { return };
+        let _ = Command::new("kill").arg(&process).status();
         for _ in 0..200 {
-            if !Path::new("/proc").join(pid).exists() {
+            if !Path::new("/proc").join(&process).exists() {
                 break;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
         let _ = fs::remove_file(self.pid_file());
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<String>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Restarts the chip: saved contexts die, blobs can be loaded again, `resetCount` grows (ST-27, ST-28).
