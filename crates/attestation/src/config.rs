@@ -16,6 +16,8 @@ use crate::judge::Rules;
 use crate::key_class::KeyClass;
 use crate::provider::Provider;
 use crate::request::Allowed;
+use crate::signers::{self, Purpose};
+use crate::token_lifetime::Times;
 use crate::tpm::{Accepted, PcrMode, PcrPolicy, Policy, TpmProvider, Trust};
 
 /// The lifetimes of certificates, unless configured (AT-84).
@@ -42,8 +44,63 @@ pub struct Config {
     /// What is asked of TPMs.
     #[serde(default)]
     pub tpm: Tpm,
+    /// How serving certificates of nodes are handled.
+    #[serde(default)]
+    pub serving: Serving,
+    /// Whether the bindings by which a bootstrap token or a node alone yields a certificate are removed, once attestation
+    /// works (AT-131, AT-132).
+    #[serde(default)]
+    pub remove_auto_approval: bool,
+    /// Whether the names of the signers are written into the status of the infrastructure cluster (AT-90). Needs the
+    /// namespace and the name of the cluster in `machines`.
+    #[serde(default)]
+    pub publish_signers: bool,
+    /// The lifetimes of the bootstrap tokens of Machines and MachinePools; none leaves tokens alone (AT-142).
+    #[serde(default)]
+    pub tokens: Option<Tokens>,
     /// Where the machines are.
     pub machines: Machines,
+}
+
+/// The lifetimes of bootstrap tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Tokens {
+    /// How long a token lives when it is created or extended, in seconds.
+    pub seconds: u64,
+    /// How long the token of a Machine is extended at most, from the creation of the Machine, in seconds (AT-144).
+    pub longest_seconds: u64,
+}
+
+impl Default for Tokens {
+    /// Those of [`Times`].
+    fn default() -> Self {
+        let Times { lifetime, longest } = Times::default();
+        Self { seconds: lifetime.as_secs(), longest_seconds: longest.as_secs() }
+    }
+}
+
+impl Tokens {
+    /// The times, for the rules.
+    pub fn times(&self) -> Times {
+        Times {
+            lifetime: Duration::from_secs(self.seconds),
+            longest: Duration::from_secs(self.longest_seconds),
+        }
+    }
+}
+
+/// How serving certificates of attested nodes are handled (AT-172).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Serving {
+    /// Requests of kubelets, for the signer `kubernetes.io/kubelet-serving`, are approved; the cluster's own signer signs.
+    #[default]
+    Approve,
+    /// In addition, requests for the serving signers of the attestors are approved and signed.
+    Sign,
+    /// Not at all.
+    Off,
 }
 
 /// Where the machines are: in an inventory, in Machine APIs, or both. With both, the inventory has the keys of Machines.
@@ -129,6 +186,8 @@ impl Config {
                 "tpm" => Arc::new(TpmProvider::new(self.tpm.policy(&read)?)),
                 "challenge" => Arc::new(EnrolledKey),
                 "insecure" => Arc::new(Insecure),
+                #[cfg(feature = "null-attestor")]
+                "null" => Arc::new(crate::null::Null),
                 _ => {
                     return Err(format!(
                         "authorizedAttestors: {name:?} is not an attestor; expected tpm, challenge or insecure"
@@ -136,6 +195,13 @@ impl Config {
                 }
             };
             providers.insert(name.clone(), provider);
+        }
+        let is_cluster_named = self.machines.namespace.is_some() && self.machines.cluster_name.is_some();
+        if self.publish_signers && !is_cluster_named {
+            return Err("publishSigners needs machines.namespace and machines.clusterName".to_owned());
+        }
+        if self.tokens.is_some_and(|tokens| tokens.seconds < 60) {
+            return Err("tokens.seconds: must be at least 60".to_owned());
         }
         let unknown = self.certificate_seconds.keys().find(|name| !providers.contains_key(*name));
         if let Some(name) = unknown {
@@ -156,6 +222,19 @@ impl Config {
             },
             providers,
         })
+    }
+
+    /// The names of the signers of client and serving certificates, as they are published (AT-90 to AT-95). The attestor
+    /// `insecure` has no signer of serving certificates.
+    pub fn published_signers(&self) -> (String, Option<String>) {
+        let attestor = self.authorized_attestors.first().map(String::as_str).unwrap_or_default();
+        let serving = match self.serving {
+            _ if attestor == "insecure" => None,
+            Serving::Sign => Some(signers::signer(Purpose::Serving, attestor)),
+            Serving::Approve => Some(signers::KUBELET_SERVING.to_owned()),
+            Serving::Off => None,
+        };
+        (signers::signer(Purpose::Client, attestor), serving)
     }
 
     /// The longest lifetime of the certificates of an attestor (AT-84).

@@ -6,10 +6,10 @@
 use portcullis_pki::evidence::Phase;
 use portcullis_pki::sha256;
 
-use crate::check::{Report, Run, require};
+use crate::check::{Report, Run, failed, require};
 use crate::device::Device;
 use crate::key_class::KeyClass;
-use crate::provider::{Case, Progress, Provider};
+use crate::provider::{Case, Progress, Provider, ServingCase};
 use crate::reason::Reason;
 use crate::verified::Verified;
 
@@ -45,5 +45,13 @@ impl Provider for Insecure {
                 attributes: Vec::new(),
             }))
         })
+    }
+
+    fn verify_serving(&self, case: &ServingCase<'_>) -> Report<()> {
+        let mut run = Run::default();
+        run.step("AT-92", "the attestor proves serving certificates", Some(case), |_| {
+            failed(Reason::ServingNotSupported, "the attestor insecure proves no serving certificates")
+        });
+        run.report(|| None)
     }
 }

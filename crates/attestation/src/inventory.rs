@@ -1,6 +1,7 @@
 //! An inventory of machines, for clusters without a Machine API (AT-100, AT-112).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use portcullis_apimachinery::names::is_dns_subdomain;
 use portcullis_pki::evidence::MAX_PROVIDER_ID_BYTES;
@@ -34,6 +35,8 @@ struct Entry {
     platform_endorsement_key: Option<String>,
     public_key: Option<String>,
     secret_digest: Option<String>,
+    #[serde(default)]
+    addresses: Vec<String>,
 }
 
 /// The machines by the names of their nodes.
@@ -102,6 +105,10 @@ fn machine(entry: Entry) -> Result<Machine, String> {
     if !(1..=MAX_PROVIDER_ID_BYTES).contains(&entry.provider_id.len()) {
         return Err(format!("providerID must have 1 to {MAX_PROVIDER_ID_BYTES} bytes"));
     }
+    let is_address = |text: &&String| text.parse::<IpAddr>().is_ok() || is_dns_subdomain(text);
+    if let Some(wrong) = entry.addresses.iter().find(|text| !is_address(text)) {
+        return Err(format!("addresses: {wrong:?} is neither an IP address nor a DNS name"));
+    }
     let enrolled = match (&entry.public_key, &entry.secret_digest) {
         (None, None) => None,
         (Some(key), None) => Some(Enrolled::PublicKey(public_key(key)?)),
@@ -119,6 +126,7 @@ fn machine(entry: Entry) -> Result<Machine, String> {
         },
         endorsement_keys: keys.collect::<Result<_, _>>()?,
         platform_key: platform_key.map(|key| endorsement_key("platformEndorsementKey", key)).transpose()?,
+        addresses: entry.addresses,
         owner: None,
         enrolled,
     })

@@ -19,11 +19,14 @@ pub mod inventory;
 pub mod judge;
 mod key_class;
 pub mod machine;
+#[cfg(any(test, feature = "null-attestor"))]
+pub mod null;
 pub mod provider;
 mod reason;
 pub mod record;
 pub mod request;
 mod seen_clock;
+mod serving;
 pub mod signers;
 pub mod time;
 pub mod token_lifetime;

@@ -17,6 +17,8 @@ pub struct Machine {
     pub endorsement_keys: BTreeSet<Device>,
     /// The endorsement key that the platform reports for it (AT-95).
     pub platform_key: Option<Device>,
+    /// Its IP addresses and DNS names, for machines of an inventory. Those of a Machine are in its object (AT-175).
+    pub addresses: Vec<String>,
     /// The object of the Machine API; none for a machine of an inventory.
     pub owner: Option<Owner>,
     /// How it was enrolled for challenges (AT-100).

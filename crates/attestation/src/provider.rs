@@ -1,12 +1,16 @@
 //! What an attestor verifies (AT-70).
 
 use std::fmt;
+use std::time::SystemTime;
+
+use portcullis_pki::csr::Csr;
 
 use crate::check::Report;
 use crate::exchange::Exchange;
 use crate::machine::Machine;
 use crate::record::Record;
-use crate::request::Claim;
+use crate::request::{self, Claim};
+use crate::serving;
 use crate::verified::{Offer, Verified};
 
 /// A request that passed the core checks, with what is known about its machine.
@@ -33,6 +37,19 @@ pub enum Progress {
     Verified(Verified),
 }
 
+/// A request for a serving certificate, of a node that has a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct ServingCase<'a> {
+    /// The attestor whose signer the request is for; none for the signer of kubelets.
+    pub signer: Option<&'a str>,
+    /// What was recorded about the machine; none if it never proved its identity.
+    pub record: Option<&'a Record>,
+    /// The certificates that the requester authenticated with, as the API server reported them (`credential-id`).
+    pub credentials: &'a [String],
+    /// The time.
+    pub now: SystemTime,
+}
+
 /// An attestor: one kind of evidence. It decides from its arguments alone: it has no clock, and talks to nobody (AT-70).
 pub trait Provider: fmt::Debug + Send + Sync {
     /// The name, as in evidence and signers.
@@ -40,4 +57,15 @@ pub trait Provider: fmt::Debug + Send + Sync {
 
     /// Verifies the evidence of a request for a client certificate.
     fn verify_client(&self, case: &Case<'_>) -> Report<Progress>;
+
+    /// Verifies that a request for a serving certificate comes from the machine. Its names are compared with those of the
+    /// machine by others (AT-171).
+    fn verify_serving(&self, case: &ServingCase<'_>) -> Report<()> {
+        serving::check(case, self.name())
+    }
+
+    /// The name of the machine that a request is for; none if it is not for one.
+    fn machine_name<'a>(&self, csr: &'a Csr) -> Option<&'a str> {
+        request::node_name(csr)
+    }
 }

@@ -83,6 +83,8 @@ reasons! {
     MalformedAttestation,
     /// A check could not be evaluated; never verifies (AT-70).
     NotEvaluated,
+    /// The node did not prove its machine, or asks with another certificate than it got for that (AT-174).
+    NotAttested,
     /// The machine is not enrolled with this attestor (AT-100).
     NotEnrolled,
     /// The request has alternative names, which no client certificate of a kubelet has (AT-69).
@@ -97,6 +99,8 @@ reasons! {
     RecordUnavailable,
     /// The attestor issues no certificate to a node that has one (AT-92).
     RotationNotSupported,
+    /// The attestor proves no serving certificates (AT-92).
+    ServingNotSupported,
     /// Another device than at the first time proved the identity of the machine (AT-151).
     TofuMismatch,
     /// The machine got too many certificates in a short time (AT-156).

@@ -125,6 +125,22 @@ pub struct Issued {
     /// When it was decided to issue the certificate.
     #[serde(with = "as_text")]
     pub at: Instant,
+    /// The certificate; none if it was decided to issue one, and none was signed yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Certificate>,
+}
+
+/// What identifies a certificate (AT-88).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Certificate {
+    /// The serial number in hexadecimal digits.
+    pub serial: String,
+    /// The digest of the whole certificate.
+    pub digest: Device,
+    /// When it stops being valid.
+    #[serde(with = "as_text")]
+    pub not_after: Instant,
 }
 
 /// A request whose evidence is verified, before its history is looked at.
@@ -188,6 +204,7 @@ impl Record {
                 evidence: presented.evidence,
                 key_class: verified.key_class,
                 at: now,
+                certificate: None,
             });
         }
         let surplus = record.issued.len().saturating_sub(MOST_ISSUED);
@@ -203,6 +220,13 @@ impl Record {
             restart_count: clock.restart_count,
             since: system_time(clock.since),
         })
+    }
+
+    /// Adds the certificate that is issued to a request.
+    pub fn certified(&mut self, request_uid: &str, certificate: Certificate) {
+        if let Some(issued) = self.issued.iter_mut().find(|issued| issued.request_uid == request_uid) {
+            issued.certificate = Some(certificate);
+        }
     }
 
     /// Whether a certificate was issued for this key.

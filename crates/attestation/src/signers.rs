@@ -8,6 +8,9 @@ const HYPHENATED: &str = "cluster-x-k8s-io/";
 const CLIENT: &str = "kube-apiserver-client-kubelet-";
 const SERVING: &str = "kubelet-serving-";
 
+/// The signer of kubelets' serving certificates, which Kubernetes itself has.
+pub const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
+
 /// What a signer issues certificates for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {

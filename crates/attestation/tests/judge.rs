@@ -46,6 +46,7 @@ fn machine(secret: Option<&[u8]>) -> Machine {
         },
         endorsement_keys: BTreeSet::new(),
         platform_key: None,
+        addresses: Vec::new(),
         owner: None,
         enrolled: secret.map(|secret| portcullis_attestation::answer::Enrolled::Secret(sha256(secret))),
     }

@@ -129,8 +129,12 @@ impl InProcess {
                 let connection = connect(server, approver_access::ATTESTATION_USER).await?;
                 let authority = server.bootstrap().authority().map_err(Failure::unreachable)?;
                 let namespace = approver_access::ATTESTATION_NAMESPACE.to_owned();
-                let options = AttestOptions::new(connection, namespace, *settings, Arc::new(authority));
-                let controller = AttestController::new(AttestOptions { metrics, ..options });
+                let authority = Arc::new(authority);
+                // The server's own authority signs both, as it does for the signers of Kubernetes.
+                let serving_authority = Some(Arc::clone(&authority));
+                let options = AttestOptions::new(connection, namespace, *settings, authority);
+                let controller =
+                    AttestController::new(AttestOptions { serving_authority, metrics, ..options });
                 tracing::info!("the attestation controller is running");
                 tasks.spawn(attest_config::follow(file, controller.clone()));
                 tasks.spawn(async move { controller.run(std::future::pending()).await });

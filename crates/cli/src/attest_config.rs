@@ -12,6 +12,10 @@ use portcullis_policy::approval::machine::{Config as MachineConfig, MachineApi, 
 /// The interval at which the files are checked for changes.
 const INTERVAL: Duration = Duration::from_secs(2);
 
+/// The variable without which the attestor for tests is refused (AT-7).
+#[cfg(feature = "null-attestor")]
+const ALLOW_NULL: &str = "PORTCULLIS_ALLOW_EVERY_MACHINE_TO_JOIN";
+
 /// Reads a configuration, and the files that it names.
 ///
 /// # Errors
@@ -24,6 +28,10 @@ pub(crate) fn read_settings(path: &Path) -> Result<Settings, String> {
         std::fs::read(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))
     };
     let rules = config.rules(read).map_err(named)?;
+    #[cfg(feature = "null-attestor")]
+    if rules.providers.contains_key("null") && std::env::var(ALLOW_NULL).as_deref() != Ok("true") {
+        return Err(named(format!("the attestor null lets every machine in; set {ALLOW_NULL}=true")));
+    }
     let inventory = match &config.machines.inventory {
         Some(file) => {
             let file = beside(path, file);

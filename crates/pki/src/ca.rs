@@ -59,6 +59,20 @@ pub enum Usage {
     Server,
 }
 
+/// What the certificate of an attested node is for.
+#[derive(Clone, Copy, Debug)]
+pub enum AttestedUsage<'a> {
+    /// To prove which node a client is.
+    Client {
+        /// The provider ID of its machine.
+        provider_id: &'a str,
+        /// The object identifiers of the extension with it.
+        oids: &'a ProviderIdOids,
+    },
+    /// To serve the API of a kubelet.
+    Server,
+}
+
 impl CertificateAuthority {
     /// Creates an authority with a new key.
     ///
@@ -176,16 +190,15 @@ impl CertificateAuthority {
         self.sign(&subject, period, request.public_key_der(), usages, request.names(), &[])
     }
 
-    /// As [`Self::issue_requested`], with the identifier of the key, and the provider ID of the machine (AT-84). The caller
-    /// has verified the provider ID.
+    /// As [`Self::issue_requested`], with the identifier of the key, for one usage alone (AT-84). A client certificate gets no
+    /// alternative names, and the provider ID of its machine, which the caller has verified.
     ///
     /// # Errors
     /// As [`Self::issue_requested`].
     pub fn issue_attested(
         &self,
         request: &Csr,
-        provider_id: &str,
-        oids: &ProviderIdOids,
+        usage: &AttestedUsage<'_>,
         lifetime: Option<Duration>,
         longest: Duration,
         now: SystemTime,
@@ -193,13 +206,20 @@ impl CertificateAuthority {
         let period = Period::of_request(now, lifetime, longest, self.not_after)?;
         let subject = request.subject().issued().ok_or(CaError::Subject)?;
         let key = request.public_key_der();
-        let more =
-            [issue::subject_key_identifier(&key_identifier(key)?), issue::provider_id(oids, provider_id)];
-        let usages = match request.key() {
-            KeyKind::Rsa { .. } => Usages::only(CLIENT_AUTH).with_key_encipherment(),
-            _ => Usages::only(CLIENT_AUTH),
+        let mut more = vec![issue::subject_key_identifier(&key_identifier(key)?)];
+        let none = Names::default();
+        let (usages, names) = match usage {
+            AttestedUsage::Client { provider_id, oids } => {
+                more.push(issue::provider_id(oids, provider_id));
+                (Usages::only(CLIENT_AUTH), &none)
+            }
+            AttestedUsage::Server => (Usages::only(SERVER_AUTH), request.names()),
         };
-        self.sign(&subject, period, key, &usages, &Names::default(), &more)
+        let usages = match request.key() {
+            KeyKind::Rsa { .. } => usages.with_key_encipherment(),
+            _ => usages,
+        };
+        self.sign(&subject, period, key, &usages, names, &more)
     }
 
     fn sign(

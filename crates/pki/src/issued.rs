@@ -9,6 +9,7 @@ use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage};
 
 use crate::cert::Facts;
+use crate::hash::sha256;
 use crate::name::SubjectError;
 use crate::pem;
 use crate::usage::{CLIENT_AUTH, SERVER_AUTH};
@@ -21,6 +22,8 @@ const MAX_CERTIFICATES: usize = 10;
 pub struct IssuedCertificate {
     chain: Vec<CertificateDer<'static>>,
     public_key: Vec<u8>,
+    /// In hexadecimal digits.
+    serial: String,
     not_before: SystemTime,
     not_after: SystemTime,
     common_name: String,
@@ -54,6 +57,7 @@ impl IssuedCertificate {
             common_name: facts.subject.common_name().map_err(names)?.to_owned(),
             organizations: organizations.into_iter().map(str::to_owned).collect(),
             public_key: facts.public_key,
+            serial: facts.serial.iter().map(|byte| format!("{byte:02X}")).collect(),
             purposes: purposes.map(|(_, usages)| usages.0).unwrap_or_default(),
             is_authority: constraints.is_some_and(|(_, constraints)| constraints.ca),
             chain,
@@ -68,6 +72,16 @@ impl IssuedCertificate {
     /// The public key: a DER SubjectPublicKeyInfo.
     pub fn public_key_der(&self) -> &[u8] {
         &self.public_key
+    }
+
+    /// The serial number in hexadecimal digits, as OpenSSL prints it.
+    pub fn serial(&self) -> &str {
+        &self.serial
+    }
+
+    /// The SHA-256 digest of the certificate, which an API server gives as the credential of its holder (AN-45).
+    pub fn digest(&self) -> [u8; 32] {
+        self.chain.first().map(|certificate| sha256(certificate)).unwrap_or_default()
     }
 
     /// When it begins to be valid.

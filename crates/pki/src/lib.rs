@@ -29,7 +29,7 @@ pub mod tpm;
 mod uri;
 pub mod usage;
 
-pub use ca::CertificateAuthority;
+pub use ca::{AttestedUsage, CertificateAuthority};
 pub use cert::{CaBundle, Identity, UnverifiedCertificate};
 pub use csr::Csr;
 pub use hash::{hmac_sha256, sha256, sha512_256};

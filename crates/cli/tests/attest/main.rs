@@ -12,8 +12,10 @@
 
 mod attacks;
 mod cache;
+mod duties;
 mod nodes;
 mod operation;
 mod pages;
 mod proxy;
+mod serving;
 mod support;

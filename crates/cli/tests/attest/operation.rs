@@ -198,3 +198,55 @@ fn a_machine_of_the_cluster_api_is_attested_and_its_record_dies_with_it_at_62_at
     let refused = crate::support::failed(&cluster.run(&Machine { cache: "third", ..node }, &["--once"]), 4);
     assert!(refused["message"].as_str().unwrap().starts_with("ProviderIDMismatch: AT-62"), "{refused}");
 }
+
+#[test]
+fn the_program_has_no_attestor_that_approves_everything_at_7_at_210() {
+    let program = portcullis_testkit::program!().command(["--version"]).get_program().to_owned();
+    let bytes = std::fs::read(program).unwrap();
+    let has = |mark: &str| bytes.windows(mark.len()).any(|window| window == mark.as_bytes());
+    // What the attestor `insecure` says is there, so the search finds what there is.
+    assert!(has("the attestor insecure does not renew certificates"));
+    assert!(!has("portcullis-null-attestor-approves-every-machine"));
+}
+
+#[test]
+fn machines_are_enrolled_in_an_inventory_that_stays_valid_at_100_at_112() {
+    let folder = portcullis_testkit::scratch::Scratch::new();
+    let path = folder.path().join("inventory.yaml");
+    let enroll = |words: &[&str]| {
+        let mut command = portcullis_testkit::program!().command(["attest", "enroll", "--inventory"]);
+        Finished::of(command.arg(&path).args(words))
+    };
+    let digest = format!("sha256:{}", "ab".repeat(32));
+    let keys =
+        ["node-a", "--provider-id", "metal://a", "--endorsement-key", &digest, "--address", "10.0.0.7"];
+    assert!(enroll(&keys).ok().contains("(1 machines)"));
+    let before = std::fs::read_to_string(&path).unwrap();
+    for (words, wrong) in [
+        (&keys[..], "the same"),
+        (&["node-b", "--provider-id", "metal://b", "--endorsement-key", &digest], "the same"),
+        (&["node-b", "--provider-id", "metal://b", "--endorsement-key", "sha256:12"], "64 hexadecimal"),
+        (&["Node_B", "--provider-id", "metal://b"], "not the name of a node"),
+        (&["node-b", "--provider-id", "metal://b", "--address", "a b"], "neither an IP address"),
+    ] {
+        let done = enroll(words);
+        assert_eq!(done.code, 2, "{done:#?}");
+        assert!(done.stderr.contains(wrong), "{done:#?}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), before, "nothing changed");
+    }
+    // A secret for the machine, and its digest for the controller, as OpenSSL computes it.
+    let secret = folder.path().join("secret").display().to_string();
+    enroll(&["node-s", "--provider-id", "metal://s", "--new-secret-file", &secret]).ok();
+    let text = std::fs::read_to_string(&secret).unwrap();
+    folder.write("raw", text.trim());
+    let computed = portcullis_testkit::tool::openssl(folder.path(), "dgst -sha256 -r raw");
+    let computed = computed.split_whitespace().next().unwrap();
+    assert!(std::fs::read_to_string(&path).unwrap().contains(computed));
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&secret).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    // Comments and the form of a file by hand stay.
+    std::fs::write(&path, "# rack 1\nmachines:\n  - {nodeName: x, providerID: 'metal://x'}").unwrap();
+    enroll(&["node-y", "--provider-id", "metal://y"]).ok();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("# rack 1\n") && text.lines().count() == 4, "{text}");
+}

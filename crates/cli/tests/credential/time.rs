@@ -26,6 +26,7 @@ fn settings(cluster: &Cluster) -> Settings {
         node_name: "node-1".into(),
         expiration_seconds: None,
         rebootstrap: true,
+        serving: None,
     }
 }
 

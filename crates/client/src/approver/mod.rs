@@ -8,7 +8,7 @@
 
 mod dispatch;
 mod evaluate;
-mod facts;
+pub(crate) mod facts;
 mod follow;
 mod kubelet;
 pub(crate) mod lookup;

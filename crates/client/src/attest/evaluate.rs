@@ -6,16 +6,18 @@ use std::time::{Duration, SystemTime};
 use portcullis_attestation::exchange::RequestFacts;
 use portcullis_attestation::judge::{Accepted, Decision, Subject};
 use portcullis_attestation::machine::Machine;
-use portcullis_attestation::record::Record;
-use portcullis_attestation::{Reason, Refusal};
+use portcullis_attestation::record::{Certificate, Record};
+use portcullis_attestation::time::instant;
+use portcullis_attestation::{Device, Reason, Refusal};
 use portcullis_pki::evidence::Phase;
-use portcullis_pki::{pem, random_bytes};
+use portcullis_pki::{AttestedUsage, CertificateAuthority, Csr, IssuedCertificate, pem, random_bytes};
 
 use super::metrics::Outcome;
 use super::records::{RecordError, Versioned};
+use super::report::Why;
 use super::shared::{Settings, Shared};
-use super::{keys, machines, report};
-use crate::attestation::{CHALLENGE, OfferText, Parsed, Stored};
+use super::{keys, machines, report, serving};
+use crate::attestation::{CHALLENGE, Kind, OfferText, Parsed, Stored};
 use crate::call::{CallError, REQUESTS};
 use crate::lease::Leadership;
 
@@ -52,6 +54,9 @@ pub(super) async fn look(
     leadership: Option<&Leadership>,
 ) -> Looked {
     let mut parsed = match read(shared, name).await {
+        Ok(Some(parsed)) if !matches!(parsed.stored.kind(), Some(Kind::Client(_))) => {
+            return serving::look(shared, name, leadership).await;
+        }
         Ok(Some(parsed)) => parsed,
         Ok(None) => return Looked::Over,
         Err(why) => return Looked::Failed(why),
@@ -71,7 +76,7 @@ pub(super) async fn look(
                 Standing::None => {}
                 Standing::Live(until) => return Looked::Challenged(until),
                 Standing::Over(refusal) => {
-                    return match report::refuse(&shared.workload, stored, &refusal).await {
+                    return match report::refuse(&shared.workload, stored, Why::from(&refusal)).await {
                         Ok(()) => Looked::Over,
                         Err(error) => failed(&error),
                     };
@@ -113,7 +118,9 @@ pub(super) async fn look(
             Decision::Issue(accepted) => accepted,
         };
         match remember(shared, &settings, &parsed, &facts, machine, &accepted).await {
-            Ok(()) => {}
+            // Judged again, with what was written.
+            Ok(Remembered::Now) if stored.has("Approved") => continue,
+            Ok(Remembered::Now | Remembered::Before) => {}
             // Judged again, with the new record.
             Err(Unremembered::Changed) => continue,
             Err(Unremembered::Refused(refusal)) => {
@@ -139,7 +146,7 @@ pub(super) async fn look(
                 Err(error) => return failed(&error),
             }
         }
-        return sign(shared, &settings, &parsed, &accepted).await;
+        return sign(shared, &settings, &parsed, machine, facts.record.as_ref(), &accepted).await;
     }
     Looked::Failed("the request or the identity record changes all the time".to_owned())
 }
@@ -200,7 +207,10 @@ async fn gather(
     parsed: &Parsed,
     is_fresh: bool,
 ) -> Result<Facts, Refusal> {
-    let Some(node_name) = parsed.node_name() else { return Ok(Facts { machine: None, record: None }) };
+    let provider = parsed.stored.provider().and_then(|name| settings.rules.providers.get(name));
+    let csr = parsed.content.as_ref().ok().map(|content| &content.csr);
+    let node_name = provider.zip(csr).and_then(|(provider, csr)| provider.machine_name(csr));
+    let Some(node_name) = node_name else { return Ok(Facts { machine: None, record: None }) };
     let machine = machines::of_node(shared, settings, node_name, is_fresh).await.map_err(|error| {
         Refusal { reason: Reason::MachineNotFound, rule: "AT-62", detail: error.to_string() }
     })?;
@@ -211,7 +221,7 @@ async fn gather(
     Ok(Facts { machine, record })
 }
 
-fn unavailable(error: &RecordError) -> Refusal {
+pub(super) fn unavailable(error: &RecordError) -> Refusal {
     Refusal { reason: Reason::RecordUnavailable, rule: "AT-154", detail: error.to_string() }
 }
 
@@ -252,6 +262,12 @@ async fn judge(
     outcome
 }
 
+/// The identity is recorded.
+enum Remembered {
+    Now,
+    Before,
+}
+
 /// The identity could not be recorded.
 enum Unremembered {
     /// Another process changed the record: judge again.
@@ -267,7 +283,7 @@ async fn remember(
     facts: &Facts,
     machine: &Machine,
     accepted: &Accepted,
-) -> Result<(), Unremembered> {
+) -> Result<Remembered, Unremembered> {
     let unavailable = |error: RecordError| match &error {
         RecordError::Call(call) if call.is_conflict() || call.is_already_exists() => Unremembered::Changed,
         _ => Unremembered::Refused(unavailable(&error)),
@@ -275,7 +291,7 @@ async fn remember(
     let uid = &parsed.stored.metadata.uid;
     let is_recorded = |record: &Record| record.used.iter().any(|used| used.request_uid == *uid);
     if facts.record.as_ref().is_some_and(|versioned| is_recorded(&versioned.record)) {
-        return Ok(());
+        return Ok(Remembered::Before);
     }
     let device = accepted.verified.device;
     if let Some(holder) = shared.records.claim(device, machine).await.map_err(unavailable)? {
@@ -289,25 +305,34 @@ async fn remember(
         }
         shared.records.take_over(device, machine, &holder).await.map_err(unavailable)?;
     }
-    shared.records.write(machine, facts.record.as_ref(), &accepted.record).await.map_err(unavailable)
+    let written = shared.records.write(machine, facts.record.as_ref(), &accepted.record).await;
+    written.map(|()| Remembered::Now).map_err(unavailable)
 }
 
-/// Signs the certificate of an approved request.
-async fn sign(shared: &Shared, settings: &Settings, parsed: &Parsed, accepted: &Accepted) -> Looked {
+/// Signs the certificate of an approved request. The record has it before anybody else does (AT-88).
+async fn sign(
+    shared: &Shared,
+    settings: &Settings,
+    parsed: &Parsed,
+    machine: &Machine,
+    before: Option<&Versioned>,
+    accepted: &Accepted,
+) -> Looked {
     let stored = &parsed.stored;
     let Ok(content) = &parsed.content else { return Looked::Over };
-    let certificate = shared.authority.issue_attested(
-        &content.csr,
-        &accepted.record.provider_id,
-        &settings.rules.allowed.provider_id_oids,
-        stored.spec.expiration_seconds.map(Duration::from_secs),
-        settings.config.longest(&accepted.record.provider),
-        shared.clock.now(),
-    );
-    let certificate = match certificate {
-        Ok(certificate) => pem::encode("CERTIFICATE", &certificate),
-        Err(error) => return Looked::Failed(format!("cannot sign the certificate: {error}")),
+    let (provider_id, oids) = (&accepted.record.provider_id, &settings.rules.allowed.provider_id_oids);
+    let usage = AttestedUsage::Client { provider_id, oids };
+    let longest = settings.config.longest(&accepted.record.provider);
+    let certificate = issued(&shared.authority, stored, &content.csr, &usage, longest, shared.clock.now());
+    let (certificate, details) = match certificate {
+        Ok(certificate) => certificate,
+        Err(why) => return Looked::Failed(why),
     };
+    let mut record = before.map_or_else(|| accepted.record.clone(), |versioned| versioned.record.clone());
+    record.certified(&stored.metadata.uid, details);
+    if let Err(error) = shared.records.write(machine, before, &record).await {
+        return Looked::Failed(error.to_string());
+    }
     match report::issue(&shared.workload, stored, &certificate).await {
         Ok(()) => {
             let key_class = accepted.verified.key_class;
@@ -327,6 +352,29 @@ async fn sign(shared: &Shared, settings: &Settings, parsed: &Parsed, accepted: &
     }
 }
 
+/// Signs a certificate. Returns it in PEM, with what identifies it.
+pub(super) fn issued(
+    authority: &CertificateAuthority,
+    stored: &Stored,
+    csr: &Csr,
+    usage: &AttestedUsage<'_>,
+    longest: Duration,
+    now: SystemTime,
+) -> Result<(String, Certificate), String> {
+    let lifetime = stored.spec.expiration_seconds.map(Duration::from_secs);
+    let der = authority
+        .issue_attested(csr, usage, lifetime, longest, now)
+        .map_err(|error| format!("cannot sign the certificate: {error}"))?;
+    let text = pem::encode("CERTIFICATE", &der);
+    let read = IssuedCertificate::from_pem(text.as_bytes())?;
+    let details = Certificate {
+        serial: read.serial().to_owned(),
+        digest: Device(read.digest()),
+        not_after: instant(read.not_after()),
+    };
+    Ok((text, details))
+}
+
 /// Refuses a request, for good or for now.
 async fn refused(
     shared: &Shared,
@@ -340,16 +388,17 @@ async fn refused(
     let csr = &stored.metadata.name;
     if reason.is_transient() {
         tracing::debug!(csr, %reason, rule, detail, "a certificate request waits");
-        count(shared, settings, parsed, Outcome::Waiting(reason));
+        count(shared, settings, parsed, Outcome::Waiting(reason.as_str()));
         return Looked::Waiting;
     }
-    if let Err(error) = report::refuse(&shared.workload, stored, refusal).await {
+    let why = Why::from(refusal);
+    if let Err(error) = report::refuse(&shared.workload, stored, why).await {
         return failed(&error);
     }
     tracing::warn!(csr, user = stored.spec.username, %reason, rule, detail, "refused a certificate request");
-    count(shared, settings, parsed, Outcome::Refused(reason));
+    count(shared, settings, parsed, Outcome::Refused(reason.as_str()));
     let now = shared.clock.now();
-    report::tell(&shared.workload, &shared.management, stored, machine, refusal, now).await;
+    report::tell(&shared.workload, &shared.management, stored, machine, why, now).await;
     Looked::Over
 }
 
@@ -365,7 +414,7 @@ fn configured_provider(settings: &Settings, parsed: &Parsed) -> String {
 }
 
 /// A write failed. A request that was changed in between comes again as an event, and one that is gone does not.
-fn failed(error: &CallError) -> Looked {
+pub(super) fn failed(error: &CallError) -> Looked {
     match error.is_not_found() || error.is_conflict() {
         true => Looked::Over,
         false => Looked::Failed(error.to_string()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use portcullis_attestation::machine::{Machine, Owner};
 use portcullis_attestation::request::NamedMachine;
-use portcullis_policy::approval::machine::{self as api, AddressKind, Config, of_cluster};
+use portcullis_policy::approval::machine::{self as api, AddressKind, Config, MachinePool, of_cluster};
 
 use super::shared::{Settings, Shared};
 use crate::approver::lookup::{self, Machines};
@@ -44,7 +44,7 @@ pub(super) async fn of_node(
     }
     let mut named =
         of_cluster(&found.machines, config).into_iter().filter(|machine| is_named(machine, node_name));
-    let Some(machine) = named.next() else { return Ok(None) };
+    let Some(machine) = named.next() else { return Ok(member(&found, config, listed)) };
     if named.next().is_some() {
         return Err(MachineError::Ambiguous);
     }
@@ -57,6 +57,7 @@ pub(super) async fn of_node(
         },
         endorsement_keys: listed.map(|listed| listed.endorsement_keys.clone()).unwrap_or_default(),
         platform_key: listed.and_then(|listed| listed.platform_key),
+        addresses: Vec::new(),
         owner: Some(Owner {
             api_version: machine.kind.api_version().to_owned(),
             namespace: machine.namespace.clone(),
@@ -66,9 +67,26 @@ pub(super) async fn of_node(
     }))
 }
 
+/// The machine of an inventory that is a member of a MachinePool: one of its provider IDs is in the list of a pool. A pool
+/// alone does not say which node has which provider ID, so a name that no inventory has is not one of its members.
+fn member(found: &Machines, config: &Config, listed: Option<&Machine>) -> Option<Machine> {
+    let listed = listed?;
+    let is_own = |pool: &&MachinePool| {
+        config.cluster_name.as_ref().is_none_or(|own| *own == pool.cluster_name)
+            && config.machine_namespace.as_ref().is_none_or(|own| *own == pool.namespace)
+            && !pool.is_deleting
+    };
+    let ids = |pool: &MachinePool| pool.provider_ids.iter().any(|id| listed.named.provider_ids.contains(id));
+    found.pools.iter().filter(is_own).any(ids).then(|| listed.clone())
+}
+
 /// Lists the Machines. A list that is a moment old is used again, unless it must be fresh: many requests that are refused
 /// must not cost a list each.
-async fn list(shared: &Shared, config: &Config, is_fresh: bool) -> Result<Arc<Machines>, CallError> {
+pub(super) async fn list(
+    shared: &Shared,
+    config: &Config,
+    is_fresh: bool,
+) -> Result<Arc<Machines>, CallError> {
     let now = shared.clock.running();
     let mut held = shared.machines.lock().await;
     if let Some((at, machines)) = held.as_ref().filter(|_| !is_fresh)
@@ -97,7 +115,9 @@ fn is_named(machine: &api::Machine, node_name: &str) -> bool {
 
 /// Whether a machine with this UID exists.
 pub(super) async fn exists(shared: &Shared, settings: &Settings, uid: &str) -> Result<bool, CallError> {
-    let Some(config) = &settings.machine_apis else { return Ok(settings.inventory.has(uid)) };
+    // A member of a MachinePool is in the inventory as long as it exists.
+    let is_listed = settings.inventory.has(uid);
+    let Some(config) = settings.machine_apis.as_ref().filter(|_| !is_listed) else { return Ok(is_listed) };
     let found = list(shared, config, true).await?;
     // One that cannot be read may be it.
     Ok(!found.unreadable.is_empty() || found.machines.iter().any(|machine| machine.uid == uid))

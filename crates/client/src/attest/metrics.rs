@@ -58,9 +58,10 @@ impl Default for AttestMetrics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Challenged,
+    Approved,
     Issued,
-    Refused(Reason),
-    Waiting(Reason),
+    Refused(&'static str),
+    Waiting(&'static str),
 }
 
 impl AttestMetrics {
@@ -82,11 +83,12 @@ impl AttestMetrics {
     pub(super) fn evaluated(&self, provider: &str, phase: &'static str, outcome: Outcome) {
         let (result, reason) = match outcome {
             Outcome::Challenged => ("challenged", ""),
+            Outcome::Approved => ("approved", ""),
             Outcome::Issued => ("issued", ""),
-            Outcome::Refused(reason) => ("refused", reason.as_str()),
-            Outcome::Waiting(reason) => ("waiting", reason.as_str()),
+            Outcome::Refused(reason) => ("refused", reason),
+            Outcome::Waiting(reason) => ("waiting", reason),
         };
-        if matches!(outcome, Outcome::Refused(Reason::TofuMismatch)) {
+        if outcome == Outcome::Refused(Reason::TofuMismatch.as_str()) {
             self.mismatches.inc();
         }
         let labels = RequestLabels { provider: provider.to_owned(), phase, result, reason };

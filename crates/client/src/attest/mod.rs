@@ -6,12 +6,14 @@
 //! process that is killed between two steps does nothing twice. Several replicas may run, of which the holder of a Lease is
 //! active.
 
+mod duties;
 mod evaluate;
 mod keys;
 mod machines;
 mod metrics;
 mod records;
 mod report;
+mod serving;
 mod shared;
 mod work;
 
@@ -44,8 +46,10 @@ pub struct AttestOptions {
     pub namespace: String,
     /// What the cluster asks of its nodes.
     pub settings: Settings,
-    /// The authority that signs the certificates.
+    /// The authority that signs the client certificates.
     pub authority: Arc<CertificateAuthority>,
+    /// The authority that signs the serving certificates; none if the cluster's own signer signs them (AT-172).
+    pub serving_authority: Option<Arc<CertificateAuthority>>,
     /// The metrics.
     pub metrics: AttestMetrics,
     /// The clock.
@@ -66,6 +70,7 @@ impl AttestOptions {
             namespace,
             settings,
             authority,
+            serving_authority: None,
             metrics: AttestMetrics::default(),
             clock: Arc::new(SystemClock::new()),
         }
@@ -87,7 +92,16 @@ impl std::fmt::Debug for AttestController {
 impl AttestController {
     /// Creates a controller, which is not running yet.
     pub fn new(options: AttestOptions) -> Self {
-        let AttestOptions { workload, management, namespace, settings, authority, metrics, clock } = options;
+        let AttestOptions {
+            workload,
+            management,
+            namespace,
+            settings,
+            authority,
+            serving_authority,
+            metrics,
+            clock,
+        } = options;
         Self {
             shared: Arc::new(Shared {
                 workload,
@@ -96,6 +110,7 @@ impl AttestController {
                 namespace,
                 settings: ArcSwap::from_pointee(settings),
                 authority,
+                serving_authority,
                 metrics,
                 clock,
                 is_ready: AtomicBool::new(false),
@@ -122,6 +137,7 @@ impl AttestController {
     pub async fn run(&self, stop: impl Future<Output = ()> + Send) {
         tokio::select! {
             () = work::work(Arc::clone(&self.shared), None) => {}
+            () = duties::keep(Arc::clone(&self.shared), None) => {}
             () = stop => {}
         }
         self.shared.is_ready.store(false, Ordering::Release);
@@ -137,7 +153,13 @@ impl AttestController {
         stop: impl Future<Output = ()> + Send,
     ) -> Result<(), LeaseConfigError> {
         let shared = &self.shared;
-        let work = |leadership: Leadership| work::work(Arc::clone(shared), Some(leadership));
+        let work = |leadership: Leadership| {
+            let requests = work::work(Arc::clone(shared), Some(leadership.clone()));
+            let duties = duties::keep(Arc::clone(shared), Some(leadership));
+            async move {
+                tokio::join!(requests, duties);
+            }
+        };
         let ended = || shared.is_ready.store(false, Ordering::Release);
         lead_again(&shared.workload, &lease, &shared.clock, stop, work, ended).await
     }

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use portcullis_attestation::machine::Machine;
 use portcullis_attestation::time::instant;
-use portcullis_attestation::{Offer, Refusal};
+use portcullis_attestation::{Offer, Reason, Refusal};
 use serde_json::{Value, json};
 
 use crate::attestation::{CHALLENGE, ENDORSEMENT_KEY, OfferText, SUPPORTED_VERSIONS, Stored};
@@ -48,15 +48,24 @@ pub(super) async fn approve(
     condition(connection, stored, "approval", "Approved", APPROVED, message).await
 }
 
+/// Why a request is refused, by whichever rules.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Why<'a> {
+    pub(super) reason: &'static str,
+    pub(super) rule: &'static str,
+    pub(super) detail: &'a str,
+}
+
+impl<'a> From<&'a Refusal> for Why<'a> {
+    fn from(refusal: &'a Refusal) -> Self {
+        Self { reason: refusal.reason.as_str(), rule: refusal.rule, detail: &refusal.detail }
+    }
+}
+
 /// Denies a request; one that is approved already fails instead. A request of an unknown version gets the versions that
 /// are known (AT-160).
-pub(super) async fn refuse(
-    connection: &Connection,
-    stored: &Stored,
-    refusal: &Refusal,
-) -> Result<(), CallError> {
-    let reason = refusal.reason.as_str();
-    if refusal.reason == portcullis_attestation::Reason::UnsupportedAttestationVersion {
+pub(super) async fn refuse(connection: &Connection, stored: &Stored, why: Why<'_>) -> Result<(), CallError> {
+    if why.reason == Reason::UnsupportedAttestationVersion.as_str() {
         annotate(connection, stored, json!({SUPPORTED_VERSIONS: VERSIONS})).await?;
         // The annotation made a new version.
         let mut current: Stored = connection.get(&REQUESTS, &stored.metadata.name).await?;
@@ -64,20 +73,15 @@ pub(super) async fn refuse(
             return Ok(());
         }
         current.spec = stored.spec.clone();
-        return deny(connection, &current, reason, refusal).await;
+        return deny(connection, &current, why).await;
     }
-    deny(connection, stored, reason, refusal).await
+    deny(connection, stored, why).await
 }
 
-async fn deny(
-    connection: &Connection,
-    stored: &Stored,
-    reason: &str,
-    refusal: &Refusal,
-) -> Result<(), CallError> {
-    let message = format!("{}: {}", refusal.rule, refusal.detail);
+async fn deny(connection: &Connection, stored: &Stored, why: Why<'_>) -> Result<(), CallError> {
+    let message = format!("{}: {}", why.rule, why.detail);
     let (part, kind) = if stored.has("Approved") { ("status", "Failed") } else { ("approval", "Denied") };
-    condition(connection, stored, part, kind, reason, &shortened(message)).await.map(|_| ())
+    condition(connection, stored, part, kind, why.reason, &shortened(message)).await.map(|_| ())
 }
 
 /// Adds a condition to the version that was read. The object is read again, because a replacement must have all fields.
@@ -140,11 +144,11 @@ pub(super) async fn tell(
     management: &Connection,
     stored: &Stored,
     machine: Option<&Machine>,
-    refusal: &Refusal,
+    why: Why<'_>,
     now: SystemTime,
 ) {
-    let message = shortened(format!("refused by {}: {}", refusal.rule, refusal.detail));
-    let reason = refusal.reason.as_str();
+    let message = shortened(format!("refused by {}: {}", why.rule, why.detail));
+    let reason = why.reason;
     let Stored { metadata, .. } = stored;
     let involved = json!({
         "apiVersion": "certificates.k8s.io/v1",

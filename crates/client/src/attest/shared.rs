@@ -43,6 +43,7 @@ pub(super) struct Shared {
     pub(super) namespace: String,
     pub(super) settings: ArcSwap<Settings>,
     pub(super) authority: Arc<CertificateAuthority>,
+    pub(super) serving_authority: Option<Arc<CertificateAuthority>>,
     pub(super) metrics: AttestMetrics,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) is_ready: AtomicBool,

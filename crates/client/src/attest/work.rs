@@ -14,7 +14,7 @@ use tokio::task::{Id, JoinSet};
 
 use super::evaluate::{Looked, look};
 use super::shared::Shared;
-use crate::attestation::{Parsed, Stored};
+use crate::attestation::{Kind, Parsed, Stored};
 use crate::call::REQUESTS;
 use crate::lease::Leadership;
 use crate::random::fraction;
@@ -133,7 +133,12 @@ impl Work {
     }
 
     fn put(&mut self, stored: Stored) {
-        if !stored.provider().is_some_and(|provider| PROVIDERS.contains(&provider)) {
+        let is_own = match stored.kind() {
+            Some(Kind::Client(provider) | Kind::Serving(provider)) => PROVIDERS.contains(&provider),
+            Some(Kind::KubeletServing) => true,
+            None => false,
+        };
+        if !is_own {
             return;
         }
         let name = stored.metadata.name.clone();
@@ -145,14 +150,15 @@ impl Work {
         let before = self.requests.get(&name).filter(|before| before.uid == parsed.stored.metadata.uid);
         let order = before.map_or((parsed.created(), self.order), |before| before.order);
         self.forget(&name, Some(&parsed.stored.metadata.uid));
-        let facts = parsed.facts();
+        // Requests for serving certificates take part in no exchange.
+        let facts = parsed.facts().filter(|_| parsed.stored.provider().is_some());
         let known = Known {
             uid: parsed.stored.metadata.uid.clone(),
             group: group.clone(),
             exchange: facts.as_ref().map(exchange_key),
             facts,
             order,
-            is_decided: parsed.stored.is_decided(),
+            is_decided: is_over(&parsed.stored),
         };
         let is_decided = known.is_decided;
         if let Some(exchange) = known.exchange {
@@ -272,6 +278,11 @@ impl Work {
             Some(clock.running().saturating_add(wait))
         });
     }
+}
+
+/// Whether nothing is left to do for a request. What the signer of kubelets signs is over once it is approved.
+fn is_over(stored: &Stored) -> bool {
+    stored.is_decided() || (stored.kind() == Some(Kind::KubeletServing) && stored.has("Approved"))
 }
 
 /// The requests that take turns: those of one user, in a few groups so that the nodes of one token do not all wait for each

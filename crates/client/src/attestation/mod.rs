@@ -6,4 +6,4 @@ mod requests;
 
 pub(crate) use annotation::ENDORSEMENT_KEY;
 pub use annotation::{CHALLENGE, OfferText, SUPPORTED_VERSIONS};
-pub use requests::{Condition, Metadata, Parsed, Spec, Status, Stored};
+pub use requests::{Condition, Kind, Metadata, Parsed, Spec, Status, Stored};

@@ -56,6 +56,8 @@ pub struct Spec {
     pub groups: Vec<String>,
     /// The usages.
     pub usages: Vec<String>,
+    /// What else the API server knows about that user.
+    pub extra: BTreeMap<String, Vec<String>>,
     /// The requested lifetime.
     pub expiration_seconds: Option<u64>,
 }
@@ -83,6 +85,17 @@ pub struct Condition {
     pub message: String,
 }
 
+/// What a request asks for (AT-80, AT-172).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind<'a> {
+    /// A client certificate, proved by this attestor.
+    Client(&'a str),
+    /// A serving certificate, of the signer of this attestor.
+    Serving(&'a str),
+    /// A serving certificate, of the signer of kubelets.
+    KubeletServing,
+}
+
 impl Stored {
     /// The attestor whose client signer it is for; none if it is for another signer.
     pub fn provider(&self) -> Option<&str> {
@@ -90,6 +103,17 @@ impl Stored {
             (Purpose::Client, provider) => Some(provider),
             (Purpose::Serving, _) => None,
         }
+    }
+
+    /// What it asks for; none if no attestor has to do with it.
+    pub fn kind(&self) -> Option<Kind<'_>> {
+        if self.spec.signer_name == signers::KUBELET_SERVING {
+            return Some(Kind::KubeletServing);
+        }
+        Some(match signers::read(&self.spec.signer_name)? {
+            (Purpose::Client, provider) => Kind::Client(provider),
+            (Purpose::Serving, provider) => Kind::Serving(provider),
+        })
     }
 
     /// Whether a condition is set.

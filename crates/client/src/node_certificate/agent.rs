@@ -51,6 +51,17 @@ pub struct Settings {
     pub expiration_seconds: Option<i32>,
     /// Whether the bootstrap kubeconfig is kept for when the certificate expires (NB-18).
     pub rebootstrap: bool,
+    /// For a serving certificate alone; none if the agent also maintains the client certificate.
+    pub serving: Option<ServingSettings>,
+}
+
+/// A serving certificate that is requested with a client certificate of other code (AT-172).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServingSettings {
+    /// The kubeconfig with which the node is a client.
+    pub client_kubeconfig: PathBuf,
+    /// The signer.
+    pub signer: String,
 }
 
 /// The progress towards a certificate, in this order.
@@ -417,6 +428,9 @@ impl Agent {
     ///
     /// DIVERGES: a world-readable bootstrap kubeconfig is refused (NB-18).
     pub(super) async fn connect(&self) -> Result<Connection, CredentialError> {
+        if let Some(serving) = &self.settings.serving {
+            return Ok(Connection::from_kubeconfig(&serving.client_kubeconfig, None).await?);
+        }
         if let Some(pair) = self.current()? {
             let credential = Credential::Certificate {
                 certificate: pair.certificates_pem().into_bytes(),
@@ -435,6 +449,14 @@ impl Agent {
         Ok(Connection::from_kubeconfig(path, None).await?)
     }
 
+    /// The signer of a certificate.
+    fn signer(&self, purpose: Purpose) -> &str {
+        match &self.settings.serving {
+            Some(serving) if purpose == Purpose::Serving => &serving.signer,
+            _ => purpose.signer(),
+        }
+    }
+
     /// Creates the request, or finds the one of an earlier start (CS-131 to CS-133).
     async fn request(
         &self,
@@ -447,13 +469,14 @@ impl Agent {
         let unusable = |why: String| CredentialError::Key { path: store.pending_key_path(), why };
         let pem = template.to_pem(key).map_err(|e| unusable(e.to_string()))?;
         let seconds = self.settings.expiration_seconds;
-        let object = request::object(name, purpose.signer(), &pem, purpose.usages(key), seconds);
+        let signer = self.signer(purpose);
+        let object = request::object(name, signer, &pem, purpose.usages(key), seconds);
         let (stored, was_there) = match connection.create::<Stored>(&REQUESTS, &object).await {
             Ok(created) => (created, false),
             Err(error) if error.is_already_exists() => {
                 let found: Stored = connection.get(&REQUESTS, name).await?;
                 let foreign = |why| CredentialError::Foreign { name: name.to_owned(), why };
-                found.check(purpose.signer(), template, key).map_err(foreign)?;
+                found.check(signer, template, key).map_err(foreign)?;
                 (found, true)
             }
             Err(error) => return Err(error.into()),

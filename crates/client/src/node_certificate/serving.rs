@@ -44,6 +44,23 @@ impl Agent {
         }
     }
 
+    /// Ensures that there is a serving certificate that is not due, and returns.
+    ///
+    /// # Errors
+    /// See [`CredentialError`].
+    pub async fn serve_once(&self, wait: Duration) -> Result<(), CredentialError> {
+        let store = Store::open(&self.settings.cert_dir, Purpose::Serving.prefix())?;
+        let _lock = store.lock()?;
+        let missing = || CredentialError::Gone(format!("Node {}, or its addresses", self.settings.node_name));
+        let template = self.fetch_template().await?.ok_or_else(missing)?;
+        if self.manager(&store, &template)?.step(self.clock.now()) != Step::Request {
+            return Ok(());
+        }
+        let wanted = Wanted { purpose: Purpose::Serving, template: &template, store: &store };
+        self.obtain(&wanted, wait).await?;
+        self.forget_key(&wanted)
+    }
+
     async fn keep_serving(&self, store: &Store) -> Result<(), CredentialError> {
         let mut template = self.next_template(None).await?;
         let mut manager = self.manager(store, &template)?;
@@ -113,7 +130,7 @@ impl Agent {
 
     /// Returns the current contents for the serving certificate. None while the Node does not exist or has no address.
     async fn fetch_template(&self) -> Result<Option<Request>, CredentialError> {
-        if self.current()?.is_none() {
+        if self.settings.serving.is_none() && self.current()?.is_none() {
             return Ok(None);
         }
         let connection = self.connect().await?;

@@ -1,5 +1,6 @@
 //! `portcullis attest`: the attestation controller, and commands for identity records and evidence.
 
+mod enroll;
 mod records;
 mod verify;
 
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use portcullis_attestation::config::Serving;
 use portcullis_client::attest::{AttestController, AttestMetrics, AttestOptions};
 use portcullis_client::{Connection, SystemClock};
 use portcullis_pki::CertificateAuthority;
@@ -43,6 +45,7 @@ pub struct AttestArgs {
 
 #[derive(Debug, Subcommand)]
 enum AttestCommand {
+    Enroll(enroll::EnrollArgs),
     Records(records::RecordsArgs),
     Revoke(records::StateArgs),
     Reset(records::StateArgs),
@@ -79,6 +82,14 @@ struct RunArgs {
     #[arg(long, value_name = "FILE", required = true)]
     cluster_signing_key_file: Option<PathBuf>,
 
+    /// The certificate of the authority that signs serving certificates, in PEM, for serving: sign
+    #[arg(long, value_name = "FILE", requires = "cluster_signing_kubelet_serving_key_file")]
+    cluster_signing_kubelet_serving_cert_file: Option<PathBuf>,
+
+    /// The key of the authority that signs serving certificates, in PEM
+    #[arg(long, value_name = "FILE", requires = "cluster_signing_kubelet_serving_cert_file")]
+    cluster_signing_kubelet_serving_key_file: Option<PathBuf>,
+
     #[command(flatten)]
     lease: LeaseFlags,
 
@@ -98,6 +109,7 @@ struct RunArgs {
 const EXAMPLES: &str = "\
 Examples:
   portcullis attest --config attest.yaml --cluster-signing-cert-file nodes-ca.crt --cluster-signing-key-file nodes-ca.key
+  portcullis attest enroll node-1 --provider-id metal://rack-1/node-1 --inventory inventory.yaml --endorsement-key sha256:...
   portcullis attest records
   portcullis attest revoke node-1 --reason \"stolen\"
   portcullis attest verify --config attest.yaml --csr csr.yaml";
@@ -108,6 +120,7 @@ Examples:
 /// Flags or files are invalid, evidence is refused, or the API server cannot be reached.
 pub fn run(args: &AttestArgs) -> Result<ExitCode, Failure> {
     match &args.command {
+        Some(AttestCommand::Enroll(args)) => enroll::run(args),
         Some(AttestCommand::Verify(args)) => verify::run(args),
         Some(AttestCommand::Records(args)) => runtime()?.block_on(records::list(args)),
         Some(AttestCommand::Revoke(args)) => runtime()?.block_on(records::revoke(args)),
@@ -132,6 +145,19 @@ async fn work(args: &RunArgs) -> Result<ExitCode, Failure> {
     let certificate = required(&args.cluster_signing_cert_file, "cluster-signing-cert-file")?;
     let key = required(&args.cluster_signing_key_file, "cluster-signing-key-file")?;
     let settings = read_settings(&config).map_err(Failure::input)?;
+    let serving_authority = match (
+        &args.cluster_signing_kubelet_serving_cert_file,
+        &args.cluster_signing_kubelet_serving_key_file,
+    ) {
+        (Some(certificate), Some(key)) => Some(Arc::new(authority(certificate, key)?)),
+        _ if settings.config.serving == Serving::Sign => {
+            return Err(Failure::input(
+                "serving: sign needs --cluster-signing-kubelet-serving-cert-file and \
+                 --cluster-signing-kubelet-serving-key-file",
+            ));
+        }
+        _ => None,
+    };
     let authority = authority(&certificate, &key)?;
     let workload = Connection::infer(args.kubeconfig.as_deref(), args.context.as_deref())
         .await
@@ -149,6 +175,7 @@ async fn work(args: &RunArgs) -> Result<ExitCode, Failure> {
         namespace: args.namespace.clone(),
         settings,
         authority: Arc::new(authority),
+        serving_authority,
         metrics: metrics.clone(),
         clock: Arc::new(SystemClock::new()),
     });

@@ -2,6 +2,7 @@
 
 mod attested;
 mod inspect;
+mod serve_cert;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -107,6 +108,7 @@ pub struct CredentialArgs {
 #[derive(Debug, Subcommand)]
 enum CredentialCommand {
     Inspect(inspect::InspectArgs),
+    ServeCert(serve_cert::ServeCertArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -114,20 +116,20 @@ Examples:
   portcullis credential --bootstrap-kubeconfig /etc/kubernetes/bootstrap-kubelet.conf --kubeconfig /etc/kubernetes/kubelet.conf
   portcullis credential --bootstrap-kubeconfig bootstrap.kubeconfig --kubeconfig node.kubeconfig --cert-dir pki --node-name node-1 --once
   portcullis credential --attestor tpm --provider-id metal://rack-1/node-1 --cache-dir /var/lib/kubelet/attested --bootstrap-kubeconfig bootstrap.kubeconfig
-  portcullis credential inspect";
+  portcullis credential inspect
+  portcullis credential serve-cert --client-kubeconfig /var/lib/kubelet/attested/proxy.kubeconfig --signer cluster.x-k8s.io/kubelet-serving-tpm";
 
 /// Runs the command.
 ///
 /// # Errors
 /// No certificate could be obtained.
 pub fn run(args: &CredentialArgs) -> Result<ExitCode, Failure> {
-    if let Some(CredentialCommand::Inspect(args)) = &args.command {
-        return inspect::run(args);
+    match &args.command {
+        Some(CredentialCommand::Inspect(args)) => return inspect::run(args),
+        Some(CredentialCommand::ServeCert(args)) => return serve_cert::run(args),
+        None => {}
     }
-    let node_name = match &args.node_name {
-        Some(name) => name.clone(),
-        None => rustix::system::uname().nodename().to_string_lossy().trim().to_lowercase(),
-    };
+    let node_name = args.node_name.clone().unwrap_or_else(host_name);
     if let Some(attestor) = args.attested.attestor {
         let asked = Asked {
             node_name,
@@ -149,6 +151,7 @@ pub fn run(args: &CredentialArgs) -> Result<ExitCode, Failure> {
         node_name: node_name.clone(),
         expiration_seconds: args.expiration_seconds,
         rebootstrap: args.rebootstrap,
+        serving: None,
     };
     let agent = Agent::new(settings, Arc::new(SystemClock::new()), narrator(node_name)).map_err(failure)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -173,6 +176,11 @@ pub fn run(args: &CredentialArgs) -> Result<ExitCode, Failure> {
         ended.map_err(failure)
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The name of a node, unless another is given.
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().trim().to_lowercase()
 }
 
 /// The health and metrics of the certificates.

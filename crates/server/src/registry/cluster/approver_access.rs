@@ -69,6 +69,7 @@ fn attestation_rules() -> Value {
     let certificates = ["certificates.k8s.io"];
     let signers = ["tpm", "challenge", "insecure"]
         .map(|name| format!("cluster.x-k8s.io/kube-apiserver-client-kubelet-{name}"));
+    let serving = ["tpm", "challenge"].map(|name| format!("cluster.x-k8s.io/kubelet-serving-{name}"));
     json!([
         {"apiGroups": certificates, "resources": ["certificatesigningrequests"],
             "verbs": ["get", "list", "watch", "patch"]},
@@ -77,6 +78,10 @@ fn attestation_rules() -> Value {
             "verbs": ["update"]},
         {"apiGroups": certificates, "resources": ["signers"], "verbs": ["approve", "sign"],
             "resourceNames": signers},
+        {"apiGroups": certificates, "resources": ["signers"], "verbs": ["approve", "sign"],
+            "resourceNames": serving},
+        {"apiGroups": certificates, "resources": ["signers"], "verbs": ["approve"],
+            "resourceNames": ["kubernetes.io/kubelet-serving"]},
         {"apiGroups": ["machine.openshift.io", "cluster.x-k8s.io"], "resources": ["machines"], "verbs": read},
         {"apiGroups": ["cluster.x-k8s.io"], "resources": ["machinepools"], "verbs": read},
         {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
