@@ -12,6 +12,7 @@
 
 mod attacks;
 mod cache;
+mod clusters;
 mod duties;
 mod nodes;
 mod operation;

@@ -49,6 +49,24 @@ fn two_machines_with_a_tpm_each_get_certificates_for_their_own_names_at_101_at_1
 }
 
 #[test]
+fn a_machine_has_its_certificate_within_two_seconds_at_101() {
+    let manufacturer = Manufacturer::new();
+    let tpm = manufacturer.make("node-a");
+    let cluster = start(TPM, &entry("node-a", ""), &manufacturer);
+    // Machines of tests are slow in bursts: one of a few attempts must do it.
+    let times: Vec<_> = (0..4)
+        .map(|number| {
+            let cache = format!("cache-{number}");
+            let machine = Machine { cache: &cache, ..Machine::with_tpm("node-a", &tpm) };
+            let began = std::time::Instant::now();
+            assert_eq!(cluster.run(&machine, &["--once"]).code, 0, "{}", cluster.log());
+            began.elapsed()
+        })
+        .collect();
+    assert!(times.iter().any(|time| time.as_secs() < 2), "{times:?}");
+}
+
+#[test]
 fn keys_of_all_classes_are_attested_by_rsa_and_ecc_endorsement_keys_at_205() {
     let manufacturer = Manufacturer::new();
     let tpm = manufacturer.make("node-a");

@@ -295,7 +295,10 @@ async fn remember(
     }
     let device = accepted.verified.device;
     if let Some(holder) = shared.records.claim(device, machine).await.map_err(unavailable)? {
-        let is_live = machines::exists(shared, settings, &holder.machine_uid).await;
+        let is_live = match holder.cluster == *shared.records.cluster() {
+            true => machines::exists(shared, settings, &holder.machine_uid).await,
+            false => shared.fleet.has(holder.cluster.as_deref(), &holder.machine_uid).await,
+        };
         if is_live.map_err(|error| unavailable(error.into()))? {
             return Err(Unremembered::Refused(Refusal {
                 reason: Reason::EkInUse,

@@ -8,6 +8,7 @@
 
 mod duties;
 mod evaluate;
+mod fleet;
 mod keys;
 mod machines;
 mod metrics;
@@ -29,6 +30,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::connect::Connection;
 use crate::lease::{Leadership, LeaseConfig, LeaseConfigError, lead_again};
 
+pub use fleet::{Fleet, Member};
 pub use keys::ChallengeKeys;
 pub use metrics::AttestMetrics;
 pub use records::{RecordError, Records, Versioned};
@@ -44,6 +46,8 @@ pub struct AttestOptions {
     pub management: Connection,
     /// The namespace of the identity records and the keys.
     pub namespace: String,
+    /// The workload cluster among the others whose records are on the same server; none for one cluster alone.
+    pub member: Option<Member>,
     /// What the cluster asks of its nodes.
     pub settings: Settings,
     /// The authority that signs the client certificates.
@@ -68,6 +72,7 @@ impl AttestOptions {
             workload: connection.clone(),
             management: connection,
             namespace,
+            member: None,
             settings,
             authority,
             serving_authority: None,
@@ -96,16 +101,20 @@ impl AttestController {
             workload,
             management,
             namespace,
+            member,
             settings,
             authority,
             serving_authority,
             metrics,
             clock,
         } = options;
-        Self {
+        let cluster = member.as_ref().map(|member| member.name.clone());
+        let fleet = member.as_ref().map(|member| Arc::clone(&member.fleet)).unwrap_or_default();
+        let controller = Self {
             shared: Arc::new(Shared {
                 workload,
-                records: Records::new(management.clone(), namespace.clone()),
+                records: Records::new(management.clone(), namespace.clone()).of_cluster(cluster),
+                fleet,
                 management,
                 namespace,
                 settings: ArcSwap::from_pointee(settings),
@@ -119,7 +128,11 @@ impl AttestController {
                 nodes: std::array::from_fn(|_| tokio::sync::Mutex::default()),
                 reconfigured: Notify::new(),
             }),
+        };
+        if let Some(Member { name, fleet }) = member {
+            fleet.join(name, &controller.shared);
         }
+        controller
     }
 
     /// Replaces the settings, and evaluates pending requests again.

@@ -20,6 +20,9 @@ const RECORD: &str = "record";
 /// The keys of a ConfigMap about a device.
 const MACHINE: &str = "machineUID";
 const NODE: &str = "nodeName";
+/// The workload cluster: a key of a ConfigMap about a device, and a label of records.
+const CLUSTER: &str = "cluster";
+const CLUSTER_LABEL: &str = "portcullis.dev/cluster";
 /// The label with the kind of the ConfigMap.
 const LABEL: &str = "portcullis.dev/attestation";
 const IDENTITY: &str = "identity-record";
@@ -32,6 +35,7 @@ const PAGE: usize = 500;
 pub struct Records {
     connection: Connection,
     namespace: String,
+    cluster: Option<String>,
 }
 
 /// A record, in the version that was read.
@@ -43,6 +47,10 @@ pub struct Versioned {
     pub namespace: String,
     /// The version of its ConfigMap.
     pub resource_version: String,
+    /// The name of its ConfigMap.
+    pub name: String,
+    /// The workload cluster; none if the controller has one alone.
+    pub cluster: Option<String>,
 }
 
 /// The machine that has a device.
@@ -50,6 +58,8 @@ pub struct Versioned {
 pub struct Holder {
     /// The UID of the Machine.
     pub machine_uid: String,
+    /// The workload cluster of the Machine.
+    pub cluster: Option<String>,
     /// The version of the ConfigMap that says so.
     pub resource_version: String,
 }
@@ -85,6 +95,7 @@ struct Metadata {
     name: String,
     namespace: String,
     resource_version: String,
+    labels: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -104,7 +115,18 @@ struct ListMetadata {
 impl Records {
     /// The records of machines without an object of their own are in this namespace; all others are next to their object.
     pub fn new(connection: Connection, namespace: String) -> Self {
-        Self { connection, namespace }
+        Self { connection, namespace, cluster: None }
+    }
+
+    /// The workload cluster.
+    pub(super) fn cluster(&self) -> &Option<String> {
+        &self.cluster
+    }
+
+    /// Only the records of one workload cluster, of several that have their records here.
+    #[must_use]
+    pub fn of_cluster(self, cluster: Option<String>) -> Self {
+        Self { cluster, ..self }
     }
 
     /// Reads the record of a machine; none if there is none.
@@ -113,12 +135,12 @@ impl Records {
     /// See [`RecordError`].
     pub async fn find(&self, machine: &Machine) -> Result<Option<Versioned>, RecordError> {
         let maps = self.maps(machine.owner.as_ref());
-        let found: Option<ConfigMap> = self.connection.find(&maps, &name(&machine.uid)).await?;
+        let found: Option<ConfigMap> = self.connection.find(&maps, &self.name(&machine.uid)).await?;
         let found = found.map(read).transpose()?;
         if let Some(found) = found.as_ref().filter(|found| found.record.machine_uid != machine.uid) {
             return Err(RecordError::Malformed {
                 namespace: found.namespace.clone(),
-                name: name(&machine.uid),
+                name: self.name(&machine.uid),
                 why: format!("it is the record of Machine {:?}", found.record.machine_uid),
             });
         }
@@ -136,7 +158,7 @@ impl Records {
         record: &Record,
     ) -> Result<(), RecordError> {
         let maps = self.maps(machine.owner.as_ref());
-        let mut metadata = labelled(&name(&machine.uid), IDENTITY);
+        let mut metadata = self.labelled(&self.name(&machine.uid), IDENTITY);
         if let Some(owner) = &machine.owner {
             let owner = json!([{
                 "apiVersion": owner.api_version, "kind": "Machine", "name": owner.name, "uid": machine.uid,
@@ -152,7 +174,7 @@ impl Records {
     /// See [`RecordError`]; a conflict if another process was first.
     pub async fn replace(&self, before: &Versioned, record: &Record) -> Result<(), RecordError> {
         let maps = Resource::new("", "v1", "configmaps").within(before.namespace.clone());
-        let path = maps.object(&name(&record.machine_uid));
+        let path = maps.object(&before.name);
         let patch = json!({
             "metadata": {"resourceVersion": before.resource_version},
             "data": {RECORD: text(record), NODE: record.node_name},
@@ -171,7 +193,7 @@ impl Records {
         if let Some(before) = before {
             metadata.insert("resourceVersion".to_owned(), before.resource_version.as_str().into());
         }
-        let path = maps.object(&name(&record.machine_uid));
+        let path = maps.object(&self.name(&record.machine_uid));
         let object = json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -191,7 +213,7 @@ impl Records {
     /// See [`RecordError`].
     pub async fn claim(&self, device: Device, machine: &Machine) -> Result<Option<Holder>, RecordError> {
         let maps = self.maps(None);
-        let object = claim(device, machine, None);
+        let object = self.claimed(device, machine, None);
         match self.connection.create::<Value>(&maps, &object).await {
             Ok(_) => return Ok(None),
             Err(error) if error.is_already_exists() => {}
@@ -199,10 +221,11 @@ impl Records {
         }
         let found: ConfigMap = self.connection.get(&maps, &device_name(device)).await?;
         let machine_uid = found.data.get(MACHINE).cloned().unwrap_or_default();
-        if machine_uid == machine.uid {
+        let cluster = found.data.get(CLUSTER).cloned();
+        if machine_uid == machine.uid && cluster == self.cluster {
             return Ok(None);
         }
-        Ok(Some(Holder { machine_uid, resource_version: found.metadata.resource_version }))
+        Ok(Some(Holder { machine_uid, cluster, resource_version: found.metadata.resource_version }))
     }
 
     /// Claims a device whose machine is gone.
@@ -215,7 +238,7 @@ impl Records {
         machine: &Machine,
         from: &Holder,
     ) -> Result<(), RecordError> {
-        let object = claim(device, machine, Some(&from.resource_version));
+        let object = self.claimed(device, machine, Some(&from.resource_version));
         let path = self.maps(None).object(&device_name(device));
         self.connection.replace::<Value>(&path, &object).await?;
         Ok(())
@@ -246,7 +269,13 @@ impl Records {
                 "" => String::new(),
                 token => format!("&continue={token}"),
             };
-            let path = format!("{path}?labelSelector={LABEL}%3D{IDENTITY}&limit={PAGE}{token_parameter}");
+            let of_cluster = match &self.cluster {
+                Some(cluster) => format!("%2C{CLUSTER_LABEL}%3D{cluster}"),
+                None => String::new(),
+            };
+            let path = format!(
+                "{path}?labelSelector={LABEL}%3D{IDENTITY}{of_cluster}&limit={PAGE}{token_parameter}"
+            );
             let list: List = self.connection.call(http::Method::GET, &path, None).await?;
             for map in list.items {
                 records.push(read(map)?);
@@ -258,38 +287,48 @@ impl Records {
         }
     }
 
+    /// The ConfigMap that says which machine a device belongs to.
+    fn claimed(&self, device: Device, machine: &Machine, version: Option<&str>) -> Value {
+        let mut metadata = self.labelled(&device_name(device), DEVICE);
+        if let Some(version) = version {
+            metadata.insert("resourceVersion".to_owned(), version.into());
+        }
+        let mut data = json!({MACHINE: machine.uid, NODE: machine.named.node_name});
+        if let (Some(cluster), Some(data)) = (&self.cluster, data.as_object_mut()) {
+            data.insert(CLUSTER.to_owned(), cluster.as_str().into());
+        }
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    }
+
+    /// The name of the record of a Machine. The machines of two inventories may have the same UID.
+    fn name(&self, machine_uid: &str) -> String {
+        let text = match &self.cluster {
+            Some(cluster) => format!("{cluster}/{machine_uid}"),
+            None => machine_uid.to_owned(),
+        };
+        let digits = Device(sha256(text.as_bytes())).digits();
+        format!("portcullis-identity-{}", digits.get(..40).unwrap_or_default())
+    }
+
+    fn labelled(&self, name: &str, kind: &str) -> Map<String, Value> {
+        let mut metadata = json!({"name": name, "labels": {LABEL: kind}});
+        if let (Some(cluster), Some(labels)) = (&self.cluster, metadata.pointer_mut("/labels")) {
+            labels[CLUSTER_LABEL] = cluster.as_str().into();
+        }
+        match metadata {
+            Value::Object(metadata) => metadata,
+            _ => Map::new(),
+        }
+    }
+
     fn maps(&self, owner: Option<&Owner>) -> Resource {
         let namespace = owner.map_or(&self.namespace, |owner| &owner.namespace);
         Resource::new("", "v1", "configmaps").within(namespace.clone())
     }
 }
 
-/// The ConfigMap that says which machine a device belongs to.
-fn claim(device: Device, machine: &Machine, version: Option<&str>) -> Value {
-    let mut metadata = labelled(&device_name(device), DEVICE);
-    if let Some(version) = version {
-        metadata.insert("resourceVersion".to_owned(), version.into());
-    }
-    let data = json!({MACHINE: machine.uid, NODE: machine.named.node_name});
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
-}
-
 fn device_name(device: Device) -> String {
     format!("portcullis-device-{}", device.digits())
-}
-
-/// The name of the record of a Machine.
-fn name(machine_uid: &str) -> String {
-    let digits = Device(sha256(machine_uid.as_bytes())).digits();
-    format!("portcullis-identity-{}", digits.get(..40).unwrap_or_default())
-}
-
-fn labelled(name: &str, kind: &str) -> Map<String, Value> {
-    let metadata = json!({"name": name, "labels": {LABEL: kind}});
-    match metadata {
-        Value::Object(metadata) => metadata,
-        _ => Map::new(),
-    }
 }
 
 fn text(record: &Record) -> String {
@@ -297,10 +336,11 @@ fn text(record: &Record) -> String {
 }
 
 fn read(map: ConfigMap) -> Result<Versioned, RecordError> {
-    let Metadata { name, namespace, resource_version } = map.metadata;
+    let Metadata { name, namespace, resource_version, mut labels } = map.metadata;
+    let cluster = labels.remove(CLUSTER_LABEL);
     let text = map.data.get(RECORD).map(String::as_str).unwrap_or_default();
     match serde_json::from_str(text) {
-        Ok(record) => Ok(Versioned { record, namespace, resource_version }),
+        Ok(record) => Ok(Versioned { record, namespace, resource_version, name, cluster }),
         Err(error) => {
             let why = format!("data.{RECORD} is not an identity record: {error}");
             Err(RecordError::Malformed { namespace, name, why })

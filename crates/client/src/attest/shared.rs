@@ -13,6 +13,7 @@ use portcullis_pki::{CertificateAuthority, sha256};
 use portcullis_policy::approval::machine::Config as MachineConfig;
 use tokio::sync::Notify;
 
+use super::fleet::Fleet;
 use super::metrics::AttestMetrics;
 use super::records::Records;
 use crate::approver::lookup::Machines;
@@ -40,6 +41,8 @@ pub(super) struct Shared {
     pub(super) workload: Connection,
     pub(super) management: Connection,
     pub(super) records: Records,
+    /// The clusters that have their records in the same place.
+    pub(super) fleet: Arc<Fleet>,
     pub(super) namespace: String,
     pub(super) settings: ArcSwap<Settings>,
     pub(super) authority: Arc<CertificateAuthority>,

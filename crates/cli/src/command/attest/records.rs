@@ -6,8 +6,10 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use portcullis_attestation::record::State;
-use portcullis_client::Connection;
 use portcullis_client::attest::{RecordError, Records, Versioned};
+use portcullis_client::{Connection, Resource};
+
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::table::columns;
@@ -55,6 +57,10 @@ struct ServerArgs {
     /// The namespace of the identity records of an inventory
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
     namespace: String,
+
+    /// The workload cluster, where the controller has several [default: all]
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -66,15 +72,19 @@ enum Output {
 }
 
 impl ServerArgs {
-    async fn records(&self) -> Result<Records, Failure> {
+    async fn connect(&self) -> Result<Connection, Failure> {
         let connection = Connection::infer(self.kubeconfig.as_deref(), self.context.as_deref()).await;
-        Ok(Records::new(connection.map_err(Failure::input)?, self.namespace.clone()))
+        connection.map_err(Failure::input)
+    }
+
+    fn records(&self, connection: Connection) -> Records {
+        Records::new(connection, self.namespace.clone()).of_cluster(self.cluster.clone())
     }
 }
 
 /// Lists the records.
 pub(super) async fn list(args: &RecordsArgs) -> Result<ExitCode, Failure> {
-    let mut records = args.server.records().await?.list().await.map_err(failure)?;
+    let mut records = args.server.records(args.server.connect().await?).list().await.map_err(failure)?;
     records.sort_by(|one, other| one.record.node_name.cmp(&other.record.node_name));
     let mut out = std::io::stdout().lock();
     if args.output == Output::Json {
@@ -83,18 +93,27 @@ pub(super) async fn list(args: &RecordsArgs) -> Result<ExitCode, Failure> {
         writeln!(out, "{text}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let heads = ["NODE", "ATTESTOR", "KEY CLASS", "STATE", "LAST SEEN", "DEVICE"].map(str::to_owned);
-    let row = |Versioned { record, .. }: &Versioned| {
-        vec![
+    let has_clusters = records.iter().any(|versioned| versioned.cluster.is_some());
+    let mut heads =
+        ["NODE", "ATTESTOR", "KEY CLASS", "STATE", "LAST SEEN", "DEVICE"].map(str::to_owned).to_vec();
+    if has_clusters {
+        heads.push("CLUSTER".to_owned());
+    }
+    let row = |Versioned { record, cluster, .. }: &Versioned| {
+        let mut row = vec![
             record.node_name.clone(),
             record.provider.clone(),
             record.key_class.to_string(),
             format!("{:?}", record.state),
             record.last_seen.to_string(),
             record.device.to_string(),
-        ]
+        ];
+        if has_clusters {
+            row.push(cluster.clone().unwrap_or_default());
+        }
+        row
     };
-    let rows: Vec<Vec<String>> = std::iter::once(heads.to_vec()).chain(records.iter().map(row)).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(heads).chain(records.iter().map(row)).collect();
     columns(&mut out, &rows)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -110,7 +129,9 @@ pub(super) async fn reset(args: &StateArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn change(args: &StateArgs, state: State, done: &str) -> Result<ExitCode, Failure> {
-    let records = args.server.records().await?;
+    let connection = args.server.connect().await?;
+    let user = own_name(&connection).await?;
+    let records = args.server.records(connection);
     let all = records.list().await.map_err(failure)?;
     let mut of_node = all.iter().filter(|versioned| versioned.record.node_name == args.node_name);
     let Some(found) = of_node.next() else {
@@ -121,19 +142,28 @@ async fn change(args: &StateArgs, state: State, done: &str) -> Result<ExitCode, 
     };
     if of_node.next().is_some() {
         return Err(Failure::refused(format_args!(
-            "several identity records of node {}: delete those of machines that are gone",
+            "several identity records of node {}: name one with --cluster, or delete those of machines that are gone",
             args.node_name
         )));
     }
     let mut record = found.record.clone();
     record.state = state;
-    record.state_note = Some(args.reason.clone());
+    record.state_note = Some(format!("{user}: {}", args.reason));
     records.replace(found, &record).await.map_err(failure)?;
     if state == State::Reset {
         records.release(record.device).await.map_err(failure)?;
     }
     writeln!(std::io::stdout().lock(), "{done} the identity of node {} ({})", args.node_name, record.device)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Who runs the command, as the API server knows them (AT-153).
+async fn own_name(connection: &Connection) -> Result<String, Failure> {
+    let reviews = Resource::new("authentication.k8s.io", "v1", "selfsubjectreviews");
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let answer: Value = connection.create(&reviews, &review).await.map_err(|e| failure(e.into()))?;
+    let name = answer.pointer("/status/userInfo/username").and_then(Value::as_str);
+    Ok(name.unwrap_or_default().to_owned())
 }
 
 fn failure(error: RecordError) -> Failure {

@@ -49,6 +49,14 @@ fn bindings() -> Resource {
     Resource::new("rbac.authorization.k8s.io", "v1", "clusterrolebindings")
 }
 
+/// The name of the ConfigMap with what was removed.
+fn saved_name(shared: &Shared) -> String {
+    match shared.records.cluster() {
+        Some(cluster) => format!("{SAVED}-{cluster}"),
+        None => SAVED.to_owned(),
+    }
+}
+
 fn saved(shared: &Shared) -> Resource {
     Resource::new("", "v1", "configmaps").within(shared.namespace.clone())
 }
@@ -138,11 +146,13 @@ async fn save(shared: &Shared, name: &str, binding: &Value) -> Result<(), CallEr
     let kept = json!({"metadata": metadata, "roleRef": binding["roleRef"], "subjects": binding["subjects"]});
     let data = json!({key(name): kept.to_string()});
     let maps = saved(shared);
-    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SAVED}, "data": data});
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": saved_name(shared)}, "data": data});
     match shared.management.create::<Value>(&maps, &object).await {
-        Err(error) if error.is_already_exists() => {
-            shared.management.merge::<Value>(&maps.object(SAVED), &json!({"data": data})).await.map(drop)
-        }
+        Err(error) if error.is_already_exists() => shared
+            .management
+            .merge::<Value>(&maps.object(&saved_name(shared)), &json!({"data": data}))
+            .await
+            .map(drop),
         created => created.map(drop),
     }
 }
@@ -155,7 +165,9 @@ fn key(name: &str) -> String {
 /// Creates the bindings that were removed.
 async fn restore(shared: &Shared) -> Result<(), CallError> {
     let maps = saved(shared);
-    let Some(saved) = shared.management.find::<Saved>(&maps, SAVED).await? else { return Ok(()) };
+    let Some(saved) = shared.management.find::<Saved>(&maps, &saved_name(shared)).await? else {
+        return Ok(());
+    };
     for name in BINDINGS {
         let Some(binding) = saved.data.get(&key(name)) else { continue };
         let Ok(binding) = serde_json::from_str::<Value>(binding) else { continue };
@@ -165,5 +177,5 @@ async fn restore(shared: &Shared) -> Result<(), CallError> {
             Err(error) => return Err(error),
         }
     }
-    shared.management.call::<Value>(Method::DELETE, &maps.object(SAVED), None).await.map(drop)
+    shared.management.call::<Value>(Method::DELETE, &maps.object(&saved_name(shared)), None).await.map(drop)
 }
