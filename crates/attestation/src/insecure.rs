@@ -9,8 +9,9 @@ use portcullis_pki::sha256;
 use crate::check::{Report, Run, failed, require};
 use crate::device::Device;
 use crate::key_class::KeyClass;
-use crate::provider::{Case, Progress, Provider, ServingCase};
+use crate::provider::{Case, Progress, Provider};
 use crate::reason::Reason;
+use crate::serving::ServingCase;
 use crate::verified::Verified;
 
 /// See the module.

@@ -26,7 +26,7 @@ mod reason;
 pub mod record;
 pub mod request;
 mod seen_clock;
-mod serving;
+pub mod serving;
 pub mod signers;
 pub mod time;
 pub mod token_lifetime;

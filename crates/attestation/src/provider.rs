@@ -1,7 +1,6 @@
 //! What an attestor verifies (AT-70).
 
 use std::fmt;
-use std::time::SystemTime;
 
 use portcullis_pki::csr::Csr;
 
@@ -10,7 +9,7 @@ use crate::exchange::Exchange;
 use crate::machine::Machine;
 use crate::record::Record;
 use crate::request::{self, Claim};
-use crate::serving;
+use crate::serving::{self, ServingCase};
 use crate::verified::{Offer, Verified};
 
 /// A request that passed the core checks, with what is known about its machine.
@@ -35,19 +34,6 @@ pub enum Progress {
     Challenge(Offer),
     /// The machine is who it claims to be.
     Verified(Verified),
-}
-
-/// A request for a serving certificate, of a node that has a machine.
-#[derive(Clone, Copy, Debug)]
-pub struct ServingCase<'a> {
-    /// The attestor whose signer the request is for; none for the signer of kubelets.
-    pub signer: Option<&'a str>,
-    /// What was recorded about the machine; none if it never proved its identity.
-    pub record: Option<&'a Record>,
-    /// The certificates that the requester authenticated with, as the API server reported them (`credential-id`).
-    pub credentials: &'a [String],
-    /// The time.
-    pub now: SystemTime,
 }
 
 /// An attestor: one kind of evidence. It decides from its arguments alone: it has no clock, and talks to nobody (AT-70).

@@ -1,16 +1,33 @@
 //! Whether a request for a serving certificate comes from a machine that proved its identity (AT-174).
+//!
+//! DIVERGES: which certificate a node has is what the API server says about the requester. Where it says nothing (before
+//! Kubernetes 1.32) no request is approved.
+
+use std::time::SystemTime;
 
 use portcullis_apimachinery::time::Instant;
 
 use crate::check::{Report, Run, failed, require};
 use crate::hex::hex;
-use crate::provider::ServingCase;
 use crate::reason::Reason;
-use crate::record::{Issued, State};
+use crate::record::{Issued, Record, State};
 use crate::time::instant;
 
 /// How API servers name a certificate that somebody authenticated with (AN-45).
 const CREDENTIAL: &str = "X509SHA256=";
+
+/// A request for a serving certificate, of a node that has a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct ServingCase<'a> {
+    /// The attestor whose signer the request is for; none for the signer of kubelets.
+    pub signer: Option<&'a str>,
+    /// What was recorded about the machine; none if it never proved its identity.
+    pub record: Option<&'a Record>,
+    /// The certificates that the requester authenticated with, as the API server reported them (`credential-id`).
+    pub credentials: &'a [String],
+    /// The time.
+    pub now: SystemTime,
+}
 
 /// Checks that the machine has a live identity record of this attestor, and that the requester authenticated with a
 /// certificate that was issued for it. The API server reports which one since Kubernetes 1.32; without that a request is

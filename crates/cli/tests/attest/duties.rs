@@ -49,8 +49,12 @@ fn automatic_approval_is_removed_once_attestation_works_and_restored_at_131_at_1
     wait::until("the authority is tried", || untrusted.log().contains("does not accept certificates"));
     assert!(names.iter().all(|name| is_bound(&cluster, name)), "{}", untrusted.log());
     untrusted.kill();
-    // One that it trusts.
-    let controller = cluster.controller(&[]);
+    // One that it trusts, with the rights of the manifests.
+    let kubeconfig = cluster.deploy(&["rbac.yaml", "duties.yaml"]);
+    let flags = ["--leader-elect-resource-namespace=portcullis", "--namespace=portcullis"];
+    let controller = cluster.controller_as(&kubeconfig, &flags);
+    let joins = Machine { cache: "joins", ..machine };
+    assert_eq!(cluster.run(&joins, &["--once"]).code, 0, "{}", controller.log());
     wait::until("both are gone", || names.iter().all(|name| !is_bound(&cluster, name)));
     assert_eq!(cluster.run(&machine, &["--once"]).code, 0, "{}", controller.log());
     // Switched off: they are as they were.
@@ -58,6 +62,7 @@ fn automatic_approval_is_removed_once_attestation_works_and_restored_at_131_at_1
     wait::until("both are back", || names.iter().all(|name| is_bound(&cluster, name)));
     let binding = cluster.admin().must(200, "GET", &format!("{BINDINGS}/{}", names[0]), None);
     assert_eq!(binding["subjects"][0]["name"], groups[0]);
+    assert!(!controller.log().contains("forbidden"), "{}", controller.log());
     assert_eq!(
         binding["roleRef"]["name"],
         "system:certificates.k8s.io:certificatesigningrequests:nodeclient"
@@ -217,11 +222,6 @@ fn bootstrap_tokens_live_as_long_as_their_machine_needs_them_at_140_to_at_144_at
     let now = now();
     // A Machine that waits, one that joined, one whose token is gone, one that is too old, and a paused one.
     let machine = |name: &str, spec: Value, status: Value, more: Value| {
-        let config = json!({"spec": {"joinConfiguration": {"discovery": {"bootstrapToken":
-            {"token": format!("{name}.0123456789abcdef")}}}}});
-        let path =
-            format!("/apis/bootstrap.cluster.x-k8s.io/v1beta2/namespaces/clusters/kubeadmconfigs/{name}");
-        management.put(&path, config);
         let mut object = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
             "metadata": {"name": name, "namespace": "clusters", "uid": format!("uid-{name}"),
                 "creationTimestamp": now},
@@ -254,10 +254,13 @@ fn bootstrap_tokens_live_as_long_as_their_machine_needs_them_at_140_to_at_144_at
     ];
     let base = "/apis/cluster.x-k8s.io/v1beta2/namespaces/clusters";
     management.put(&format!("{base}/machines"), json!({"items": machines}));
-    let pool = json!({"spec": {"joinConfiguration": {"discovery": {"bootstrapToken":
-        {"token": "pool01.0123456789abcdef"}}}}});
-    management
-        .put("/apis/bootstrap.cluster.x-k8s.io/v1beta2/namespaces/clusters/kubeadmconfigs/pool01", pool);
+    let configs = ["waits1", "joined", "lost01", "fresh1", "late01", "paused", "pool01"].map(|name| {
+        let token = format!("{name}.0123456789abcdef");
+        json!({"metadata": {"name": name, "namespace": "clusters"},
+            "spec": {"joinConfiguration": {"discovery": {"bootstrapToken": {"token": token}}}}})
+    });
+    let configs = json!({"items": configs});
+    management.put("/apis/bootstrap.cluster.x-k8s.io/v1beta2/namespaces/clusters/kubeadmconfigs", configs);
     let pool = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool",
         "metadata": {"name": "pool", "namespace": "clusters", "uid": "p"},
         "spec": {"clusterName": "prod", "template": {"spec": {"bootstrap": {"configRef":

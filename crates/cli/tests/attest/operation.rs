@@ -123,20 +123,7 @@ fn the_manifests_grant_what_it_needs_and_nothing_is_refused_at_87() {
     let tpm = manufacturer.make("node-a");
     let cluster = Cluster::alone(TPM, &entry("node-a", ""));
     Cluster::trust(cluster.scratch.path(), &manufacturer);
-    let admin = cluster.path("data/admin.kubeconfig");
-    let folder = portcullis_testkit::recorded::repository().join("deploy/attest");
-    for file in ["rbac.yaml", "deployment.yaml"] {
-        let mut kubectl = portcullis_testkit::tool::command("kubectl");
-        kubectl.arg("--kubeconfig").arg(&admin).args(["create", "--validate=strict", "-f"]);
-        Finished::of(kubectl.arg(folder.join(file))).ok();
-    }
-    // As the service account of the manifests.
-    let user = "    as: system:serviceaccount:portcullis:portcullis-attest\n    as-groups: \
-        [system:serviceaccounts, 'system:serviceaccounts:portcullis', system:authenticated]\n";
-    let text = std::fs::read_to_string(&admin).unwrap();
-    let text = text.replace("  user:\n", &format!("  user:\n{user}"));
-    assert!(text.contains("as-groups"), "{text}");
-    let kubeconfig = cluster.scratch.write("deployed.kubeconfig", text);
+    let kubeconfig = cluster.deploy(&["rbac.yaml", "deployment.yaml"]);
     let flags = ["--leader-elect-resource-namespace=portcullis", "--namespace=portcullis"];
     let controller = cluster.controller_as(&kubeconfig, &flags);
     let machine = Machine::with_tpm("node-a", &tpm);

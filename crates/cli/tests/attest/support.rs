@@ -168,6 +168,23 @@ impl Cluster {
         })
     }
 
+    /// Creates what these manifests have. Returns a kubeconfig of their service account.
+    pub(crate) fn deploy(&self, manifests: &[&str]) -> PathBuf {
+        let admin = self.path("data/admin.kubeconfig");
+        let folder = portcullis_testkit::recorded::repository().join("deploy/attest");
+        for file in manifests {
+            let mut kubectl = portcullis_testkit::tool::command("kubectl");
+            kubectl.arg("--kubeconfig").arg(&admin).args(["create", "--validate=strict", "-f"]);
+            Finished::of(kubectl.arg(folder.join(file))).ok();
+        }
+        let user = "    as: system:serviceaccount:portcullis:portcullis-attest\n    as-groups: \
+            [system:serviceaccounts, 'system:serviceaccounts:portcullis', system:authenticated]\n";
+        let text = fs::read_to_string(&admin).unwrap();
+        let text = text.replace("  user:\n", &format!("  user:\n{user}"));
+        assert!(text.contains("as-groups"), "{text}");
+        self.scratch.write("deployed.kubeconfig", text)
+    }
+
     /// `portcullis attest` with these words, and the admin's kubeconfig.
     pub(crate) fn attest(&self, words: &[&str]) -> Finished {
         let mut command = program!().command(["attest"]);

@@ -6,38 +6,25 @@ use std::time::{Duration, SystemTime};
 use portcullis_attestation::exchange::RequestFacts;
 use portcullis_attestation::judge::{Accepted, Decision, Subject};
 use portcullis_attestation::machine::Machine;
-use portcullis_attestation::record::{Certificate, Record};
-use portcullis_attestation::time::instant;
-use portcullis_attestation::{Device, Reason, Refusal};
+use portcullis_attestation::record::Record;
+use portcullis_attestation::{Reason, Refusal};
 use portcullis_pki::evidence::Phase;
-use portcullis_pki::{AttestedUsage, CertificateAuthority, Csr, IssuedCertificate, pem, random_bytes};
+use portcullis_pki::{AttestedUsage, random_bytes};
 
+use super::looked::{Looked, failed, issued, unavailable};
 use super::metrics::Outcome;
 use super::records::{RecordError, Versioned};
 use super::report::Why;
 use super::shared::{Settings, Shared};
-use super::{keys, machines, report, serving};
-use crate::attestation::{CHALLENGE, Kind, OfferText, Parsed, Stored};
-use crate::call::{CallError, REQUESTS};
+use super::{keys, machines, report};
+use crate::attestation::{CHALLENGE, OfferText, Parsed, Stored};
+use crate::call::REQUESTS;
 use crate::lease::Leadership;
 
 /// How long a verification may take (AT-70).
 const LONGEST: Duration = Duration::from_secs(10);
 /// How often a request is judged in one evaluation: before the approval, before the certificate, and after conflicts.
 const ROUNDS: u32 = 5;
-
-/// What to do with a request next.
-#[derive(Debug)]
-pub(super) enum Looked {
-    /// Nothing, unless it changes.
-    Over,
-    /// It waits for something; look again after a while.
-    Waiting,
-    /// It has a challenge, which expires then.
-    Challenged(SystemTime),
-    /// Something failed; look again after a while.
-    Failed(String),
-}
 
 /// What is read before a request is judged.
 struct Facts {
@@ -54,9 +41,7 @@ pub(super) async fn look(
     leadership: Option<&Leadership>,
 ) -> Looked {
     let mut parsed = match read(shared, name).await {
-        Ok(Some(parsed)) if !matches!(parsed.stored.kind(), Some(Kind::Client(_))) => {
-            return serving::look(shared, name, leadership).await;
-        }
+        Ok(Some(parsed)) if parsed.stored.provider().is_none() => return Looked::Over,
         Ok(Some(parsed)) => parsed,
         Ok(None) => return Looked::Over,
         Err(why) => return Looked::Failed(why),
@@ -221,10 +206,6 @@ async fn gather(
     Ok(Facts { machine, record })
 }
 
-pub(super) fn unavailable(error: &RecordError) -> Refusal {
-    Refusal { reason: Reason::RecordUnavailable, rule: "AT-154", detail: error.to_string() }
-}
-
 /// Judges on a thread of its own, for a limited time. A verifier that panics or takes too long never approves (AT-71).
 async fn judge(
     shared: &Arc<Shared>,
@@ -355,29 +336,6 @@ async fn sign(
     }
 }
 
-/// Signs a certificate. Returns it in PEM, with what identifies it.
-pub(super) fn issued(
-    authority: &CertificateAuthority,
-    stored: &Stored,
-    csr: &Csr,
-    usage: &AttestedUsage<'_>,
-    longest: Duration,
-    now: SystemTime,
-) -> Result<(String, Certificate), String> {
-    let lifetime = stored.spec.expiration_seconds.map(Duration::from_secs);
-    let der = authority
-        .issue_attested(csr, usage, lifetime, longest, now)
-        .map_err(|error| format!("cannot sign the certificate: {error}"))?;
-    let text = pem::encode("CERTIFICATE", &der);
-    let read = IssuedCertificate::from_pem(text.as_bytes())?;
-    let details = Certificate {
-        serial: read.serial().to_owned(),
-        digest: Device(read.digest()),
-        not_after: instant(read.not_after()),
-    };
-    Ok((text, details))
-}
-
 /// Refuses a request, for good or for now.
 async fn refused(
     shared: &Shared,
@@ -414,12 +372,4 @@ fn count(shared: &Shared, settings: &Settings, parsed: &Parsed, outcome: Outcome
 fn configured_provider(settings: &Settings, parsed: &Parsed) -> String {
     let provider = parsed.stored.provider().filter(|name| settings.rules.providers.contains_key(*name));
     provider.unwrap_or("other").to_owned()
-}
-
-/// A write failed. A request that was changed in between comes again as an event, and one that is gone does not.
-pub(super) fn failed(error: &CallError) -> Looked {
-    match error.is_not_found() || error.is_conflict() {
-        true => Looked::Over,
-        false => Looked::Failed(error.to_string()),
-    }
 }

@@ -1,16 +1,19 @@
 //! The workload clusters of one process. A device belongs to one machine of one of them (AT-152).
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::machines;
-use super::shared::Shared;
 use crate::call::CallError;
+
+type Answer = Pin<Box<dyn Future<Output = Result<bool, CallError>> + Send>>;
+/// Tells whether a machine with this UID exists.
+type Has = Arc<dyn Fn(String) -> Answer + Send + Sync>;
 
 /// The clusters whose records are on one management server, as far as this process has them.
 #[derive(Default)]
 pub struct Fleet {
-    clusters: Mutex<BTreeMap<String, Weak<Shared>>>,
+    clusters: Mutex<BTreeMap<String, Has>>,
 }
 
 /// A cluster among others.
@@ -29,19 +32,20 @@ impl std::fmt::Debug for Fleet {
 }
 
 impl Fleet {
-    pub(super) fn join(&self, name: String, shared: &Arc<Shared>) {
-        let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
-        clusters.insert(name, Arc::downgrade(shared));
+    /// Adds a cluster, with a function that tells whether it has a machine.
+    pub(super) fn join(&self, name: String, has: impl Fn(String) -> Answer + Send + Sync + 'static) {
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(has));
     }
 
     /// Whether a machine of a cluster exists. One of a cluster that this process does not know may.
     pub(super) async fn has(&self, cluster: Option<&str>, machine_uid: &str) -> Result<bool, CallError> {
-        let found = {
+        let has = {
             let clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
-            cluster.and_then(|name| clusters.get(name)?.upgrade())
+            cluster.and_then(|name| clusters.get(name).cloned())
         };
-        let Some(shared) = found else { return Ok(true) };
-        let settings = shared.settings.load_full();
-        machines::exists(&shared, &settings, machine_uid).await
+        match has {
+            Some(has) => has(machine_uid.to_owned()).await,
+            None => Ok(true),
+        }
     }
 }

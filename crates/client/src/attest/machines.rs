@@ -69,6 +69,8 @@ pub(super) async fn of_node(
 
 /// The machine of an inventory that is a member of a MachinePool: one of its provider IDs is in the list of a pool. A pool
 /// alone does not say which node has which provider ID, so a name that no inventory has is not one of its members.
+///
+/// DIVERGES: AT-62 takes the provider ID alone, by which a member could take the name of another node.
 fn member(found: &Machines, config: &Config, listed: Option<&Machine>) -> Option<Machine> {
     let listed = listed?;
     let is_own = |pool: &&MachinePool| {

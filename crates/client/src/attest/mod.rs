@@ -1,5 +1,5 @@
 //! The attestation controller: issues challenges to nodes, verifies their evidence, and signs their certificates
-//! (AT-1, AT-3, AT-72, AT-80 to AT-88, AT-101).
+//! (AT-1, AT-3, AT-5, AT-72, AT-80 to AT-88, AT-93, AT-101).
 //!
 //! The rules are in `portcullis_attestation`. This module reads what they need, and writes what they decide: the challenge,
 //! then the identity record, then the approval, then the certificate. Every write is for the version that was read, so a
@@ -10,6 +10,7 @@ mod duties;
 mod evaluate;
 mod fleet;
 mod keys;
+mod looked;
 mod machines;
 mod metrics;
 mod records;
@@ -130,7 +131,16 @@ impl AttestController {
             }),
         };
         if let Some(Member { name, fleet }) = member {
-            fleet.join(name, &controller.shared);
+            let shared = Arc::downgrade(&controller.shared);
+            fleet.join(name, move |uid| {
+                let shared = shared.clone();
+                Box::pin(async move {
+                    // A controller that is gone decides nothing: the machine may exist.
+                    let Some(shared) = shared.upgrade() else { return Ok(true) };
+                    let settings = shared.settings.load_full();
+                    machines::exists(&shared, &settings, &uid).await
+                })
+            });
         }
         controller
     }

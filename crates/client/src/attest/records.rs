@@ -261,7 +261,20 @@ impl Records {
     /// # Errors
     /// See [`RecordError`].
     pub async fn list(&self) -> Result<Vec<Versioned>, RecordError> {
-        let path = Resource::new("", "v1", "configmaps").path();
+        self.list_of(Resource::new("", "v1", "configmaps")).await
+    }
+
+    /// Reads the records in one namespace, or in that of machines without an object.
+    ///
+    /// # Errors
+    /// See [`RecordError`].
+    pub async fn list_in(&self, namespace: Option<&str>) -> Result<Vec<Versioned>, RecordError> {
+        let namespace = namespace.unwrap_or(&self.namespace);
+        self.list_of(Resource::new("", "v1", "configmaps").within(namespace)).await
+    }
+
+    async fn list_of(&self, maps: Resource) -> Result<Vec<Versioned>, RecordError> {
+        let path = maps.path();
         let mut records = Vec::new();
         let mut token = String::new();
         loop {

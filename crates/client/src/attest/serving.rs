@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use portcullis_attestation::config::Serving;
 use portcullis_attestation::machine::Machine;
-use portcullis_attestation::provider::ServingCase;
+use portcullis_attestation::serving::ServingCase;
 use portcullis_attestation::time::instant;
 use portcullis_attestation::{Reason, Refusal};
 use portcullis_pki::{AttestedUsage, CertificateAuthority, Csr};
@@ -16,7 +16,7 @@ use portcullis_policy::approval::machine::{
 };
 use serde_json::Value;
 
-use super::evaluate::{Looked, failed, issued, unavailable};
+use super::looked::{Looked, failed, issued, unavailable};
 use super::metrics::Outcome;
 use super::report::{self, Why};
 use super::shared::{Settings, Shared};

@@ -12,8 +12,9 @@ use portcullis_pki::evidence::Phase;
 use portcullis_pki::sha256;
 use tokio::task::{Id, JoinSet};
 
-use super::evaluate::{Looked, look};
+use super::looked::Looked;
 use super::shared::Shared;
+use super::{evaluate, serving};
 use crate::attestation::{Kind, Parsed, Stored};
 use crate::call::REQUESTS;
 use crate::lease::Leadership;
@@ -36,6 +37,8 @@ const PROVIDERS: [&str; 3] = ["tpm", "challenge", "insecure"];
 /// memory.
 struct Known {
     uid: String,
+    /// Whether it is for a serving certificate.
+    is_serving: bool,
     /// The requests that it takes turns with.
     group: String,
     /// What a challenge is bound to; none for a request that is malformed.
@@ -154,6 +157,7 @@ impl Work {
         let facts = parsed.facts().filter(|_| parsed.stored.provider().is_some());
         let known = Known {
             uid: parsed.stored.metadata.uid.clone(),
+            is_serving: parsed.stored.provider().is_none(),
             group: group.clone(),
             exchange: facts.as_ref().map(exchange_key),
             facts,
@@ -238,10 +242,13 @@ impl Work {
         let (group, uid) = (known.group.clone(), known.uid.clone());
         let (earlier, is_superseded) = self.others(known);
         let (shared, leadership) = (Arc::clone(&self.shared), self.leadership.clone());
-        let csr = name.to_owned();
-        let task = self
-            .running
-            .spawn(async move { look(&shared, &csr, earlier, is_superseded, leadership.as_ref()).await });
+        let (csr, is_serving) = (name.to_owned(), known.is_serving);
+        let task = self.running.spawn(async move {
+            match is_serving {
+                true => serving::look(&shared, &csr, leadership.as_ref()).await,
+                false => evaluate::look(&shared, &csr, earlier, is_superseded, leadership.as_ref()).await,
+            }
+        });
         self.tasks.insert(task.id(), (name.to_owned(), group, uid));
     }
 

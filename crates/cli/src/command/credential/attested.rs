@@ -1,4 +1,4 @@
-//! `portcullis credential --attestor`: the credential plugin of a node that proves its machine (AT-10, AT-16).
+//! `portcullis credential --attestor`: the credential plugin of a node that proves its machine (AT-6, AT-10, AT-16).
 
 use std::io::Write as _;
 use std::net::SocketAddr;

@@ -10,7 +10,7 @@ use portcullis_attestation::signers::{self, Purpose};
 use portcullis_client::SystemClock;
 use portcullis_client::node_certificate::agent::{Agent, ServingSettings, Settings};
 
-use super::{failure, host_name, narrator};
+use super::agent::{failure, host_name, narrator};
 use crate::failure::Failure;
 use crate::signals::StopSignals;
 

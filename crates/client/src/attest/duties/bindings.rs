@@ -3,6 +3,9 @@
 //!
 //! Nobody is locked out: nothing is removed before a machine got a certificate by its evidence, and the API server accepts
 //! certificates of the authority.
+//!
+//! DIVERGES: AT-132 waits until a certificate is used by its node, which a controller cannot see. Here the controller uses one
+//! of its own, for a user without rights.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +18,7 @@ use portcullis_pki::{KeyPair, pem};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Done;
+use super::done::Done;
 use crate::attest::shared::{Settings, Shared};
 use crate::call::{CallError, Resource};
 use crate::connect::Credential;
@@ -39,7 +42,7 @@ struct Saved {
 pub(super) async fn keep(shared: &Shared, settings: &Settings, is_new: bool) -> Result<Done, String> {
     let text = |error: CallError| error.to_string();
     if settings.config.remove_auto_approval {
-        remove(shared, is_new).await
+        remove(shared, settings, is_new).await
     } else {
         restore(shared).await.map(|()| Done::Yes).map_err(text)
     }
@@ -61,7 +64,7 @@ fn saved(shared: &Shared) -> Resource {
     Resource::new("", "v1", "configmaps").within(shared.namespace.clone())
 }
 
-async fn remove(shared: &Shared, is_new: bool) -> Result<Done, String> {
+async fn remove(shared: &Shared, settings: &Settings, is_new: bool) -> Result<Done, String> {
     let text = |error: CallError| error.to_string();
     let mut present = Vec::new();
     for name in BINDINGS {
@@ -72,7 +75,7 @@ async fn remove(shared: &Shared, is_new: bool) -> Result<Done, String> {
     if present.is_empty() {
         return Ok(Done::Yes);
     }
-    if !has_attested(shared).await? {
+    if !has_attested(shared, settings).await? {
         if is_new {
             tracing::info!("automatic approval stays until a machine got a certificate by its evidence");
         }
@@ -96,13 +99,20 @@ async fn remove(shared: &Shared, is_new: bool) -> Result<Done, String> {
 }
 
 /// Whether a machine has a certificate that it got by its evidence.
-async fn has_attested(shared: &Shared) -> Result<bool, String> {
+async fn has_attested(shared: &Shared, settings: &Settings) -> Result<bool, String> {
     let now = instant(shared.clock.now());
     let has_live = |record: &Record| {
         let mut certificates = record.issued.iter().filter_map(|issued| issued.certificate.as_ref());
         certificates.any(|certificate| certificate.not_after > now)
     };
-    let records = shared.records.list().await.map_err(|error| error.to_string())?;
+    // The records of Machines are beside them; those of an inventory are in one namespace.
+    let machines = &settings.config.machines;
+    let records = match (machines.apis.is_empty(), &machines.namespace) {
+        (true, _) => shared.records.list_in(None).await,
+        (false, Some(namespace)) => shared.records.list_in(Some(namespace)).await,
+        (false, None) => shared.records.list().await,
+    };
+    let records = records.map_err(|error| error.to_string())?;
     Ok(records.iter().any(|versioned| has_live(&versioned.record)))
 }
 

@@ -1,13 +1,16 @@
 //! What the controller does for a cluster besides answering requests: it removes the ways around attestation, publishes the
 //! names of the signers, and carries out the lifetimes of bootstrap tokens. Each is off unless configured.
 
+mod api;
 mod bindings;
+mod done;
 mod signers;
 mod tokens;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::done::Done;
 use super::shared::Shared;
 use crate::lease::Leadership;
 
@@ -15,13 +18,6 @@ use crate::lease::Leadership;
 const INTERVAL: Duration = Duration::from_secs(60);
 /// How often it is looked whether the settings changed, or what was missing is there.
 const TICK: Duration = Duration::from_secs(2);
-
-/// Whether a duty is carried out as far as it can be.
-enum Done {
-    Yes,
-    /// It waits for something that may come at any time.
-    NotYet,
-}
 
 /// Runs until the future is dropped.
 pub(super) async fn keep(shared: Arc<Shared>, leadership: Option<Leadership>) {

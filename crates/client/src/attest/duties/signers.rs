@@ -4,9 +4,10 @@ use http::Method;
 use portcullis_attestation::time::instant;
 use serde_json::{Value, json};
 
-use super::Done;
+use super::api::{self, find, text};
+use super::done::Done;
 use crate::attest::shared::{Settings, Shared};
-use crate::call::{CallError, found};
+use crate::call::CallError;
 use crate::connect::Connection;
 use crate::events::{event, write_event};
 
@@ -24,7 +25,7 @@ pub(super) async fn keep(shared: &Shared, settings: &Settings, is_new: bool) -> 
         return Ok(Done::Yes);
     }
     let management = &shared.management;
-    let group = api(management, CLUSTERS).await?;
+    let group = api::group(management, CLUSTERS).await?;
     let Some(group) = group else {
         return match config.publish_signers {
             true => Err(format!("the API server has no {CLUSTERS}: signers cannot be published")),
@@ -57,18 +58,6 @@ pub(super) async fn keep(shared: &Shared, settings: &Settings, is_new: bool) -> 
     Ok(Done::Yes)
 }
 
-async fn find(connection: &Connection, path: &str) -> Result<Option<Value>, String> {
-    found(connection.call(Method::GET, path, None).await).map_err(|error| error.to_string())
-}
-
-/// The path of a group, in its preferred version; none if the server does not have it.
-async fn api(connection: &Connection, group: &str) -> Result<Option<String>, String> {
-    let path = format!("/apis/{group}");
-    let found = find(connection, &path).await?;
-    let version = found.as_ref().and_then(|found| found.pointer("/preferredVersion/version")?.as_str());
-    Ok(version.map(|version| format!("{path}/{version}")))
-}
-
 /// The path of the infrastructure cluster; none if the Cluster does not refer to one that the server has.
 async fn infrastructure(
     connection: &Connection,
@@ -76,18 +65,18 @@ async fn infrastructure(
     cluster: &Value,
 ) -> Result<Option<String>, String> {
     let reference = cluster.pointer("/spec/infrastructureRef").unwrap_or(&Value::Null);
-    let text = |field: &str| reference.get(field).and_then(Value::as_str).filter(|text| is_plain(text));
-    let (Some(kind), Some(name)) = (text("kind"), text("name")) else { return Ok(None) };
+    let plain = |at: &str| text(reference, at).filter(|text| is_plain(text));
+    let (Some(kind), Some(name)) = (plain("/kind"), plain("/name")) else { return Ok(None) };
     // v1beta2 names the group alone, v1beta1 the group and a version.
-    let version = reference.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-    let group = text("apiGroup").or_else(|| version.split_once('/').map(|(group, _)| group));
+    let version = text(reference, "/apiVersion").unwrap_or_default();
+    let group = plain("/apiGroup").or_else(|| version.split_once('/').map(|(group, _)| group));
     let Some(group) = group.filter(|group| is_plain(group)) else { return Ok(None) };
-    let Some(api) = api(connection, group).await? else { return Ok(None) };
-    let Some(resources) = find(connection, &api).await? else { return Ok(None) };
+    let Some(group) = api::group(connection, group).await? else { return Ok(None) };
+    let Some(resources) = find(connection, &group).await? else { return Ok(None) };
     let resources = resources.pointer("/resources").and_then(Value::as_array).cloned().unwrap_or_default();
-    let names = resources.iter().filter(|resource| resource["kind"] == kind);
-    let plural = names.filter_map(|resource| resource["name"].as_str()).find(|name| is_plain(name));
-    Ok(plural.map(|plural| format!("{api}/namespaces/{namespace}/{plural}/{name}")))
+    let named = resources.iter().filter(|resource| text(resource, "/kind") == Some(kind));
+    let plural = named.filter_map(|resource| text(resource, "/name")).find(|name| is_plain(name));
+    Ok(plural.map(|plural| format!("{group}/namespaces/{namespace}/{plural}/{name}")))
 }
 
 /// Whether a text is one segment of a path.
@@ -99,14 +88,14 @@ fn is_plain(text: &str) -> bool {
 /// Whether fields of an object are ours.
 fn is_managed(object: &Value) -> bool {
     let managers = object.pointer("/metadata/managedFields").and_then(Value::as_array);
-    managers.is_some_and(|managers| managers.iter().any(|fields| fields["manager"] == MANAGER))
+    managers.is_some_and(|managers| managers.iter().any(|fields| text(fields, "/manager") == Some(MANAGER)))
 }
 
 async fn apply(connection: &Connection, path: &str, object: &Value, status: &Value) -> Result<(), String> {
     let applied = json!({
-        "apiVersion": object["apiVersion"],
-        "kind": object["kind"],
-        "metadata": {"name": object["metadata"]["name"], "namespace": object["metadata"]["namespace"]},
+        "apiVersion": text(object, "/apiVersion"),
+        "kind": text(object, "/kind"),
+        "metadata": {"name": text(object, "/metadata/name"), "namespace": text(object, "/metadata/namespace")},
         "status": status,
     });
     let path = format!("{path}/status?fieldManager={MANAGER}&force=true");
@@ -117,13 +106,13 @@ async fn apply(connection: &Connection, path: &str, object: &Value, status: &Val
 
 /// Says on the Cluster that its nodes prove nothing (AT-92).
 async fn tell(shared: &Shared, namespace: &str, cluster: &Value) {
-    let name = cluster.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    let name = text(cluster, "/metadata/name").unwrap_or_default();
     let involved = json!({
-        "apiVersion": cluster["apiVersion"],
+        "apiVersion": text(cluster, "/apiVersion"),
         "kind": "Cluster",
         "namespace": namespace,
         "name": name,
-        "uid": cluster["metadata"]["uid"],
+        "uid": text(cluster, "/metadata/uid"),
     });
     let message = "nodes join with the attestor insecure: they prove nothing, their certificates are not renewed, and they \
                    get no serving certificates";

@@ -1,10 +1,13 @@
-//! Carries out the lifetimes of the bootstrap tokens of Machines and MachinePools (AT-140 to AT-144).
+//! Carries out the lifetimes of the bootstrap tokens of Machines and MachinePools (AT-140 to AT-144). That of a pool lives as
+//! long as the pool, so that user data never goes stale (AT-9).
 //!
 //! The token of a Machine is in its KubeadmConfig, and the Secret in the workload cluster. What a missing token is created
 //! from is the KubeadmConfig, so the bootstrap data that was rendered with it stays right.
+//!
+//! DIVERGES: what AT-143 and AT-144 have as conditions of the Machine are Events here: other controllers own the conditions.
 
 use std::collections::{HashMap, HashSet};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,15 +19,20 @@ use portcullis_policy::approval::machine::{Machine, MachineKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Done;
+use super::api::{self, find, items, text};
+use super::done::Done;
 use crate::attest::shared::{Settings, Shared};
-use crate::call::{CallError, Resource, found};
-use crate::connect::Connection;
+use crate::call::{CallError, Resource};
 use crate::events::{event, write_event};
 
 const CONFIGS: &str = "bootstrap.cluster.x-k8s.io";
 const CLUSTERS: &str = "cluster.x-k8s.io";
-const PAUSED: &str = "cluster.x-k8s.io/paused";
+/// The annotation of what is paused, as a JSON pointer.
+const PAUSED: &str = "/metadata/annotations/cluster.x-k8s.io~1paused";
+/// The type of the Secrets of bootstrap tokens.
+const TYPE: &str = "bootstrap.kubernetes.io/token";
+/// A time in some centuries.
+const NEVER: Duration = Duration::from_secs(10_000_000_000);
 const COMPONENT: &str = "portcullis-attest";
 /// The most Machines and MachinePools that are looked at.
 const MOST: usize = 50_000;
@@ -42,6 +50,7 @@ struct Owned {
 }
 
 /// A bootstrap token: its identifier and its secret.
+#[derive(Clone)]
 struct Token {
     id: String,
     secret: String,
@@ -63,6 +72,8 @@ struct Metadata {
 pub(super) async fn keep(shared: &Shared, settings: &Settings, told: &mut Told) -> Result<Done, String> {
     let Some(tokens) = settings.config.tokens else { return Ok(Done::Yes) };
     let owners = owners(shared, settings).await?;
+    let secrets = list_secrets(shared).await?;
+    let paused = paused_clusters(shared, &owners).await?;
     let mut uses: HashMap<&str, usize> = HashMap::new();
     for owned in &owners {
         let count = uses.entry(&owned.token.id).or_default();
@@ -70,19 +81,19 @@ pub(super) async fn keep(shared: &Shared, settings: &Settings, told: &mut Told) 
     }
     for owned in &owners {
         let is_shared = uses.get(owned.token.id.as_str()).is_some_and(|count| *count > 1);
-        let now = shared.clock.now();
-        let secret = secret(shared, &owned.token).await.map_err(|error| error.to_string())?;
+        let secret = secrets.get(&name(&owned.token));
+        let is_paused = owned.object.pointer(PAUSED).is_some() || paused.contains(&cluster_of(&owned.object));
         let facts = Facts {
             owner: owned.owner,
-            is_deleting: owned.object.pointer("/metadata/deletionTimestamp").is_some(),
-            is_paused: is_paused(shared, &owned.object).await?,
+            is_deleting: text(&owned.object, "/metadata/deletionTimestamp").is_some(),
+            is_paused,
             is_attested: true,
-            expires: secret.as_ref().and_then(expires),
-            now,
+            expires: secret.map(expires),
+            now: shared.clock.now(),
         };
         let done = match tokens.times().decide(&facts) {
             Action::Nothing => Ok(()),
-            Action::Extend(until) | Action::Rotate(until) => match &secret {
+            Action::Extend(until) | Action::Rotate(until) => match secret {
                 Some(secret) => extend(shared, &owned.token, secret, until).await,
                 None => Ok(()),
             },
@@ -110,34 +121,62 @@ pub(super) async fn keep(shared: &Shared, settings: &Settings, told: &mut Told) 
             Err(error) => return Err(error.to_string()),
         }
     }
-    told.0.retain(|(uid, _)| owners.iter().any(|owned| owned.object["metadata"]["uid"] == *uid));
+    let live: HashSet<&str> =
+        owners.iter().filter_map(|owned| text(&owned.object, "/metadata/uid")).collect();
+    told.0.retain(|(uid, _)| live.contains(uid.as_str()));
     Ok(Done::Yes)
 }
 
 /// The Machines and MachinePools of the cluster whose token is known.
 async fn owners(shared: &Shared, settings: &Settings) -> Result<Vec<Owned>, String> {
     let management = &shared.management;
-    let Some(version) = version(management, CLUSTERS).await? else { return Ok(Vec::new()) };
-    let Some(configs) = version_path(management, CONFIGS).await? else { return Ok(Vec::new()) };
+    let Some(version) = api::version(management, CLUSTERS).await? else { return Ok(Vec::new()) };
+    let Some(configs) = api::group(management, CONFIGS).await? else { return Ok(Vec::new()) };
     let machines = &settings.config.machines;
     let within = machines.namespace.as_ref().map(|name| format!("/namespaces/{name}")).unwrap_or_default();
+    let mut tokens: HashMap<(String, String), Token> = HashMap::new();
+    for config in
+        items(find(management, &format!("{configs}{within}/kubeadmconfigs")).await?.unwrap_or_default())
+    {
+        if let Some(token) = token(&config) {
+            tokens.insert((namespace_of(&config), own_name(&config)), token);
+        }
+    }
     let mut owners = Vec::new();
-    for (kind, plural) in [("Machine", "machines"), ("MachinePool", "machinepools")] {
+    for (kind, plural, reference) in [
+        ("Machine", "machines", "/spec/bootstrap/configRef"),
+        ("MachinePool", "machinepools", "/spec/template/spec/bootstrap/configRef"),
+    ] {
         let path = format!("/apis/{CLUSTERS}/{version}{within}/{plural}");
-        let list = find(management, &path).await?.unwrap_or_default();
-        let items = list.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
-        for object in items.into_iter().take(MOST) {
-            let cluster = object.pointer("/spec/clusterName").and_then(Value::as_str);
+        for object in items(find(management, &path).await?.unwrap_or_default()).into_iter().take(MOST) {
+            let cluster = text(&object, "/spec/clusterName");
             if machines.cluster_name.as_deref().is_some_and(|own| cluster != Some(own)) {
                 continue;
             }
-            let Some(owner) = owner(kind, &version, &object) else { continue };
-            if let Some(token) = token(management, &configs, &object, kind).await? {
+            let reference = object.pointer(reference).unwrap_or(&Value::Null);
+            let config =
+                text(reference, "/name").filter(|_| text(reference, "/kind") == Some("KubeadmConfig"));
+            let key = config.map(|name| (namespace_of(&object), name.to_owned()));
+            let token = key.and_then(|key| tokens.get(&key).cloned());
+            if let (Some(owner), Some(token)) = (owner(kind, &version, &object), token) {
                 owners.push(Owned { object, kind, owner, token });
             }
         }
     }
     Ok(owners)
+}
+
+fn namespace_of(object: &Value) -> String {
+    text(object, "/metadata/namespace").unwrap_or_default().to_owned()
+}
+
+fn own_name(object: &Value) -> String {
+    text(object, "/metadata/name").unwrap_or_default().to_owned()
+}
+
+/// The namespace and the name of the Cluster of a Machine or MachinePool.
+fn cluster_of(object: &Value) -> (String, String) {
+    (namespace_of(object), text(object, "/spec/clusterName").unwrap_or_default().to_owned())
 }
 
 fn owner(kind: &str, version: &str, object: &Value) -> Option<Owner> {
@@ -153,61 +192,29 @@ fn owner(kind: &str, version: &str, object: &Value) -> Option<Owner> {
     })
 }
 
-/// The token in the KubeadmConfig of a Machine or MachinePool; none if it has none.
-async fn token(
-    connection: &Connection,
-    configs: &str,
-    object: &Value,
-    kind: &str,
-) -> Result<Option<Token>, String> {
-    let at = if kind == "Machine" {
-        "/spec/bootstrap/configRef"
-    } else {
-        "/spec/template/spec/bootstrap/configRef"
-    };
-    let reference = object.pointer(at).unwrap_or(&Value::Null);
-    let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
-    let (Some("KubeadmConfig"), Some(name)) = (reference["kind"].as_str(), reference["name"].as_str()) else {
-        return Ok(None);
-    };
-    let path = format!("{configs}/namespaces/{namespace}/kubeadmconfigs/{name}");
-    let config = find(connection, &path).await?.unwrap_or_default();
-    let text =
-        config.pointer("/spec/joinConfiguration/discovery/bootstrapToken/token").and_then(Value::as_str);
-    let parts = text.and_then(|text| text.split_once('.'));
+/// The token in a KubeadmConfig; none if it has none.
+fn token(config: &Value) -> Option<Token> {
+    let (id, secret) =
+        text(config, "/spec/joinConfiguration/discovery/bootstrapToken/token")?.split_once('.')?;
     let is_part = |text: &str, length: usize| {
         text.len() == length && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
     };
-    let parts = parts.filter(|(id, secret)| is_part(id, 6) && is_part(secret, 16));
-    Ok(parts.map(|(id, secret)| Token { id: id.to_owned(), secret: secret.to_owned() }))
+    let is_token = is_part(id, 6) && is_part(secret, 16);
+    is_token.then(|| Token { id: id.to_owned(), secret: secret.to_owned() })
 }
 
-async fn is_paused(shared: &Shared, object: &Value) -> Result<bool, String> {
-    if object.pointer("/metadata/annotations").is_some_and(|annotations| annotations.get(PAUSED).is_some()) {
-        return Ok(true);
+/// The Clusters that are paused.
+async fn paused_clusters(shared: &Shared, owners: &[Owned]) -> Result<HashSet<(String, String)>, String> {
+    let Some(group) = api::group(&shared.management, CLUSTERS).await? else { return Ok(HashSet::new()) };
+    let mut paused = HashSet::new();
+    for (namespace, name) in owners.iter().map(|owned| cluster_of(&owned.object)).collect::<HashSet<_>>() {
+        let path = format!("{group}/namespaces/{namespace}/clusters/{name}");
+        let cluster = find(&shared.management, &path).await?.unwrap_or_default();
+        if cluster.pointer(PAUSED).is_some() || cluster.pointer("/spec/paused") == Some(&true.into()) {
+            paused.insert((namespace, name));
+        }
     }
-    let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
-    let Some(group) = version_path(&shared.management, CLUSTERS).await? else { return Ok(false) };
-    let (namespace, name) = (text("/metadata/namespace"), text("/spec/clusterName"));
-    let cluster =
-        find(&shared.management, &format!("{group}/namespaces/{namespace}/clusters/{name}")).await?;
-    let cluster = cluster.unwrap_or_default();
-    let has_annotation =
-        cluster.pointer("/metadata/annotations").is_some_and(|all| all.get(PAUSED).is_some());
-    Ok(has_annotation || cluster.pointer("/spec/paused") == Some(&true.into()))
-}
-
-async fn find(connection: &Connection, path: &str) -> Result<Option<Value>, String> {
-    found(connection.call(Method::GET, path, None).await).map_err(|error| error.to_string())
-}
-
-async fn version(connection: &Connection, group: &str) -> Result<Option<String>, String> {
-    let found = find(connection, &format!("/apis/{group}")).await?.unwrap_or_default();
-    Ok(found.pointer("/preferredVersion/version").and_then(Value::as_str).map(str::to_owned))
-}
-
-async fn version_path(connection: &Connection, group: &str) -> Result<Option<String>, String> {
-    Ok(version(connection, group).await?.map(|version| format!("/apis/{group}/{version}")))
+    Ok(paused)
 }
 
 fn secrets() -> Resource {
@@ -218,18 +225,23 @@ fn name(token: &Token) -> String {
     format!("bootstrap-token-{}", token.id)
 }
 
-async fn secret(shared: &Shared, token: &Token) -> Result<Option<Secret>, CallError> {
-    shared.workload.find(&secrets(), &name(token)).await
+/// The tokens of the workload cluster, by the names of their Secrets.
+async fn list_secrets(shared: &Shared) -> Result<HashMap<String, Secret>, String> {
+    let path = format!("{}?fieldSelector=type%3D{}", secrets().path(), TYPE.replace('/', "%2F"));
+    let list = find(&shared.workload, &path).await?.unwrap_or_default();
+    let read = |object: Value| {
+        let name = own_name(&object);
+        serde_json::from_value(object).ok().map(|secret| (name, secret))
+    };
+    Ok(items(list).into_iter().filter_map(read).collect())
 }
 
 /// When a token expires. One without a date never does, and one whose date cannot be read has.
-fn expires(secret: &Secret) -> Option<SystemTime> {
-    let Some(text) = secret.data.get("expiration") else {
-        return SystemTime::UNIX_EPOCH.checked_add(std::time::Duration::from_secs(u64::from(u32::MAX) * 2));
-    };
+fn expires(secret: &Secret) -> SystemTime {
+    let Some(text) = secret.data.get("expiration") else { return SystemTime::UNIX_EPOCH + NEVER };
     let text = STANDARD.decode(text).ok().and_then(|text| String::from_utf8(text).ok());
     let at = text.and_then(|text| Instant::parse(&text).ok()).map(system_time);
-    Some(at.unwrap_or(SystemTime::UNIX_EPOCH))
+    at.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 fn encoded(text: &str) -> String {
@@ -259,8 +271,7 @@ async fn create(
     until: SystemTime,
 ) -> Result<(), CallError> {
     let token = &owned.token;
-    let of = owned.object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-    let description = format!("for {} {of}", owned.kind);
+    let description = format!("for {} {}", owned.kind, own_name(&owned.object));
     let mut data = json!({
         "token-id": encoded(&token.id),
         "token-secret": encoded(&token.secret),
@@ -276,7 +287,7 @@ async fn create(
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": name(token)},
-        "type": "bootstrap.kubernetes.io/token",
+        "type": TYPE,
         "data": data,
     });
     shared.workload.create::<Value>(&secrets(), &object).await?;
@@ -286,14 +297,14 @@ async fn create(
 
 /// Writes an Event about a Machine, once.
 async fn tell(shared: &Shared, owned: &Owned, reason: &'static str, message: &str, told: &mut Told) {
-    let text = |at: &str| owned.object.pointer(at).and_then(Value::as_str).unwrap_or_default();
-    let (name, namespace, uid) = (text("/metadata/name"), text("/metadata/namespace"), text("/metadata/uid"));
+    let part = |at: &str| text(&owned.object, at).unwrap_or_default();
+    let (name, namespace, uid) = (part("/metadata/name"), part("/metadata/namespace"), part("/metadata/uid"));
     if !told.0.insert((uid.to_owned(), reason)) {
         return;
     }
     tracing::warn!(kind = owned.kind, namespace, name, reason, message, "a bootstrap token needs attention");
     let involved = json!({
-        "apiVersion": owned.object["apiVersion"],
+        "apiVersion": part("/apiVersion"),
         "kind": owned.kind,
         "namespace": namespace,
         "name": name,

@@ -20,6 +20,8 @@ pub const ATTESTATION_NAMESPACE: &str = "kube-system";
 const BOOTSTRAP: &str = "portcullis:attested-bootstrap";
 /// The role by which nodes may renew their own certificates automatically.
 const RENEWAL: &str = "portcullis:node-client-renewal";
+/// The roles of the automatic approval that the attestation controller restores when it is switched off.
+const AUTOMATIC: [&str; 2] = ["nodeclient", "selfnodeclient"];
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Creates the missing role and bindings.
@@ -51,6 +53,8 @@ pub async fn ensure_attested(backend: &Backend) -> Result<(), Status> {
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "update"],
             "resourceNames": ["portcullis-attestation-keys"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["delete"],
+            "resourceNames": ["portcullis-removed-bindings"]},
     ]});
     let mut stored_binding = binding(user, user, "User", user);
     if let Some(kind) = stored_binding.pointer_mut("/roleRef/kind") {
@@ -82,6 +86,11 @@ fn attestation_rules() -> Value {
             "resourceNames": serving},
         {"apiGroups": certificates, "resources": ["signers"], "verbs": ["approve"],
             "resourceNames": ["kubernetes.io/kubelet-serving"]},
+        {"apiGroups": [RBAC], "resources": ["clusterrolebindings"], "verbs": ["get", "delete"],
+            "resourceNames": ["kubeadm:node-autoapprove-bootstrap", "kubeadm:node-autoapprove-certificate-rotation"]},
+        {"apiGroups": [RBAC], "resources": ["clusterrolebindings"], "verbs": ["create"]},
+        {"apiGroups": [RBAC], "resources": ["clusterroles"], "verbs": ["bind"],
+            "resourceNames": AUTOMATIC.map(|role| format!("system:certificates.k8s.io:certificatesigningrequests:{role}"))},
         {"apiGroups": ["machine.openshift.io", "cluster.x-k8s.io"], "resources": ["machines"], "verbs": read},
         {"apiGroups": ["cluster.x-k8s.io"], "resources": ["machinepools"], "verbs": read},
         {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
