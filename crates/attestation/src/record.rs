@@ -1,5 +1,6 @@
 //! What is remembered about the identity of a machine (AT-88, AT-91, AT-150 to AT-157).
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use portcullis_apimachinery::time::Instant;
@@ -64,6 +65,9 @@ pub struct Record {
     /// The clock of its TPM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<Clock>,
+    /// What else was found, such as the manufacturer of the TPM and the result of the PCR policy (AT-8).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
     /// Whether it is accepted.
     pub state: State,
     /// Who changed the state, and why.
@@ -178,6 +182,7 @@ impl Record {
             first_seen: now,
             last_seen: now,
             clock: None,
+            attributes: BTreeMap::new(),
             state: State::Active,
             state_note: None,
             is_secret_used: false,
@@ -189,6 +194,7 @@ impl Record {
         record.key_class = verified.key_class;
         record.last_seen = now;
         record.clock = verified.clock.map(Clock::from);
+        record.attributes = verified.attributes.iter().cloned().collect();
         record.is_secret_used |= verified.is_one_time;
         record.used.retain(|used| used.until > now && used.request_uid != presented.request_uid);
         record.used.push(Used {

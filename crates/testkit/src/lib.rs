@@ -10,6 +10,7 @@
 
 pub mod curl;
 pub mod fake_tpm;
+pub mod health;
 pub mod http2;
 pub mod https;
 pub mod kubelet;

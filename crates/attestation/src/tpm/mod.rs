@@ -9,5 +9,5 @@ mod provider;
 mod steps;
 
 pub use policy::{Accepted, Machine, PcrMode, PcrPolicy, Policy, Trust};
-pub use provider::TpmProvider;
+pub use provider::{MODEL, PCRS, TpmProvider};
 pub use steps::{Challenge, Enrolled, Verified, enrol, prove};

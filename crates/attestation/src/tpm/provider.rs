@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use portcullis_pki::evidence::Phase;
+use portcullis_pki::sha256;
 use portcullis_pki::tpm::credential;
 use portcullis_pki::tpm::evidence::TpmEvidence;
 use portcullis_pki::tpm::{Name, PublicArea};
 
-use super::policy::{Machine, Policy};
+use super::policy::{Machine, PcrMode, Policy};
 use super::steps::{self, Enrolled};
 use crate::check::{Check, CheckResult, Refusal, Report, Run, failed};
 use crate::device::Device;
@@ -80,7 +81,15 @@ impl TpmProvider {
         checks.extend(proved.checks);
         let verified = proved.outcome.map(|verified| {
             let model = verified.model.map(|model| {
-                ("tpm".to_owned(), format!("{} {} {}", model.manufacturer, model.model, model.firmware))
+                (MODEL.to_owned(), format!("{} {} {}", model.manufacturer, model.model, model.firmware))
+            });
+            let values = verified.pcrs.as_ref().map(|values| values.values().flatten().copied().collect());
+            let pcrs = values.map(|values: Vec<u8>| {
+                let result = match self.policy.pcrs.mode {
+                    PcrMode::Enforce => "accepted",
+                    PcrMode::None | PcrMode::Record => "recorded",
+                };
+                (PCRS.to_owned(), format!("{result} {}", Device(sha256(&values))))
             });
             Progress::Verified(Verified {
                 key_class: verified.key_class,
@@ -89,12 +98,18 @@ impl TpmProvider {
                 clock: Some(verified.clock),
                 challenge: Some(id.to_owned()),
                 is_one_time: false,
-                attributes: model.into_iter().collect(),
+                attributes: model.into_iter().chain(pcrs).collect(),
             })
         });
         Report { checks, outcome: verified }
     }
 }
+
+/// The attributes of a TPM: its manufacturer, model and firmware; and whether the PCRs have accepted values, with the digest
+/// of all of them (AT-8).
+pub const MODEL: &str = "tpm";
+/// See [`MODEL`].
+pub const PCRS: &str = "pcrs";
 
 impl Provider for TpmProvider {
     fn name(&self) -> &'static str {

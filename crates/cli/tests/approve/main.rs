@@ -9,8 +9,7 @@ mod attacks;
 mod files;
 mod machines;
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -20,6 +19,7 @@ use base64::Engine as _;
 use machines::Machines;
 use portcullis_pki::key::KeyPair;
 use portcullis_pki::request::Request;
+use portcullis_testkit::health::{free_port, probe};
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::mutate::dice;
 use portcullis_testkit::program;
@@ -189,20 +189,6 @@ fn object(name: &str, pem: &str, signer: &str, usages: &[&str]) -> Value {
 
 fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// What an approver answers about itself.
-fn probe(port: u16, path: &str) -> Option<(u16, String)> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).ok()?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).ok()?;
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[test]

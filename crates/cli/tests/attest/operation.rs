@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use portcullis_testkit::health::{free_port, probe};
 use portcullis_testkit::software_tpm::Manufacturer;
 use portcullis_testkit::wait;
 
@@ -236,4 +237,52 @@ fn machines_are_enrolled_in_an_inventory_that_stays_valid_at_100_at_112() {
     enroll(&["node-y", "--provider-id", "metal://y"]).ok();
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(text.starts_with("# rack 1\n") && text.lines().count() == 4, "{text}");
+}
+
+#[test]
+fn while_the_records_cannot_be_read_nobody_is_let_in_and_nobody_is_turned_away_at_154_at_206() {
+    let manufacturer = Manufacturer::new();
+    let tpm = manufacturer.make("node-a");
+    let cluster = Cluster::alone(TPM, &entry("node-a", ""));
+    Cluster::trust(cluster.scratch.path(), &manufacturer);
+    let kubeconfig = cluster.deploy(&["rbac.yaml"]);
+    // The rights without those to ConfigMaps.
+    let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/portcullis/roles/portcullis-attest";
+    let mut admin = cluster.admin();
+    let whole = admin.must(200, "GET", path, None);
+    let mut role = whole.clone();
+    role["rules"].as_array_mut().unwrap().retain(|rule| rule["resources"][0] != "configmaps");
+    role["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    admin.must(200, "PUT", path, Some(&role));
+    let port = free_port();
+    let address = format!("127.0.0.1:{port}");
+    let controller = cluster.controller_as(
+        &kubeconfig,
+        &[
+            "--leader-elect-resource-namespace=portcullis",
+            "--namespace=portcullis",
+            "--metrics-bind-address",
+            &address,
+        ],
+    );
+    let machine = Machine::with_tpm("node-a", &tpm);
+    let mut command = cluster.credential(&machine, &["--once"]);
+    let mut node = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let metrics = || probe(port, "/metrics").unwrap_or_default().1;
+    wait::until("the request waits for the records", || {
+        metrics().contains("result=\"waiting\",reason=\"RecordUnavailable\"")
+    });
+    let requests = cluster.requests();
+    assert!(requests.iter().all(|csr| csr["status"] == serde_json::json!({})), "{requests:#?}");
+    let mut whole = whole;
+    whole["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    admin.must(200, "PUT", path, Some(&whole));
+    let done = node.wait().unwrap();
+    assert!(
+        done.success(),
+        "{}\n{}",
+        std::io::read_to_string(node.stderr.take().unwrap()).unwrap(),
+        controller.log()
+    );
+    cluster.openssl_accepts(&machine);
 }

@@ -1,8 +1,10 @@
 //! The TPM proxy: a kubelet uses a certificate whose key never leaves the TPM (AT-118).
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::SocketAddr;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -210,6 +212,79 @@ fn a_renewal_is_authenticated_through_the_proxy_itself_at_31() {
             csr["spec"]["username"] == "system:node:node-a" && csr["status"]["certificate"].is_string()
         })
     });
+}
+
+#[test]
+fn the_key_of_the_node_is_not_in_the_memory_of_the_proxy_at_118() {
+    let manufacturer = Manufacturer::new();
+    let tpm = manufacturer.make("node-a");
+    let cluster = Cluster::trusting(TPM, &entry("node-a", ""), &manufacturer);
+    let machine = Machine::with_tpm("node-a", &tpm);
+    let dir = cluster.path(machine.cache);
+    let proxy = Proxy::start(cluster.credential(&machine, &[]), &dir);
+    // The key is in use, for each connection to the server.
+    for _ in 0..5 {
+        proxy.client().must(200, "GET", "/version", None);
+    }
+    let certificate = fs::read(dir.join("current/client.crt")).unwrap();
+    let own = portcullis_pki::IssuedCertificate::from_pem(&certificate).unwrap().public_key_der().to_vec();
+    let mut loopback = Vec::new();
+    collect_keys(&dir, &mut loopback);
+    let found = keys_in_memory(proxy.process.id());
+    // The search finds a key that is there: that of the connections on the loopback interface.
+    assert!(loopback.iter().any(|key| found.contains(key)), "{} keys", found.len());
+    assert!(!found.contains(&own));
+}
+
+/// The public keys of everything in the memory of a process that can be a private key on P-256: 32 bytes that look random,
+/// in either order.
+fn keys_in_memory(process: u32) -> HashSet<Vec<u8>> {
+    let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+    let memory = fs::File::open(format!("/proc/{process}/mem")).unwrap();
+    let mut candidates = HashSet::new();
+    for line in maps.lines().filter(|line| line.contains(" rw")) {
+        let (start, rest) = line.split_once('-').unwrap();
+        let at = |text: &str| u64::from_str_radix(text, 16).unwrap();
+        let (start, end) = (at(start), at(rest.split(' ').next().unwrap()));
+        let mut page = [0; 4096 + 24];
+        for address in (start..end).step_by(4096) {
+            // What was never written cannot be read either. A key may reach into the next page.
+            let length = if address + 4096 < end { page.len() } else { 4096 };
+            let Some(bytes) = page.get_mut(..length) else { continue };
+            if memory.read_exact_at(bytes, address).is_ok() {
+                candidates.extend(
+                    bytes.windows(32).step_by(8).filter(|window| is_random(window)).map(<[u8]>::to_vec),
+                );
+            }
+        }
+    }
+    let reversed: Vec<Vec<u8>> =
+        candidates.iter().map(|bytes| bytes.iter().rev().copied().collect()).collect();
+    candidates.extend(reversed);
+    let candidates: Vec<Vec<u8>> = candidates.into_iter().collect();
+    thread::scope(|scope| {
+        let half = candidates.len().div_ceil(2).max(1);
+        let parts: Vec<_> = candidates.chunks(half).map(|part| scope.spawn(|| public_keys(part))).collect();
+        parts.into_iter().flat_map(|part| part.join().unwrap()).collect()
+    })
+}
+
+/// Whether no byte occurs often: random bytes have some thirty different ones among 32.
+fn is_random(bytes: &[u8]) -> bool {
+    bytes.iter().collect::<HashSet<_>>().len() >= 24
+}
+
+/// The public keys of these private keys, as far as they are some.
+fn public_keys(candidates: &[Vec<u8>]) -> HashSet<Vec<u8>> {
+    let key = |scalar: &Vec<u8>| {
+        // An ECPrivateKey of RFC 5915 for prime256v1, without its public key.
+        let head = [0x30, 0x31, 0x02, 0x01, 0x01, 0x04, 0x20];
+        let curve = [0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+        let der = [&head[..], scalar, &curve].concat();
+        let key = KeyPair::from_pem(pem::encode("EC PRIVATE KEY", &der).as_bytes()).ok()?;
+        Some(key.public_der().to_vec())
+    };
+    candidates.iter().filter_map(key).collect()
 }
 
 /// The public keys of all private keys below a folder.

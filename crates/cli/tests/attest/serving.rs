@@ -119,7 +119,8 @@ fn the_serving_certificate_of_an_attested_kubelet_is_approved_and_all_others_are
 
 #[test]
 fn an_insecure_node_gets_no_serving_certificate_at_92() {
-    let cluster = Cluster::start("authorizedAttestors: [insecure]\n", &entry("node-a", ADDRESSES));
+    let cluster =
+        Cluster::start("authorizedAttestors: [insecure]\nserving: sign\n", &entry("node-a", ADDRESSES));
     let machine = Machine { name: "node-a", cache: "node-a", tpm: None };
     let done = cluster.run(&machine, &["--attestor", "insecure", "--once"]);
     assert_eq!(done.code, 0, "{done:#?}");
@@ -127,8 +128,12 @@ fn an_insecure_node_gets_no_serving_certificate_at_92() {
     let identity =
         Identity::read(&cluster.path("data/ca.crt"), &folder.join("client.crt"), &folder.join("client.key"));
     let mut node = Node { cluster: &cluster, client: Client::new(cluster.address, &identity), count: 0 };
-    let refused = node.ask(KUBELET, "node-a", "IP:10.0.0.7");
+    // Others may approve for the signer of kubelets; the signer of the attestor is ours alone.
+    let waiting = node.ask(KUBELET, "node-a", "IP:10.0.0.7");
+    let refused = node.ask("cluster.x-k8s.io/kubelet-serving-insecure", "node-a", "IP:10.0.0.7");
     assert_eq!(cluster.refusal(&refused), "ServingNotSupported");
+    let csr = cluster.admin().must(200, "GET", &format!("{REQUESTS}/{waiting}"), None);
+    assert_eq!(csr["status"], json!({}));
 }
 
 #[test]

@@ -1,4 +1,7 @@
 //! Finds the machine of a node: in the inventory, or in the Machine APIs (AT-62, AT-63).
+//!
+//! DIVERGES: the rules of the machine approver about the age of a Machine and about Nodes of its name (NB-88 to NB-94) do not
+//! hold for attested requests (AT-73): the evidence proves the machine.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
+use portcullis_attestation::config::Serving;
 use portcullis_pki::CertificateAuthority;
 use tokio::sync::Notify;
 
@@ -147,6 +148,9 @@ impl AttestController {
 
     /// Replaces the settings, and evaluates pending requests again.
     pub fn reconfigure(&self, settings: Settings) {
+        if settings.config.serving == Serving::Sign && self.shared.serving_authority.is_none() {
+            tracing::warn!("serving: sign has no effect without an authority of serving certificates");
+        }
         self.shared.settings.store(Arc::new(settings));
         self.shared.reconfigured.notify_one();
     }

@@ -177,9 +177,10 @@ enum Judged {
 }
 
 impl Judged {
-    fn refused(refusal: Refusal, machine: Option<Box<Machine>>) -> Self {
+    /// What only says that the node is not one of ours is left to others, who may approve for the signer of kubelets.
+    fn refused(refusal: Refusal, machine: Option<Box<Machine>>, is_ours: bool) -> Self {
         let Refusal { reason, rule, detail } = refusal;
-        let is_transient = reason.is_transient();
+        let is_transient = reason.is_transient() || !is_ours;
         let reason = reason.as_str();
         if is_transient {
             Self::Wait { reason, rule, detail }
@@ -192,48 +193,50 @@ impl Judged {
 /// The rules about requests of kubelets first, because only they say which node asks; then who asks; then the names.
 async fn judge(shared: &Shared, settings: &Settings, asked: &Asked, signer: Option<&str>) -> Judged {
     let missing = |reason: Reason, detail: String| Refusal { reason, rule: "AT-174", detail };
+    let is_for_us = signer.is_some();
     let user = &asked.stored.spec.username;
     let Some(node_name) = user.strip_prefix(NODE) else {
         let detail = format!("{user:?} is no node");
-        return Judged::refused(missing(Reason::NotAttested, detail), None);
+        return Judged::refused(missing(Reason::NotAttested, detail), None, is_for_us);
     };
     let machine = match machines::of_node(shared, settings, node_name, true).await {
         Ok(Some(machine)) => machine,
         Ok(None) => {
             let detail = format!("there is no Machine for node {node_name:?}");
-            return Judged::refused(missing(Reason::MachineNotFound, detail), None);
+            return Judged::refused(missing(Reason::MachineNotFound, detail), None, is_for_us);
         }
-        Err(error) => return Judged::refused(missing(Reason::MachineNotFound, error.to_string()), None),
+        Err(error) => {
+            return Judged::refused(missing(Reason::MachineNotFound, error.to_string()), None, is_for_us);
+        }
     };
+    let machine = Box::new(machine);
     let record = match shared.records.find(&machine).await {
-        Ok(record) => record,
-        Err(error) => return Judged::refused(unavailable(&error), None),
+        Ok(Some(record)) => record,
+        Ok(None) => {
+            let detail = "the machine has no identity record".to_owned();
+            return Judged::refused(missing(Reason::NotAttested, detail), Some(machine), is_for_us);
+        }
+        Err(error) => return Judged::refused(unavailable(&error), None, is_for_us),
     };
     let none = Vec::new();
     let case = ServingCase {
         signer,
-        record: record.as_ref().map(|versioned| &versioned.record),
+        record: Some(&record.record),
         credentials: asked.stored.spec.extra.get(CREDENTIAL_ID).unwrap_or(&none),
         now: shared.clock.now(),
     };
-    let own = record.as_ref().map(|versioned| versioned.record.provider.as_str());
-    let provider = own.and_then(|name| settings.rules.providers.get(name));
-    let machine = Box::new(machine);
-    let refusal = match provider {
+    let refusal = match settings.rules.providers.get(&record.record.provider) {
         Some(provider) => provider.verify_serving(&case).outcome.err(),
         None => {
-            let detail = "the machine has no identity record of an attestor that the cluster trusts";
-            Some(missing(Reason::NotAttested, detail.to_owned()))
+            let detail = format!("the cluster does not trust the attestor {:?}", record.record.provider);
+            Some(missing(Reason::AttestorNotAuthorized, detail))
         }
     };
-    let (refusal, record) = match (refusal, record) {
-        (None, Some(record)) => (None, Some(record)),
-        (refusal, _) => (refusal, None),
-    };
-    let Some(record) = record else {
-        let refusal = refusal.unwrap_or_else(|| missing(Reason::NotEvaluated, String::new()));
-        return Judged::refused(refusal, Some(machine));
-    };
+    if let Some(refusal) = refusal {
+        // Whoever asks as an attested node, and is not it, is turned away whoever else may approve.
+        let is_impostor = matches!(refusal.reason, Reason::NotAttested | Reason::IdentityRevoked);
+        return Judged::refused(refusal, Some(machine), is_for_us || is_impostor);
+    }
     let verdict = names(shared, settings, asked, &machine).await;
     match verdict.outcome {
         Verdict::Approve => Judged::Good { machine, record: Box::new(record), detail: verdict.detail },

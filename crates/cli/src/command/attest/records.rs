@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use portcullis_attestation::record::State;
+use portcullis_attestation::tpm::{MODEL, PCRS};
 use portcullis_client::attest::{RecordError, Records, Versioned};
 use portcullis_client::{Connection, Resource};
 
@@ -67,6 +68,8 @@ struct ServerArgs {
 enum Output {
     /// For people.
     Table,
+    /// For people, with the TPM and the result of the PCR policy.
+    Wide,
     /// A JSON array.
     Json,
 }
@@ -96,6 +99,9 @@ pub(super) async fn list(args: &RecordsArgs) -> Result<ExitCode, Failure> {
     let has_clusters = records.iter().any(|versioned| versioned.cluster.is_some());
     let mut heads =
         ["NODE", "ATTESTOR", "KEY CLASS", "STATE", "LAST SEEN", "DEVICE"].map(str::to_owned).to_vec();
+    if args.output == Output::Wide {
+        heads.extend(["TPM", "PCRS"].map(str::to_owned));
+    }
     if has_clusters {
         heads.push("CLUSTER".to_owned());
     }
@@ -108,6 +114,10 @@ pub(super) async fn list(args: &RecordsArgs) -> Result<ExitCode, Failure> {
             record.last_seen.to_string(),
             record.device.to_string(),
         ];
+        if args.output == Output::Wide {
+            let attribute = |name: &str| record.attributes.get(name).cloned().unwrap_or_default();
+            row.extend([MODEL, PCRS].map(attribute));
+        }
         if has_clusters {
             row.push(cluster.clone().unwrap_or_default());
         }

@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::done::Done;
+use super::records;
 use crate::attest::shared::{Settings, Shared};
 use crate::call::{CallError, Resource};
 use crate::connect::Credential;
@@ -105,14 +106,7 @@ async fn has_attested(shared: &Shared, settings: &Settings) -> Result<bool, Stri
         let mut certificates = record.issued.iter().filter_map(|issued| issued.certificate.as_ref());
         certificates.any(|certificate| certificate.not_after > now)
     };
-    // The records of Machines are beside them; those of an inventory are in one namespace.
-    let machines = &settings.config.machines;
-    let records = match (machines.apis.is_empty(), &machines.namespace) {
-        (true, _) => shared.records.list_in(None).await,
-        (false, Some(namespace)) => shared.records.list_in(Some(namespace)).await,
-        (false, None) => shared.records.list().await,
-    };
-    let records = records.map_err(|error| error.to_string())?;
+    let records = records::all(shared, settings).await?;
     Ok(records.iter().any(|versioned| has_live(&versioned.record)))
 }
 

@@ -4,6 +4,7 @@
 mod api;
 mod bindings;
 mod done;
+mod records;
 mod signers;
 mod tokens;
 
@@ -18,12 +19,15 @@ use crate::lease::Leadership;
 const INTERVAL: Duration = Duration::from_secs(60);
 /// How often it is looked whether the settings changed, or what was missing is there.
 const TICK: Duration = Duration::from_secs(2);
+/// How often all records are read for the metrics.
+const MEASURED: Duration = Duration::from_secs(5 * 60);
 
 /// Runs until the future is dropped.
 pub(super) async fn keep(shared: Arc<Shared>, leadership: Option<Leadership>) {
     let mut state = tokens::Told::default();
     let mut before = None;
     let mut due = shared.clock.running();
+    let mut measured = due;
     loop {
         let settings = shared.settings.load_full();
         let is_new = before.as_ref().is_none_or(|before| !Arc::ptr_eq(before, &settings));
@@ -43,6 +47,12 @@ pub(super) async fn keep(shared: Arc<Shared>, leadership: Option<Leadership>) {
                 }
             }
             due = shared.clock.running().saturating_add(wait);
+            if shared.clock.running() >= measured {
+                measured = shared.clock.running().saturating_add(MEASURED);
+                if let Err(why) = records::measure(&shared, &settings).await {
+                    tracing::warn!(why, "cannot read the identity records for the metrics; will retry");
+                }
+            }
             before = Some(settings);
         }
         shared.clock.sleep(TICK).await;

@@ -24,6 +24,24 @@ pub(super) async fn keep(shared: &Shared, settings: &Settings, is_new: bool) -> 
     if !config.publish_signers && !is_new {
         return Ok(Done::Yes);
     }
+    match publish(shared, settings, namespace, name, is_new).await {
+        // Nothing was published that could be taken back, as far as we may see.
+        Err(why) if !config.publish_signers => {
+            tracing::debug!(why, "cannot look for published signers");
+            Ok(Done::Yes)
+        }
+        done => done,
+    }
+}
+
+async fn publish(
+    shared: &Shared,
+    settings: &Settings,
+    namespace: &str,
+    name: &str,
+    is_new: bool,
+) -> Result<Done, String> {
+    let config = &settings.config;
     let management = &shared.management;
     let group = api::group(management, CLUSTERS).await?;
     let Some(group) = group else {

@@ -85,7 +85,7 @@ fn attestation_rules() -> Value {
         {"apiGroups": certificates, "resources": ["signers"], "verbs": ["approve", "sign"],
             "resourceNames": serving},
         {"apiGroups": certificates, "resources": ["signers"], "verbs": ["approve"],
-            "resourceNames": ["kubernetes.io/kubelet-serving"]},
+            "resourceNames": ["kubernetes.io/kubelet-serving", "cluster.x-k8s.io/kubelet-serving-insecure"]},
         {"apiGroups": [RBAC], "resources": ["clusterrolebindings"], "verbs": ["get", "delete"],
             "resourceNames": ["kubeadm:node-autoapprove-bootstrap", "kubeadm:node-autoapprove-certificate-rotation"]},
         {"apiGroups": [RBAC], "resources": ["clusterrolebindings"], "verbs": ["create"]},
