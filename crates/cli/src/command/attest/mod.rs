@@ -16,7 +16,8 @@ use crate::failure::Failure;
 ///
 /// Watches the CertificateSigningRequests for the signers cluster.x-k8s.io/kube-apiserver-client-kubelet-*, challenges
 /// the nodes, verifies their evidence, and approves and signs their certificates with its own authority. The API server
-/// must trust this authority (--client-ca-file). See docs/attestation.md.
+/// must trust this authority (--client-ca-file). Also approves or signs the serving certificates of attested nodes. See
+/// docs/attestation.md.
 ///
 /// Exit codes: 0 stopped, or done; 1 the evidence is refused, or there is no such record; 2 bad flags or input; 3 the
 /// API server cannot be reached.
