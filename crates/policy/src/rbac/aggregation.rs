@@ -258,8 +258,9 @@ mod tests {
         let compared = Cell::new(0);
         let rules: Vec<Counted<'_>> = (0..10_000).map(|number| Counted(number, &compared)).collect();
         let all = union([&rules[..], &rules[5_000..]]);
-        // Only a rule that is there twice has an equal one; a few more happen to have the same hash.
-        assert!((5_000..10_000).contains(&compared.get()), "{} comparisons", compared.get());
+        // A rule that is there twice is compared with its equal, and some are compared because parts of their hashes are
+        // equal. Hashes are random: how many differs from run to run. Each with each other would be fifty million.
+        assert!((5_000..100_000).contains(&compared.get()), "{} comparisons", compared.get());
         assert!(all.iter().map(|rule| rule.0).eq(0..10_000));
     }
 }
