@@ -1,9 +1,10 @@
 //! Tracks the activity of a connection: its requests, and what its client has not read.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -44,8 +45,6 @@ pub(crate) struct Activity {
     waiting: AtomicUsize,
     /// When the client last took a part of a response, in milliseconds since the connection was opened.
     taken: AtomicU64,
-    /// Charges for responses that are in the buffers.
-    unflushed: Mutex<Vec<Charge>>,
 }
 
 /// A stream of an HTTP/2 connection that is open, until this is dropped.
@@ -68,12 +67,25 @@ impl Drop for OpenStream {
     }
 }
 
-/// A response that is being sent. What is held of it is charged until it has left the buffers of the connection.
+/// A response that is being sent.
 pub(crate) struct Sending {
     activity: Arc<Activity>,
+    /// The account that is charged for what is held of it, if any.
     charge: Option<Charge>,
     /// Whether it goes on when the client reads.
     is_waiting: bool,
+}
+
+/// A part of a response, charged as long as any of it is in memory, also in the buffers of the connection.
+struct Charged {
+    bytes: Bytes,
+    _charge: Charge,
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl Sending {
@@ -101,10 +113,21 @@ impl Sending {
         }
     }
 
-    /// Sets the size of what is held of the response. In bytes.
-    pub(crate) fn holds(&mut self, bytes: usize) {
+    /// Ends the charge for the request, of which nothing is held any more.
+    pub(crate) fn answered(&mut self) {
         if let Some(charge) = &mut self.charge {
-            charge.set(bytes);
+            charge.set(0);
+        }
+    }
+
+    /// Charges for a part of the response until all of it has left the buffers of the connection.
+    pub(crate) fn charged(&self, bytes: Bytes) -> Bytes {
+        match &self.charge {
+            Some(charge) if !bytes.is_empty() => {
+                let charge = charge.another(bytes.len());
+                Bytes::from_owner(Charged { bytes, _charge: charge })
+            }
+            _ => bytes,
         }
     }
 }
@@ -114,8 +137,6 @@ impl Drop for Sending {
         if self.is_waiting {
             self.activity.waiting.fetch_sub(1, Ordering::Relaxed);
         }
-        let charge = self.charge.take().filter(|charge| charge.bytes() > 0);
-        self.activity.unflushed().extend(charge);
     }
 }
 
@@ -135,16 +156,11 @@ impl Default for Activity {
             most_streams: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             taken: AtomicU64::new(0),
-            unflushed: Mutex::default(),
         }
     }
 }
 
 impl Activity {
-    fn unflushed(&self) -> std::sync::MutexGuard<'_, Vec<Charge>> {
-        self.unflushed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the time since the connection was opened, in milliseconds.
     fn now(&self) -> u64 {
         u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX)
@@ -196,7 +212,6 @@ impl Activity {
     pub(crate) fn wrote(&self, unsent: bool) {
         self.unsent.store(unsent, Ordering::Relaxed);
         if !unsent {
-            self.unflushed().clear();
             self.buffered_streams.store(self.streams.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }

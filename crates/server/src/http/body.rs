@@ -79,13 +79,11 @@ impl Body {
     /// held of the body is charged.
     pub(crate) fn sent(self, guard: impl Send + Unpin + 'static, mut sending: Sending) -> Sent {
         let body = match self {
-            Self::Whole(bytes) => {
-                sending.holds(bytes.len());
-                Self::Whole(bytes)
-            }
+            Self::Whole(bytes) => Self::Whole(sending.charged(bytes)),
             Self::Parts(pieces) => Self::Stream(Box::pin(Guarded { pieces, _guard: guard })),
             Self::Stream(pieces) => Self::Stream(Box::pin(Guarded { pieces, _guard: guard })),
         };
+        sending.answered();
         Sent { body, sending, stream: None }
     }
 
@@ -273,14 +271,10 @@ impl HttpBody for Sent {
         this.sending.asked();
         let frame = match &mut this.body {
             Body::Whole(rest) if rest.is_empty() => None,
-            // The whole of it stays charged, because a piece keeps all of it alive.
             Body::Whole(rest) => Some(Ok(Frame::data(rest.split_to(rest.len().min(PIECE))))),
             stream => {
-                this.sending.holds(0);
                 let frame = ready!(Pin::new(stream).poll_frame(cx));
-                let bytes = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
-                this.sending.holds(bytes.map_or(0, Bytes::len));
-                frame
+                frame.map(|frame| frame.map(|frame| frame.map_data(|bytes| this.sending.charged(bytes))))
             }
         };
         if frame.is_some() {

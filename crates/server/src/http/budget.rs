@@ -56,9 +56,11 @@ impl Budget {
 }
 
 impl Charge {
-    /// Returns the size that is charged. In bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+    /// Charges the same account for something else, whatever it holds.
+    pub(crate) fn another(&self, bytes: usize) -> Self {
+        let mut other = self.budget.nothing(self.account);
+        other.set(bytes);
+        other
     }
 
     /// Charges more bytes. Returns false, and changes nothing, if the account would hold more than the limit.

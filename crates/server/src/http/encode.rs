@@ -56,12 +56,15 @@ pub(crate) fn encode(answer: Answer, headers: &HeaderMap, is_pretty: bool) -> An
         }
         match syntax {
             Syntax::Yaml => {
-                body = whole(body);
-                if let Body::Whole(bytes) = &body
-                    && let Some(yaml) = yaml(bytes)
-                {
-                    head.headers.insert(CONTENT_TYPE, YAML);
-                    body = Body::Whole(yaml);
+                body = match whole(body) {
+                    Body::Whole(json) => match yaml(json) {
+                        Ok(yaml) => {
+                            head.headers.insert(CONTENT_TYPE, YAML);
+                            Body::Whole(yaml)
+                        }
+                        Err(json) => Body::Whole(json),
+                    },
+                    body => body,
                 }
             }
             Syntax::Json if is_pretty => body = pretty::indented(body),
@@ -103,7 +106,7 @@ fn wanted(is_success: bool, headers: &HeaderMap, forms: Forms) -> Syntax {
 /// Collects the chunks of a body. Streams are left as they are.
 fn whole(body: Body) -> Body {
     match body {
-        Body::Parts(parts) => Body::Whole(parts.flatten().collect()),
+        Body::Parts(parts) => Body::Whole(parts.collect::<Vec<Bytes>>().concat().into()),
         body => body,
     }
 }
@@ -111,7 +114,13 @@ fn whole(body: Body) -> Body {
 /// Converts a document from JSON to protobuf; none if it has no protobuf form.
 fn protobuf(json: &[u8]) -> Option<Bytes> {
     let document = serde_json::from_slice(json).ok()?;
-    kinds::protobuf::encode_document(&document).ok()?.map(Bytes::from)
+    kinds::protobuf::encode_document(&document).ok()?.map(fitted)
+}
+
+/// The bytes without spare capacity, because a body is charged by its length.
+fn fitted(mut bytes: Vec<u8>) -> Bytes {
+    bytes.shrink_to_fit();
+    bytes.into()
 }
 
 /// Encodes an event of a watch, with its document in JSON, as a frame of a protobuf stream.
@@ -123,9 +132,18 @@ pub(crate) fn protobuf_event(kind: &str, document: &[u8]) -> Result<Bytes, Statu
     Ok(kinds::protobuf::watch_event(kind, &document).into())
 }
 
-fn yaml(json: &[u8]) -> Option<Bytes> {
-    let document: serde_json::Value = serde_json::from_slice(json).ok()?;
-    serde_saphyr::to_string(&document).ok().map(Bytes::from)
+/// Converts a document from JSON to YAML, or returns the JSON of a document that has no YAML. Of a large document, each form
+/// is freed before the next but one is made.
+fn yaml(json: Bytes) -> Result<Bytes, Bytes> {
+    let Ok(document) = serde_json::from_slice::<serde_json::Value>(&json) else { return Err(json) };
+    drop(json);
+    match serde_saphyr::to_string(&document) {
+        Ok(yaml) => {
+            drop(document);
+            Ok(fitted(yaml.into_bytes()))
+        }
+        Err(_) => Err(document.to_string().into()),
+    }
 }
 
 fn takes_gzip(headers: &HeaderMap) -> bool {
@@ -140,7 +158,7 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
 fn compressed(bytes: &[u8]) -> std::io::Result<Bytes> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
     encoder.write_all(bytes)?;
-    encoder.finish().map(Bytes::from)
+    encoder.finish().map(fitted)
 }
 
 /// A body whose chunks are compressed one by one.
