@@ -55,7 +55,6 @@ const fn switch(name: &'static str) -> Flag {
 
 const NO_OIDC: &str = "tokens of OIDC issuers are not accepted here";
 const NO_TOKEN_WEBHOOK: &str = "no webhook is asked about tokens here";
-const NO_ENCRYPTION: &str = "the store is not encrypted: encrypt the disk of --data-dir";
 
 const FLAGS: &[Flag] = &[
     value("admission-control")
@@ -99,8 +98,7 @@ const FLAGS: &[Flag] = &[
     switch("enable-garbage-collector"),
     switch("enable-logs-handler"),
     switch("enable-priority-and-fairness"),
-    value("encryption-provider-config").refused(NO_ENCRYPTION),
-    switch("encryption-provider-config-automatic-reload"),
+    switch("encryption-provider-config-automatic-reload").only(&["false"]),
     value("endpoint-reconciler-type"),
     value("etcd-cafile"),
     value("etcd-certfile"),
@@ -255,7 +253,7 @@ mod tests {
     fn what_somebody_would_rely_on_is_refused_by_name() {
         for (argument, why) in [
             ("--oidc-issuer-url=https://a", "OIDC"),
-            ("--encryption-provider-config=a", "not encrypted"),
+            ("--encryption-provider-config-automatic-reload", "only false"),
             ("--allow-privileged=false", "only true"),
             ("--service-account-lookup=false", "only true"),
             ("--tls-min-version=VersionTLS13", "only VersionTLS10 or VersionTLS11 or VersionTLS12"),

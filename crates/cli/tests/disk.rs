@@ -341,3 +341,79 @@ fn a_backup_is_written_on_demand_while_clients_write_and_restores_to_one_moment(
     check(&mut client, restored);
     client.must(201, "POST", MAPS, Some(&map(restored)));
 }
+
+/// A configuration of encryption at rest: the providers of secrets.
+fn encryption(providers: &Value) -> String {
+    json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration",
+        "resources": [{"resources": ["secrets"], "providers": providers}]})
+    .to_string()
+}
+
+/// The files of a folder, and of those below it, that hold a text.
+fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_with(&path, text));
+        } else if fs::read(&path).unwrap().windows(text.len()).any(|window| window == text.as_bytes()) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn secrets_are_encrypted_on_disk_and_keys_change_with_a_restart() {
+    const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+    const PASSWORD: &str = "cGFzc3dvcmQgb2YgdGhlIGRhdGFiYXNl";
+    const READABLE: &str = "secrets are readable in the files of the store";
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    let secret = json!({"metadata": {"name": "database"}, "data": {"password": PASSWORD}});
+    let served = program!().serve(&data);
+    let mut client = Client::new(served.address(), &Identity::admin(&data));
+    client.must(201, "POST", SECRETS, Some(&secret));
+    let written = client.must(200, "GET", &format!("{SECRETS}/database"), None);
+    let Finished { stderr: log, .. } = served.stop();
+    assert!(log.contains(READABLE) && log.contains("--encryption-provider-config"), "{log}");
+    assert_eq!(files_with(&data, PASSWORD), [data.join("objects.redb")]);
+
+    let old = json!({"aesgcm": {"keys": [{"name": "old", "secret": "FI7YBrYKmEP5VmKOytaaGA=="}]}});
+    let new = json!({"secretbox": {"keys": [{"name": "new", "secret": "G+oU8IfRSp1hA8Fq9RBTcy+hvsVBYKU4j3gNjykpEU8="}]}});
+    let with = |providers: &Value| {
+        let file = scratch.write("encryption.json", encryption(providers));
+        let mut command = program!().serve_command(&data);
+        command.arg("--encryption-provider-config").arg(file);
+        command
+    };
+    for providers in [json!([old, {"identity": {}}]), json!([new, old]), json!([new])] {
+        let served = Running::start(with(&providers));
+        let mut client = Client::new(served.address(), &Identity::admin(&data));
+        assert_eq!(client.must(200, "GET", &format!("{SECRETS}/database"), None), written);
+        served.signal("USR1");
+        until("the backup is there", || served.log().contains("objects-"));
+        let Finished { code, stderr: log, .. } = served.stop();
+        assert!(code == 0 && !log.contains(READABLE), "{log}");
+        assert_eq!(files_with(&data, PASSWORD), [] as [PathBuf; 0]);
+    }
+    for (mut command, part) in [
+        (program!().serve_command(&data), "--encryption-provider-config"),
+        (with(&json!([old, {"identity": {}}])), "with the key \"new\""),
+    ] {
+        let refused = Finished::of(&mut command);
+        assert_eq!(refused.code, 3, "{refused:?}");
+        assert!(refused.stderr.contains(part) && refused.stderr.contains("objects.redb"), "{refused:?}");
+    }
+    let refused = Finished::of(&mut with(&json!([{"kms": {"name": "a"}}])));
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("resources[0].providers[0].kms"), "{refused:?}");
+    // As it was before: readable again.
+    let served = Running::start(with(&json!([{"identity": {}}, new])));
+    let mut client = Client::new(served.address(), &Identity::admin(&data));
+    assert_eq!(client.must(200, "GET", &format!("{SECRETS}/database"), None), written);
+    assert_eq!(served.stop().code, 0);
+    let served = program!().serve(&data);
+    let mut client = Client::new(served.address(), &Identity::admin(&data));
+    assert_eq!(client.must(200, "GET", &format!("{SECRETS}/database"), None), written);
+}

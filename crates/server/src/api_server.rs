@@ -12,7 +12,9 @@ use kinds::Kinds;
 use kinds::resources::core::services::ServiceRanges;
 use policy::chain::Mode;
 use policy::engine::EngineConfig;
+use portcullis_store::Transformer;
 use portcullis_store::embedded::Options;
+use portcullis_store::encryption::{Encryption, Resources};
 use tokio::task::JoinSet;
 
 use crate::admission::AdmissionPlugins;
@@ -56,6 +58,8 @@ pub struct Config {
     /// How large all keys and objects in the store may be together, in bytes; none for no limit
     /// (`--quota-backend-bytes`).
     pub store_quota: Option<u64>,
+    /// How values are encrypted in the file of the store (`--encryption-provider-config`).
+    pub encryption: Arc<Encryption>,
     /// The files that seed an empty store (`--state`).
     pub state: Vec<PathBuf>,
     /// The kinds that are served.
@@ -113,6 +117,7 @@ impl Default for Config {
             data_dir: PathBuf::from("./portcullis-data"),
             storage: Storage::DataDir,
             store_quota: Some(STORE_QUOTA),
+            encryption: Arc::default(),
             state: Vec::new(),
             kinds: Kinds::built_in(),
             bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -230,6 +235,27 @@ fn started(has_default_policy: bool) -> impl Iterator<Item = Check> {
     names.into_iter().chain(policy).map(Check::done_at_start)
 }
 
+/// Says what is readable on disk, and which names of the configuration have no effect.
+fn tell_encryption(config: &Config) {
+    if config.storage != Storage::Memory && !config.encryption.providers("", "secrets").encrypt() {
+        tracing::info!(
+            data_dir = %config.data_dir.display(),
+            "secrets are readable in the files of the store: encrypt them with --encryption-provider-config, or encrypt \
+             the disk"
+        );
+    }
+    for named in config.encryption.resources() {
+        let Resources::One { group, resource } = named else { continue };
+        if !config.kinds.stored().any(|row| row.group == group && row.plural == resource) {
+            tracing::warn!(
+                group,
+                resource,
+                "--encryption-provider-config names a resource that is not stored here"
+            );
+        }
+    }
+}
+
 /// A server that is ready: its port is bound and its controllers run. It answers requests once [`Self::serve`] runs.
 ///
 /// ```
@@ -267,6 +293,7 @@ impl ApiServer {
     /// # Errors
     /// See [`StartError`]. What the first start has created stays, and the next start uses it.
     pub async fn new(config: Config) -> Result<Self, StartError> {
+        tell_encryption(&config);
         let now = SystemTime::now();
         let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, now)?;
         let mut reloading = JoinSet::new();
@@ -278,11 +305,12 @@ impl ApiServer {
         reloading.spawn(certificate.follow(bootstrap.tls.clone(), serving_certificate::INTERVAL));
 
         let bootstrappers = BootstrapAuthorities::new(config.bootstrap_authorities.clone());
-        let options = match config.storage {
+        let options = match &config.storage {
             Storage::DataDir => Options::file(config.data_dir.join(STORE)),
             Storage::File(path) => Options::file(path),
             Storage::Memory => Options::memory(),
         };
+        let options = options.transformer(Arc::clone(&config.encryption) as Arc<dyn Transformer>);
         let options = match config.store_quota {
             Some(quota) => options.quota(quota),
             None => options,

@@ -16,6 +16,7 @@
 //!  bootstrap                                     the files of the first start
 //!  match_conditions                              CEL expressions
 //!  certificate_requests                          how NodeRestriction reads them
+//!  encryption                                    the configuration of encryption at rest
 //! ```
 //!
 //! A request goes through [`http::listener`] (TLS, possession of a key only), [`api::service`] (the order of a
@@ -38,6 +39,7 @@ pub mod bootstrap;
 pub mod certificate_requests;
 pub mod clock;
 pub mod controller;
+pub mod encryption;
 pub mod guard;
 pub mod http;
 pub mod logging;

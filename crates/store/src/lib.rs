@@ -15,10 +15,13 @@
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod embedded;
+pub mod encryption;
 mod history;
+mod transform;
 pub mod watch;
 
 pub use embedded::{Embedded, History, Options};
+pub use transform::{Opened, TransformError, Transformer};
 
 use std::future::Future;
 use std::sync::Arc;

@@ -43,6 +43,7 @@ const SERVER_FLOORS: &[&[&str]] = &[
         "bootstrap",
         "certificate_requests",
         "clock",
+        "encryption",
         "logging",
         "match_conditions",
         "metrics",

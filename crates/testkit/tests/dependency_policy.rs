@@ -43,6 +43,7 @@ const LICENCES: &[&str] = &[
 /// Crates that are compiled in two versions, and who must move before that ends.
 const DUPLICATES: &[(&str, &str)] = &[
     ("base64", "jsonwebtoken, to base64 0.23"),
+    ("cpufeatures", "crypto_secretbox, to cpufeatures 0.3"),
     ("getrandom", "kube-runtime, by ahash, to getrandom 0.4"),
     ("hashbrown", "kube-runtime, to hashbrown 0.17"),
     ("syn", "zerocopy-derive, to syn 3; build time only"),

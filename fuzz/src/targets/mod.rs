@@ -8,6 +8,7 @@ mod bootstrap;
 mod certificates;
 mod credentials;
 mod delegated;
+mod encryption;
 mod http2;
 mod kinds;
 mod object_rules;
@@ -90,4 +91,10 @@ pub(crate) const TARGETS: &[Target] = &[
         dictionary: tokens::CONFIGURATION,
         run: tokens::authentication_configuration,
     },
+    Target {
+        name: "encryption-configuration",
+        dictionary: encryption::CONFIGURATION,
+        run: encryption::configuration,
+    },
+    Target { name: "encrypted-value", dictionary: encryption::VALUE, run: encryption::value },
 ];

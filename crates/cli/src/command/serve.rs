@@ -12,6 +12,7 @@ use portcullis_policy::FeatureGates;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::admission::AdmissionPlugins;
 use portcullis_server::api_server::STORE;
+use portcullis_server::encryption;
 use portcullis_server::registry::cluster::seed::Seeded;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_server::{
@@ -76,6 +77,11 @@ pub struct ServeArgs {
     /// The directory of objects, keys, certificates and admin.kubeconfig
     #[arg(long, value_name = "DIR", default_value = "./portcullis-data")]
     data_dir: PathBuf,
+
+    /// An EncryptionConfiguration: how objects are encrypted in the file of the store and in backups. A file that was written
+    /// with another configuration is written anew at the start
+    #[arg(long, value_name = "FILE")]
+    encryption_provider_config: Option<PathBuf>,
 
     /// The address to listen on
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
@@ -164,6 +170,12 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
         serving_certificate: args.limits.serving_certificate(),
         limits: args.limits.limits()?,
         store_quota: args.limits.store_quota(),
+        encryption: match &args.encryption_provider_config {
+            None => Arc::default(),
+            Some(file) => Arc::new(encryption::load(file).map_err(|error| {
+                Failure::input(format_args!("--encryption-provider-config {}: {error}", file.display()))
+            })?),
+        },
         runtime_config: RuntimeConfig::parse(&args.runtime_config.join(",")).map_err(Failure::input)?,
         authentication: args.authentication.config()?,
         service_ranges: ServiceRanges {

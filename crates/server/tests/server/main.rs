@@ -18,6 +18,7 @@ mod certificates;
 mod cluster;
 mod common;
 mod discovery;
+mod encryption;
 mod ended_rights;
 mod example_kind;
 mod first_start;

@@ -4,6 +4,7 @@
 //! is an error and never another value. The history is written when the
 //! store is closed, see [`past`].
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
@@ -20,8 +21,8 @@ use redb::{
 };
 
 use super::memory::{FIRST, Memory};
-use super::past::{self, Past};
-use crate::{Entry, Event, Listing, Revision, StoreError};
+use super::past;
+use crate::{Entry, Event, Listing, Revision, StoreError, TransformError, Transformer};
 
 /// The entries, [`encode`]d, by key.
 const ENTRIES: TableDefinition<&[u8], &[u8]> = TableDefinition::new("portcullis.entries");
@@ -44,7 +45,7 @@ pub(super) struct Contents {
     /// The newest revision.
     pub(super) revision: Revision,
     /// The newest commits.
-    pub(super) past: Past,
+    pub(super) past: Vec<(Revision, Vec<Event>)>,
 }
 
 /// An open file.
@@ -55,6 +56,8 @@ pub(super) struct Disk {
     /// Held open for its lock; also holds the last acknowledged revision (see [`Lock::acknowledge`]). Dropped after the
     /// database, so that the next owner of the lock finds the file closed.
     lock: Lock,
+    /// Turns values into what is in the file.
+    transformer: Arc<dyn Transformer>,
     /// Set when a flush has failed: from then on the file may lack data that it seems to have.
     unflushed: Arc<AtomicBool>,
     #[cfg(test)]
@@ -63,7 +66,11 @@ pub(super) struct Disk {
 
 impl Disk {
     /// Opens or creates the file of a store.
-    pub(super) fn open(path: &Path, #[cfg(test)] faults: Faults) -> Result<(Self, Contents), StoreError> {
+    pub(super) fn open(
+        path: &Path,
+        transformer: Arc<dyn Transformer>,
+        #[cfg(test)] faults: Faults,
+    ) -> Result<(Self, Contents), StoreError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
             made.map_err(|error| broken(path, "cannot make its folder", error, "check the path"))?;
@@ -73,7 +80,7 @@ impl Disk {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let nothing = Listing { revision: FIRST, entries: Vec::new(), remaining: 0 };
                 lock.expect(path, None)?;
-                write_over(path, &nothing)?;
+                write_over(path, &nothing, &*transformer)?;
             }
             Err(error) => return Err(broken(path, "cannot be read", error, "check path and permissions")),
             Ok(found) if !found.is_file() => {
@@ -92,26 +99,44 @@ impl Disk {
         let mut disk = Self {
             path: path.to_owned(),
             lock,
+            transformer,
             database: None,
             unflushed: Arc::default(),
             #[cfg(test)]
             faults,
         };
         let database = disk.database(true).map_err(|error| explain(path, error))?;
-        let (entries, revision) = load(&database).map_err(|error| explain(path, error))?;
-        let past = past::read(&database, revision).map_err(|error| explain(path, error))?;
+        let Loaded { entries, revision, is_stale } =
+            load(&database, &*disk.transformer).map_err(|error| error.explain(path))?;
+        let past =
+            past::read(&database, revision, &*disk.transformer).map_err(|error| explain(path, error))?;
         disk.lock.expect(path, Some(revision))?;
         disk.lock.acknowledge(revision);
-        disk.database = Some(database);
-        Ok((disk, Contents { entries, revision, past }))
+        let contents = Contents { entries, revision, past: past.commits };
+        disk.database = match is_stale || past.is_stale {
+            false => Some(database),
+            true => {
+                drop(database);
+                Some(disk.rewritten(&contents)?)
+            }
+        };
+        Ok((disk, contents))
     }
 
     /// Writes the newest commits, oldest first, before the store is closed. If that fails, watches begin anew after the
     /// restart.
     pub(super) fn keep_past<'c>(&self, commits: impl DoubleEndedIterator<Item = (Revision, &'c [Event])>) {
         if let Some(database) = &self.database {
-            let _ = past::write(database, commits);
+            let _ = past::write(database, commits, &*self.transformer);
         }
+    }
+
+    /// Replaces the file by a new one with the same entries.
+    fn rewritten(&self, contents: &Contents) -> Result<Database, StoreError> {
+        let listing =
+            Listing { revision: contents.revision, entries: contents.entries.clone(), remaining: 0 };
+        write_over(&self.path, &listing, &*self.transformer)?;
+        self.database(false).map_err(|error| explain(&self.path, error))
     }
 
     /// Opens the file. A file that was not closed is always checked.
@@ -136,12 +161,13 @@ impl Disk {
         revision: Revision,
         memory: &Memory,
     ) -> Result<(), StoreError> {
+        let sealed = sealed(changes, &*self.transformer).map_err(|error| unsealed(&self.path, &error))?;
         let database = match self.database.take() {
             Some(database) => database,
             None => self.recover(memory)?,
         };
         // A failed database is closed here and not used again.
-        write(&database, changes, revision).map_err(|error| {
+        write(&database, &sealed, revision).map_err(|error| {
             let remedy = "make room or mend the disk; writes go on by themselves then";
             broken(&self.path, "cannot be written", error, remedy)
         })?;
@@ -161,24 +187,35 @@ impl Disk {
                 return Ok(database);
             }
         }
-        write_over(&self.path, &memory.all()?)?;
+        write_over(&self.path, &memory.all()?, &*self.transformer)?;
         self.unflushed.store(false, Ordering::Release);
         self.database(false).map_err(failed)
     }
 }
 
+/// A change of a key: the new entry with its value as it is written.
+type Change<'c> = (&'c str, Option<(&'c Entry, Cow<'c, [u8]>)>);
+
+/// The changes with their values as they are written.
+fn sealed<'c>(
+    changes: &'c BTreeMap<Box<str>, Option<Arc<Entry>>>,
+    transformer: &dyn Transformer,
+) -> Result<Vec<Change<'c>>, TransformError> {
+    let sealed = changes.iter().map(|(key, change)| {
+        let Some(entry) = change else { return Ok((&**key, None)) };
+        Ok((&**key, Some((&**entry, transformer.seal(key, &entry.value)?))))
+    });
+    sealed.collect()
+}
+
 /// One transaction with one flush.
-fn write(
-    database: &Database,
-    changes: &BTreeMap<Box<str>, Option<Arc<Entry>>>,
-    revision: Revision,
-) -> Result<(), redb::Error> {
+fn write(database: &Database, changes: &[Change<'_>], revision: Revision) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     {
         let mut entries = transaction.open_table(ENTRIES)?;
         for (key, change) in changes {
             match change {
-                Some(entry) => put(&mut entries, entry)?,
+                Some((entry, value)) => put(&mut entries, entry, value)?,
                 None => drop(entries.remove(key.as_bytes())?),
             }
         }
@@ -191,26 +228,28 @@ fn write(
 /// The bytes before a value: the revisions that created and wrote it.
 const HEAD: usize = 16;
 
-fn put(entries: &mut redb::Table<'_, &[u8], &[u8]>, entry: &Entry) -> Result<(), redb::Error> {
-    let mut room = entries.insert_reserve(entry.key.as_bytes(), HEAD + entry.value.len())?;
+/// Writes an entry, with its value as it is written.
+fn put(entries: &mut redb::Table<'_, &[u8], &[u8]>, entry: &Entry, sealed: &[u8]) -> Result<(), redb::Error> {
+    let mut room = entries.insert_reserve(entry.key.as_bytes(), HEAD.saturating_add(sealed.len()))?;
     let (head, value) = room.as_mut().split_at_mut(HEAD);
     let (created, modified) = head.split_at_mut(HEAD / 2);
     created.copy_from_slice(&entry.created.0.to_le_bytes());
     modified.copy_from_slice(&entry.modified.0.to_le_bytes());
-    value.copy_from_slice(&entry.value);
+    value.copy_from_slice(sealed);
     Ok(())
 }
 
-/// The reverse of [`put`].
-fn entry(key: &[u8], record: &[u8]) -> Option<Entry> {
+/// The reverse of [`put`]: the entry, with the value in the file, or nothing for a damaged record.
+fn entry<'r>(key: &[u8], record: &'r [u8]) -> Option<(Entry, &'r [u8])> {
     let (created, rest) = record.split_first_chunk()?;
-    let (modified, value) = rest.split_first_chunk()?;
-    Some(Entry {
+    let (modified, sealed) = rest.split_first_chunk()?;
+    let entry = Entry {
         key: std::str::from_utf8(key).ok()?.into(),
-        value: Bytes::copy_from_slice(value),
+        value: Bytes::new(),
         created: Revision(u64::from_le_bytes(*created)),
         modified: Revision(u64::from_le_bytes(*modified)),
-    })
+    };
+    Some((entry, sealed))
 }
 
 /// The revision of a file, after checking that it is a store.
@@ -229,34 +268,75 @@ fn revision(database: &Database) -> Result<Revision, redb::Error> {
     Ok(Revision(number(REVISION)?))
 }
 
-fn load(database: &Database) -> Result<(Vec<Arc<Entry>>, Revision), redb::Error> {
+/// The entries of a file.
+struct Loaded {
+    entries: Vec<Arc<Entry>>,
+    revision: Revision,
+    /// Whether a value would be written in another way now.
+    is_stale: bool,
+}
+
+/// Why a file cannot be read or written.
+enum FileError {
+    File(redb::Error),
+    Value(TransformError),
+}
+
+impl<E: Into<redb::Error>> From<E> for FileError {
+    fn from(error: E) -> Self {
+        Self::File(error.into())
+    }
+}
+
+impl FileError {
+    fn explain(self, path: &Path) -> StoreError {
+        match self {
+            Self::File(error) => explain(path, error),
+            Self::Value(error) => unsealed(path, &error),
+        }
+    }
+}
+
+fn load(database: &Database, transformer: &dyn Transformer) -> Result<Loaded, FileError> {
     let newest = revision(database)?;
     let transaction = database.begin_read()?;
     let table = transaction.open_table(ENTRIES)?;
     let mut entries = Vec::new();
+    let mut is_stale = false;
     for record in table.iter()? {
         let (key, record) = record?;
-        let entry = entry(key.value(), record.value()).filter(|entry| entry.modified <= newest);
+        let found = entry(key.value(), record.value()).filter(|(entry, _)| entry.modified <= newest);
         let damaged =
             || redb::Error::Corrupted(format!("the entry {:?}", String::from_utf8_lossy(key.value())));
-        entries.push(Arc::new(entry.ok_or_else(damaged)?));
+        let (mut entry, sealed) = found.ok_or_else(damaged)?;
+        let opened = transformer.open(&entry.key, sealed).map_err(FileError::Value)?;
+        is_stale |= opened.is_stale;
+        entry.value = Bytes::from(opened.value.into_owned());
+        entries.push(Arc::new(entry));
     }
     let due = table.len()?;
     if entries.len() as u64 != due {
         let problem = format!("it has {} entries where {due} are due", entries.len());
-        return Err(redb::Error::Corrupted(problem));
+        return Err(redb::Error::Corrupted(problem).into());
     }
-    Ok((entries, newest))
+    Ok(Loaded { entries, revision: newest, is_stale })
 }
 
 /// Writes a new file, which must not exist. A failure leaves no file behind.
-pub(super) fn write_copy(path: &Path, listing: &Listing) -> Result<(), StoreError> {
+pub(super) fn write_copy(
+    path: &Path,
+    listing: &Listing,
+    transformer: &dyn Transformer,
+) -> Result<(), StoreError> {
     let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
     let file =
         made.map_err(|error| broken(path, "cannot be made", error, "name a file that is not there yet"))?;
-    let filled = fill(file, listing).and_then(|()| Ok(sync_folder(path)?));
+    let filled = fill(file, listing, transformer).and_then(|()| Ok(sync_folder(path)?));
     filled.map_err(|error| {
-        let error = broken(path, "cannot be written", error, "make room or mend the disk");
+        let error = match error {
+            FileError::File(error) => broken(path, "cannot be written", error, "make room or mend the disk"),
+            FileError::Value(error) => unsealed(path, &error),
+        };
         // The error above is more useful than one from here.
         let _ = fs::remove_file(path);
         error
@@ -264,7 +344,7 @@ pub(super) fn write_copy(path: &Path, listing: &Listing) -> Result<(), StoreErro
 }
 
 /// Writes a file beside another and replaces it atomically.
-fn write_over(path: &Path, listing: &Listing) -> Result<(), StoreError> {
+fn write_over(path: &Path, listing: &Listing, transformer: &dyn Transformer) -> Result<(), StoreError> {
     let new = beside(path, ".new");
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -272,19 +352,20 @@ fn write_over(path: &Path, listing: &Listing) -> Result<(), StoreError> {
         }
         _ => {}
     }
-    write_copy(&new, listing)?;
+    write_copy(&new, listing, transformer)?;
     let moved = fs::rename(&new, path).and_then(|()| sync_folder(path));
     moved
         .map_err(|error| broken(path, "cannot be put in place", error, "check the permissions of its folder"))
 }
 
-fn fill(file: File, listing: &Listing) -> Result<(), redb::Error> {
+fn fill(file: File, listing: &Listing, transformer: &dyn Transformer) -> Result<(), FileError> {
     let database = Database::builder().set_cache_size(CACHE).create_with_backend(FileBackend::new(file)?)?;
     let transaction = database.begin_write()?;
     {
         let mut entries = transaction.open_table(ENTRIES)?;
         for entry in &listing.entries {
-            put(&mut entries, entry)?;
+            let sealed = transformer.seal(&entry.key, &entry.value).map_err(FileError::Value)?;
+            put(&mut entries, entry, &sealed)?;
         }
         let mut about = transaction.open_table(ABOUT)?;
         about.insert(FORMAT, THIS_FORMAT)?;
@@ -311,6 +392,11 @@ const RESTORE: &str = "put a backup in its place, or remove it and its .lock fil
 
 fn broken(path: &Path, what: &str, problem: impl Display, remedy: &str) -> StoreError {
     StoreError::Broken(format!("store {}: {what}: {problem}; {remedy}", path.display()))
+}
+
+/// A value that cannot be read or written as the transformer should.
+fn unsealed(path: &Path, error: &TransformError) -> StoreError {
+    StoreError::Broken(format!("store {}: {error}", path.display()))
 }
 
 /// Why a file cannot be opened.
@@ -496,12 +582,13 @@ mod tests {
     use portcullis_testkit::scratch::Scratch;
 
     use super::*;
+    use crate::transform::Plain;
 
     #[test]
     fn a_store_is_free_at_once_although_a_child_still_has_its_lock_file_open() {
         let dir = Scratch::new();
         let path = dir.path().join("store");
-        let open = || Disk::open(&path, Faults::default());
+        let open = || Disk::open(&path, Arc::new(Plain), Faults::default());
         let (disk, ..) = open().unwrap();
         // As in a child between fork and exec: the same open file.
         let childs = disk.lock.0.try_clone().unwrap();

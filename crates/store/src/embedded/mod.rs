@@ -14,6 +14,11 @@
 //! continues if it equals the state in memory. After a failed flush the contents of the disk are unknown, so a new file is
 //! written from memory and replaces the old one.
 //!
+//! # Encryption
+//! With a [`Transformer`] the values in the file and in its copies are encrypted; those in memory are not. When the
+//! configuration has changed, the file is written anew as the store is opened: pages that are no longer used would otherwise
+//! keep what was readable.
+//!
 //! # Backup and restore
 //! [`Embedded::backup`] writes a copy at one revision while the store is in use. The copy is a store: to restore it, stop the
 //! process that has the store open, replace the file with the copy, and start the process again. Revisions continue from
@@ -42,13 +47,16 @@ pub use crate::history::History;
 use self::disk::{Contents, Disk};
 use self::memory::{FIRST, Memory};
 use self::writer::{Job, Reply, Writer};
+use crate::transform::Plain;
 use crate::watch::{Commit, Feed, Subscription, Topic};
-use crate::{Committed, Entry, List, Listing, Revision, Store, StoreError, Write};
+use crate::{Committed, Entry, List, Listing, Revision, Store, StoreError, Transformer, Write};
 
 /// A store in this process.
 pub struct Embedded {
     memory: Arc<Memory>,
     feed: Arc<Feed>,
+    /// For backups.
+    transformer: Arc<dyn Transformer>,
     /// The queue of commits. `None` once the store is being closed.
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
@@ -67,11 +75,13 @@ impl Options {
     /// [`StoreError::Broken`], with what is wrong with the file and what to do: another process uses it, it is damaged, it is
     /// not a store, or it cannot be read or created.
     pub fn open(self) -> Result<Embedded, StoreError> {
+        let transformer = self.transformer.unwrap_or_else(|| Arc::new(Plain));
         let (disk, contents) = match &self.path {
             None => (None, Contents { entries: Vec::new(), revision: FIRST, past: Vec::new() }),
             Some(path) => {
                 let (disk, contents) = Disk::open(
                     path,
+                    Arc::clone(&transformer),
                     #[cfg(test)]
                     self.faults.clone(),
                 )?;
@@ -107,7 +117,7 @@ impl Options {
         };
         let writer = spawn("store-writer", move || writer.run())?;
         let waker = spawn("store-waker", move || wake(&topics))?;
-        Ok(Embedded { memory, feed, jobs: Some(jobs), threads: vec![writer, waker] })
+        Ok(Embedded { memory, feed, transformer, jobs: Some(jobs), threads: vec![writer, waker] })
     }
 }
 
@@ -145,7 +155,7 @@ impl Embedded {
     /// [`StoreError::Broken`] if the file exists or cannot be written; a failure leaves no file behind.
     pub fn backup(&self, path: &Path) -> Result<Revision, StoreError> {
         let listing = self.memory.all()?;
-        disk::write_copy(path, &listing)?;
+        disk::write_copy(path, &listing, &*self.transformer)?;
         Ok(listing.revision)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::quota::Quota;
 use crate::history::History;
-use crate::{Amender, Entry, Observer, PartOf};
+use crate::{Amender, Entry, Observer, PartOf, Transformer};
 
 /// How to open an embedded store.
 #[derive(Clone, Default)]
@@ -16,6 +16,7 @@ pub struct Options {
     pub(super) amender: Option<Arc<dyn Amender>>,
     pub(super) part_of: Option<PartOf>,
     pub(super) quota: Quota,
+    pub(super) transformer: Option<Arc<dyn Transformer>>,
     #[cfg(test)]
     pub(super) faults: super::disk::Faults,
 }
@@ -67,6 +68,14 @@ impl Options {
     #[must_use]
     pub fn parts(mut self, part_of: impl Fn(&Entry) -> Option<Box<str>> + Send + Sync + 'static) -> Self {
         self.part_of = Some(Arc::new(part_of));
+        self
+    }
+
+    /// Sets how values are written to the file, such as encrypted. If a value in the file would be written in another way
+    /// now, the whole file is written anew when the store is opened, so that nothing of the old form stays in it.
+    #[must_use]
+    pub fn transformer(mut self, transformer: Arc<dyn Transformer>) -> Self {
+        self.transformer = Some(transformer);
         self
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
-use crate::{Entry, Event, Revision};
+use crate::{Entry, Event, Revision, TransformError, Transformer};
 
 /// The changes, by revision and place in the commit.
 const CHANGES: TableDefinition<(u64, u64), &[u8]> = TableDefinition::new("portcullis.history");
@@ -18,13 +18,20 @@ const CHANGES: TableDefinition<(u64, u64), &[u8]> = TableDefinition::new("portcu
 /// The most bytes of history in the file. The oldest commits are left out first.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The changes of one commit.
-pub(super) type Past = Vec<(Revision, Vec<Event>)>;
+/// The history of a file.
+#[derive(Default)]
+pub(super) struct Past {
+    /// The changes of each commit, oldest first.
+    pub(super) commits: Vec<(Revision, Vec<Event>)>,
+    /// Whether a value would be written in another way now.
+    pub(super) is_stale: bool,
+}
 
 /// Replaces the history in a file. `commits` are the newest ones, oldest first.
 pub(super) fn write<'c>(
     database: &Database,
     commits: impl DoubleEndedIterator<Item = (Revision, &'c [Event])>,
+    transformer: &dyn Transformer,
 ) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     transaction.delete_table(CHANGES)?;
@@ -32,7 +39,9 @@ pub(super) fn write<'c>(
         let mut changes = transaction.open_table(CHANGES)?;
         let mut size = 0_usize;
         for (revision, events) in commits.rev() {
-            let records: Vec<Vec<u8>> = events.iter().map(encode).collect();
+            let records = events.iter().map(|event| encode(event, transformer));
+            // What cannot be written as it should be is left out, with all before it.
+            let Ok(records) = records.collect::<Result<Vec<Vec<u8>>, _>>() else { break };
             size = size.saturating_add(records.iter().map(Vec::len).sum());
             if size > MOST_BYTES {
                 break;
@@ -46,14 +55,18 @@ pub(super) fn write<'c>(
 }
 
 /// Reads the history of a file that is at this revision: every commit from some revision on, or none.
-pub(super) fn read(database: &Database, newest: Revision) -> Result<Past, redb::Error> {
+pub(super) fn read(
+    database: &Database,
+    newest: Revision,
+    transformer: &dyn Transformer,
+) -> Result<Past, redb::Error> {
     let transaction = database.begin_read()?;
     let changes = match transaction.open_table(CHANGES) {
         Ok(changes) => changes,
-        Err(TableError::TableDoesNotExist(_)) => return Ok(Past::new()),
+        Err(TableError::TableDoesNotExist(_)) => return Ok(Past::default()),
         Err(error) => return Err(error.into()),
     };
-    let mut past = Past::new();
+    let mut past = Past::default();
     // An entry that occurs in two events is kept once.
     let mut known: HashMap<(Box<str>, Revision), Arc<Entry>> = HashMap::new();
     for record in changes.iter()? {
@@ -61,23 +74,44 @@ pub(super) fn read(database: &Database, newest: Revision) -> Result<Past, redb::
         let revision = Revision(place.value().0);
         let damaged = || redb::Error::Corrupted(format!("the history of revision {}", revision.0));
         let mut event = decode(record.value(), revision).ok_or_else(damaged)?;
+        match opened(&mut event, transformer) {
+            Ok(is_stale) => past.is_stale |= is_stale,
+            // Nobody needs the key of a value that was replaced. The history goes, and with it the value.
+            Err(_) => return Ok(Past { commits: Vec::new(), is_stale: true }),
+        }
         for entry in [&mut event.previous, &mut event.entry].into_iter().flatten() {
             let same = known.entry((entry.key.clone(), entry.modified)).or_insert_with(|| Arc::clone(entry));
             *entry = Arc::clone(same);
         }
-        match past.last_mut() {
+        match past.commits.last_mut() {
             Some((last, events)) if *last == revision => events.push(event),
-            _ => past.push((revision, vec![event])),
+            _ => past.commits.push((revision, vec![event])),
         }
     }
     // A history with a gap, or of another state, is no use.
-    let expected = (0..past.len()).rev().map(|before| newest.0.checked_sub(before as u64));
-    let is_complete = past.iter().zip(expected).all(|((revision, _), expected)| Some(revision.0) == expected);
-    Ok(if is_complete { past } else { Past::new() })
+    let expected = (0..past.commits.len()).rev().map(|before| newest.0.checked_sub(before as u64));
+    if !past.commits.iter().zip(expected).all(|((revision, _), expected)| Some(revision.0) == expected) {
+        past.commits.clear();
+    }
+    Ok(past)
 }
 
-/// The length of the key, the key, and both entries.
-fn encode(event: &Event) -> Vec<u8> {
+/// Opens the values of a change, and returns whether one of them is stale.
+fn opened(event: &mut Event, transformer: &dyn Transformer) -> Result<bool, TransformError> {
+    let mut is_stale = false;
+    for place in [&mut event.previous, &mut event.entry] {
+        let Some(sealed) = place.take() else { continue };
+        let opened = transformer.open(&sealed.key, &sealed.value)?;
+        is_stale |= opened.is_stale;
+        let value = Bytes::from(opened.value.into_owned());
+        let Entry { key, created, modified, .. } = &*sealed;
+        *place = Some(Arc::new(Entry { key: key.clone(), value, created: *created, modified: *modified }));
+    }
+    Ok(is_stale)
+}
+
+/// The length of the key, the key, and both entries with their values as they are written.
+fn encode(event: &Event, transformer: &dyn Transformer) -> Result<Vec<u8>, TransformError> {
     let mut record = Vec::new();
     put(&mut record, event.key().as_bytes());
     for entry in [&event.previous, &event.entry] {
@@ -87,11 +121,11 @@ fn encode(event: &Event) -> Vec<u8> {
                 record.push(1);
                 record.extend(entry.created.0.to_le_bytes());
                 record.extend(entry.modified.0.to_le_bytes());
-                put(&mut record, &entry.value);
+                put(&mut record, &transformer.seal(&entry.key, &entry.value)?);
             }
         }
     }
-    record
+    Ok(record)
 }
 
 fn put(record: &mut Vec<u8>, bytes: &[u8]) {
@@ -99,7 +133,7 @@ fn put(record: &mut Vec<u8>, bytes: &[u8]) {
     record.extend(bytes);
 }
 
-/// The reverse of [`encode`].
+/// The reverse of [`encode`], with the values as they are in the file.
 fn decode(record: &[u8], revision: Revision) -> Option<Event> {
     let (key, mut rest) = take(record)?;
     let key = std::str::from_utf8(key).ok()?;

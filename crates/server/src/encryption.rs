@@ -1,0 +1,319 @@
+//! The file of `--encryption-provider-config`: an `EncryptionConfiguration` (ET-50).
+//!
+//! Decoding is strict, all errors are reported together, and no error shows a secret. The ciphers are in
+//! [`portcullis_store::encryption`].
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
+use portcullis_apimachinery::json;
+use portcullis_store::encryption::{CipherError, Encryption, Key, Provider, Resources};
+use serde::Deserialize;
+
+use crate::state::yaml;
+
+/// The maximum size of a file.
+const MAX_BYTES: usize = 4 << 20;
+/// The maximum number of resources, and of keys.
+const MAX_ENTRIES: usize = 1_000;
+const API_VERSION: &str = "apiserver.config.k8s.io/v1";
+const KIND: &str = "EncryptionConfiguration";
+
+/// Resources that kube-apiserver keeps, and that no API shows.
+const WITHOUT_API: [&str; 3] = ["apiserveripinfo", "serviceipallocations", "servicenodeportallocations"];
+
+/// The content of the file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Document {
+    api_version: String,
+    kind: String,
+    resources: Vec<RuleEntry>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RuleEntry {
+    resources: Vec<String>,
+    providers: Vec<ProviderEntry>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ProviderEntry {
+    aescbc: Option<Keys>,
+    aesgcm: Option<Keys>,
+    identity: Option<Identity>,
+    kms: Option<serde_json::Value>,
+    secretbox: Option<Keys>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Identity {}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Keys {
+    keys: Vec<KeyEntry>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct KeyEntry {
+    name: String,
+    secret: String,
+}
+
+impl std::fmt::Debug for KeyEntry {
+    /// Without the secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyEntry").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// An invalid file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EncryptionError {
+    /// The file is not an EncryptionConfiguration.
+    #[error("{0}")]
+    Unreadable(String),
+    /// All errors in its fields.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Invalid(FieldErrors),
+}
+
+/// Loads a configuration from a file.
+///
+/// # Errors
+/// The file cannot be read, or see [`read`].
+pub fn load(path: &Path) -> Result<Encryption, EncryptionError> {
+    let bytes = std::fs::read(path)
+        .map_err(|error| EncryptionError::Unreadable(format!("cannot be read: {error}")))?;
+    read(&bytes)
+}
+
+/// Reads a configuration, in YAML or JSON.
+///
+/// # Errors
+/// The text is not exactly one valid EncryptionConfiguration. Unknown and duplicate fields are errors too.
+pub fn read(bytes: &[u8]) -> Result<Encryption, EncryptionError> {
+    let unreadable = EncryptionError::Unreadable;
+    if bytes.len() > MAX_BYTES {
+        return Err(unreadable(format!("larger than {MAX_BYTES} bytes")));
+    }
+    let text = json::utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
+    let json = yaml::to_json(text).map_err(|error| unreadable(error.to_string()))?;
+    json::check(&json).map_err(|error| unreadable(format!("must be one object: {error}")))?;
+    let document: Document =
+        policy::objects::strict::from_str(&json).map_err(|error| unreadable(without_values(&error)))?;
+    if document.api_version != API_VERSION || document.kind != KIND {
+        return Err(unreadable(format!(
+            "kind {:?} in version {:?}: expected {KIND} in {API_VERSION}",
+            document.kind, document.api_version
+        )));
+    }
+    let mut errors = FieldErrors::new();
+    let encryption = document.encryption(&mut errors);
+    if errors.is_empty() { Ok(encryption) } else { Err(EncryptionError::Invalid(errors)) }
+}
+
+/// An error of decoding. A value may be a secret in a wrong place: only names of fields are shown.
+fn without_values(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let is_about_a_field = ["unknown field", "duplicate field"].iter().any(|about| text.starts_with(about));
+    match is_about_a_field {
+        true => text,
+        false => format!("a value of another type than expected, at line {}", error.line()),
+    }
+}
+
+impl Document {
+    fn encryption(self, errors: &mut FieldErrors) -> Encryption {
+        let mut encryption = Encryption::none();
+        if self.resources.is_empty() {
+            errors.push(FieldError::required("resources", "name the resources to encrypt"));
+        }
+        let resources = self.resources.iter().map(|rule| rule.resources.len()).sum();
+        let keys = self.resources.iter().flat_map(|rule| &rule.providers).flat_map(ProviderEntry::keyed);
+        let keys = keys.map(|(_, keys, _)| keys.keys.len()).sum();
+        for (count, what) in
+            [(resources, "resources[*].resources"), (keys, "resources[*].providers[*].*.keys")]
+        {
+            if count > MAX_ENTRIES {
+                errors.push(FieldError::too_many(what, count, MAX_ENTRIES));
+                return encryption;
+            }
+        }
+        // The resources of all rules before, in their order.
+        let mut seen: Vec<(usize, Resources)> = Vec::new();
+        for (at, rule) in self.resources.into_iter().enumerate() {
+            let path = format!("resources[{at}]");
+            if rule.resources.is_empty() {
+                errors.push(FieldError::required(format!("{path}.resources"), "name at least one resource"));
+            }
+            if rule.providers.is_empty() {
+                errors.push(FieldError::required(format!("{path}.providers"), "name at least one provider"));
+            }
+            let providers: Vec<_> =
+                rule.providers.iter().filter_map(ProviderEntry::provider).map(Arc::new).collect();
+            for (place, name) in rule.resources.iter().enumerate() {
+                let path = format!("{path}.resources[{place}]");
+                match parsed(name).and_then(|resources| apart(at, resources, &seen)) {
+                    Ok(resources) => {
+                        encryption.add(resources.clone(), providers.iter().cloned());
+                        seen.push((at, resources));
+                    }
+                    Err(problem) => errors.push(FieldError::invalid(path, name, problem)),
+                }
+            }
+            for (place, provider) in rule.providers.iter().enumerate() {
+                provider.check(&format!("{path}.providers[{place}]"), errors);
+            }
+        }
+        encryption
+    }
+}
+
+/// The resources that a name stands for.
+fn parsed(name: &str) -> Result<Resources, String> {
+    let problem = |problem: &str| Err(problem.to_owned());
+    let (resource, group) = name.split_once('.').unwrap_or((name, ""));
+    match (resource, group) {
+        ("*", "*") => Ok(Resources::All),
+        ("*", "") if name == "*" => problem("write *. for the core group, or *.* for all resources"),
+        (_, "*") => problem("a resource of all groups cannot be named"),
+        ("", _) => problem("write RESOURCE, RESOURCE.GROUP, *.GROUP, *. or *.*"),
+        (_, "extensions") => problem("there is no group extensions any more"),
+        (_, "events.k8s.io") => problem("events of this group are stored in the core group: write events"),
+        (resource, _) if resource.bytes().any(|byte| byte.is_ascii_uppercase()) => {
+            problem("resources are written in small letters, and in the plural")
+        }
+        (resource, "") if WITHOUT_API.contains(&resource) => problem("no API has this resource"),
+        ("*", group) => Ok(Resources::Group(group.to_owned())),
+        (resource, group) => Ok(Resources::One { group: group.to_owned(), resource: resource.to_owned() }),
+    }
+}
+
+/// Refuses resources that an earlier name covers. The same resource in a later rule adds providers.
+fn apart(rule: usize, resources: Resources, seen: &[(usize, Resources)]) -> Result<Resources, String> {
+    for (earlier, other) in seen {
+        let is_same_rule = *earlier == rule;
+        if *other == resources {
+            match is_same_rule {
+                true => return Err("named twice".to_owned()),
+                false => continue,
+            }
+        }
+        let covers = |wide: &Resources, narrow: &Resources| match (wide, narrow) {
+            (Resources::All, _) => true,
+            (Resources::Group(wide), Resources::One { group, .. }) => wide == group,
+            _ => false,
+        };
+        if covers(other, &resources) {
+            return Err("an earlier name covers it: put the narrower rule first".to_owned());
+        }
+        if is_same_rule && covers(&resources, other) {
+            return Err("it covers another name of this rule: leave one of them out".to_owned());
+        }
+    }
+    Ok(resources)
+}
+
+/// Makes a key of a name and a secret.
+type MakeKey = fn(&str, &[u8]) -> Result<Key, CipherError>;
+
+impl ProviderEntry {
+    /// The keys that are given, with the name of the provider.
+    fn keyed(&self) -> impl Iterator<Item = (&'static str, &Keys, MakeKey)> {
+        let all: [(_, _, MakeKey); 3] = [
+            ("aescbc", &self.aescbc, |name, secret| Key::aes_cbc(name, secret)),
+            ("aesgcm", &self.aesgcm, |name, secret| Key::aes_gcm(name, secret)),
+            ("secretbox", &self.secretbox, |name, secret| Key::secret_box(name, secret)),
+        ];
+        all.into_iter().filter_map(|(name, keys, make)| Some((name, keys.as_ref()?, make)))
+    }
+
+    fn check(&self, path: &str, errors: &mut FieldErrors) {
+        let given = self.keyed().count().saturating_add(usize::from(self.identity.is_some()));
+        if self.kms.is_some() {
+            let problem = "KMS plug-ins are not supported: use secretbox or aesgcm";
+            errors.push(FieldError::forbidden(format!("{path}.kms"), problem));
+        } else if given == 0 {
+            let problem = "name one provider: aescbc, aesgcm, identity or secretbox";
+            errors.push(FieldError::required(path, problem));
+        }
+        if given > 1 {
+            let problem = "one provider in each element: write the others as elements of their own";
+            errors.push(FieldError::forbidden(path, problem));
+        }
+        for (name, keys, make) in self.keyed() {
+            keys.check(&format!("{path}.{name}.keys"), make, errors);
+        }
+    }
+
+    /// The provider, without invalid keys.
+    fn provider(&self) -> Option<Provider> {
+        let Some((name, keys, make)) = self.keyed().next() else {
+            return self.identity.as_ref().map(|_| Provider::Identity);
+        };
+        let keys = keys.keys.iter().filter_map(|key| make(&key.name, &key.secret()?).ok()).collect();
+        Some(match name {
+            "aescbc" => Provider::AesCbc(keys),
+            "aesgcm" => Provider::AesGcm(keys),
+            _ => Provider::SecretBox(keys),
+        })
+    }
+}
+
+impl Keys {
+    /// Checks the keys of a provider.
+    ///
+    /// DIVERGES: kube-apiserver takes two keys of one name, and names with colons. Which key reads a value could not be
+    /// told from the value: a key `a` would try to read the values of a key `a:b`.
+    fn check(&self, path: &str, make: MakeKey, errors: &mut FieldErrors) {
+        if self.keys.is_empty() {
+            errors.push(FieldError::required(path, "at least one key"));
+        }
+        let mut names: Vec<&str> = Vec::new();
+        for (at, key) in self.keys.iter().enumerate() {
+            let path = format!("{path}[{at}]");
+            if key.name.is_empty() {
+                errors.push(FieldError::required(
+                    format!("{path}.name"),
+                    "values name the key that reads them",
+                ));
+            } else if key.name.contains(':') {
+                errors.push(FieldError::invalid(
+                    format!("{path}.name"),
+                    &key.name,
+                    "must not contain a colon",
+                ));
+            } else if names.contains(&key.name.as_str()) {
+                errors.push(FieldError::duplicate(format!("{path}.name"), &key.name));
+            }
+            names.push(&key.name);
+            let path = format!("{path}.secret");
+            match key.secret() {
+                _ if key.secret.is_empty() => {
+                    errors.push(FieldError::required(path, "random bytes in base64"))
+                }
+                None => errors.push(FieldError::invalid(path, "HIDDEN", "not base64")),
+                Some(secret) => {
+                    if let Err(error) = make(&key.name, &secret) {
+                        errors.push(FieldError::invalid(path, "HIDDEN", error.to_string()));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl KeyEntry {
+    fn secret(&self) -> Option<Vec<u8>> {
+        STANDARD.decode(self.secret.as_bytes()).ok()
+    }
+}
