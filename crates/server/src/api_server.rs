@@ -235,8 +235,8 @@ fn started(has_default_policy: bool) -> impl Iterator<Item = Check> {
     names.into_iter().chain(policy).map(Check::done_at_start)
 }
 
-/// Says what is readable on disk, and which names of the configuration have no effect.
-fn tell_encryption(config: &Config) {
+/// Logs whether secrets are readable on disk, and which names of the configuration have no effect (ET-51).
+fn log_encryption(config: &Config) {
     if config.storage != Storage::Memory && !config.encryption.providers("", "secrets").encrypt() {
         tracing::info!(
             data_dir = %config.data_dir.display(),
@@ -293,7 +293,7 @@ impl ApiServer {
     /// # Errors
     /// See [`StartError`]. What the first start has created stays, and the next start uses it.
     pub async fn new(config: Config) -> Result<Self, StartError> {
-        tell_encryption(&config);
+        log_encryption(&config);
         let now = SystemTime::now();
         let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, now)?;
         let mut reloading = JoinSet::new();

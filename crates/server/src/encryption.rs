@@ -3,6 +3,7 @@
 //! Decoding is strict, all errors are reported together, and no error shows a secret. The ciphers are in
 //! [`portcullis_store::encryption`].
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ const MAX_ENTRIES: usize = 1_000;
 const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 const KIND: &str = "EncryptionConfiguration";
 
-/// Resources that kube-apiserver keeps, and that no API shows.
+/// Resources that kube-apiserver stores and no API serves.
 const WITHOUT_API: [&str; 3] = ["apiserveripinfo", "serviceipallocations", "servicenodeportallocations"];
 
 /// The content of the file.
@@ -121,7 +122,7 @@ pub fn read(bytes: &[u8]) -> Result<Encryption, EncryptionError> {
     if errors.is_empty() { Ok(encryption) } else { Err(EncryptionError::Invalid(errors)) }
 }
 
-/// An error of decoding. A value may be a secret in a wrong place: only names of fields are shown.
+/// A decoding error without values, because a value may be a misplaced secret.
 fn without_values(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let is_about_a_field = ["unknown field", "duplicate field"].iter().any(|about| text.starts_with(about));
@@ -170,15 +171,16 @@ impl Document {
                     Err(problem) => errors.push(FieldError::invalid(path, name, problem)),
                 }
             }
+            let mut names = HashMap::new();
             for (place, provider) in rule.providers.iter().enumerate() {
-                provider.check(&format!("{path}.providers[{place}]"), errors);
+                provider.check(&format!("{path}.providers[{place}]"), &mut names, errors);
             }
         }
         encryption
     }
 }
 
-/// The resources that a name stands for.
+/// Parses a name of `resources`.
 fn parsed(name: &str) -> Result<Resources, String> {
     let problem = |problem: &str| Err(problem.to_owned());
     let (resource, group) = name.split_once('.').unwrap_or((name, ""));
@@ -198,7 +200,7 @@ fn parsed(name: &str) -> Result<Resources, String> {
     }
 }
 
-/// Refuses resources that an earlier name covers. The same resource in a later rule adds providers.
+/// Refuses resources that an earlier name covers. A later rule may name the same resource again, and adds providers to it.
 fn apart(rule: usize, resources: Resources, seen: &[(usize, Resources)]) -> Result<Resources, String> {
     for (earlier, other) in seen {
         let is_same_rule = *earlier == rule;
@@ -223,11 +225,14 @@ fn apart(rule: usize, resources: Resources, seen: &[(usize, Resources)]) -> Resu
     Ok(resources)
 }
 
+/// The secrets of a rule so far, by provider and name of the key.
+type Names<'n> = HashMap<(&'static str, &'n str), &'n str>;
+
 /// Makes a key of a name and a secret.
 type MakeKey = fn(&str, &[u8]) -> Result<Key, CipherError>;
 
 impl ProviderEntry {
-    /// The keys that are given, with the name of the provider.
+    /// The providers of this element that have keys: the name of the provider, its keys, and how to make one.
     fn keyed(&self) -> impl Iterator<Item = (&'static str, &Keys, MakeKey)> {
         let all: [(_, _, MakeKey); 3] = [
             ("aescbc", &self.aescbc, |name, secret| Key::aes_cbc(name, secret)),
@@ -237,7 +242,8 @@ impl ProviderEntry {
         all.into_iter().filter_map(|(name, keys, make)| Some((name, keys.as_ref()?, make)))
     }
 
-    fn check(&self, path: &str, errors: &mut FieldErrors) {
+    /// Checks the element. `names` are the keys of the elements before it in the same rule.
+    fn check<'n>(&'n self, path: &str, names: &mut Names<'n>, errors: &mut FieldErrors) {
         let given = self.keyed().count().saturating_add(usize::from(self.identity.is_some()));
         if self.kms.is_some() {
             let problem = "KMS plug-ins are not supported: use secretbox or aesgcm";
@@ -251,7 +257,7 @@ impl ProviderEntry {
             errors.push(FieldError::forbidden(path, problem));
         }
         for (name, keys, make) in self.keyed() {
-            keys.check(&format!("{path}.{name}.keys"), make, errors);
+            keys.check(&format!("{path}.{name}.keys"), (name, names), make, errors);
         }
     }
 
@@ -272,13 +278,19 @@ impl ProviderEntry {
 impl Keys {
     /// Checks the keys of a provider.
     ///
-    /// DIVERGES: kube-apiserver takes two keys of one name, and names with colons. Which key reads a value could not be
-    /// told from the value: a key `a` would try to read the values of a key `a:b`.
-    fn check(&self, path: &str, make: MakeKey, errors: &mut FieldErrors) {
+    /// DIVERGES: kube-apiserver accepts two secrets with one name, and names with colons. Then the prefix of a value does not
+    /// say which key reads it: a key `a` would also try the values of a key `a:b`. With `aescbc`, which has no checksum, the
+    /// wrong key can return garbage instead of an error.
+    fn check<'n>(
+        &'n self,
+        path: &str,
+        (provider, names): (&'static str, &mut Names<'n>),
+        make: MakeKey,
+        errors: &mut FieldErrors,
+    ) {
         if self.keys.is_empty() {
             errors.push(FieldError::required(path, "at least one key"));
         }
-        let mut names: Vec<&str> = Vec::new();
         for (at, key) in self.keys.iter().enumerate() {
             let path = format!("{path}[{at}]");
             if key.name.is_empty() {
@@ -292,10 +304,9 @@ impl Keys {
                     &key.name,
                     "must not contain a colon",
                 ));
-            } else if names.contains(&key.name.as_str()) {
+            } else if *names.entry((provider, &key.name)).or_insert(&key.secret) != key.secret {
                 errors.push(FieldError::duplicate(format!("{path}.name"), &key.name));
             }
-            names.push(&key.name);
             let path = format!("{path}.secret");
             match key.secret() {
                 _ if key.secret.is_empty() => {

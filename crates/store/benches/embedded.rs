@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use portcullis_store::encryption::{Encryption, Key, Provider, Resources};
 use portcullis_store::{Embedded, Expect, List, Options, Store, Value, Watch, Write};
 use portcullis_testkit::scratch::Scratch;
 use tokio::runtime::Runtime;
@@ -75,6 +76,28 @@ fn durable_commits(criterion: &mut Criterion) {
     group.bench_function("one after the other", |bencher| {
         bencher.iter(|| runtime.block_on(store.commit(vec![write(lease(7), 500)])).unwrap());
     });
+}
+
+/// What encryption at rest costs: the same commits with each provider.
+fn encrypted_commits(criterion: &mut Criterion) {
+    let runtime = Runtime::new().unwrap();
+    let mut group = criterion.benchmark_group("durable commits by 32 writers, encrypted");
+    group.throughput(Throughput::Elements(1));
+    for (name, provider) in [
+        ("identity", Provider::Identity),
+        ("aesgcm", Provider::AesGcm(vec![Key::aes_gcm("key", &[1; 32]).unwrap()])),
+        ("secretbox", Provider::SecretBox(vec![Key::secret_box("key", &[1; 32]).unwrap()])),
+    ] {
+        let mut encryption = Encryption::none();
+        encryption.add(Resources::All, [Arc::new(provider)]);
+        let folder = Scratch::new();
+        let options = Options::file(folder.path().join("store")).transformer(Arc::new(encryption));
+        let store = Arc::new(options.open().unwrap());
+        runtime.block_on(fill(&store, (0..5_000).map(lease)));
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|count| runtime.block_on(commits(&store, count, 5_000, lease)));
+        });
+    }
 }
 
 fn reads(criterion: &mut Criterion) {
@@ -161,5 +184,5 @@ fn opening(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, durable_commits, reads, watches, opening);
+criterion_group!(benches, durable_commits, encrypted_commits, reads, watches, opening);
 criterion_main!(benches);

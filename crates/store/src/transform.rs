@@ -1,25 +1,25 @@
-//! How values are written to disk and read back, such as encrypted.
+//! Conversion of values between memory and disk, such as encryption.
 //!
-//! The store calls a [`Transformer`] between memory and disk. It never looks into the values itself.
+//! The store calls a [`Transformer`] for each value that it writes or reads. The store itself never interprets values.
 
 use std::borrow::Cow;
 
-/// Turns values into what is written to disk, and back. Must be fast, without I/O: all writers wait for it.
+/// Converts values to their form on disk, and back. Must be fast and do no I/O: all writers wait for it.
 pub trait Transformer: Send + Sync {
-    /// What is written to disk for a value.
+    /// Converts a value to its form on disk. `key` is the key of the value in the store.
     ///
     /// # Errors
-    /// The value cannot be written as it should be; nothing is written then.
+    /// The value cannot be converted, such as encrypted. The store then writes nothing.
     fn seal<'v>(&self, key: &str, value: &'v [u8]) -> Result<Cow<'v, [u8]>, TransformError>;
 
-    /// The reverse of [`Transformer::seal`], also for what was written by an earlier configuration.
+    /// The reverse of [`Transformer::seal`]. Also reads values that were written with an earlier configuration.
     ///
     /// # Errors
     /// The value cannot be read.
     fn open<'v>(&self, key: &str, sealed: &'v [u8]) -> Result<Opened<'v>, TransformError>;
 }
 
-/// Writes values as they are.
+/// Leaves values as they are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain;
 
@@ -38,11 +38,11 @@ impl Transformer for Plain {
 pub struct Opened<'v> {
     /// The value.
     pub value: Cow<'v, [u8]>,
-    /// Whether [`Transformer::seal`] would write it in another way now, such as with another key.
+    /// Whether [`Transformer::seal`] would now write it differently, such as with another key.
     pub is_stale: bool,
 }
 
-/// A value that cannot be transformed: which one, and why.
+/// A value cannot be converted: which one, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the value of {key} {problem}")]
 pub struct TransformError {

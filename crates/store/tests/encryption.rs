@@ -1,25 +1,19 @@
-//! The file of a store with encryption: nothing readable stays in it, and nothing is lost when keys change (ET-51).
+//! The file of an encrypted store: no secret can be read in it, and nothing is lost when keys change (ET-51).
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot be set up must stop")]
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use portcullis_store::conformance::{self, put, remove};
 use portcullis_store::encryption::{Encryption, Key, Provider, Resources};
 use portcullis_store::{
-    Embedded, Entry, Expect, List, Options, Revision, Store, StoreError, Transformer, Value, Watch, Write,
-    conformance,
+    Embedded, Entry, Expect, List, Options, Revision, Store, StoreError, Transformer, Watch,
 };
 use portcullis_testkit::scratch::Scratch;
 
-/// What must not be found in a file.
+/// A text that must not occur in an encrypted file.
 const SECRET: &str = "the-password-that-nobody-may-read";
-
-fn put(key: &str, value: &str) -> Write {
-    let value = Value { bytes: Bytes::copy_from_slice(value.as_bytes()), revision_at: None };
-    Write { key: key.into(), expect: Expect::Anything, value: Some(value) }
-}
 
 fn key(name: &str, byte: u8) -> Key {
     Key::aes_gcm(name, &[byte; 32]).unwrap()
@@ -58,10 +52,10 @@ async fn an_encrypted_file_shows_nothing_and_reads_the_same() {
     let (path, copy) = (folder.path().join("store"), folder.path().join("copy"));
     let encryption = secrets([Provider::AesGcm(vec![key("a", 1)])]);
     let store = open(&path, &encryption).unwrap();
-    store.commit(vec![put("/core/secrets/default/web", SECRET)]).await.unwrap();
-    store.commit(vec![put("/core/configmaps/default/web", "readable-map")]).await.unwrap();
+    store.commit(vec![put("/core/secrets/default/web", Expect::Anything, SECRET)]).await.unwrap();
+    store.commit(vec![put("/core/configmaps/default/web", Expect::Anything, "readable-map")]).await.unwrap();
     // A replaced value stays in the history, which is written when the store is closed.
-    store.commit(vec![put("/core/secrets/default/web", &SECRET.repeat(3))]).await.unwrap();
+    store.commit(vec![put("/core/secrets/default/web", Expect::Anything, &SECRET.repeat(3))]).await.unwrap();
     let (entries, revision) = (all(&store).await, store.revision());
     store.backup(&copy).unwrap();
     drop(store);
@@ -82,17 +76,13 @@ async fn a_file_is_written_anew_when_its_configuration_changes() {
     let path = folder.path().join("store");
     let plain = Arc::new(Encryption::none());
     let store = open(&path, &plain).unwrap();
-    store.commit(vec![put("/core/secrets/default/web", SECRET)]).await.unwrap();
+    store.commit(vec![put("/core/secrets/default/web", Expect::Anything, SECRET)]).await.unwrap();
     // One that is gone may still be in an unused page.
-    store.commit(vec![put("/core/secrets/default/gone", &format!("gone-{SECRET}"))]).await.unwrap();
     store
-        .commit(vec![Write {
-            key: "/core/secrets/default/gone".into(),
-            expect: Expect::Anything,
-            value: None,
-        }])
+        .commit(vec![put("/core/secrets/default/gone", Expect::Anything, &format!("gone-{SECRET}"))])
         .await
         .unwrap();
+    store.commit(vec![remove("/core/secrets/default/gone", Expect::Anything)]).await.unwrap();
     let (entries, revision) = (all(&store).await, store.revision());
     drop(store);
     assert!(holds(&path, SECRET));
@@ -124,7 +114,7 @@ async fn a_file_without_its_key_is_refused_and_stays() {
     let path = folder.path().join("store");
     let right = secrets([Provider::AesGcm(vec![key("a", 1)])]);
     let store = open(&path, &right).unwrap();
-    store.commit(vec![put("/core/secrets/default/web", SECRET)]).await.unwrap();
+    store.commit(vec![put("/core/secrets/default/web", Expect::Anything, SECRET)]).await.unwrap();
     let entries = all(&store).await;
     drop(store);
     for (wrong, words) in [
@@ -144,7 +134,7 @@ async fn a_file_without_its_key_is_refused_and_stays() {
     // A readable file is not taken for one that was encrypted.
     let path = folder.path().join("plain");
     let store = open(&path, &Arc::new(Encryption::none())).unwrap();
-    store.commit(vec![put("/core/secrets/default/web", SECRET)]).await.unwrap();
+    store.commit(vec![put("/core/secrets/default/web", Expect::Anything, SECRET)]).await.unwrap();
     drop(store);
     assert!(refusal(&path, &right).contains("identity"));
 }
@@ -155,15 +145,8 @@ async fn a_history_whose_key_is_gone_is_left_out() {
     let path = folder.path().join("store");
     let old = secrets([Provider::AesGcm(vec![key("a", 1)])]);
     let store = open(&path, &old).unwrap();
-    store.commit(vec![put("/core/secrets/default/web", SECRET)]).await.unwrap();
-    store
-        .commit(vec![Write {
-            key: "/core/secrets/default/web".into(),
-            expect: Expect::Anything,
-            value: None,
-        }])
-        .await
-        .unwrap();
+    store.commit(vec![put("/core/secrets/default/web", Expect::Anything, SECRET)]).await.unwrap();
+    store.commit(vec![remove("/core/secrets/default/web", Expect::Anything)]).await.unwrap();
     let revision = store.revision();
     drop(store);
     assert!(holds(&path, "k8s:enc:aesgcm:v1:a:"));

@@ -78,8 +78,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DIR", default_value = "./portcullis-data")]
     data_dir: PathBuf,
 
-    /// An EncryptionConfiguration: how objects are encrypted in the file of the store and in backups. A file that was written
-    /// with another configuration is written anew at the start
+    /// The EncryptionConfiguration for objects in the file of the store and in backups. After the configuration has changed,
+    /// the server rewrites the file when it starts
     #[arg(long, value_name = "FILE")]
     encryption_provider_config: Option<PathBuf>,
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 struct Recorded {
     /// Its key in etcd.
     key: String,
-    /// What stands before it: `k8s:enc:PROVIDER:v1:KEY:`, or the mark of protobuf.
+    /// The start of the value: `k8s:enc:PROVIDER:v1:KEY:`, or `k8s\0` for protobuf that is not encrypted.
     prefix: String,
     value: Vec<u8>,
     /// The object as GET showed it.
@@ -243,15 +243,19 @@ fn the_narrowest_rule_applies() {
 #[test]
 fn invalid_configurations_are_refused_with_every_error_and_without_secrets() {
     let secret = BASE64_STANDARD.encode(b"never shown, sixteen");
+    let [key, other] = [[1; 32], [2; 32]].map(|key| BASE64_STANDARD.encode(key));
     let configuration = json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration",
     "resources": [
         {"resources": ["secrets", "secrets", "*", "Secrets", "secrets.*", "jobs.extensions", ""],
             "providers": [{"aescbc": {"keys": [
                 {"name": "a", "secret": secret}, {"name": "a:b", "secret": "%%%"}, {"secret": ""}]}}]},
         {"resources": ["configmaps", "*."], "providers": [{}, {"kms": {"name": "k"}}, {"secretbox": {"keys": []}},
-            {"identity": {}, "aesgcm": {"keys": [{"name": "x", "secret": secret}, {"name": "x", "secret": secret}]}}]},
+            {"identity": {}, "aesgcm": {"keys": [{"name": "x", "secret": secret}, {"name": "x", "secret": key}]}}]},
         {"resources": ["*.*", "events.events.k8s.io", "serviceipallocations"]},
         {"resources": ["pods"], "providers": [{"identity": {}}]},
+        {"resources": ["jobs.batch"], "providers": [
+            {"aesgcm": {"keys": [{"name": "x", "secret": key}]}}, {"secretbox": {"keys": [{"name": "x", "secret": other}]}},
+            {"aesgcm": {"keys": [{"name": "x", "secret": key}, {"name": "x", "secret": other}]}}]},
     ]});
     let Err(EncryptionError::Invalid(errors)) = read(configuration.to_string().as_bytes()) else { panic!() };
     let found: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
@@ -274,11 +278,13 @@ fn invalid_configurations_are_refused_with_every_error_and_without_secrets() {
         "resources[1].providers[3]",
         "resources[1].providers[3].aesgcm.keys[0].secret",
         "resources[1].providers[3].aesgcm.keys[1].name",
-        "resources[1].providers[3].aesgcm.keys[1].secret",
         "resources[2].providers",
         "resources[2].resources[1]",
         "resources[2].resources[2]",
         "resources[3].resources[0]",
+        "resources[4].resources[0]",
+        // Another provider may use the name, and the same key may be there twice.
+        "resources[4].providers[2].aesgcm.keys[1].name",
     ];
     assert_eq!(found, due);
     let text = EncryptionError::Invalid(errors).to_string();

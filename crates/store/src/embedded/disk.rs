@@ -56,7 +56,7 @@ pub(super) struct Disk {
     /// Held open for its lock; also holds the last acknowledged revision (see [`Lock::acknowledge`]). Dropped after the
     /// database, so that the next owner of the lock finds the file closed.
     lock: Lock,
-    /// Turns values into what is in the file.
+    /// Converts values to their form in the file.
     transformer: Arc<dyn Transformer>,
     /// Set when a flush has failed: from then on the file may lack data that it seems to have.
     unflushed: Arc<AtomicBool>,
@@ -193,10 +193,10 @@ impl Disk {
     }
 }
 
-/// A change of a key: the new entry with its value as it is written.
+/// A change of a key: the new entry, and its value in the form of the file.
 type Change<'c> = (&'c str, Option<(&'c Entry, Cow<'c, [u8]>)>);
 
-/// The changes with their values as they are written.
+/// Converts the values of the changes to their form in the file.
 fn sealed<'c>(
     changes: &'c BTreeMap<Box<str>, Option<Arc<Entry>>>,
     transformer: &dyn Transformer,
@@ -228,7 +228,7 @@ fn write(database: &Database, changes: &[Change<'_>], revision: Revision) -> Res
 /// The bytes before a value: the revisions that created and wrote it.
 const HEAD: usize = 16;
 
-/// Writes an entry, with its value as it is written.
+/// Writes an entry, with its value in the form of the file.
 fn put(entries: &mut redb::Table<'_, &[u8], &[u8]>, entry: &Entry, sealed: &[u8]) -> Result<(), redb::Error> {
     let mut room = entries.insert_reserve(entry.key.as_bytes(), HEAD.saturating_add(sealed.len()))?;
     let (head, value) = room.as_mut().split_at_mut(HEAD);
@@ -239,7 +239,7 @@ fn put(entries: &mut redb::Table<'_, &[u8], &[u8]>, entry: &Entry, sealed: &[u8]
     Ok(())
 }
 
-/// The reverse of [`put`]: the entry, with the value in the file, or nothing for a damaged record.
+/// The reverse of [`put`]: the entry without its value, and the value in the form of the file. `None` if the record is damaged.
 fn entry<'r>(key: &[u8], record: &'r [u8]) -> Option<(Entry, &'r [u8])> {
     let (created, rest) = record.split_first_chunk()?;
     let (modified, sealed) = rest.split_first_chunk()?;
@@ -272,7 +272,7 @@ fn revision(database: &Database) -> Result<Revision, redb::Error> {
 struct Loaded {
     entries: Vec<Arc<Entry>>,
     revision: Revision,
-    /// Whether a value would be written in another way now.
+    /// Whether a value would now be written differently.
     is_stale: bool,
 }
 
@@ -394,7 +394,7 @@ fn broken(path: &Path, what: &str, problem: impl Display, remedy: &str) -> Store
     StoreError::Broken(format!("store {}: {what}: {problem}; {remedy}", path.display()))
 }
 
-/// A value that cannot be read or written as the transformer should.
+/// The error for a value that the transformer cannot convert.
 fn unsealed(path: &Path, error: &TransformError) -> StoreError {
     StoreError::Broken(format!("store {}: {error}", path.display()))
 }

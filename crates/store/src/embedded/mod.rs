@@ -15,9 +15,9 @@
 //! written from memory and replaces the old one.
 //!
 //! # Encryption
-//! With a [`Transformer`] the values in the file and in its copies are encrypted; those in memory are not. When the
-//! configuration has changed, the file is written anew as the store is opened: pages that are no longer used would otherwise
-//! keep what was readable.
+//! A [`Transformer`] can encrypt the values in the file and in its copies. Values in memory are never encrypted. If a value in
+//! the file was written with another configuration, opening the store rewrites the file, because unused pages would keep the
+//! old values.
 //!
 //! # Backup and restore
 //! [`Embedded::backup`] writes a copy at one revision while the store is in use. The copy is a store: to restore it, stop the

@@ -71,8 +71,8 @@ impl Options {
         self
     }
 
-    /// Sets how values are written to the file, such as encrypted. If a value in the file would be written in another way
-    /// now, the whole file is written anew when the store is opened, so that nothing of the old form stays in it.
+    /// Sets how values are converted for the file, such as encrypted. If a value in the file would now be written differently,
+    /// opening the store rewrites the whole file, so that no old value stays in it.
     #[must_use]
     pub fn transformer(mut self, transformer: Arc<dyn Transformer>) -> Self {
         self.transformer = Some(transformer);

@@ -23,7 +23,7 @@ const MOST_BYTES: usize = 64 << 20;
 pub(super) struct Past {
     /// The changes of each commit, oldest first.
     pub(super) commits: Vec<(Revision, Vec<Event>)>,
-    /// Whether a value would be written in another way now.
+    /// Whether a value would now be written differently.
     pub(super) is_stale: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn write<'c>(
         let mut size = 0_usize;
         for (revision, events) in commits.rev() {
             let records = events.iter().map(|event| encode(event, transformer));
-            // What cannot be written as it should be is left out, with all before it.
+            // A commit that cannot be encrypted is left out, with all earlier ones.
             let Ok(records) = records.collect::<Result<Vec<Vec<u8>>, _>>() else { break };
             size = size.saturating_add(records.iter().map(Vec::len).sum());
             if size > MOST_BYTES {
@@ -76,7 +76,7 @@ pub(super) fn read(
         let mut event = decode(record.value(), revision).ok_or_else(damaged)?;
         match opened(&mut event, transformer) {
             Ok(is_stale) => past.is_stale |= is_stale,
-            // Nobody needs the key of a value that was replaced. The history goes, and with it the value.
+            // The key of a replaced value may be gone. Only watches need the history: drop it, and rewrite the file.
             Err(_) => return Ok(Past { commits: Vec::new(), is_stale: true }),
         }
         for entry in [&mut event.previous, &mut event.entry].into_iter().flatten() {
@@ -110,7 +110,7 @@ fn opened(event: &mut Event, transformer: &dyn Transformer) -> Result<bool, Tran
     Ok(is_stale)
 }
 
-/// The length of the key, the key, and both entries with their values as they are written.
+/// The length of the key, the key, and both entries with their values in the form of the file.
 fn encode(event: &Event, transformer: &dyn Transformer) -> Result<Vec<u8>, TransformError> {
     let mut record = Vec::new();
     put(&mut record, event.key().as_bytes());
@@ -133,7 +133,7 @@ fn put(record: &mut Vec<u8>, bytes: &[u8]) {
     record.extend(bytes);
 }
 
-/// The reverse of [`encode`], with the values as they are in the file.
+/// The reverse of [`encode`]. The values keep the form of the file.
 fn decode(record: &[u8], revision: Revision) -> Option<Event> {
     let (key, mut rest) = take(record)?;
     let key = std::str::from_utf8(key).ok()?;

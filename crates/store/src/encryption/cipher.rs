@@ -1,4 +1,5 @@
-//! The ciphers of the providers. Libraries do the cryptography; here is the order of nonce and text in a value.
+//! The ciphers of the providers. Libraries do the cryptography; this module only joins nonce and encrypted text as
+//! Kubernetes does.
 
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::cipher::{
@@ -12,12 +13,12 @@ use crypto_secretbox::{Nonce as BoxNonce, XSalsa20Poly1305};
 /// A value cannot be encrypted or decrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CipherError {
-    /// A key has another length than its cipher takes.
-    #[error("a key of {found} bytes, where {expected} are expected")]
+    /// A key has the wrong length for its cipher.
+    #[error("the key has {found} bytes, expected {expected}")]
     KeyLength {
-        /// The number of bytes.
+        /// The length of the key, in bytes.
         found: usize,
-        /// Those that are possible.
+        /// The possible lengths, in bytes.
         expected: &'static str,
     },
     /// The provider has no key.
@@ -26,14 +27,14 @@ pub enum CipherError {
     /// The system has no random numbers.
     #[error("the system has no random numbers")]
     Randomness,
-    /// The value is not what was written with this key: the key is another one, or the value was changed or moved.
+    /// The value was not written with this key, or was changed or moved to another key of the store.
     #[error("another key of the same name, or a changed value")]
     Unreadable,
 }
 
 /// One key, ready for use.
 pub(super) trait Cipher: Send + Sync {
-    /// Encrypts a value with a new nonce, which stands before the result.
+    /// Encrypts a value with a new nonce. The result starts with the nonce.
     fn encrypt(&self, storage_key: &[u8], value: &[u8]) -> Result<Vec<u8>, CipherError>;
 
     /// The reverse of [`Cipher::encrypt`].

@@ -1,10 +1,10 @@
 //! Encryption at rest, in the formats of Kubernetes (ET-50, ET-51).
 //!
-//! An [`Encryption`] has rules: for some resources, the providers that encrypt their values. The first provider writes with
-//! its first key, and all of them read. An encrypted value begins with `k8s:enc:PROVIDER:v1:KEY:`. A resource without a
-//! rule is written as it is.
+//! An [`Encryption`] has rules. A rule names resources and the providers of their values. The first key of the first provider
+//! encrypts; all keys of all providers decrypt. An encrypted value begins with `k8s:enc:PROVIDER:v1:KEY:`. Values of a resource
+//! without a rule are not encrypted.
 //!
-//! All cryptography is that of `aws-lc-rs` and `crypto_secretbox`. This module never reads files and never logs keys.
+//! All cryptography comes from `aws-lc-rs` and `crypto_secretbox`. This module never reads files and never logs keys.
 
 mod cipher;
 mod provider;
@@ -37,21 +37,21 @@ pub enum Resources {
     All,
 }
 
-/// Providers by the resources that they encrypt. As a [`Transformer`] it takes keys of the embedded store:
-/// `/core/secrets/default/web`.
+/// The rules of an EncryptionConfiguration (ET-50). Used as a [`Transformer`], it expects keys of the embedded store, such as
+/// `/core/secrets/default/web` (ET-51).
 #[derive(Debug, Default)]
 pub struct Encryption {
     rules: HashMap<Resources, Vec<Arc<Provider>>>,
 }
 
 impl Encryption {
-    /// No rules: every value is written as it is, and an encrypted value is an error.
+    /// No rules: nothing is encrypted, and an encrypted value cannot be read.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Adds providers for resources, after those that they have.
+    /// Adds providers for resources, after the providers that earlier rules gave them.
     pub fn add(&mut self, resources: Resources, providers: impl IntoIterator<Item = Arc<Provider>>) {
         self.rules.entry(resources).or_default().extend(providers);
     }
@@ -61,7 +61,7 @@ impl Encryption {
         self.rules.keys()
     }
 
-    /// The providers of a resource: those of the narrowest rule.
+    /// The providers of a resource. The narrowest rule that matches applies: the resource, its group, then all resources.
     #[must_use]
     pub fn providers(&self, group: &str, resource: &str) -> Providers<'_> {
         if self.rules.is_empty() {
@@ -93,34 +93,34 @@ fn resource_of(key: &str) -> (&str, &str) {
     (if group == "core" { "" } else { group }, resource)
 }
 
-/// The providers of one resource. Without any, values are written as they are.
+/// The providers of one resource. If there are none, values are not encrypted.
 #[derive(Clone, Copy, Debug)]
 pub struct Providers<'e>(&'e [Arc<Provider>]);
 
 impl Providers<'_> {
-    /// Whether values are written encrypted.
+    /// Whether new values are encrypted.
     #[must_use]
     pub fn encrypt(self) -> bool {
         self.0.first().is_some_and(|first| !first.is_identity())
     }
 
-    /// Encrypts a value with the first provider. The key is that of the value in the store.
+    /// Encrypts a value with the first provider. `key` is the key of the value in the store.
     ///
     /// # Errors
-    /// There is no randomness, or the value begins as an encrypted one does.
+    /// The system has no random numbers, or the value starts with [`PREFIX`]: it could not be told from an encrypted one.
     pub fn seal<'v>(self, key: &str, value: &'v [u8]) -> Result<Cow<'v, [u8]>, TransformError> {
         let failed = |problem: &str| TransformError { key: key.into(), problem: problem.to_owned() };
         if value.starts_with(PREFIX) {
-            return Err(failed("begins as an encrypted value does, and is none"));
+            return Err(failed("starts with k8s:enc:, which marks encrypted values"));
         }
         let Some(first) = self.0.first() else { return Ok(Cow::Borrowed(value)) };
         first.seal(key, value).map_err(|error| failed(&format!("cannot be encrypted: {error}")))
     }
 
-    /// Decrypts a value with whichever provider wrote it.
+    /// Decrypts a value with the provider and the key that it names.
     ///
     /// # Errors
-    /// No provider has the key of the value, the value was changed, or it is not encrypted although it has to be.
+    /// No provider has the key, the value was changed, or the value is not encrypted and there is no provider `identity`.
     pub fn open<'v>(self, key: &str, sealed: &'v [u8]) -> Result<Opened<'v>, TransformError> {
         let failed = |problem: String| TransformError { key: key.into(), problem };
         let Some(body) = sealed.strip_prefix(PREFIX) else {
@@ -152,7 +152,7 @@ impl Providers<'_> {
     }
 }
 
-/// What the start of an encrypted value says about its provider.
+/// Describes the provider and the key that an encrypted value names.
 fn written_with(body: &[u8]) -> String {
     let mut parts = body.split(|byte| *byte == b':');
     let mut part =

@@ -1,4 +1,5 @@
-//! The providers of an encryption configuration: what stands before an encrypted value, and which key reads it.
+//! The providers of an encryption configuration: they write the prefix of an encrypted value, and find the key that the
+//! prefix names.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,9 +10,9 @@ use super::cipher::{AesCbc, AesGcm, Cipher, CipherError, SecretBox};
 /// Encrypts and decrypts values.
 #[derive(Debug)]
 pub enum Provider {
-    /// Writes values as they are, and reads those that are not encrypted.
+    /// No encryption. Reads values that are not encrypted.
     Identity,
-    /// AES in CBC mode with PKCS#7 padding. Does not notice changed values.
+    /// AES in CBC mode with PKCS#7 padding. Does not detect changed values.
     AesCbc(Vec<Key>),
     /// AES in Galois/Counter mode with random nonces. The key of the store is additional data, so that a value cannot be
     /// moved to another key.
@@ -27,7 +28,7 @@ pub struct Key {
 }
 
 impl fmt::Debug for Key {
-    /// The name alone.
+    /// Only the name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key").field("name", &self.name).finish_non_exhaustive()
     }
@@ -37,7 +38,7 @@ impl Key {
     /// A key of [`Provider::AesCbc`].
     ///
     /// # Errors
-    /// The secret has not 16, 24 or 32 bytes.
+    /// The secret is not 16, 24 or 32 bytes long.
     pub fn aes_cbc(name: impl Into<String>, secret: &[u8]) -> Result<Self, CipherError> {
         Ok(Self { name: name.into(), cipher: Box::new(AesCbc::new(secret)?) })
     }
@@ -45,7 +46,7 @@ impl Key {
     /// A key of [`Provider::AesGcm`].
     ///
     /// # Errors
-    /// The secret has not 16, 24 or 32 bytes.
+    /// The secret is not 16, 24 or 32 bytes long.
     pub fn aes_gcm(name: impl Into<String>, secret: &[u8]) -> Result<Self, CipherError> {
         Ok(Self { name: name.into(), cipher: Box::new(AesGcm::new(secret)?) })
     }
@@ -53,7 +54,7 @@ impl Key {
     /// A key of [`Provider::SecretBox`].
     ///
     /// # Errors
-    /// The secret has not 32 bytes.
+    /// The secret is not 32 bytes long.
     pub fn secret_box(name: impl Into<String>, secret: &[u8]) -> Result<Self, CipherError> {
         Ok(Self { name: name.into(), cipher: Box::new(SecretBox::new(secret)?) })
     }
@@ -66,7 +67,7 @@ impl Provider {
         matches!(self, Self::Identity)
     }
 
-    /// The name in values, and the keys.
+    /// The provider and version in the prefix of values, and the keys.
     fn parts(&self) -> Option<(&'static str, &[Key])> {
         match self {
             Self::Identity => None,
@@ -84,8 +85,8 @@ impl Provider {
         Ok(Cow::Owned([PREFIX, name.as_bytes(), first.name.as_bytes(), b":", &sealed].concat()))
     }
 
-    /// Decrypts what follows [`PREFIX`] with the keys of the name in it, and tells whether that was the first key. `None` if
-    /// it was encrypted by another provider, or with the key of another name.
+    /// Decrypts `body`, the value after [`PREFIX`], and returns whether the first key did. `None` if the value names another
+    /// provider, or a key that this provider does not have.
     pub(super) fn open(
         &self,
         storage_key: &str,
