@@ -78,7 +78,7 @@ fn durable_commits(criterion: &mut Criterion) {
     });
 }
 
-/// What encryption at rest costs: the same commits with each provider.
+/// Measures durable commits with each encryption provider.
 fn encrypted_commits(criterion: &mut Criterion) {
     let runtime = Runtime::new().unwrap();
     let mut group = criterion.benchmark_group("durable commits by 32 writers, encrypted");
