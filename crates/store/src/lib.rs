@@ -16,6 +16,7 @@
 pub mod conformance;
 pub mod embedded;
 pub mod encryption;
+pub mod etcd;
 mod history;
 mod transform;
 pub mod watch;

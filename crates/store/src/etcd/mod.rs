@@ -1,0 +1,5 @@
+//! A store in etcd, which any number of servers share.
+
+mod layout;
+
+pub use self::layout::Layout;
