@@ -100,16 +100,10 @@ const FLAGS: &[Flag] = &[
     switch("enable-priority-and-fairness"),
     switch("encryption-provider-config-automatic-reload").only(&["false"]),
     value("endpoint-reconciler-type"),
-    value("etcd-cafile"),
-    value("etcd-certfile"),
-    value("etcd-compaction-interval"),
     value("etcd-count-metric-poll-period"),
     value("etcd-db-metric-poll-interval"),
     value("etcd-healthcheck-timeout"),
-    value("etcd-keyfile"),
-    value("etcd-prefix"),
     value("etcd-readycheck-timeout"),
-    value("etcd-servers"),
     value("etcd-servers-overrides"),
     value("external-hostname"),
     value("goaway-chance"),
@@ -153,9 +147,7 @@ const FLAGS: &[Flag] = &[
     value("show-hidden-metrics-for-version"),
     switch("shutdown-send-retry-after"),
     value("shutdown-watch-termination-grace-period"),
-    value("storage-backend"),
     value("storage-initialization-timeout"),
-    value("storage-media-type"),
     value("strict-transport-security-directives"),
     value("tls-cipher-suites")
         .refused("the cipher suites are fixed: those of TLS 1.3, and of TLS 1.2 with forward secrecy"),
@@ -243,9 +235,9 @@ mod tests {
     #[test]
     fn flags_are_given_with_or_without_a_value_as_their_kind_allows() {
         let given =
-            ["--profiling", "--etcd-servers", "https://a:2379", "--watch-cache=false", "--vmodule=a=1"];
-        assert_eq!(parsed(&given).unwrap(), ["etcd-servers", "profiling", "vmodule", "watch-cache"]);
-        assert!(parsed(&["--etcd-servers"]).is_err());
+            ["--profiling", "--etcd-servers-overrides", "/pods#https://a:2379", "--watch-cache=false", "--vmodule=a=1"];
+        assert_eq!(parsed(&given).unwrap(), ["etcd-servers-overrides", "profiling", "vmodule", "watch-cache"]);
+        assert!(parsed(&["--etcd-servers-overrides"]).is_err());
         assert_eq!(parsed(&[]).unwrap(), [""; 0]);
     }
 

@@ -45,18 +45,23 @@ pub struct LeaseFlags {
 impl LeaseFlags {
     /// The lease of a command, by this name unless a flag says otherwise.
     pub(crate) fn lease(&self, name: &str, connection: &Connection) -> LeaseConfig {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         LeaseConfig {
             namespace: self.leader_elect_resource_namespace.clone().unwrap_or_else(|| connection.namespace()),
             name: self.leader_elect_resource_name.clone().unwrap_or_else(|| name.to_owned()),
-            identity: format!("{host}_{}_{started:x}", std::process::id()),
+            identity: identity(),
             lease_duration: self.leader_elect_lease_duration,
             renew_deadline: self.leader_elect_renew_deadline,
             retry_period: self.leader_elect_retry_period,
             release_on_exit: true,
         }
     }
+}
+
+/// The identity of this process among those that contend for a lease.
+pub(crate) fn identity() -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    format!("{host}_{}_{started:x}", std::process::id())
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ mod memory;
 mod open_files;
 pub mod resource_type;
 mod signals;
+mod storage_flags;
 mod table;
 
 use std::process::ExitCode;

@@ -12,8 +12,7 @@ use kinds::Kinds;
 use kinds::resources::core::services::ServiceRanges;
 use policy::chain::Mode;
 use policy::engine::EngineConfig;
-use portcullis_store::Transformer;
-use portcullis_store::embedded::Options;
+use portcullis_store::{Store as _, Transformer, embedded, etcd};
 use portcullis_store::encryption::{Encryption, Resources};
 use tokio::task::JoinSet;
 
@@ -32,10 +31,11 @@ use crate::controller::{ControllerConfig, Controllers};
 use crate::http::limits::Limits;
 use crate::http::listener::Server;
 use crate::http::serving_certificate::{self, ServingCertificate};
-use crate::registry::backend::Backend;
+use crate::registry::backend::{Backend, Options, Tls};
 use crate::registry::bootstrap_authorities::{self, BootstrapAuthorities};
 use crate::registry::cluster::seed::{SeedError, Seeded};
 use crate::registry::cluster::{Cluster, ClusterError, approver_access};
+use crate::registry::etcd_layout::EtcdLayout;
 use crate::registry::own_objects;
 use crate::registry::runtime_config::RuntimeConfig;
 use crate::registry::store_size;
@@ -109,6 +109,8 @@ pub struct Config {
     pub signing_duration: Duration,
     /// The clock of certificate requests.
     pub clock: Clock,
+    /// The name of this server among those that share a store. It must be different for each.
+    pub identity: String,
 }
 
 impl Default for Config {
@@ -146,6 +148,7 @@ impl Default for Config {
             signing: None,
             signing_duration: USUAL_LONGEST,
             clock: Clock::default(),
+            identity: unique(),
         }
     }
 }
@@ -160,6 +163,21 @@ pub enum Storage {
     File(PathBuf),
     /// In memory: they are lost when the server stops.
     Memory,
+    /// In etcd, which other servers may share (`--etcd-servers`).
+    Etcd(Box<EtcdConfig>),
+}
+
+/// The etcd of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdConfig {
+    /// The addresses of its members (`--etcd-servers`).
+    pub servers: Vec<String>,
+    /// The prefix of all keys (`--etcd-prefix`).
+    pub prefix: String,
+    /// The certificates (`--etcd-cafile`, `--etcd-certfile`, `--etcd-keyfile`).
+    pub tls: Tls,
+    /// How often etcd is compacted; none for never (`--etcd-compaction-interval`).
+    pub compaction: Option<Duration>,
 }
 
 /// The approver of certificate requests of kubelets.
@@ -256,6 +274,48 @@ fn log_encryption(config: &Config) {
     }
 }
 
+/// A name that no other process has.
+fn unique() -> String {
+    let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    format!("portcullis_{}_{started:x}", std::process::id())
+}
+
+/// How the store is opened.
+fn store_options(config: &Config) -> Result<Options, StartError> {
+    let file = match &config.storage {
+        Storage::DataDir => embedded::Options::file(config.data_dir.join(STORE)),
+        Storage::File(path) => embedded::Options::file(path),
+        Storage::Memory => embedded::Options::memory(),
+        Storage::Etcd(etcd) => return etcd_options(config, etcd).map(Into::into),
+    };
+    let options = file.transformer(Arc::clone(&config.encryption) as Arc<dyn Transformer>);
+    Ok(match config.store_quota {
+        Some(quota) => options.quota(quota).into(),
+        None => options.into(),
+    })
+}
+
+fn etcd_options(config: &Config, etcd: &EtcdConfig) -> Result<etcd::Options, StartError> {
+    let event_ttl = config.controller_settings.event_ttl;
+    let layout = EtcdLayout::new(&config.kinds, Arc::clone(&config.encryption), event_ttl);
+    let layout = layout.map_err(StartError::invalid)?;
+    let options = etcd::Options::new(etcd.servers.clone(), Arc::new(layout))
+        .prefix(&etcd.prefix)
+        .tls(etcd.tls.clone())
+        .requests(Arc::new(config.metrics.store.etcd.clone()));
+    Ok(match etcd.compaction {
+        Some(interval) => options.compaction(interval),
+        None => options,
+    })
+}
+
+/// The check that fails while etcd does not confirm what is in memory (ET-4).
+fn etcd_check(backend: &Arc<Backend>) -> Check {
+    let backend = Arc::clone(backend);
+    let run = move || backend.trouble().map_or(Ok(()), Err);
+    Check { name: "etcd", is_vital: false, run: Box::new(run) }
+}
+
 /// A server that is ready: its port is bound and its controllers run. It answers requests once [`Self::serve`] runs.
 ///
 /// ```
@@ -294,6 +354,7 @@ impl ApiServer {
     /// See [`StartError`]. What the first start has created stays, and the next start uses it.
     pub async fn new(config: Config) -> Result<Self, StartError> {
         log_encryption(&config);
+        let options = store_options(&config)?;
         let now = SystemTime::now();
         let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, now)?;
         let mut reloading = JoinSet::new();
@@ -305,16 +366,6 @@ impl ApiServer {
         reloading.spawn(certificate.follow(bootstrap.tls.clone(), serving_certificate::INTERVAL));
 
         let bootstrappers = BootstrapAuthorities::new(config.bootstrap_authorities.clone());
-        let options = match &config.storage {
-            Storage::DataDir => Options::file(config.data_dir.join(STORE)),
-            Storage::File(path) => Options::file(path),
-            Storage::Memory => Options::memory(),
-        };
-        let options = options.transformer(Arc::clone(&config.encryption) as Arc<dyn Transformer>);
-        let options = match config.store_quota {
-            Some(quota) => options.quota(quota),
-            None => options,
-        };
         let options = bootstrappers.follow(options);
         let (cluster, seeded) = Cluster::open_seeded(
             options,
@@ -330,6 +381,7 @@ impl ApiServer {
             Arc::clone(&backend),
             config.store_quota,
             config.metrics.store.size.clone(),
+            config.metrics.store.etcd.undecodable.clone(),
         ));
 
         // A configuration file that allows everything says so explicitly (AN-111).
@@ -338,8 +390,10 @@ impl ApiServer {
         let (authentication, authorities) =
             config.authentication.open(&bootstrap, &backend, bootstrappers, metrics, allows_all)?;
         let authentication = Arc::new(authentication);
-        let (authorization, reloader) =
-            config.authorization.open(engine, &config.metrics.webhooks).map_err(StartError::invalid)?;
+        let (authorization, reloader) = config
+            .authorization
+            .open(engine, Arc::clone(&backend), &config.metrics.webhooks)
+            .map_err(StartError::invalid)?;
         let authorization = Arc::new(authorization);
         if let Some(reloader) = reloader {
             reloading.spawn(reloader.run());
@@ -372,8 +426,9 @@ impl ApiServer {
             selection,
             settings: config.controller_settings,
         };
-        let controllers = Controllers::start(&backend, controllers).await;
+        let controllers = Controllers::start(&backend, controllers, config.identity).await;
 
+        let etcd_checks = backend.is_shared().then(|| etcd_check(&backend));
         let addresses = config.service_ranges.addresses.clone();
         let app = Arc::new(App::new(AppConfig {
             admission: config.admission,
@@ -382,7 +437,7 @@ impl ApiServer {
             authorization,
             backend,
             event_ttl,
-            checks: started(config.engine.default_policy).chain(config.checks).collect(),
+            checks: started(config.engine.default_policy).chain(etcd_checks).chain(config.checks).collect(),
             kinds: config.kinds,
             limits: config.limits,
             metrics: config.metrics,

@@ -1,7 +1,8 @@
 //! The conformance suite of backends. Each check takes a store that nobody else writes to, and panics where the store is
 //! wrong. The state of a store at each revision is compared with a plain map.
 //!
-//! Checks never look at the time, and never assume the revision of a new store.
+//! Checks never look at the time, and never assume the revision of a new store, or that no revision is left out: a store that
+//! others may share uses some for itself.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -40,35 +41,40 @@ async fn keys<S: Store>(store: &Arc<S>, list: List) -> Vec<String> {
     listing.entries.iter().map(|entry| entry.key.to_string()).collect()
 }
 
-/// Revisions grow by one with each commit that changes something; entries have the revisions that created and wrote them.
+/// Revisions grow with each commit that changes something; entries have the revisions that created and wrote them.
 pub async fn revisions<S: Store>(store: &Arc<S>) {
-    let Revision(base) = store.revision();
+    let base = store.revision();
     let made = commit(store, [put("/a", Expect::Absent, "1")]).await;
-    assert_eq!(made.revision, Revision(base + 1));
+    assert!(made.revision > base);
     let entry = made.entries[0].clone().unwrap();
     assert_eq!((&*entry.key, &*entry.value), ("/a", &b"1"[..]));
-    assert_eq!((entry.created, entry.modified), (Revision(base + 1), Revision(base + 1)));
+    assert_eq!((entry.created, entry.modified), (made.revision, made.revision));
     assert_eq!(store.get("/a").await.unwrap(), Some(entry));
 
     let both = [put("/a", Expect::Anything, "2"), put("/b", Expect::Absent, "3")];
     let both = commit(store, both).await;
-    assert_eq!(both.revision, Revision(base + 2), "one commit, one revision");
+    assert!(both.revision > made.revision);
     let (a, b) = (both.entries[0].clone().unwrap(), both.entries[1].clone().unwrap());
-    assert_eq!((a.created, a.modified), (Revision(base + 1), Revision(base + 2)));
-    assert_eq!((b.created, b.modified), (Revision(base + 2), Revision(base + 2)));
+    assert_eq!((a.created, a.modified), (made.revision, both.revision), "one commit, one revision");
+    assert_eq!((b.created, b.modified), (both.revision, both.revision));
 
-    let gone = commit(store, [remove("/a", Expect::Modified(Revision(base + 2)))]).await;
-    assert_eq!(gone.revision, Revision(base + 3), "a removal is a change");
+    let gone = commit(store, [remove("/a", Expect::Modified(both.revision))]).await;
+    assert!(gone.revision > both.revision, "a removal is a change");
     assert_eq!(gone.entries, [Some(a)], "what was removed");
     assert_eq!(store.get("/a").await.unwrap(), None);
 
+    let mut watch = store.watch("", gone.revision).await.unwrap();
     let nothing = commit(store, [remove("/a", Expect::Anything), remove("/c", Expect::Absent)]).await;
-    assert_eq!((nothing.revision, nothing.entries), (Revision(base + 3), vec![None, None]));
-    assert_eq!(store.revision(), Revision(base + 3));
+    assert_eq!(nothing.entries, vec![None, None]);
+    assert!(nothing.revision >= gone.revision && store.revision() >= nothing.revision);
 
     let again = commit(store, [put("/a", Expect::Absent, "4")]).await;
-    assert_eq!(again.entries[0].as_ref().unwrap().created, Revision(base + 4), "made again is new");
-    assert_eq!(store.revision(), Revision(base + 4));
+    assert_eq!(again.entries[0].as_ref().unwrap().created, again.revision, "made again is new");
+    assert!(store.revision() >= again.revision);
+    let events = watch.next().await.unwrap();
+    assert_eq!(events[0].revision, again.revision, "a commit that changes nothing is no event");
+    assert!(store.fresh().await.unwrap() >= again.revision);
+    assert!(store.is_current());
 }
 
 /// A commit whose expectations do not hold, or that is invalid, changes nothing.
@@ -102,7 +108,7 @@ pub async fn expectations<S: Store>(store: &Arc<S>) {
         let answer = store.commit(writes.clone()).await;
         assert!(matches!(answer, Err(StoreError::Refused(_))), "{writes:?}: {answer:?}");
     }
-    assert_eq!(store.revision(), made.revision);
+    assert!(store.revision() >= made.revision);
     assert_eq!(keys(store, List::default()).await, ["/a"]);
     assert_eq!(store.get("/a").await.unwrap(), here);
 }
@@ -125,7 +131,6 @@ pub async fn revision_in_value<S: Store>(store: &Arc<S>) {
 pub async fn concurrent_writers<S: Store>(store: &Arc<S>) {
     const WRITERS: u64 = 8;
     const ROUNDS: u64 = 25;
-    let Revision(base) = store.revision();
     commit(store, [put("/number", Expect::Absent, "0")]).await;
     let add = async |store: &Arc<S>, writer: u64| {
         let mut revisions = Vec::new();
@@ -164,8 +169,8 @@ pub async fn concurrent_writers<S: Store>(store: &Arc<S>) {
         revisions.extend(own);
     }
     revisions.sort_unstable();
-    let expected: Vec<_> = (base + 2..=base + 1 + WRITERS * ROUNDS).map(Revision).collect();
-    assert_eq!(revisions, expected, "each commit has a revision of its own, and none is left out");
+    assert!(revisions.array_windows().all(|[one, next]| one < next), "each commit has a revision of its own");
+    assert_eq!(revisions.len() as u64, WRITERS * ROUNDS);
     let total = store.get("/number").await.unwrap().unwrap();
     assert_eq!(total.value, (WRITERS * ROUNDS).to_string().as_bytes());
 }
@@ -237,7 +242,8 @@ async fn filled<S: Store>(store: &Arc<S>, commits: usize) -> BTreeMap<Revision, 
 pub async fn lists_at_revisions<S: Store>(store: &Arc<S>) {
     let states = filled(store, 150).await;
     let newest = store.revision();
-    assert_eq!(states.keys().next_back(), Some(&newest));
+    let last = *states.keys().next_back().unwrap();
+    assert!(last <= newest);
     for (at, state) in &states {
         for prefix in ["", "/", "/a", "/a/", "/a-b/", "/a/1", "/c"] {
             for after in [None, Some("/a/1"), Some("/a/11x"), Some("/ab/3"), Some("")] {
@@ -247,7 +253,7 @@ pub async fn lists_at_revisions<S: Store>(store: &Arc<S>) {
                         after: after.map(Into::into),
                         limit,
                         part: None,
-                        at: (*at != newest).then_some(*at),
+                        at: (*at != last).then_some(*at),
                     };
                     let listing = store.list(&list).await.unwrap();
                     let start = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -260,15 +266,16 @@ pub async fn lists_at_revisions<S: Store>(store: &Arc<S>) {
                     assert_eq!(listing.remaining, due.len() - shown, "{list:?}");
                     due.truncate(shown);
                     assert_eq!(listing.entries, due, "{list:?}");
-                    assert_eq!(listing.revision, *at, "{list:?}");
+                    let shown = listing.revision;
+                    assert!(shown == *at || list.at.is_none() && shown > *at, "{list:?}: {shown:?}");
                 }
             }
         }
     }
-    let ahead = List { at: Some(Revision(newest.0 + 1)), ..List::default() };
-    let answer = store.list(&ahead).await;
+    let ahead = Revision(newest.0 + 1_000_000);
+    let answer = store.list(&List { at: Some(ahead), ..List::default() }).await;
     let Err(StoreError::Future { asked, newest: reached }) = answer else { panic!("{answer:?}") };
-    assert_eq!((asked, reached), (Revision(newest.0 + 1), newest));
+    assert!(asked == ahead && reached >= newest);
 }
 
 /// Pages at the revision of the first page show one state, whatever is written meanwhile.
@@ -363,7 +370,7 @@ pub async fn watches_from_revisions<S: Store>(store: &Arc<S>) {
         found.retain(|key, _| !key.ends_with("last"));
         assert_eq!(found, due.collect());
     }
-    let ahead = Revision(store.revision().0 + 1);
+    let ahead = Revision(store.revision().0 + 1_000_000);
     let answer = store.watch("", ahead).await.err();
     assert!(matches!(answer, Some(StoreError::Future { asked, .. }) if asked == ahead), "{answer:?}");
 }
@@ -470,10 +477,11 @@ pub async fn compaction<S: Store>(store: &Arc<S>) {
         }
         assert_eq!(&follower.state, all[all.len() - 1].1);
     }
-    let ahead = Revision(newest.0 + 1);
+    let ahead = Revision(newest.0 + 1_000_000);
     assert!(matches!(store.compact(ahead).await, Err(StoreError::Future { .. })));
     store.compact(newest).await.unwrap();
-    assert_eq!(store.revision(), newest, "forgetting is no change");
+    let listed = store.list(&List::default()).await.unwrap().revision;
+    assert!(listed >= newest);
     let listing = store.list(&List::default()).await.unwrap();
     assert_eq!(listing.entries, all[all.len() - 1].1.values().cloned().collect::<Vec<_>>());
     let mut watch = store.watch("", newest).await.unwrap();

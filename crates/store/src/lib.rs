@@ -3,14 +3,12 @@
 //!
 //! The store never interprets values.
 //!
-//! The trait is shaped so that etcd fits behind it: a [`Revision`] is etcd's revision of the whole key space,
-//! [`Entry::created`] and [`Entry::modified`] are its `create_revision` and `mod_revision`, a [`Store::commit`] is one
-//! transaction of compares on `mod_revision` and of puts and deletes, a [`Watch`] is a watch with the previous values.
-//! etcd tells the revision only after the transaction; a backend for it keeps the value and [`Value::revision_at`] apart
-//! and writes the revision into the value when it reads.
+//! The terms are those of etcd: a [`Revision`] is the revision of the whole key space, [`Entry::created`] and
+//! [`Entry::modified`] are `create_revision` and `mod_revision`, a [`Store::commit`] is one transaction of compares on
+//! `mod_revision` and of puts and deletes, a [`Watch`] is a watch with the previous values.
 //!
-//! [`Embedded`] keeps everything in this process and one file. Every backend passes `conformance` (feature
-//! `conformance`).
+//! [`Embedded`] keeps everything in this process and one file; [`Etcd`] keeps it in etcd, which several servers share. Both
+//! answer reads and watches from memory. Every backend passes `conformance` (feature `conformance`).
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -18,10 +16,14 @@ pub mod embedded;
 pub mod encryption;
 pub mod etcd;
 mod history;
+mod memory;
+mod readers;
 mod transform;
 pub mod watch;
+mod write;
 
 pub use embedded::{Embedded, History, Options};
+pub use etcd::Etcd;
 pub use transform::{Opened, TransformError, Transformer};
 
 use std::future::Future;
@@ -29,8 +31,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// The number of a commit. A new store is at revision 1, as with etcd, so that 0 can mean "any"; each commit adds one.
-/// Revisions never go back, and none is used twice.
+/// The number of a commit. A new store is at revision 1, as with etcd, so that 0 can mean "any"; each commit has a larger one
+/// than all before it. The embedded store leaves none out; in etcd others write too. Revisions never go back, and none is used
+/// twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -158,10 +161,38 @@ pub trait Store: Send + Sync + 'static {
     /// The changes of the keys under a prefix, in order, each once.
     type Watch: Watch;
 
-    /// The newest revision that is durable and can be read.
+    /// The newest revision that can be read here. Other servers may have committed later ones: see [`Store::fresh`].
     fn revision(&self) -> Revision;
 
-    /// The entry of a key.
+    /// Waits until everything that was acknowledged before this call, by any server that shares the store, can be read here and
+    /// was shown to the observers. Returns the revision that is reached (ET-22).
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if that takes too long.
+    fn fresh(&self) -> impl Future<Output = Result<Revision, StoreError>> + Send {
+        std::future::ready(Ok(self.revision()))
+    }
+
+    /// Whether what can be read here was current a few seconds ago at the latest. If not, nothing may be allowed on it before
+    /// [`Store::fresh`] (ET-35). Cheap.
+    fn is_current(&self) -> bool {
+        true
+    }
+
+    /// Whether other servers write to the store too, so that what is not found here may exist nevertheless (ET-34).
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// The most writes of one commit.
+    fn most_writes(&self) -> usize {
+        usize::MAX
+    }
+
+    /// The entry of a key, as it can be read here.
+    ///
+    /// # Errors
+    /// [`StoreError::Unreadable`].
     fn get(&self, key: &str) -> impl Future<Output = Result<Option<Arc<Entry>>, StoreError>> + Send;
 
     /// The entries under a prefix, all at one revision.
@@ -285,6 +316,18 @@ pub enum StoreError {
         /// The most that they may have. In bytes.
         quota: u64,
     },
+    /// The value of the key was written by somebody else and cannot be read: why (ET-12).
+    #[error("the stored value cannot be read: {0}")]
+    Unreadable(String),
+    /// The store cannot be reached now. Nothing was written.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The commit may have been made or not: its outcome is unknown (ET-4).
+    #[error("{0}; whether the change was made is unknown")]
+    Unknown(String),
+    /// The server of the store has no room. Nothing was written.
+    #[error("etcd has no room: {0}; compact and defragment it, and raise its --quota-backend-bytes")]
+    NoSpace(String),
     /// The store cannot be read or written. Commits that were not acknowledged may or may not be there afterwards.
     #[error("{0}")]
     Broken(String),

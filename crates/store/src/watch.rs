@@ -177,6 +177,29 @@ impl Feed {
         grown
     }
 
+    /// Moves on to a revision that changed none of the keys here.
+    pub(crate) fn advance(&self, revision: Revision) {
+        let _inner = self.inner();
+        self.fed.fetch_max(revision.0, Ordering::AcqRel);
+    }
+
+    /// Begins anew at a revision, because the changes before it are unknown. Returns the commits that are forgotten, and the
+    /// topics to wake: their watches end with [`StoreError::Compacted`].
+    pub(crate) fn interrupt(&self, revision: Revision) -> (Vec<Arc<Commit>>, Vec<Arc<Topic>>) {
+        let mut inner = self.inner();
+        inner.floor = inner.floor.max(revision);
+        inner.bytes = 0;
+        self.fed.fetch_max(revision.0, Ordering::AcqRel);
+        let mut topics = Vec::new();
+        for followed in inner.topics.values().flat_map(HashMap::values) {
+            let mut ring = followed.topic.ring();
+            ring.commits.clear();
+            ring.since = revision;
+            topics.push(Arc::clone(&followed.topic));
+        }
+        (inner.history.drain(..).collect(), topics)
+    }
+
     /// The revision up to which the limits require forgetting, if any.
     pub(crate) fn overdue(&self, limits: &History, now: Instant) -> Option<Revision> {
         let inner = self.inner();
@@ -311,7 +334,7 @@ impl Feed {
     }
 }
 
-/// A watch of an embedded store.
+/// A watch of a store.
 #[derive(Debug)]
 pub struct Subscription {
     feed: Arc<Feed>,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use portcullis_store::{Embedded, Options, conformance};
+use portcullis_store::{Embedded, Expect, Options, Revision, Store as _, conformance};
 use portcullis_testkit::scratch::Scratch;
 
 /// Runs a check over a store in memory and one in a file.
@@ -21,7 +21,7 @@ macro_rules! holds {
 }
 
 holds! {
-    revisions_grow_by_one_with_each_change: revisions,
+    revisions_grow_with_each_change: revisions,
     a_commit_that_expects_something_else_changes_nothing: expectations,
     the_revision_is_written_into_the_value: revision_in_value,
     no_writer_overwrites_another: concurrent_writers,
@@ -31,4 +31,14 @@ holds! {
     watches_that_are_resumed_miss_and_repeat_nothing: watches_resume_under_writers,
     watches_deliver_whole_commits: watches_see_whole_commits,
     what_is_compacted_is_refused_and_the_rest_stays: compaction,
+}
+
+#[tokio::test]
+async fn the_embedded_store_leaves_no_revision_out() {
+    let store = Options::memory().open().unwrap();
+    let Revision(first) = store.revision();
+    for number in 1..=10 {
+        let write = conformance::put("/a", Expect::Anything, &number.to_string());
+        assert_eq!(store.commit(vec![write]).await.unwrap().revision, Revision(first + number));
+    }
 }

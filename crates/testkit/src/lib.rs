@@ -9,6 +9,7 @@
 )]
 
 pub mod curl;
+pub mod etcd;
 pub mod fake_tpm;
 pub mod health;
 pub mod http2;

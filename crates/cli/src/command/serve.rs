@@ -31,7 +31,9 @@ use crate::failure::Failure;
 use crate::kube_apiserver_flags::KubeApiserverFlags;
 use crate::limit_flags::LimitFlags;
 use crate::logging::{LoggingFormat, log};
+use crate::lease_flags::identity;
 use crate::signals::StopSignals;
+use crate::storage_flags::StorageFlags;
 use crate::{backups, open_files};
 
 /// The folder of the backups, in the data directory.
@@ -73,6 +75,9 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     limits: LimitFlags,
+
+    #[command(flatten)]
+    storage: StorageFlags,
 
     /// The directory of objects, keys, certificates and admin.kubeconfig
     #[arg(long, value_name = "DIR", default_value = "./portcullis-data")]
@@ -163,6 +168,8 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
     metrics.features.tell(engine.gates.all());
     Ok(Config {
         data_dir: args.data_dir.clone(),
+        storage: args.storage.storage()?,
+        identity: identity(),
         state: args.engine.state.clone(),
         bind_address: args.bind_address,
         secure_port: args.secure_port,

@@ -5,6 +5,7 @@
 
 mod config;
 mod election;
+mod leases;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,14 +15,13 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::call::{CallError, Resource};
 use crate::clock::Clock;
-use crate::connect::Connection;
 use crate::random::fraction;
 use config::JITTER;
 use election::{Election, Step};
 
 pub use config::{LeaseConfig, LeaseConfigError};
+pub use leases::{LeaseError, Leases};
 
 /// The end of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,21 +91,22 @@ fn millis(time: Duration) -> u64 {
 ///
 /// # Errors
 /// The times are inconsistent.
-pub async fn lead<W, F>(
-    connection: &Connection,
+pub async fn lead<L, W, F>(
+    leases: &L,
     config: LeaseConfig,
     clock: Arc<dyn Clock>,
     stop: impl Future<Output = ()> + Send,
     work: W,
 ) -> Result<Led<F::Output>, LeaseConfigError>
 where
+    L: Leases,
     W: FnOnce(Leadership) -> F,
     F: Future,
 {
     config.check()?;
     let leadership = Leadership { clock: clock.clone(), until: Arc::default() };
     let mut contender = Contender {
-        connection: connection.clone(),
+        leases: leases.clone(),
         election: Election::new(config.clone()),
         config,
         clock,
@@ -143,8 +144,8 @@ where
 ///
 /// # Errors
 /// The times are inconsistent.
-pub async fn lead_again<F>(
-    connection: &Connection,
+pub async fn lead_again<L, F>(
+    leases: &L,
     config: &LeaseConfig,
     clock: &Arc<dyn Clock>,
     stop: impl Future<Output = ()> + Send,
@@ -152,6 +153,7 @@ pub async fn lead_again<F>(
     ended: impl Fn(),
 ) -> Result<(), LeaseConfigError>
 where
+    L: Leases,
     F: Future<Output = ()>,
 {
     let (stopped, mut asked) = tokio::sync::watch::channel(false);
@@ -161,7 +163,7 @@ where
             let stop = async move {
                 let _ = asked.wait_for(|stop| *stop).await;
             };
-            let led = lead(connection, config.clone(), Arc::clone(clock), stop, &work).await?;
+            let led = lead(leases, config.clone(), Arc::clone(clock), stop, &work).await?;
             ended();
             match led {
                 Led::Lost { why } => {
@@ -182,15 +184,15 @@ where
     contend.await
 }
 
-struct Contender {
-    connection: Connection,
+struct Contender<L> {
+    leases: L,
     election: Election,
     config: LeaseConfig,
     clock: Arc<dyn Clock>,
     leadership: Leadership,
 }
 
-impl Contender {
+impl<L: Leases> Contender<L> {
     /// Returns when we hold the lease.
     async fn acquire(&mut self) {
         loop {
@@ -264,17 +266,12 @@ impl Contender {
     }
 
     /// Makes one attempt to acquire or renew the lease. Returns whether we hold it.
-    async fn attempt(&mut self) -> Result<bool, CallError> {
-        let resource = self.resource();
+    async fn attempt(&mut self) -> Result<bool, LeaseError> {
         // Taken before the request, so that the time in the lease cannot be older.
         let (asked_at, asked_on) = (self.clock.running(), self.clock.now());
-        let found = match self.connection.get::<Value>(&resource, &self.config.name).await {
-            Ok(found) => Some(found),
-            Err(error) if error.is_not_found() => None,
-            Err(error) => return Err(error),
-        };
+        let found = self.leases.get(&self.config.namespace, &self.config.name).await?;
         let step = self.election.decide(found.as_ref(), self.clock.running(), self.clock.now());
-        let written: Result<Value, CallError> = match (step, found) {
+        let written = match (step, found) {
             (Step::Wait, _) => return Ok(false),
             (Step::Write(spec), None) => {
                 let lease = json!({
@@ -282,12 +279,12 @@ impl Contender {
                     "metadata": {"name": self.config.name, "namespace": self.config.namespace},
                     "spec": spec,
                 });
-                self.connection.create(&resource, &lease).await
+                self.leases.create(&lease).await
             }
             (Step::Write(spec), Some(found)) => {
                 // With the resourceVersion that was read, so that one of two concurrent writes fails.
                 let lease = with_spec(found, spec);
-                self.connection.replace(&resource.object(&self.config.name), &lease).await
+                self.leases.replace(&lease).await
             }
         };
         match written {
@@ -298,7 +295,7 @@ impl Contender {
                 Ok(true)
             }
             // A conflicting write. The next read shows whether we have lost the lease.
-            Err(error) if error.code() == Some(409) && self.election.renewed_at().is_none() => Ok(false),
+            Err(LeaseError::Conflict) if self.election.renewed_at().is_none() => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -310,24 +307,19 @@ impl Contender {
             return;
         }
         let Some((lease, spec)) = self.election.release(self.clock.now()) else { return };
-        let path = self.resource().object(&self.config.name);
-        let mut given = self.connection.replace::<Value>(&path, &with_spec(lease, spec.clone())).await;
-        if given.as_ref().is_err_and(CallError::is_conflict) {
+        let mut given = self.leases.replace(&with_spec(lease, spec.clone())).await.map(drop);
+        if given == Err(LeaseError::Conflict) {
             // An abandoned renewal has arrived after all.
-            given = match self.connection.get::<Value>(&self.resource(), &self.config.name).await {
-                Ok(lease) if self.election.is_ours(&lease) => {
-                    self.connection.replace(&path, &with_spec(lease, spec)).await
+            given = match self.leases.get(&self.config.namespace, &self.config.name).await {
+                Ok(Some(lease)) if self.election.is_ours(&lease) => {
+                    self.leases.replace(&with_spec(lease, spec)).await.map(drop)
                 }
-                other => other,
+                other => other.map(drop),
             };
         }
         if let Err(error) = given {
             tracing::warn!(lease = self.config.name, %error, "cannot give the lease away; others wait for its end");
         }
-    }
-
-    fn resource(&self) -> Resource {
-        Resource::new("coordination.k8s.io", "v1", "leases").within(self.config.namespace.clone())
     }
 }
 

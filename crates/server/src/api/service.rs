@@ -14,6 +14,7 @@ use pki::UnverifiedCertificate;
 use policy::request_info::{RequestInfo, RequestInfoError};
 use portcullis_apimachinery::duration;
 use portcullis_apimachinery::quote::quoted;
+use portcullis_store::Store as _;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::{Instant as Deadline, timeout_at};
@@ -38,6 +39,7 @@ use crate::http::request_body;
 use crate::http::status::{Answer, Status, internal_error};
 use crate::http::{encode, pretty, warning};
 use crate::metrics::Counted;
+use crate::registry::freshness;
 use crate::registry::target::Target;
 
 /// A request waits for its turn for this part of the time that it may take, as in kube-apiserver.
@@ -269,6 +271,13 @@ async fn respond(
         Err(status) => return Responded::to_stranger(connection, route, status.into_answer()),
     };
 
+    // ET-35: nothing is answered on memory that may be old, but whether the server is healthy.
+    if !app.backend().is_current()
+        && !matches!(route, Route::Health(_))
+        && let Err(status) = Box::pin(freshness::usable(app.backend())).await
+    {
+        return Responded::to_stranger(connection, route, status.into_answer());
+    }
     let authenticating =
         app.authentication.authenticate(&connection.peer, &head.headers, info.path(), SystemTime::now());
     let authenticated = authenticating.await;

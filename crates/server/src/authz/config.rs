@@ -9,6 +9,7 @@ use super::Authorization;
 use super::authorizers::{Authorizers, AuthorizersError, Remote};
 use super::metrics::webhook::WebhookMetrics;
 use super::reload::{Initial, Reloader};
+use crate::registry::backend::Backend;
 
 /// The configured authorizers, before the engine exists.
 #[derive(Default)]
@@ -35,6 +36,7 @@ impl AuthorizationConfig {
     pub fn open(
         self,
         engine: Arc<LiveEngine>,
+        backend: Arc<Backend>,
         metrics: &WebhookMetrics,
     ) -> Result<(Authorization, Option<Reloader>), AuthorizersError> {
         let members = engine.chain().members();
@@ -48,6 +50,6 @@ impl AuthorizationConfig {
                 (reloader.authorizers(), Some(reloader))
             }
         };
-        Ok((Authorization { engine, authorizers }, reloader))
+        Ok((Authorization { backend, engine, authorizers }, reloader))
     }
 }

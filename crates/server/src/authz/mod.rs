@@ -22,10 +22,13 @@ use policy::restriction::{AdmissionRequest, Assessment, Rejection};
 use policy::rules::RuleListing;
 use policy::{Attributes, Authorizer, Decision, FeatureGates, Reason, User};
 use portcullis_apimachinery::quote::{quoted, sanitized};
+use portcullis_store::Store as _;
 
 use crate::audit::Trail;
 use crate::authn::Caller;
 use crate::http::status::{Answer, Details, Status, internal_error};
+use crate::registry::backend::Backend;
+use crate::registry::freshness;
 
 use self::metrics::AuthorizationMetrics as Metrics;
 
@@ -35,15 +38,25 @@ pub use config::AuthorizationConfig;
 
 /// Decides who may do what: the configured authorizers, and the engine whose objects admission looks up.
 pub struct Authorization {
+    /// For what other servers have changed.
+    backend: Arc<Backend>,
     engine: Arc<LiveEngine>,
     /// The owner of the sequence can replace it; a request uses the sequence that it started with (AC-117).
     authorizers: Arc<ArcSwap<Authorizers>>,
 }
 
 impl Authorization {
-    /// The authorizers' answer to a question that is not the request itself. Waits only for webhooks.
+    /// The authorizers' answer to a question. Waits only for webhooks, and before a refusal until memory is current (ET-34).
     pub async fn ask(&self, attributes: &Attributes<'_>) -> Outcome {
-        Authorizers::authorize(&self.authorizers, attributes).await
+        let known = self.backend.revision();
+        let outcome = Authorizers::authorize(&self.authorizers, attributes).await;
+        if outcome.is_allow() || !self.backend.is_shared() {
+            return outcome;
+        }
+        match Box::pin(freshness::has_missed(&self.backend, known)).await {
+            true => Authorizers::authorize(&self.authorizers, attributes).await,
+            false => outcome,
+        }
     }
 
     /// The feature gates.

@@ -4,7 +4,8 @@
 //! expired bootstrap tokens, approve, sign and clean up certificate requests, and remove old events.
 //!
 //! Each controller follows the changes of the store and looks again at the objects that they concern. What fails is tried
-//! again, later each time. None polls, but that nodes that are not ready are looked at every few seconds.
+//! again, later each time. None polls, but that nodes that are not ready are looked at every few seconds. If several servers
+//! share a store, the controllers run on one of them at a time.
 
 mod account_tokens;
 mod aggregation;
@@ -14,6 +15,7 @@ mod certificates;
 mod event_ttl;
 mod events;
 mod garbage_collector;
+mod leader;
 mod namespaces;
 mod node_lifecycle;
 mod pod_gc;
@@ -31,6 +33,7 @@ mod token_cleaner;
 use std::sync::Arc;
 
 use kinds::Kinds;
+use portcullis_store::Store as _;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
@@ -46,13 +49,14 @@ use crate::registry::backend::Backend;
 use crate::registry::bootstrap_authorities::Settings;
 use crate::signing::Signing;
 
-/// The running controllers of a server.
+/// The running controllers of a server. They end when this is dropped.
 pub struct Controllers {
     tasks: JoinSet<()>,
     stopping: watch::Sender<bool>,
 }
 
 /// The configuration of the controllers, and which of them are enabled.
+#[derive(Clone)]
 pub struct ControllerConfig {
     /// The CA certificate of the server, in PEM.
     pub authority: String,
@@ -78,8 +82,31 @@ pub struct ControllerConfig {
 }
 
 impl Controllers {
-    /// Starts the enabled controllers, and returns when the objects of every namespace were reconciled once.
-    pub async fn start(backend: &Arc<Backend>, config: ControllerConfig) -> Self {
+    /// Starts the enabled controllers, and returns when the objects of every namespace were reconciled once. If other servers
+    /// share the store, they start when this server is elected, and this returns at once.
+    pub async fn start(backend: &Arc<Backend>, config: ControllerConfig, identity: String) -> Self {
+        if !backend.is_shared() {
+            return Self::start_here(backend, config).await;
+        }
+        let mut controllers = Self { tasks: JoinSet::new(), stopping: watch::Sender::new(false) };
+        let mut stopping = controllers.stopping.subscribe();
+        let stop = async move {
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+        };
+        let backend = Arc::clone(backend);
+        controllers.tasks.spawn(async move {
+            let work = async || {
+                let _running = Self::start_here(&backend, config.clone()).await;
+                std::future::pending().await
+            };
+            leader::lead(Arc::clone(&backend), identity, stop, work).await;
+        });
+        controllers
+    }
+
+    /// Starts the enabled controllers on this server.
+    async fn start_here(backend: &Arc<Backend>, config: ControllerConfig) -> Self {
+        let is_shared = backend.is_shared();
         let ControllerConfig { authority, signing, clock, bootstrap, settings, .. } = config;
         let mut controllers = Self { tasks: JoinSet::new(), stopping: watch::Sender::new(false) };
         let backend = || Arc::clone(backend);
@@ -93,7 +120,8 @@ impl Controllers {
         spawn.one(garbage_collector::GarbageCollector::new(backend(), &config.kinds));
         spawn.one(namespaces::Namespaces::new(backend(), config.kinds));
         spawn.nodes(settings);
-        if !settings.event_ttl.is_zero() {
+        // In a shared store events end by themselves.
+        if !settings.event_ttl.is_zero() && !is_shared {
             spawn.always(event_ttl::EventTtl::new(backend(), settings.event_ttl));
         }
         spawn.one(protection::ClaimProtection::new(backend()));

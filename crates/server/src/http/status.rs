@@ -175,6 +175,17 @@ impl Status {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message, None)
     }
 
+    /// The store cannot be reached now: the client may try again.
+    pub fn store_unavailable(message: impl Into<String>) -> Self {
+        let details = Details { retry_after_seconds: 1, ..Details::default() };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message, Some(details))
+    }
+
+    /// Nobody knows whether the change was made (ET-4).
+    pub fn outcome_unknown(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message, Some(Details::default()))
+    }
+
     /// The response was not ready in time.
     pub fn late() -> Self {
         let message = "request did not complete within the allotted timeout";

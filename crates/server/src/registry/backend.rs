@@ -1,9 +1,228 @@
-//! Where objects are kept. Nothing else in the server names a store.
+//! Where objects are kept: the embedded store or etcd. Nothing else in the server names a store.
 
-use portcullis_store::Store;
-use portcullis_store::embedded::Embedded;
+use std::sync::Arc;
+
+use portcullis_store::watch::Subscription;
+pub use portcullis_store::etcd::Tls;
+
+use portcullis_store::{
+    Amender, Committed, Embedded, Entry, Etcd, List, Listing, Observer, Revision, Store, StoreError, Write,
+    embedded, etcd,
+};
 
 /// The store.
-pub type Backend = Embedded;
+#[derive(Debug)]
+pub enum Backend {
+    /// A store in this process.
+    Embedded(Embedded),
+    /// A store in etcd, which several servers share.
+    Etcd(Etcd),
+}
+
 /// A watch of the store.
 pub type BackendWatch = <Backend as Store>::Watch;
+
+/// How to open the store.
+#[derive(Clone)]
+pub enum Options {
+    /// A store in this process.
+    Embedded(embedded::Options),
+    /// A store in etcd.
+    Etcd(etcd::Options),
+}
+
+impl From<embedded::Options> for Options {
+    fn from(options: embedded::Options) -> Self {
+        Self::Embedded(options)
+    }
+}
+
+impl From<etcd::Options> for Options {
+    fn from(options: etcd::Options) -> Self {
+        Self::Etcd(options)
+    }
+}
+
+impl Options {
+    /// Adds an observer of every commit.
+    #[must_use]
+    pub fn observer(self, observer: Arc<dyn Observer>) -> Self {
+        match self {
+            Self::Embedded(options) => Self::Embedded(options.observer(observer)),
+            Self::Etcd(options) => Self::Etcd(options.observer(observer)),
+        }
+    }
+
+    /// Sets the amender of commits.
+    #[must_use]
+    pub fn amender(self, amender: Arc<dyn Amender>) -> Self {
+        match self {
+            Self::Embedded(options) => Self::Embedded(options.amender(amender)),
+            Self::Etcd(options) => Self::Etcd(options.amender(amender)),
+        }
+    }
+
+    /// Sets how collections are divided into parts.
+    #[must_use]
+    pub fn parts(self, part_of: impl Fn(&Entry) -> Option<Box<str>> + Send + Sync + 'static) -> Self {
+        match self {
+            Self::Embedded(options) => Self::Embedded(options.parts(part_of)),
+            Self::Etcd(options) => Self::Etcd(options.parts(part_of)),
+        }
+    }
+
+    /// Opens the store. Waits for etcd.
+    ///
+    /// # Errors
+    /// See [`embedded::Options::open`] and [`etcd::Options::open`].
+    pub async fn open(self) -> Result<Backend, StoreError> {
+        match self {
+            Self::Embedded(options) => options.open().map(Backend::Embedded),
+            Self::Etcd(options) => options.open().await.map(Backend::Etcd),
+        }
+    }
+}
+
+impl Backend {
+    /// The size of all keys and their newest values. In bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Embedded(store) => store.size(),
+            Self::Etcd(store) => store.size(),
+        }
+    }
+
+    /// Why etcd may not be served from now; none if all is well, or there is no etcd.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::Etcd(store) => store.trouble(),
+        }
+    }
+
+    /// The number of stored values that cannot be read (ET-12).
+    #[must_use]
+    pub fn unreadable(&self) -> usize {
+        match self {
+            Self::Embedded(_) => 0,
+            Self::Etcd(store) => store.unreadable(),
+        }
+    }
+
+    /// Writes a copy of the store to a file that does not exist yet. Blocks. Returns the revision of the copy.
+    ///
+    /// # Errors
+    /// The file cannot be written; or the objects are in etcd, which has its own backups.
+    pub fn backup(&self, path: &std::path::Path) -> Result<Revision, StoreError> {
+        match self {
+            Self::Embedded(store) => store.backup(path),
+            Self::Etcd(_) => Err(StoreError::Refused(
+                "the objects are in etcd: back them up with `etcdctl snapshot save`".to_owned(),
+            )),
+        }
+    }
+
+    /// The number of commits that were refused because the store was full. etcd counts its own.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        match self {
+            Self::Embedded(store) => store.refused(),
+            Self::Etcd(_) => 0,
+        }
+    }
+}
+
+impl Store for Backend {
+    type Watch = Subscription;
+
+    fn revision(&self) -> Revision {
+        match self {
+            Self::Embedded(store) => store.revision(),
+            Self::Etcd(store) => store.revision(),
+        }
+    }
+
+    async fn fresh(&self) -> Result<Revision, StoreError> {
+        match self {
+            Self::Embedded(store) => store.fresh().await,
+            Self::Etcd(store) => store.fresh().await,
+        }
+    }
+
+    fn is_current(&self) -> bool {
+        match self {
+            Self::Embedded(store) => store.is_current(),
+            Self::Etcd(store) => store.is_current(),
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        match self {
+            Self::Embedded(store) => store.is_shared(),
+            Self::Etcd(store) => store.is_shared(),
+        }
+    }
+
+    fn most_writes(&self) -> usize {
+        match self {
+            Self::Embedded(store) => store.most_writes(),
+            Self::Etcd(store) => store.most_writes(),
+        }
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Arc<Entry>>, StoreError> {
+        match self {
+            Self::Embedded(store) => store.get(key).await,
+            Self::Etcd(store) => store.get(key).await,
+        }
+    }
+
+    async fn list(&self, list: &List) -> Result<Listing, StoreError> {
+        match self {
+            Self::Embedded(store) => store.list(list).await,
+            Self::Etcd(store) => store.list(list).await,
+        }
+    }
+
+    async fn commit(&self, writes: Vec<Write>) -> Result<Committed, StoreError> {
+        match self {
+            Self::Embedded(store) => store.commit(writes).await,
+            Self::Etcd(store) => store.commit(writes).await,
+        }
+    }
+
+    async fn commit_beyond_quota(&self, writes: Vec<Write>) -> Result<Committed, StoreError> {
+        match self {
+            Self::Embedded(store) => store.commit_beyond_quota(writes).await,
+            Self::Etcd(store) => store.commit_beyond_quota(writes).await,
+        }
+    }
+
+    async fn watch(&self, prefix: &str, after: Revision) -> Result<Subscription, StoreError> {
+        match self {
+            Self::Embedded(store) => store.watch(prefix, after).await,
+            Self::Etcd(store) => store.watch(prefix, after).await,
+        }
+    }
+
+    async fn watch_part(
+        &self,
+        prefix: &str,
+        part: &str,
+        after: Revision,
+    ) -> Result<Subscription, StoreError> {
+        match self {
+            Self::Embedded(store) => store.watch_part(prefix, part, after).await,
+            Self::Etcd(store) => store.watch_part(prefix, part, after).await,
+        }
+    }
+
+    async fn compact(&self, before: Revision) -> Result<(), StoreError> {
+        match self {
+            Self::Embedded(store) => store.compact(before).await,
+            Self::Etcd(store) => store.compact(before).await,
+        }
+    }
+}

@@ -6,7 +6,7 @@ use portcullis_store::{Entry, List, Revision};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::list_options::{ListOptions, Token, revision};
+use super::list_options::{ListOptions, Token};
 use super::request_scope::RequestScope;
 use super::storage;
 use crate::http::status::Status;
@@ -36,9 +36,8 @@ pub(crate) async fn page(scope: &RequestScope<'_>, options: &ListOptions) -> Res
     let mut after = None;
     let mut at: Option<Revision> = None;
     if options.token.is_empty() {
-        let asked = revision(&options.resource_version)
-            .map_err(|error| Status::bad_request(format!("resourceVersion: {error}")))?;
-        scope.wait_for(asked).await?;
+        let invalid = |error| Status::bad_request(format!("resourceVersion: {error}"));
+        let asked = scope.wait_for_read(&options.resource_version, invalid).await?;
         // A page of an old revision must be exact, so that the next page can use the same revision.
         if options.is_exact || options.limit > 0 && asked.is_some() {
             at = asked;

@@ -6,6 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::etcd_metrics::EtcdMetrics;
 use super::issued_metrics::IssuedMetrics;
 use super::store_size::SizeMetrics;
 use crate::metrics::{Durations, Timing};
@@ -37,6 +38,8 @@ pub struct StoreMetrics {
     pub refused_objects: Counter,
     /// The certificates that were issued.
     pub(super) issued: IssuedMetrics,
+    /// The requests to etcd.
+    pub(crate) etcd: EtcdMetrics,
     /// The size of the store.
     pub(crate) size: SizeMetrics,
 }
@@ -51,9 +54,11 @@ impl StoreMetrics {
             graph_lag: Gauge::default(),
             refused_objects: Counter::default(),
             issued: IssuedMetrics::default(),
+            etcd: EtcdMetrics::default(),
             size: SizeMetrics::default(),
         };
         metrics.issued.register(registry);
+        metrics.etcd.register(registry);
         metrics.size.register(registry);
         registry.register(
             "portcullis_refused_objects",

@@ -14,8 +14,9 @@ use tokio::sync::Mutex;
 
 use super::admission::{Admission, AdmissionAttributes, Operation};
 use super::backend::Backend;
-use super::storage;
+use super::list_options::revision;
 use super::target::Target;
+use super::{freshness, storage};
 use crate::http::status::Status;
 
 /// The maximum time that a read waits for a revision that has not been reached yet (AP-72).
@@ -130,12 +131,35 @@ impl RequestScope<'_> {
         Status::no_object(resource.group, resource.plural, self.target.name)
     }
 
+    /// Waits until what a read asks for can be read: the newest state for no `resourceVersion`, what is in memory for `0`, and a
+    /// state that is not older for another (ET-21).
+    ///
+    /// # Errors
+    /// 400 for a revision that is not a number, 503, and 504 if it is not reached in time.
+    pub(crate) async fn wait_for_read(
+        &self,
+        resource_version: &str,
+        invalid: impl FnOnce(String) -> Status,
+    ) -> Result<Option<Revision>, Status> {
+        if resource_version.is_empty() {
+            freshness::fresh(self.backend).await?;
+            return Ok(None);
+        }
+        let asked = revision(resource_version).map_err(invalid)?;
+        self.wait_for(asked).await?;
+        Ok(asked)
+    }
+
     /// Waits until the store reaches a revision.
     ///
     /// # Errors
     /// 504 if it does not in time (AP-72).
     pub(crate) async fn wait_for(&self, revision: Option<Revision>) -> Result<(), Status> {
         let Some(asked) = revision else { return Ok(()) };
+        if self.backend.revision() < asked {
+            // It may have been reached on another server.
+            freshness::fresh(self.backend).await?;
+        }
         let started = tokio::time::Instant::now();
         while self.backend.revision() < asked {
             if started.elapsed() >= FRESHNESS {

@@ -227,6 +227,14 @@ pub(crate) fn failed(error: &StoreError) -> Status {
         StoreError::Refused(_) => Status::internal(error),
         // DIVERGES: with a full etcd, kube-apiserver answers 500.
         StoreError::Full { .. } => Status::insufficient_storage(error.to_string()),
+        StoreError::NoSpace(_) => {
+            tracing::error!(%error, "nothing can be written");
+            Status::internal(error)
+        }
+        // ET-12
+        StoreError::Unreadable(_) => Status::internal(error),
+        StoreError::Unavailable(_) => Status::store_unavailable(error.to_string()),
+        StoreError::Unknown(_) => Status::outcome_unknown(error.to_string()),
         StoreError::Broken(_) => {
             tracing::error!(%error, "the store failed");
             Status::internal("the store cannot be read or written")

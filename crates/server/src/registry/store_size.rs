@@ -68,7 +68,12 @@ fn fill(size: u64, quota: u64, has_refused: bool, before: Fill) -> Fill {
 }
 
 /// Follows the size of a store, until this is dropped.
-pub(crate) async fn follow(backend: Arc<Backend>, quota: Option<u64>, metrics: SizeMetrics) {
+pub(crate) async fn follow(
+    backend: Arc<Backend>,
+    quota: Option<u64>,
+    metrics: SizeMetrics,
+    undecodable: Gauge,
+) {
     let shown = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     metrics.quota.set(quota.map_or(0, shown));
     let (mut before, mut counted) = (Fill::Free, 0);
@@ -77,6 +82,7 @@ pub(crate) async fn follow(backend: Arc<Backend>, quota: Option<u64>, metrics: S
         let new = refused.saturating_sub(counted);
         counted = refused;
         metrics.bytes.set(shown(size));
+        undecodable.set(i64::try_from(backend.unreadable()).unwrap_or(i64::MAX));
         metrics.refused.inc_by(new);
         if let Some(quota) = quota {
             let now = fill(size, quota, new > 0, before);

@@ -61,6 +61,23 @@ pub(crate) async fn commit(backend: &Backend, writes: Vec<Write>) -> Result<bool
     }
 }
 
+/// Commits writes together if the store can, otherwise in parts, each of them whole or not at all. Returns false after a
+/// conflict; the parts before it are there then.
+///
+/// # Errors
+/// See [`commit`].
+pub(crate) async fn commit_in_parts(backend: &Backend, writes: Vec<Write>) -> Result<bool, Status> {
+    if writes.len() <= backend.most_writes() {
+        return commit(backend, writes).await;
+    }
+    for part in writes.chunks(backend.most_writes()) {
+        if !commit(backend, part.to_vec()).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Commits writes together, or one by one if there is a conflict. Returns false if a write conflicted, and so was not
 /// made.
 ///

@@ -20,8 +20,8 @@ use redb::{
     Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend, TableDefinition,
 };
 
-use super::memory::{FIRST, Memory};
 use super::past;
+use crate::memory::{FIRST, Memory};
 use crate::{Entry, Event, Listing, Revision, StoreError, TransformError, Transformer};
 
 /// The entries, [`encode`]d, by key.

@@ -25,7 +25,6 @@
 //! that of the copy, so clients that saw later ones must be restarted as well.
 
 mod disk;
-mod memory;
 mod options;
 mod past;
 mod quota;
@@ -36,8 +35,8 @@ mod writer;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{Builder, JoinHandle};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 
@@ -45,10 +44,11 @@ pub use self::options::Options;
 pub use crate::history::History;
 
 use self::disk::{Contents, Disk};
-use self::memory::{FIRST, Memory};
 use self::writer::{Job, Reply, Writer};
+use crate::memory::{FIRST, Memory};
+use crate::readers::{Readers, spawn, waker};
 use crate::transform::Plain;
-use crate::watch::{Commit, Feed, Subscription, Topic};
+use crate::watch::{Commit, Feed, Subscription};
 use crate::{Committed, Entry, List, Listing, Revision, Store, StoreError, Transformer, Write};
 
 /// A store in this process.
@@ -59,7 +59,7 @@ pub struct Embedded {
     transformer: Arc<dyn Transformer>,
     /// The queue of commits. `None` once the store is being closed.
     jobs: Option<Sender<Job>>,
-    threads: Vec<JoinHandle<()>>,
+    writer: Option<JoinHandle<()>>,
 }
 
 impl fmt::Debug for Embedded {
@@ -102,22 +102,17 @@ impl Options {
         let memory = Arc::new(memory);
         let feed = Arc::new(Feed::new(revision, floor, past));
         let (jobs, waiting) = channel();
-        let (grown, topics) = channel();
-        let writer = Writer {
-            jobs: waiting,
-            disk,
+        let readers = Readers {
             memory: Arc::clone(&memory),
             feed: Arc::clone(&feed),
             history: self.history,
             observers: self.observers,
-            amender: self.amender,
             part_of: self.part_of,
-            quota: self.quota,
-            grown,
+            grown: waker()?,
         };
+        let writer = Writer { jobs: waiting, disk, readers, amender: self.amender, quota: self.quota };
         let writer = spawn("store-writer", move || writer.run())?;
-        let waker = spawn("store-waker", move || wake(&topics))?;
-        Ok(Embedded { memory, feed, transformer, jobs: Some(jobs), threads: vec![writer, waker] })
+        Ok(Embedded { memory, feed, transformer, jobs: Some(jobs), writer: Some(writer) })
     }
 }
 
@@ -157,22 +152,6 @@ impl Embedded {
         let listing = self.memory.all()?;
         disk::write_copy(path, &listing, &*self.transformer)?;
         Ok(listing.revision)
-    }
-}
-
-/// Starts a thread.
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
-    let started = Builder::new().name(name.to_owned()).spawn(run);
-    started.map_err(|error| StoreError::Broken(format!("cannot start the thread {name}: {error}")))
-}
-
-/// Wakes the watches on a thread of its own, because waking thousands would delay the writer.
-fn wake(grown: &Receiver<Vec<Arc<Topic>>>) {
-    while let Ok(mut topics) = grown.recv() {
-        topics.extend(grown.try_iter().flatten());
-        topics.sort_unstable_by_key(Arc::as_ptr);
-        topics.dedup_by_key(|topic| Arc::as_ptr(topic));
-        topics.iter().for_each(|topic| topic.wake());
     }
 }
 
@@ -223,9 +202,9 @@ impl Drop for Embedded {
     /// Waits until all jobs are done and the file is closed.
     fn drop(&mut self) {
         self.jobs = None;
-        for thread in self.threads.drain(..) {
+        if let Some(writer) = self.writer.take() {
             // A thread that panicked has already reported it.
-            let _ = thread.join();
+            let _ = writer.join();
         }
     }
 }

@@ -1,20 +1,19 @@
 //! The writer: takes the waiting commits, decides each against the result of those before it, writes all with one flush,
 //! shows them to readers, and only then answers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
-use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::disk::Disk;
-use super::memory::Memory;
 use super::quota::Quota;
-use crate::history::History;
-use crate::watch::{Commit, Feed, Topic};
-use crate::{Amender, Committed, Entry, Event, Expect, Observer, PartOf, Revision, StoreError, Value, Write};
+use crate::memory::Memory;
+use crate::readers::Readers;
+use crate::watch::Commit;
+use crate::write::{meets, well_formed, with_revision};
+use crate::{Amender, Committed, Entry, Event, PartOf, Revision, StoreError, Write};
 
 /// The most commits that share a flush. All of them wait for the last.
 const MOST_COMMITS: usize = 1_024;
@@ -44,50 +43,36 @@ pub(super) struct Writer {
     pub(super) jobs: Receiver<Job>,
     /// `None` for a store in memory alone.
     pub(super) disk: Option<Disk>,
-    pub(super) memory: Arc<Memory>,
-    pub(super) feed: Arc<Feed>,
-    pub(super) history: History,
-    pub(super) observers: Vec<Arc<dyn Observer>>,
+    pub(super) readers: Readers,
     pub(super) amender: Option<Arc<dyn Amender>>,
-    pub(super) part_of: Option<PartOf>,
     pub(super) quota: Quota,
-    pub(super) grown: Sender<Vec<Arc<Topic>>>,
-}
-
-impl Drop for Writer {
-    /// Ends the watches, also when the thread panics: otherwise they would wait forever.
-    fn drop(&mut self) {
-        self.feed.close();
-    }
 }
 
 impl Writer {
     /// Runs until the queue is closed.
     pub(super) fn run(mut self) {
-        let pause = (self.history.age / 4).clamp(Duration::from_millis(10), Duration::from_secs(10));
+        let pause = self.readers.pause();
         loop {
             match self.jobs.recv_timeout(pause) {
                 Ok(first) => self.round(first),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.keep_past(),
             }
-            if let Some(floor) = self.feed.overdue(&self.history, Instant::now()) {
-                self.forget(floor);
-            }
+            self.readers.forget_overdue();
         }
     }
 
     /// Writes the history to the file, for the watches that continue after a restart.
     fn keep_past(&self) {
         if let Some(disk) = &self.disk {
-            let history = self.feed.history();
+            let history = self.readers.feed.history();
             disk.keep_past(history.iter().map(|commit| (commit.revision, &*commit.events)));
         }
     }
 
     /// Does a job and all that wait behind it.
     fn round(&mut self, first: Job) {
-        let mut batch = Batch::new(&self.memory, self.quota, self.part_of.clone());
+        let mut batch = Batch::new(&self.readers.memory, self.quota, self.readers.part_of.clone());
         let mut commits = Vec::new();
         let mut compactions = Vec::new();
         let mut bytes = 0;
@@ -97,7 +82,7 @@ impl Writer {
             match job {
                 Job::Commit { writes, beyond_quota, reply } => {
                     let amender = self.amender.as_deref();
-                    commits.push((reply, batch.admit(writes, beyond_quota, &self.memory, amender)))
+                    commits.push((reply, batch.admit(writes, beyond_quota, &self.readers.memory, amender)))
                 }
                 Job::Compact { before, reply } => compactions.push((before, reply)),
             }
@@ -116,7 +101,7 @@ impl Writer {
             let _ = reply.send(answer);
         }
         for (before, reply) in compactions {
-            let _ = reply.send(self.compact(before));
+            let _ = reply.send(self.readers.compact(before));
         }
     }
 
@@ -126,35 +111,10 @@ impl Writer {
             return Ok(());
         }
         if let Some(disk) = &mut self.disk {
-            disk.write(&batch.changes, batch.revision, &self.memory)?;
+            disk.write(&batch.changes, batch.revision, &self.readers.memory)?;
         }
-        self.memory.publish(&batch.commits, batch.size);
-        for commit in &batch.commits {
-            for observer in &self.observers {
-                observer.committed(&commit.events);
-            }
-        }
-        let grown = self.feed.push(&batch.commits);
-        if !grown.is_empty() {
-            // The receiver lives as long as the store.
-            let _ = self.grown.send(grown);
-        }
+        self.readers.publish(&batch.commits, batch.size);
         Ok(())
-    }
-
-    fn compact(&self, before: Revision) -> Result<(), StoreError> {
-        let newest = self.memory.revision();
-        if before > newest {
-            return Err(StoreError::Future { asked: before, newest });
-        }
-        self.forget(before);
-        Ok(())
-    }
-
-    fn forget(&self, floor: Revision) {
-        self.memory.raise_floor(floor);
-        let forgotten = self.feed.forget(floor);
-        self.memory.prune(&forgotten);
     }
 }
 
@@ -241,42 +201,4 @@ impl Batch {
         }
         Ok(found)
     }
-}
-
-/// Refuses an invalid commit.
-fn well_formed(writes: &[Write]) -> Result<(), StoreError> {
-    let mut keys = BTreeSet::new();
-    for write in writes {
-        if writes.len() > 1 && !keys.insert(&*write.key) {
-            return Err(StoreError::Refused(format!(
-                "the key {:?} is written twice in one commit",
-                write.key
-            )));
-        }
-        let Some(Value { bytes, revision_at: Some(at) }) = &write.value else { continue };
-        if *at > bytes.len() {
-            return Err(StoreError::Refused(format!(
-                "the revision of the key {:?} cannot be written in at byte {at} of {}",
-                write.key,
-                bytes.len()
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Whether the expectation of a write holds.
-fn meets(expect: Expect, current: Option<&Entry>) -> bool {
-    match expect {
-        Expect::Absent => current.is_none(),
-        Expect::Anything => true,
-        Expect::Modified(revision) => current.is_some_and(|current| current.modified == revision),
-    }
-}
-
-/// A value with the digits of its revision, copied: the writer's bytes may be part of a larger buffer.
-fn with_revision(value: &Value, digits: &str) -> Bytes {
-    let (before, after) = value.revision_at.and_then(|at| value.bytes.split_at_checked(at)).unzip();
-    let (Some(before), Some(after)) = (before, after) else { return Bytes::copy_from_slice(&value.bytes) };
-    Bytes::from([before, digits.as_bytes(), after].concat())
 }

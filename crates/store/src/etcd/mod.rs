@@ -1,5 +1,290 @@
-//! A store in etcd, which any number of servers share.
+//! A store in etcd, which any number of servers share: the newest state and a window of history in memory, fed by one watch,
+//! and every commit as one transaction of etcd (ET-10 to ET-40).
+//!
+//! - `client` calls etcd, `wire` has its messages, and a [`Layout`] says where entries lie and in which form.
+//! - `follow` reads everything once and then watches. It runs on a thread of its own, calls the observers, and shows every
+//!   change in order, whoever made it.
+//! - `commit` writes. A commit is acknowledged once the change has come back through the watch, so a writer sees its own
+//!   effect, and so do the observers.
+//! - `fresh` makes sure that memory is current: [`Store::fresh`] for reads that must be, [`Store::is_current`] for decisions
+//!   that must not be made on memory that etcd has not confirmed for too long.
+//! - `compaction` and `leases` are the upkeep that servers share with kube-apiservers.
+//!
+//! Keys outside of the layout are never read into memory and never written. A value that cannot be read is logged, and its
+//! key counts as absent, except that [`Store::get`] says so (ET-12).
 
+mod client;
+mod commit;
+mod compaction;
+mod follow;
+mod fresh;
 mod layout;
+mod leases;
+mod options;
+mod shared;
+mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 pub use self::layout::Layout;
+pub use self::options::{Options, RequestObserver, Tls};
+
+use self::client::{Client, Failure};
+use self::commit::Committer;
+use self::follow::{Contents, Trouble};
+use self::fresh::Freshness;
+use self::leases::Leases;
+use self::shared::{Keys, Shared, number};
+use crate::memory::Memory;
+use crate::readers::{Readers, spawn, waker};
+use crate::watch::{Feed, Subscription};
+use crate::{Committed, Entry, List, Listing, Revision, Store, StoreError, Write};
+
+/// The pause before etcd is asked again at the start.
+const PAUSE: Duration = Duration::from_millis(250);
+/// How long upkeep requests may take.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// A store in etcd.
+pub struct Etcd {
+    committer: Arc<Committer>,
+    freshness: Arc<Freshness>,
+    /// Ended when the store is dropped.
+    _upkeep: JoinSet<()>,
+    stop: Option<oneshot::Sender<()>>,
+    follower: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Etcd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Etcd").field("revision", &self.revision()).finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// Connects, reads everything, and begins to follow. Waits as long as etcd cannot be reached, and logs what it waits for
+    /// (ET-5). Must be called in a runtime of tokio, which must live as long as the store.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] for addresses and certificates that cannot be used; [`StoreError::Broken`] if etcd refuses the
+    /// requests, for example because the user may not read.
+    pub async fn open(self) -> Result<Etcd, StoreError> {
+        let client = Arc::new(Client::new(&self.servers, self.tls.as_ref(), self.requests.clone())?);
+        let keys = Keys { prefix: self.prefix.clone(), layout: Arc::clone(&self.layout) };
+        let (contents, as_of) = first_contents(&client, &keys, &self.servers).await?;
+        let Contents { revision, entries, unreadable } = contents;
+        let readers = Readers {
+            memory: Arc::new(Memory::new(entries, revision, revision, self.part_of.clone())),
+            feed: Arc::new(Feed::new(revision, revision, Vec::new())),
+            history: self.history,
+            observers: self.observers,
+            part_of: self.part_of,
+            grown: waker()?,
+        };
+        let shared = Arc::new(Shared::new(keys, readers, unreadable));
+        let freshness = Arc::new(Freshness::new(as_of));
+
+        let (stop, stopped) = oneshot::channel();
+        let following = Arc::clone(&shared);
+        let (servers, tls) = (self.servers, self.tls);
+        let follower =
+            spawn("store-etcd", move || follow_until(&following, &servers, tls.as_ref(), stopped))?;
+
+        let mut upkeep = JoinSet::new();
+        upkeep.spawn(Arc::clone(&freshness).run(Arc::clone(&shared), Arc::clone(&client)));
+        upkeep.spawn(forget_history(Arc::clone(&shared)));
+        if let Some(interval) = self.compaction {
+            upkeep.spawn(compaction::run(Arc::clone(&client), interval));
+        }
+        let leases = Leases::default();
+        let committer = Arc::new(Committer { shared, client, leases, amender: self.amender });
+        Ok(Etcd { committer, freshness, _upkeep: upkeep, stop: Some(stop), follower: Some(follower) })
+    }
+}
+
+/// Reads everything, as soon as etcd can be reached. Also returns a time at which this was current.
+async fn first_contents(
+    client: &Client,
+    keys: &Keys,
+    servers: &[String],
+) -> Result<(Contents, Instant), StoreError> {
+    let mut trouble = Trouble::default();
+    loop {
+        let began = Instant::now();
+        match follow::contents(client, keys).await {
+            Ok(contents) => return Ok((contents, began)),
+            Err(Failure::Refused(why)) => {
+                return Err(StoreError::Broken(format!("etcd refuses to be read: {why} (--etcd-servers)")));
+            }
+            Err(failure) => {
+                if trouble.is_due() {
+                    let error = StoreError::from(failure).to_string();
+                    tracing::warn!(servers = servers.join(","), error, "waiting for etcd");
+                }
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Runs the follower on this thread. It has a runtime and connections of its own: what it does for each change must not delay
+/// requests.
+fn follow_until(shared: &Shared, servers: &[String], tls: Option<&Tls>, stopped: oneshot::Receiver<()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(async {
+            match Client::new(servers, tls, None) {
+                Ok(client) => tokio::select! {
+                    () = follow::follow(shared, &client) => {}
+                    // Also when the store is dropped without a word.
+                    _ = stopped => {}
+                },
+                Err(error) => tracing::error!(%error, "etcd cannot be followed"),
+            }
+        }),
+        Err(error) => tracing::error!(%error, "etcd cannot be followed"),
+    }
+    shared.close();
+}
+
+async fn forget_history(shared: Arc<Shared>) {
+    loop {
+        sleep(shared.readers.pause()).await;
+        let _applying = shared.applying();
+        shared.readers.forget_overdue();
+    }
+}
+
+impl Etcd {
+    fn shared(&self) -> &Shared {
+        &self.committer.shared
+    }
+
+    /// The size of all keys and their newest values, as served. In bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.shared().readers.memory.size()
+    }
+
+    /// The number of keys whose values cannot be read (ET-12).
+    #[must_use]
+    pub fn unreadable(&self) -> usize {
+        self.shared().unreadable().len()
+    }
+
+    /// Why what is in memory may not be used now; none if all is well.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.freshness.trouble()
+    }
+
+    /// Asks a member for its version and the size of its file, in bytes.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if none answers in this time.
+    pub async fn status(&self, within: Duration) -> Result<(String, u64), StoreError> {
+        let status = self.committer.client.status(within).await?;
+        Ok((status.version, u64::try_from(status.db_size).unwrap_or(0)))
+    }
+
+    /// Waits for a revision that may have been reached on another server only.
+    async fn held(&self, asked: Revision) -> Result<(), StoreError> {
+        if asked <= self.revision() {
+            return Ok(());
+        }
+        self.fresh().await?;
+        let newest = self.revision();
+        if asked > newest { Err(StoreError::Future { asked, newest }) } else { Ok(()) }
+    }
+}
+
+impl Store for Etcd {
+    type Watch = Subscription;
+
+    fn revision(&self) -> Revision {
+        self.shared().readers.memory.revision()
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Arc<Entry>>, StoreError> {
+        if let Some(entry) = self.shared().readers.memory.entry(key) {
+            return Ok(Some(entry));
+        }
+        match self.shared().unreadable().get(key) {
+            Some(why) => Err(StoreError::Unreadable(why.clone())),
+            None => Ok(None),
+        }
+    }
+
+    async fn list(&self, list: &List) -> Result<Listing, StoreError> {
+        if let Some(at) = list.at {
+            self.held(at).await?;
+        }
+        self.shared().readers.memory.list(list).await
+    }
+
+    async fn commit(&self, writes: Vec<Write>) -> Result<Committed, StoreError> {
+        let committer = Arc::clone(&self.committer);
+        // A commit goes on when the caller no longer waits.
+        let done = tokio::spawn(async move { committer.commit(writes).await }).await;
+        done.map_err(|error| StoreError::Unknown(format!("a commit ended early: {error}")))?
+    }
+
+    fn most_writes(&self) -> usize {
+        commit::MOST_WRITES
+    }
+
+    async fn watch(&self, prefix: &str, after: Revision) -> Result<Subscription, StoreError> {
+        self.held(after).await?;
+        self.shared().readers.feed.subscribe(prefix, None, after)
+    }
+
+    async fn watch_part(
+        &self,
+        prefix: &str,
+        part: &str,
+        after: Revision,
+    ) -> Result<Subscription, StoreError> {
+        self.held(after).await?;
+        self.shared().readers.feed.subscribe(prefix, Some(part), after)
+    }
+
+    async fn compact(&self, before: Revision) -> Result<(), StoreError> {
+        self.held(before).await?;
+        self.committer.client.compact(number(before), WITHIN).await?;
+        let _applying = self.shared().applying();
+        self.shared().readers.compact(before)
+    }
+
+    async fn fresh(&self) -> Result<Revision, StoreError> {
+        self.freshness.fresh().await
+    }
+
+    fn is_current(&self) -> bool {
+        self.freshness.is_current()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for Etcd {
+    /// Waits until the follower has ended.
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            // A follower that has ended already needs no signal.
+            let _ = stop.send(());
+        }
+        if let Some(follower) = self.follower.take() {
+            // A thread that panicked has already reported it.
+            let _ = follower.join();
+        }
+    }
+}

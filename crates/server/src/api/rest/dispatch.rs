@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use kinds::resource::{Action as Acting, Endpoint};
 use policy::request_info::RequestInfo;
+use portcullis_store::Store as _;
 
 use super::request::{Charged, Request};
 use super::{
@@ -17,6 +18,7 @@ use crate::http::negotiate::{self, Forms};
 use crate::http::query::Query;
 use crate::http::status::{Answer, Status};
 use crate::registry::backend::Backend;
+use crate::registry::freshness::has_missed;
 use crate::registry::request_scope::RequestScope;
 use crate::registry::target::Target;
 
@@ -56,16 +58,35 @@ pub(crate) async fn answer(
         service_ranges: &app.service_ranges,
     };
     let request = Request { app, charged, head, query, scope };
+    let known = backend.revision();
+    let outcome = once(&request, endpoint, action, body.clone()).await;
+    let is_read = matches!(action, Action::Get | Action::List | Action::Watch);
+    match outcome.is_err() && !is_read && Box::pin(has_missed(backend, known)).await {
+        true => once(&request, endpoint, action, body).await,
+        false => outcome,
+    }
+}
+
+/// Answers a request as this server sees the objects now.
+///
+/// # Errors
+/// An error response. Nothing was changed then, except that some objects of a collection may have been deleted.
+async fn once(
+    request: &Request<'_>,
+    endpoint: Endpoint,
+    action: Action,
+    body: Bytes,
+) -> Result<Answer, Status> {
     if let Endpoint::Object(_) | Endpoint::Part(_) = endpoint {
-        return objects(&request, action, body).await;
+        return objects(request, action, body).await;
     }
     // Subresources with documents of their own are negotiated separately.
     negotiate::objects(&request.head.headers, Forms::DOCUMENT)?;
     match endpoint {
-        Endpoint::Action(Acting::Bind) => Box::pin(binding::answer(&request, &body)).await,
-        Endpoint::Action(Acting::Evict) => Box::pin(eviction::answer(&request, &body)).await,
-        Endpoint::Action(Acting::RequestToken) => Box::pin(token_request::answer(&request, &body)).await,
-        Endpoint::Object(_) | Endpoint::Part(_) | Endpoint::Connect => unsupported::answer(&request).await,
+        Endpoint::Action(Acting::Bind) => Box::pin(binding::answer(request, &body)).await,
+        Endpoint::Action(Acting::Evict) => Box::pin(eviction::answer(request, &body)).await,
+        Endpoint::Action(Acting::RequestToken) => Box::pin(token_request::answer(request, &body)).await,
+        Endpoint::Object(_) | Endpoint::Part(_) | Endpoint::Connect => unsupported::answer(request).await,
     }
 }
 

@@ -5,7 +5,6 @@ use http::StatusCode;
 use super::render::View;
 use super::request::Request;
 use crate::http::status::{Answer, Status};
-use crate::registry::list_options::revision;
 use crate::registry::options::is_true;
 use crate::registry::{part, storage};
 
@@ -20,7 +19,7 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer,
         return Err(Status::bad_request(message));
     }
     let asked = request.query.first("resourceVersion").unwrap_or_default();
-    request.scope.wait_for(revision(asked).map_err(Status::unknown)?).await?;
+    request.scope.wait_for_read(asked, Status::unknown).await?;
     let entry = request.scope.stored(&request.scope.key()).await?.ok_or_else(|| request.scope.no_object())?;
     let bytes = storage::served(request.scope.target.resource, &entry.value)?;
     view.object(StatusCode::OK, &part::document(&request.scope, &bytes)?)

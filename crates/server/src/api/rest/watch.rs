@@ -24,7 +24,7 @@ use crate::http::{encode, negotiate};
 use crate::registry::backend::BackendWatch;
 use crate::registry::list_options::{self, ListOptions};
 use crate::registry::selection::Selection;
-use crate::registry::{list, storage};
+use crate::registry::{freshness, list, storage};
 
 const PROTOBUF_STREAM: HeaderValue =
     HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
@@ -76,7 +76,14 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer,
         (false, Some(revision)) => revision,
         (false, None) => scope.backend.revision(),
         (true, asked) => {
-            scope.wait_for(asked).await?;
+            match asked {
+                Some(_) => scope.wait_for(asked).await?,
+                // AP-84: a watch that begins with everything that is there is a read of the newest state.
+                None if options.sends_initial == Some(true) && options.resource_version.is_empty() => {
+                    freshness::fresh(scope.backend).await?;
+                }
+                None => {}
+            }
             let list = List {
                 prefix: prefix.as_str().into(),
                 part: part.as_deref().map(Into::into),

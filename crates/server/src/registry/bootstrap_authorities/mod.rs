@@ -19,12 +19,12 @@ use arc_swap::ArcSwapOption;
 use kinds::resources::core::config_maps::CONFIG_MAPS;
 use pki::cert::KnownAuthority;
 use pki::{CaBundle, Identity};
-use portcullis_store::{Amender, Current, Entry, Event, Observer, Options, Store as _, StoreError, Write};
+use portcullis_store::{Amender, Current, Entry, Event, Observer, Store as _, StoreError, Write};
 use tokio::sync::watch;
 
 use self::source::Source;
 use self::tombstones::Tombstones;
-use super::backend::Backend;
+use super::backend::{Backend, Options};
 use super::storage;
 
 pub use self::inventory::{Inventory, Listed};

@@ -27,7 +27,7 @@ const ATTEMPTS: usize = 10;
 pub(crate) async fn settle(backend: &Backend) -> Result<(), Status> {
     for _ in 0..ATTEMPTS {
         let writes = due(backend).await?;
-        if write::commit(backend, writes).await? {
+        if write::commit_in_parts(backend, writes).await? {
             return Ok(());
         }
     }

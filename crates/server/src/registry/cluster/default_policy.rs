@@ -23,7 +23,8 @@ static KINDS: [(Kind, &Resource); 4] = [
     (Kind::RoleBinding, &ROLE_BINDINGS),
 ];
 
-/// Writes the missing parts of the policy. They are written in one commit, so that nobody sees half a policy.
+/// Writes the missing parts of the policy. They are written in one commit, so that nobody sees half a policy, or in few if
+/// commits are limited.
 ///
 /// # Errors
 /// The store failed, or there were too many conflicts.
@@ -41,7 +42,7 @@ pub async fn reconcile(backend: &Backend, gates: FeatureGates) -> Result<(), Sta
             before.extend(gone);
             writes.push(made);
         }
-        if write::commit(backend, before).await? && write::commit(backend, writes).await? {
+        if write::commit_in_parts(backend, before).await? && write::commit_in_parts(backend, writes).await? {
             tracing::info!(changes = plan.changes.len(), "default RBAC policy in place");
             return Ok(());
         }

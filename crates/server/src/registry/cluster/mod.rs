@@ -14,12 +14,11 @@ use std::sync::Arc;
 
 use kinds::Kinds;
 use policy::engine::{EngineConfig, EngineError, LiveEngine};
-use portcullis_store::embedded::Options;
 use portcullis_store::{List, Store as _, StoreError};
 
 use self::follow::Follower;
 use self::seed::{SeedError, Seeded};
-use super::backend::Backend;
+use super::backend::{Backend, Options};
 use super::{storage, system_objects};
 use crate::certificate_requests::Pkcs10Reader;
 use crate::http::status::Status;
@@ -67,7 +66,7 @@ impl Cluster {
     /// # Errors
     /// See [`ClusterError`]. Objects that the engine cannot apply are not an error.
     pub async fn open(
-        options: Options,
+        options: impl Into<Options>,
         config: &EngineConfig,
         metrics: &StoreMetrics,
     ) -> Result<Self, ClusterError> {
@@ -79,7 +78,7 @@ impl Cluster {
     /// # Errors
     /// See [`Self::open`]; in addition, invalid files.
     pub async fn open_seeded(
-        options: Options,
+        options: impl Into<Options>,
         config: &EngineConfig,
         metrics: &StoreMetrics,
         kinds: Kinds,
@@ -98,8 +97,8 @@ impl Cluster {
         // After the engine has applied a change.
         let right_changes = RightChanges::new(&kinds);
         let changes: Arc<dyn portcullis_store::Observer> = Arc::<RightChanges>::clone(&right_changes);
-        let options = options.observer(observer).observer(changes);
-        let backend = options.parts(storage::parts(&kinds)).open()?;
+        let options = options.into().observer(observer).observer(changes);
+        let backend = options.parts(storage::parts(&kinds)).open().await?;
         let mut stored = Vec::new();
         for prefix in follower.prefixes() {
             let list = List { prefix: prefix.into(), ..List::default() };

@@ -60,7 +60,8 @@ pub enum SeedError {
     Internal(String),
 }
 
-/// Stores the objects of the files if the store is empty; all of them or none.
+/// Stores the objects of the files if the store is empty; all of them or none. If the store limits commits, they are stored in
+/// several, and an interrupted start leaves a part of them.
 ///
 /// # Errors
 /// See [`SeedError`].
@@ -76,8 +77,16 @@ pub(super) async fn seed(backend: &Backend, kinds: &Kinds, files: &[PathBuf]) ->
     let count = state::documents(files, &mut |document| seed.take(kinds, document))?;
     seed.summary.files = count;
     seed.add_namespaces().map_err(|status| SeedError::Internal(status.message().to_owned()))?;
-    if !seed.writes.is_empty() {
-        backend.commit(seed.writes).await?;
+    let most = backend.most_writes();
+    let parts = seed.writes.chunks(most);
+    for (number, part) in parts.enumerate() {
+        match backend.commit(part.to_vec()).await {
+            // Another server that shares the store was first.
+            Err(StoreError::Conflict { .. }) if number == 0 && backend.is_shared() => {
+                return Ok(Seeded::PassedOver);
+            }
+            outcome => drop(outcome?),
+        }
     }
     Ok(Seeded::Done(seed.summary))
 }

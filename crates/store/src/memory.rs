@@ -1,7 +1,7 @@
 //! The state that readers see: every key with its newest value and those of the history window, in key order.
 //!
-//! Only the writer changes it, a few keys at a time, and only after they are durable; readers also hold the lock for a few
-//! keys only. A long list is read in several steps, all at one revision.
+//! Only [`Readers`](crate::readers::Readers) changes it, a few keys at a time, and only after they are durable; readers also
+//! hold the lock for a few keys only. A long list is read in several steps, all at one revision.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -15,14 +15,14 @@ use crate::watch::Commit;
 use crate::{Entry, List, Listing, PartOf, Revision, StoreError};
 
 /// The revision of a new store.
-pub(super) const FIRST: Revision = Revision(1);
+pub(crate) const FIRST: Revision = Revision(1);
 
 /// How many keys are visited before the lock is released for others.
 const STRIDE: usize = 1_024;
 
 /// The keys and their values.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     inner: RwLock<Inner>,
     revision: AtomicU64,
     /// The size of all keys and their newest values. In bytes.
@@ -95,7 +95,7 @@ fn as_of(versions: &Versions, revision: Revision) -> Option<&Arc<Entry>> {
 
 impl Memory {
     /// The entries of a store at a revision, in key order. Nothing before `floor` can be read.
-    pub(super) fn new(
+    pub(crate) fn new(
         entries: Vec<Arc<Entry>>,
         revision: Revision,
         floor: Revision,
@@ -118,7 +118,7 @@ impl Memory {
     }
 
     /// Adds the versions of commits that led to the entries, oldest first.
-    pub(super) fn remember(&mut self, past: &[Arc<Commit>]) {
+    pub(crate) fn remember(&mut self, past: &[Arc<Commit>]) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut histories: BTreeMap<&str, Versions> = BTreeMap::new();
         for (revision, event) in
@@ -152,29 +152,36 @@ impl Memory {
         self.inner.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn revision(&self) -> Revision {
+    pub(crate) fn revision(&self) -> Revision {
         Revision(self.revision.load(Ordering::Acquire))
     }
 
-    pub(super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.size.load(Ordering::Acquire)
     }
 
-    pub(super) fn refused(&self) -> u64 {
+    pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
     /// Counts a commit that was refused because the store was full.
-    pub(super) fn refuse(&self) {
+    pub(crate) fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn entry(&self, key: &str) -> Option<Arc<Entry>> {
+    pub(crate) fn entry(&self, key: &str) -> Option<Arc<Entry>> {
         self.read().keys.get(key)?.last()?.entry.clone()
     }
 
+    /// The entry of a key that was written at exactly this revision, if it is still held.
+    pub(crate) fn entry_at(&self, key: &str, revision: Revision) -> Option<Arc<Entry>> {
+        let inner = self.read();
+        let versions = inner.keys.get(key)?;
+        versions.iter().rev().find(|version| version.revision == revision)?.entry.clone()
+    }
+
     /// Lists in several steps, releasing the lock between them.
-    pub(super) async fn list(&self, list: &List) -> Result<Listing, StoreError> {
+    pub(crate) async fn list(&self, list: &List) -> Result<Listing, StoreError> {
         let mut scan = Scan::new(list);
         loop {
             let done = scan.stride(&self.read(), STRIDE);
@@ -187,7 +194,7 @@ impl Memory {
     }
 
     /// Every entry, at one revision.
-    pub(super) fn all(&self) -> Result<Listing, StoreError> {
+    pub(crate) fn all(&self) -> Result<Listing, StoreError> {
         let list = List::default();
         let mut scan = Scan::new(&list);
         loop {
@@ -210,7 +217,7 @@ impl Memory {
     }
 
     /// Shows commits to readers, each atomically. After them the keys and values have this size, in bytes.
-    pub(super) fn publish(&self, commits: &[Arc<Commit>], size: u64) {
+    pub(crate) fn publish(&self, commits: &[Arc<Commit>], size: u64) {
         self.size.store(size, Ordering::Release);
         for commit in commits {
             let mut inner = self.write();
@@ -231,20 +238,27 @@ impl Memory {
         }
     }
 
+    /// Moves on to a revision that changed none of the keys here.
+    pub(crate) fn advance(&self, revision: Revision) {
+        let mut inner = self.write();
+        inner.revision = inner.revision.max(revision);
+        self.revision.store(inner.revision.0, Ordering::Release);
+    }
+
     /// From now on refuses reads before a revision.
-    pub(super) fn raise_floor(&self, floor: Revision) {
+    pub(crate) fn raise_floor(&self, floor: Revision) {
         let mut inner = self.write();
         inner.floor = inner.floor.max(floor);
     }
 
     /// How many versions there are of all keys.
     #[cfg(test)]
-    pub(super) fn versions(&self) -> usize {
+    pub(crate) fn versions(&self) -> usize {
         self.read().keys.values().map(|versions| versions.len()).sum()
     }
 
     /// Drops the versions that commits below the floor have replaced or removed.
-    pub(super) fn prune(&self, forgotten: &[Arc<Commit>]) {
+    pub(crate) fn prune(&self, forgotten: &[Arc<Commit>]) {
         for stride in forgotten.chunks(STRIDE) {
             let mut inner = self.write();
             let Inner { keys, parts, floor, .. } = &mut *inner;

@@ -1,0 +1,62 @@
+//! What a server does about other servers that write to the same store.
+//!
+//! Two rules keep its answers right although it decides on its own memory. **No false no** (ET-34): before a refusal is
+//! answered, memory is brought up to date, and if it has moved on, the decision is made again. **No stale yes** (ET-35): if
+//! etcd has not confirmed memory for some seconds, nothing is answered on it. Neither costs anything with the embedded store.
+
+use std::time::Duration;
+
+use portcullis_store::{Revision, Store as _};
+use tokio::time::timeout;
+
+use super::backend::Backend;
+use super::storage;
+use crate::http::status::Status;
+
+/// How long a request waits for etcd.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Whether a refusal that was decided at this revision must be decided again, because other servers have changed something
+/// that this one had not seen. What was refused must have changed nothing.
+pub(crate) async fn has_missed(backend: &Backend, known: Revision) -> bool {
+    if !backend.is_shared() {
+        return false;
+    }
+    match timeout(PATIENCE, backend.fresh()).await {
+        Ok(Ok(reached)) => reached > known,
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "a refusal is possibly stale");
+            false
+        }
+        Err(_) => {
+            tracing::warn!("a refusal is possibly stale: etcd does not answer in time");
+            false
+        }
+    }
+}
+
+/// Waits until memory is as new as the call (ET-21).
+///
+/// # Errors
+/// 503 if etcd does not answer in time.
+pub(crate) async fn fresh(backend: &Backend) -> Result<(), Status> {
+    if !backend.is_shared() {
+        return Ok(());
+    }
+    backend.fresh().await.map(drop).map_err(|error| storage::failed(&error))
+}
+
+/// Makes sure that memory may be used: at once if etcd has confirmed it a short time ago (ET-35).
+///
+/// # Errors
+/// 503 if etcd does not confirm it in time.
+pub(crate) async fn usable(backend: &Backend) -> Result<(), Status> {
+    if backend.is_current() {
+        return Ok(());
+    }
+    match timeout(PATIENCE, backend.fresh()).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(storage::failed(&error)),
+        Err(_) => Err(Status::store_unavailable("etcd does not answer in time".to_owned())),
+    }
+}

@@ -1,0 +1,197 @@
+//! Commits: one transaction of etcd each, with the expectations as its conditions (ET-20, ET-25).
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::client::{Client, Failure};
+use super::leases::Leases;
+use super::shared::{Held, Shared, number, revision};
+use super::wire::{
+    Compare, DeleteRangeRequest, Equals, PutRequest, RangeRequest, Request, RequestOp, Response, Target,
+    TxnRequest, TxnResponse,
+};
+use crate::write::{meets, well_formed};
+use crate::{Amender, Committed, Entry, Expect, Revision, StoreError, Write};
+
+/// How long a transaction may take.
+const WITHIN: Duration = Duration::from_secs(30);
+/// The number of attempts when something changes that the amender has read.
+const ATTEMPTS: usize = 100;
+/// The most writes of a transaction, by etcd's default `--max-txn-ops`.
+const MOST_OPERATIONS: usize = 128;
+/// The most writes of a commit: the amender may add some.
+pub(super) const MOST_WRITES: usize = 120;
+
+/// What commits need.
+pub(super) struct Committer {
+    pub(super) shared: Arc<Shared>,
+    pub(super) client: Arc<Client>,
+    pub(super) leases: Leases,
+    pub(super) amender: Option<Arc<dyn Amender>>,
+}
+
+impl Committer {
+    /// See [`crate::Store::commit`].
+    pub(super) async fn commit(&self, writes: Vec<Write>) -> Result<Committed, StoreError> {
+        well_formed(&writes)?;
+        if writes.is_empty() {
+            return Ok(Committed { revision: self.shared.readers.memory.revision(), entries: Vec::new() });
+        }
+        for _ in 0..ATTEMPTS {
+            let (further, read) = self.amended(&writes);
+            let all: Vec<&Write> = writes.iter().chain(&further).collect();
+            if all.len() > MOST_OPERATIONS {
+                return Err(StoreError::Refused(format!(
+                    "a commit of {} writes: a transaction of etcd has at most {MOST_OPERATIONS}",
+                    all.len()
+                )));
+            }
+            let (request, lease) = self.request(&all, &read).await?;
+            let answer = match self.client.transaction(request, WITHIN).await {
+                Ok(answer) => answer,
+                Err(Failure::Refused(why)) if lease != 0 && why.contains("lease not found") => {
+                    self.leases.forget(lease).await;
+                    continue;
+                }
+                Err(failure) => return Err(failure.into()),
+            };
+            let at = revision(answer.header.as_ref().map_or(0, |header| header.revision));
+            // What was decided on here is what readers see, before anybody learns of it.
+            self.shared.reached(at).await?;
+            if answer.succeeded {
+                return self.committed(&writes, answer, at).await;
+            }
+            if let Some(conflict) = self.conflict(&writes, &answer) {
+                return Err(conflict);
+            }
+        }
+        Err(StoreError::Broken("a commit found something new at every attempt".to_owned()))
+    }
+
+    /// The amender's writes, and the revision of each key that it has read; 0 for a missing one.
+    fn amended(&self, writes: &[Write]) -> (Vec<Write>, BTreeMap<Box<str>, Revision>) {
+        let Some(amender) = &self.amender else { return Default::default() };
+        let read = RefCell::new(BTreeMap::new());
+        let further = amender.amend(writes, &|key| {
+            let entry = self.shared.readers.memory.entry(key);
+            let modified = entry.as_ref().map_or(Revision(0), |entry| entry.modified);
+            read.borrow_mut().insert(key.into(), modified);
+            entry
+        });
+        // Also if it adds nothing: with what is there now it might.
+        (further, read.into_inner())
+    }
+
+    /// The transaction, and the lease in it; 0 for none.
+    async fn request(
+        &self,
+        writes: &[&Write],
+        read: &BTreeMap<Box<str>, Revision>,
+    ) -> Result<(TxnRequest, i64), StoreError> {
+        let keys = &self.shared.keys;
+        let mut request = TxnRequest::default();
+        let mut lease = 0;
+        let condition = |key: Bytes, modified: Revision| Compare {
+            target: Target::Mod.into(),
+            key,
+            equals: Some(Equals::ModRevision(number(modified))),
+        };
+        for write in writes {
+            let etcd_key = keys.of(&write.key)?;
+            let key = Bytes::from(etcd_key.clone());
+            match write.expect {
+                Expect::Absent => request.compare.push(condition(key.clone(), Revision(0))),
+                Expect::Modified(modified) => request.compare.push(condition(key.clone(), modified)),
+                Expect::Anything => {}
+            }
+            let get = RangeRequest { key: key.clone(), ..RangeRequest::default() };
+            request.failure.push(RequestOp { request: Some(Request::Range(get)) });
+            let request_op = match &write.value {
+                Some(value) => {
+                    let sealed = keys.layout.seal(&write.key, &etcd_key, value);
+                    let value = sealed.map_err(|error| StoreError::Broken(error.to_string()))?.into();
+                    let lease = match keys.layout.lifetime(&write.key) {
+                        Some(lifetime) => {
+                            lease = self.leases.of(&self.client, lifetime).await?;
+                            lease
+                        }
+                        None => 0,
+                    };
+                    Request::Put(PutRequest { key, value, lease, prev_kv: false })
+                }
+                None => Request::DeleteRange(DeleteRangeRequest { key, prev_kv: true }),
+            };
+            request.success.push(RequestOp { request: Some(request_op) });
+        }
+        for (key, modified) in read {
+            if writes.iter().any(|write| write.key == *key && write.expect != Expect::Anything) {
+                continue;
+            }
+            request.compare.push(condition(keys.of(key)?.into(), *modified));
+        }
+        Ok((request, lease))
+    }
+
+    /// The result of a transaction that was made at a revision.
+    async fn committed(
+        &self,
+        writes: &[Write],
+        answer: TxnResponse,
+        at: Revision,
+    ) -> Result<Committed, StoreError> {
+        let mut entries = Vec::with_capacity(writes.len());
+        for (write, op) in writes.iter().zip(answer.responses) {
+            entries.push(match op.response {
+                Some(Response::DeleteRange(removed)) => {
+                    let kv = removed.prev_kvs.first();
+                    kv.and_then(|kv| match self.shared.keys.read(kv) {
+                        Held::Entry(entry) => Some(entry),
+                        Held::Unreadable(..) | Held::Foreign => None,
+                    })
+                }
+                _ => Some(self.written(&write.key, at).await?),
+            });
+        }
+        Ok(Committed { revision: at, entries })
+    }
+
+    /// The entry of a key that was written at a revision.
+    async fn written(&self, key: &str, at: Revision) -> Result<Arc<Entry>, StoreError> {
+        if let Some(entry) = self.shared.readers.memory.entry_at(key, at) {
+            return Ok(entry);
+        }
+        // It was replaced already, and the history here is short.
+        let etcd_key = self.shared.keys.of(key)?;
+        let request = RangeRequest { key: etcd_key.into(), revision: number(at), ..RangeRequest::default() };
+        let found = self.client.range(request, WITHIN).await?;
+        match found.kvs.first().map(|kv| self.shared.keys.read(kv)) {
+            Some(Held::Entry(entry)) => Ok(entry),
+            _ => Err(StoreError::Unknown(format!(
+                "the key {key:?} was written at revision {}, but cannot be read",
+                at.0
+            ))),
+        }
+    }
+
+    /// The first write whose expectation does not hold; none if only something that the amender has read has changed.
+    fn conflict(&self, writes: &[Write], answer: &TxnResponse) -> Option<StoreError> {
+        writes.iter().zip(&answer.responses).find_map(|(write, op)| {
+            let kv = match &op.response {
+                Some(Response::Range(range)) => range.kvs.first(),
+                _ => None,
+            };
+            let current = kv.and_then(|kv| match self.shared.keys.read(kv) {
+                Held::Entry(entry) => Some(entry),
+                Held::Unreadable(..) | Held::Foreign => None,
+            });
+            let is_unreadable = kv.is_some() && current.is_none();
+            let holds =
+                meets(write.expect, current.as_deref()) && !(is_unreadable && write.expect == Expect::Absent);
+            (!holds).then(|| StoreError::Conflict { key: write.key.clone(), current })
+        })
+    }
+}

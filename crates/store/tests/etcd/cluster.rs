@@ -1,0 +1,17 @@
+//! Stores over an etcd of the test.
+
+use std::sync::Arc;
+
+use portcullis_store::Etcd;
+use portcullis_store::etcd::Options;
+use portcullis_testkit::etcd::Etcd as Server;
+
+use super::layout::Plain;
+
+pub(crate) fn options(etcd: &Server) -> Options {
+    Options::new(vec![etcd.endpoint()], Arc::new(Plain))
+}
+
+pub(crate) async fn open(etcd: &Server) -> Etcd {
+    options(etcd).open().await.unwrap()
+}

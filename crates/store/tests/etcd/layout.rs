@@ -1,0 +1,49 @@
+//! A layout for tests: the path of a key is the key, and a value carries the place of its revision.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use portcullis_store::etcd::Layout;
+use portcullis_store::{Revision, TransformError, Value};
+
+/// Keys under this prefix end by themselves.
+pub(crate) const SHORT: &str = "/short/";
+/// A value that cannot be read.
+pub(crate) const DAMAGED: &str = "damaged";
+
+pub(crate) struct Plain;
+
+impl Layout for Plain {
+    fn path(&self, key: &str) -> Option<String> {
+        key.strip_prefix('/').map(str::to_owned)
+    }
+
+    fn key(&self, path: &str) -> Option<Box<str>> {
+        (!path.starts_with("foreign/")).then(|| format!("/{path}").into())
+    }
+
+    fn seal(&self, _: &str, _: &str, value: &Value) -> Result<Vec<u8>, TransformError> {
+        let place = value.revision_at.map_or_else(String::new, |at| at.to_string());
+        Ok([place.as_bytes(), b"|", &value.bytes].concat())
+    }
+
+    fn open(&self, key: &str, etcd_key: &str, sealed: &[u8], at: Revision) -> Result<Bytes, TransformError> {
+        assert!(etcd_key.ends_with(key), "{etcd_key} is the key {key}");
+        let damaged = || TransformError { key: key.into(), problem: "is damaged".to_owned() };
+        if sealed == DAMAGED.as_bytes() {
+            return Err(damaged());
+        }
+        let bar = sealed.iter().position(|byte| *byte == b'|').ok_or_else(damaged)?;
+        let (place, value) = (&sealed[..bar], &sealed[bar + 1..]);
+        if place.is_empty() {
+            return Ok(Bytes::copy_from_slice(value));
+        }
+        let place: usize = std::str::from_utf8(place).unwrap().parse().unwrap();
+        let (before, after) = value.split_at(place);
+        Ok([before, at.0.to_string().as_bytes(), after].concat().into())
+    }
+
+    fn lifetime(&self, key: &str) -> Option<Duration> {
+        key.starts_with(SHORT).then_some(Duration::from_secs(2))
+    }
+}

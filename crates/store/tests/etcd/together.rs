@@ -1,0 +1,332 @@
+//! Servers that share one etcd see one truth (ET-22, ET-31 to ET-40).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use portcullis_store::conformance::{put, remove};
+use portcullis_store::{
+    Amender, Current, Event, Expect, List, Observer, Revision, Store as _, StoreError, Watch as _, Write,
+};
+use portcullis_testkit::etcd::Etcd as Server;
+use tokio::time::sleep;
+
+use super::cluster::{open, options};
+use super::layout::{DAMAGED, SHORT};
+
+/// Waits until something holds.
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    for _ in 0..1_000 {
+        if holds().await {
+            return;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    panic!("did not happen: {what}");
+}
+
+/// The value of a key, as text.
+async fn value(store: &portcullis_store::Etcd, key: &str) -> Option<String> {
+    let entry = store.get(key).await.unwrap()?;
+    Some(String::from_utf8(entry.value.to_vec()).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_by_one_server_is_read_on_the_other() {
+    let etcd = Server::start();
+    let (one, other) = (open(&etcd).await, open(&etcd).await);
+    for round in 0..200 {
+        let (writer, reader) = if round % 2 == 0 { (&one, &other) } else { (&other, &one) };
+        let text = round.to_string();
+        let done = writer.commit(vec![put("/a", Expect::Anything, &text)]).await.unwrap();
+        let reached = reader.fresh().await.unwrap();
+        assert!(reached >= done.revision);
+        assert_eq!(value(reader, "/a").await, Some(text), "round {round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revision_of_another_server_can_be_listed_and_watched() {
+    let etcd = Server::start();
+    let (one, other) = (open(&etcd).await, open(&etcd).await);
+    for round in 0..50 {
+        let text = round.to_string();
+        let done = one.commit(vec![put("/a", Expect::Anything, &text)]).await.unwrap();
+        let list = List { at: Some(done.revision), ..List::default() };
+        assert_eq!(other.list(&list).await.unwrap().entries[0].value, text.as_bytes());
+        let mut watch = other.watch("", done.revision).await.unwrap();
+        let next = one.commit(vec![put("/b", Expect::Anything, &text)]).await.unwrap();
+        assert_eq!(watch.next().await.unwrap()[0].revision, next.revision);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_is_fresh_although_the_last_change_lies_outside_of_the_prefix() {
+    let etcd = Server::start();
+    let store = open(&etcd).await;
+    for round in 0..20 {
+        let _ = etcd.etcdctl(&["put", "/somewhere/else", &round.to_string()]);
+        let before = store.revision();
+        let reached = store.fresh().await.unwrap();
+        assert!(reached > before, "etcd has moved on");
+        assert!(store.revision() >= reached);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_change_one_key_lose_no_change() {
+    let etcd = Server::start();
+    let stores = [Arc::new(open(&etcd).await), Arc::new(open(&etcd).await)];
+    stores[0].commit(vec![put("/number", Expect::Absent, "0")]).await.unwrap();
+    stores[1].fresh().await.unwrap();
+    let mut tasks = Vec::new();
+    for worker in 0..8 {
+        let store = Arc::clone(&stores[worker % 2]);
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..25 {
+                loop {
+                    let entry = store.get("/number").await.unwrap().unwrap();
+                    let number: u64 = std::str::from_utf8(&entry.value).unwrap().parse().unwrap();
+                    let next = (number + 1).to_string();
+                    match store.commit(vec![put("/number", Expect::Modified(entry.modified), &next)]).await {
+                        Ok(_) => break,
+                        Err(StoreError::Conflict { .. }) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    for store in &stores {
+        store.fresh().await.unwrap();
+        assert_eq!(value(store, "/number").await.as_deref(), Some("200"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_others_keep_in_etcd_is_left_alone() {
+    let etcd = Server::start();
+    let _ = etcd.etcdctl(&["put", "/registry/foreign/a", "theirs"]);
+    let _ = etcd.etcdctl(&["put", "/registryother/a", "theirs"]);
+    let store = open(&etcd).await;
+    store.commit(vec![put("/a", Expect::Absent, "ours")]).await.unwrap();
+    let _ = etcd.etcdctl(&["put", "/registry/foreign/b", "theirs"]);
+    store.fresh().await.unwrap();
+    let listing = store.list(&List::default()).await.unwrap();
+    let keys: Vec<&str> = listing.entries.iter().map(|entry| &*entry.key).collect();
+    assert_eq!(keys, ["/a"]);
+    let there = etcd.etcdctl(&["get", "--prefix", "/registry", "--keys-only"]);
+    for key in ["/registry/a", "/registry/foreign/a", "/registry/foreign/b", "/registryother/a"] {
+        assert!(there.contains(key), "{there}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_that_cannot_be_read_is_not_there_and_stops_nothing() {
+    let etcd = Server::start();
+    let _ = etcd.etcdctl(&["put", "/registry/early", DAMAGED]);
+    let store = open(&etcd).await;
+    assert_eq!(store.unreadable(), 1);
+    store.commit(vec![put("/good", Expect::Absent, "1")]).await.unwrap();
+    let mut watch = store.watch("", store.revision()).await.unwrap();
+    let _ = etcd.etcdctl(&["put", "/registry/good", DAMAGED]);
+    let events = watch.next().await.unwrap();
+    assert!(events[0].key() == "/good" && events[0].entry.is_none(), "it is gone for readers: {events:?}");
+    for key in ["/early", "/good"] {
+        assert!(matches!(store.get(key).await, Err(StoreError::Unreadable(_))), "{key}");
+        let taken = store.commit(vec![put(key, Expect::Absent, "2")]).await;
+        assert!(matches!(taken, Err(StoreError::Conflict { .. })), "it is not overwritten: {taken:?}");
+    }
+    assert!(store.list(&List::default()).await.unwrap().entries.is_empty());
+    let _ = etcd.etcdctl(&["put", "/registry/good", "|3"]);
+    let _ = etcd.etcdctl(&["del", "/registry/early"]);
+    assert_eq!(watch.next().await.unwrap()[0].entry.as_ref().unwrap().value, "3");
+    store.fresh().await.unwrap();
+    assert_eq!((store.get("/early").await.unwrap(), store.unreadable()), (None, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn entries_with_a_lifetime_share_a_lease_and_end_by_themselves() {
+    let etcd = Server::start();
+    let store = open(&etcd).await;
+    let mut watch = store.watch(SHORT, store.revision()).await.unwrap();
+    for number in 0..5 {
+        let write = put(&format!("{SHORT}{number}"), Expect::Absent, "x");
+        store.commit(vec![write, put(&format!("/long/{number}"), Expect::Absent, "x")]).await.unwrap();
+    }
+    let leases = etcd.etcdctl(&["lease", "list"]);
+    assert!(leases.contains("found 1 leases"), "{leases}");
+    let mut gone = 0;
+    while gone < 5 {
+        gone += watch.next().await.unwrap().iter().filter(|event| event.entry.is_none()).count();
+    }
+    let left = store.list(&List::default()).await.unwrap();
+    assert_eq!(left.entries.len(), 5, "only those under {SHORT} end");
+}
+
+/// Counts the keys that exist, by the changes that it is told.
+#[derive(Default)]
+struct Counter(AtomicUsize);
+
+impl Observer for Counter {
+    fn committed(&self, events: &[Event]) {
+        for event in events {
+            match (&event.previous, &event.entry) {
+                (None, Some(_)) => self.0.fetch_add(1, Ordering::Relaxed),
+                (Some(_), None) => self.0.fetch_sub(1, Ordering::Relaxed),
+                _ => 0,
+            };
+        }
+    }
+}
+
+/// Cuts the server's connections for so long that etcd compacts what it has missed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_compacted_changes_the_difference_is_told_and_watches_end() {
+    let etcd = Server::start();
+    let proxy = portcullis_testkit::tcp_proxy::TcpProxy::start(etcd.address());
+    let counter = Arc::new(Counter::default());
+    let mut cut_off = options(&etcd).observer(Arc::clone(&counter) as Arc<dyn Observer>);
+    cut_off = cut_off.servers(vec![format!("http://{}", proxy.address())]);
+    let store = cut_off.open().await.unwrap();
+    let other = open(&etcd).await;
+    for number in 0..20 {
+        other.commit(vec![put(&format!("/a/{number}"), Expect::Absent, "before")]).await.unwrap();
+    }
+    store.fresh().await.unwrap();
+    let mut watch = store.watch("", store.revision()).await.unwrap();
+    proxy.cut();
+    for number in 0..10 {
+        other.commit(vec![remove(&format!("/a/{number}"), Expect::Anything)]).await.unwrap();
+        other.commit(vec![put(&format!("/b/{number}"), Expect::Absent, "new")]).await.unwrap();
+        other.commit(vec![put(&format!("/a/{}", number + 10), Expect::Anything, "after")]).await.unwrap();
+    }
+    other.commit(vec![put("/b/10", Expect::Absent, "new")]).await.unwrap();
+    other.compact(other.revision()).await.unwrap();
+    assert!(store.fresh().await.is_err(), "nobody answers");
+    proxy.reset();
+    proxy.heal();
+    until("memory is current again", async || store.fresh().await.is_ok()).await;
+    let ended = watch.next().await;
+    assert!(matches!(ended, Err(StoreError::Compacted { .. })), "a watch has no gap: {ended:?}");
+    let (mine, theirs) =
+        (store.list(&List::default()).await.unwrap(), other.list(&List::default()).await.unwrap());
+    assert_eq!(mine.entries, theirs.entries);
+    assert_eq!(counter.0.load(Ordering::Relaxed), theirs.entries.len(), "observers learned the difference");
+    let missed = store.watch("", Revision(mine.revision.0 - 1)).await;
+    assert!(matches!(missed.err(), Some(StoreError::Compacted { .. })));
+}
+
+/// Writes the sum of all numbers under `/n/` with every change of one of them.
+struct Sum;
+
+impl Amender for Sum {
+    fn amend(&self, writes: &[Write], current: Current<'_>) -> Vec<Write> {
+        if !writes.iter().any(|write| write.key.starts_with("/n/")) {
+            return Vec::new();
+        }
+        let number = |bytes: &[u8]| std::str::from_utf8(bytes).unwrap().parse::<u64>().unwrap();
+        let mut sum = 0;
+        for key in ["/n/a", "/n/b"] {
+            let held = current(key);
+            sum += match writes.iter().find(|write| *write.key == *key) {
+                Some(write) => write.value.as_ref().map_or(0, |value| number(&value.bytes)),
+                None => held.map_or(0, |entry| number(&entry.value)),
+            };
+        }
+        let found = current("/sum").map_or(Expect::Absent, |entry| Expect::Modified(entry.modified));
+        vec![put("/sum", found, &sum.to_string())]
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_amender_adds_fits_what_is_written_on_every_server() {
+    let etcd = Server::start();
+    let mut stores = Vec::new();
+    for _ in 0..2 {
+        stores.push(Arc::new(options(&etcd).amender(Arc::new(Sum)).open().await.unwrap()));
+    }
+    let mut tasks = Vec::new();
+    for (store, key) in stores.iter().zip(["/n/a", "/n/b"]) {
+        let store = Arc::clone(store);
+        tasks.push(tokio::spawn(async move {
+            for number in 1..=100 {
+                store.commit(vec![put(key, Expect::Anything, &number.to_string())]).await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    stores[0].fresh().await.unwrap();
+    assert_eq!(value(&stores[0], "/sum").await.as_deref(), Some("200"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_one_server_compacts_in_each_interval() {
+    let etcd = Server::start();
+    let interval = Duration::from_millis(300);
+    let mut stores = Vec::new();
+    for _ in 0..3 {
+        stores.push(options(&etcd).compaction(interval).open().await.unwrap());
+    }
+    let first = stores[0].commit(vec![put("/a", Expect::Absent, "0")]).await.unwrap().revision;
+    let at = format!("--rev={}", first.0);
+    until("etcd is compacted", async || {
+        stores[1].commit(vec![put("/a", Expect::Anything, "1")]).await.unwrap();
+        etcd.etcdctl_fails(&["get", &at, "/registry/a"])
+    })
+    .await;
+    // The version of the key counts the intervals.
+    let shown = etcd.etcdctl(&["get", "compact_rev_key", "-w", "fields"]);
+    let field = |name: &str| {
+        let line = shown.lines().find_map(|line| line.strip_prefix(&format!("\"{name}\" : ")));
+        line.unwrap_or_else(|| panic!("{name} in {shown}")).trim_matches('"').to_owned()
+    };
+    let compacted: u64 = field("Value").parse().unwrap();
+    assert!(compacted >= first.0, "the value is the revision: {shown}");
+    for store in &stores {
+        assert_eq!(store.fresh().await.map(|_| ()).ok(), Some(()), "compaction disturbs nobody");
+        assert!(value(store, "/a").await.is_some());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_waits_for_an_etcd_that_cannot_be_reached() {
+    let etcd = Server::start();
+    let proxy = portcullis_testkit::tcp_proxy::TcpProxy::start(etcd.address());
+    proxy.cut();
+    let late = options(&etcd).servers(vec![format!("http://{}", proxy.address())]);
+    let mut opening = Box::pin(late.open());
+    tokio::select! {
+        opened = &mut opening => panic!("nothing is served from nothing: {:?}", opened.map(|_| ())),
+        () = sleep(Duration::from_millis(500)) => {}
+    }
+    proxy.reset();
+    proxy.heal();
+    let store = opening.await.unwrap();
+    store.commit(vec![put("/a", Expect::Absent, "1")]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_is_not_used_when_etcd_is_silent() {
+    let etcd = Server::start();
+    let proxy = portcullis_testkit::tcp_proxy::TcpProxy::start(etcd.address());
+    let store = options(&etcd).servers(vec![format!("http://{}", proxy.address())]).open().await.unwrap();
+    store.commit(vec![put("/a", Expect::Absent, "1")]).await.unwrap();
+    assert!(store.is_current());
+    proxy.cut();
+    until("memory is too old", async || !store.is_current()).await;
+    assert!(matches!(store.fresh().await, Err(StoreError::Unavailable(_))));
+    let lost = store.commit(vec![put("/a", Expect::Anything, "2")]);
+    let lost = tokio::time::timeout(Duration::from_secs(60), lost).await.expect("an answer");
+    assert!(matches!(lost, Err(StoreError::Unavailable(_) | StoreError::Unknown(_))), "{lost:?}");
+    proxy.reset();
+    proxy.heal();
+    until("memory is current", async || store.is_current() && store.fresh().await.is_ok()).await;
+    store.commit(vec![put("/a", Expect::Anything, "3")]).await.unwrap();
+    assert_eq!(value(&store, "/a").await.as_deref(), Some("3"));
+}
