@@ -234,9 +234,17 @@ mod tests {
 
     #[test]
     fn flags_are_given_with_or_without_a_value_as_their_kind_allows() {
-        let given =
-            ["--profiling", "--etcd-servers-overrides", "/pods#https://a:2379", "--watch-cache=false", "--vmodule=a=1"];
-        assert_eq!(parsed(&given).unwrap(), ["etcd-servers-overrides", "profiling", "vmodule", "watch-cache"]);
+        let given = [
+            "--profiling",
+            "--etcd-servers-overrides",
+            "/pods#https://a:2379",
+            "--watch-cache=false",
+            "--vmodule=a=1",
+        ];
+        assert_eq!(
+            parsed(&given).unwrap(),
+            ["etcd-servers-overrides", "profiling", "vmodule", "watch-cache"]
+        );
         assert!(parsed(&["--etcd-servers-overrides"]).is_err());
         assert_eq!(parsed(&[]).unwrap(), [""; 0]);
     }

@@ -104,6 +104,5 @@ impl StorageFlags {
 }
 
 fn read(flag: &str, file: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(file)
-        .map_err(|error| Failure::input(format_args!("--{flag} {}: {error}", file.display())))
+    std::fs::read(file).map_err(|error| Failure::input(format_args!("--{flag} {}: {error}", file.display())))
 }

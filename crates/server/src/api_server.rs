@@ -12,8 +12,8 @@ use kinds::Kinds;
 use kinds::resources::core::services::ServiceRanges;
 use policy::chain::Mode;
 use policy::engine::EngineConfig;
-use portcullis_store::{Store as _, Transformer, embedded, etcd};
 use portcullis_store::encryption::{Encryption, Resources};
+use portcullis_store::{Store as _, Transformer, embedded, etcd};
 use tokio::task::JoinSet;
 
 use crate::admission::AdmissionPlugins;

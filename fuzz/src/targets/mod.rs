@@ -9,6 +9,7 @@ mod certificates;
 mod credentials;
 mod delegated;
 mod encryption;
+mod etcd;
 mod http2;
 mod kinds;
 mod object_rules;
@@ -97,4 +98,5 @@ pub(crate) const TARGETS: &[Target] = &[
         run: encryption::configuration,
     },
     Target { name: "encrypted-value", dictionary: encryption::VALUE, run: encryption::value },
+    Target { name: "etcd-value", dictionary: etcd::VALUE, run: etcd::value },
 ];

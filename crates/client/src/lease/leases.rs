@@ -13,7 +13,11 @@ pub trait Leases: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`LeaseError::Failed`].
-    fn get(&self, namespace: &str, name: &str) -> impl Future<Output = Result<Option<Value>, LeaseError>> + Send;
+    fn get(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<Value>, LeaseError>> + Send;
 
     /// Creates a lease. Returns it as it was stored.
     ///

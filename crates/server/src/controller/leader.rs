@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use portcullis_client::clock::{Clock, SystemClock};
-use portcullis_client::lease::{LeaseConfig, LeaseError, Leases, lead_again};
 use kinds::Map;
 use kinds::resources::leases::LEASES;
+use portcullis_client::clock::{Clock, SystemClock};
+use portcullis_client::lease::{LeaseConfig, LeaseError, Leases, lead_again};
 use portcullis_store::Entry;
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use portcullis_store::watch::Subscription;
 pub use portcullis_store::etcd::Tls;
+use portcullis_store::watch::Subscription;
 
 use portcullis_store::{
     Amender, Committed, Embedded, Entry, Etcd, List, Listing, Observer, Revision, Store, StoreError, Write,

@@ -95,9 +95,10 @@ fn size(resource: &Resource, object: &Map, value: &Value) -> usize {
 /// # Errors
 /// See [`encode`].
 pub(crate) fn unstored(resource: &Resource, object: &Map, revision: Revision) -> Result<Bytes, Status> {
-    let bytes = written(resource, object)?.bytes;
+    let Value { bytes, revision_at } = written(resource, object)?;
     if revision == Revision(0) {
-        return Ok(without_revision(resource, &bytes));
+        let cut = revision_at.and_then(|at| without_revision(&bytes, at));
+        return Ok(cut.map_or(bytes, BytesMut::freeze));
     }
     Ok(at_revision(resource, &bytes, revision))
 }
@@ -161,17 +162,16 @@ pub(crate) fn at_revision(resource: &Resource, bytes: &Bytes, revision: Revision
     moved.freeze()
 }
 
-/// Removes the resourceVersion from the bytes.
-fn without_revision(resource: &Resource, bytes: &Bytes) -> Bytes {
-    const MEMBER: &str = r#""resourceVersion":""#;
-    let head = head(resource);
-    let kept = head.strip_suffix(MEMBER).unwrap_or(&head);
-    let rest = bytes.get(head.len()..).unwrap_or_default();
-    let after = rest.iter().position(|byte| *byte == b'"').map_or(0, |quote| quote.saturating_add(1));
-    let rest = rest.get(after..).unwrap_or_default();
-    let mut cut = BytesMut::from(kept);
+/// Removes the resourceVersion, whose digits begin at `at`; none if there is none at that place.
+pub(super) fn without_revision(bytes: &[u8], at: usize) -> Option<BytesMut> {
+    let (start, rest) = bytes.split_at_checked(at)?;
+    let kept = start.strip_suffix(br#""resourceVersion":""#)?;
+    let quote = rest.iter().position(|byte| *byte == b'"')?;
+    let rest = rest.get(quote.saturating_add(1)..)?;
+    let mut cut = BytesMut::with_capacity(bytes.len());
+    cut.extend_from_slice(kept);
     cut.extend_from_slice(rest.strip_prefix(b",").unwrap_or(rest));
-    cut.freeze()
+    Some(cut)
 }
 
 /// Returns the last state of a removed object, as of its removal; none if there was no object.
@@ -283,7 +283,7 @@ mod tests {
             "resourceVersion": "31", "annotations": {"resourceVersion": "no"}}});
         assert_eq!(Json::Object(decode(&bytes).unwrap()), expected);
         let bytes = Bytes::from(bytes);
-        let unstored = decode(&without_revision(&CLUSTERED, &bytes)).unwrap();
+        let unstored = decode(&without_revision(&bytes, at).unwrap()).unwrap();
         assert_eq!(unstored["metadata"], json!({"name": "n", "annotations": {"resourceVersion": "no"}}));
         let moved = at_revision(&CLUSTERED, &bytes, Revision(1234));
         assert_eq!(decode(&moved).unwrap()["metadata"]["resourceVersion"], "1234");

@@ -17,9 +17,16 @@ use crate::registry::backend::Backend;
 use crate::registry::storage::{self, Stored};
 use crate::registry::write;
 
-/// The key prefix of the record of rules written by this controller.
-const WRITTEN: &str = "/portcullis/aggregated/";
+/// The first two parts of the keys of the records of rules that this controller wrote.
+pub(crate) const AGGREGATED: (&str, &str) = ("portcullis", "aggregated");
 const ATTEMPTS: usize = 10;
+
+/// The key of the record of a role; with an empty name the prefix of all of them.
+fn record_key(role: &str) -> Box<str> {
+    let (group, collection) = AGGREGATED;
+    format!("/{group}/{collection}/{role}").into()
+}
+
 /// Writes the rules of all aggregated roles.
 ///
 /// # Errors
@@ -53,7 +60,7 @@ async fn due(backend: &Backend) -> Result<Vec<Write>, Status> {
             }
         }
     }
-    let list = List { prefix: WRITTEN.into(), ..List::default() };
+    let list = List { prefix: record_key(""), ..List::default() };
     let records = backend.list(&list).await.map_err(|error| storage::failed(&error))?.entries;
     let records: BTreeMap<String, Arc<Entry>> =
         records.into_iter().map(|entry| (name(&entry), entry)).collect();
@@ -81,7 +88,7 @@ fn writes_of(stored: &Stored, rules: &[PolicyRule], record: Option<&Entry>) -> R
     if written == rules {
         return Ok(Vec::new());
     }
-    let record_key = format!("{WRITTEN}{}", name(&stored.entry));
+    let key = record_key(&name(&stored.entry));
     let expect = record.map_or(Expect::Absent, |record| Expect::Modified(record.modified));
     let mut object = stored.object.clone();
     if rules.is_empty() {
@@ -95,8 +102,7 @@ fn writes_of(stored: &Stored, rules: &[PolicyRule], record: Option<&Entry>) -> R
     let rules = serde_json::to_value(rules).map_err(Status::internal)?;
     let bytes = rules.to_string().into();
     object.insert("rules".to_owned(), rules);
-    let remembered =
-        Write { key: record_key.into(), expect, value: Some(Value { bytes, revision_at: None }) };
+    let remembered = Write { key, expect, value: Some(Value { bytes, revision_at: None }) };
     Ok(vec![write::replace(&CLUSTER_ROLES, &stored.entry, object)?, remembered])
 }
 

@@ -1,0 +1,166 @@
+//! The forms in which the objects of a kind lie in etcd: JSON and protobuf, in each version that the server knows
+//! (ET-11).
+
+use std::fmt::Display;
+
+use bytes::Bytes;
+use kinds::resource::{Conversion, Resource};
+use kinds::schema::Type;
+use kinds::{Kinds, Map, decode, protobuf};
+use portcullis_apimachinery::quote::quoted;
+use portcullis_store::Revision;
+use serde::Deserialize;
+
+use crate::registry::{meta, storage};
+
+/// Versions that Kubernetes stored or stores, and that have the same fields and the same defaults as the version here:
+/// the `apiVersion` and the kind. kube-apiserver 1.36 stores the first two.
+const ALIKE: &[(&str, &str)] = &[
+    ("admissionregistration.k8s.io/v1beta1", "MutatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io/v1beta1", "MutatingAdmissionPolicyBinding"),
+    ("coordination.k8s.io/v1beta1", "Lease"),
+];
+
+/// What is wrong with a value, and what to do: the words after "the value of KEY".
+type Problem = String;
+
+/// A version in which objects can be stored, with what makes it the stored one.
+#[derive(Debug)]
+struct Form {
+    api_version: String,
+    schema: &'static Type,
+    /// The conversion to the stored version, for another one.
+    conversion: Option<Conversion>,
+}
+
+/// The versions of one kind.
+#[derive(Debug)]
+pub(super) struct Forms {
+    row: &'static Resource,
+    /// The stored version first.
+    forms: Vec<Form>,
+}
+
+/// The kind and the version that a JSON document names.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TypeMeta {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    api_version: String,
+}
+
+impl Forms {
+    /// The forms of a kind, with all versions that these kinds have of it.
+    pub(super) fn of(row: &'static Resource, kinds: &Kinds) -> Self {
+        let form = |api_version: &str, schema, conversion| Form {
+            api_version: api_version.to_owned(),
+            schema,
+            conversion,
+        };
+        let own = form(&row.api_version(), row.schema, None);
+        let is_alike = |version: &str, kind: &str| {
+            kind == row.kind && version.rsplit_once('/').is_some_and(|(group, _)| group == row.group)
+        };
+        let alike = ALIKE.iter().filter(|(version, kind)| is_alike(version, kind));
+        let others = kinds.rows().filter_map(|other| {
+            let conversion = other.version_of.or(other.stored_as).filter(|to| *to.row == *row)?;
+            Some(form(&other.api_version(), other.schema, Some(conversion)))
+        });
+        let alike = alike.map(|(version, _)| form(version, row.schema, None));
+        Self { row, forms: std::iter::once(own).chain(others).chain(alike).collect() }
+    }
+
+    /// The kind, in its stored version.
+    pub(super) fn row(&self) -> &'static Resource {
+        self.row
+    }
+
+    /// Reads a value that is not encrypted, and returns the object as the store keeps it.
+    ///
+    /// # Errors
+    /// It is not an object of this kind in a known version, or not the one that `rest` of its key names.
+    ///
+    /// DIVERGES: kube-apiserver also reads YAML, takes a value without a kind for one of the key's kind, and shows an
+    /// object whose name or namespace is not that of its key. Reading a value of another kind stops all its watches.
+    pub(super) fn read(&self, plain: &[u8], rest: &str, modified: Revision) -> Result<Bytes, Problem> {
+        let mut object = match plain.starts_with(protobuf::MAGIC) {
+            true => self.protobuf(plain)?,
+            false => self.json(plain)?,
+        };
+        // As kube-apiserver: an earlier version of it did not know the fields of today.
+        (self.row.default)(&mut object);
+        self.check_place(&object, rest)?;
+        storage::unstored(self.row, &object, modified)
+            .map_err(|status| format!("cannot be served: {}", status.message()))
+    }
+
+    fn json(&self, plain: &[u8]) -> Result<Map, Problem> {
+        if plain.is_empty() {
+            return Err(format!("is empty, not a {}", self.described()));
+        }
+        let unreadable = |error: &dyn Display| format!("is not a {} in JSON: {error}", self.described());
+        let found: TypeMeta = serde_json::from_slice(plain).map_err(|error| unreadable(&error))?;
+        let form = self.form(&found.api_version, &found.kind)?;
+        let decoded = decode::json(plain, form.schema).map_err(|error| unreadable(&error))?;
+        self.current(decoded.object, form)
+    }
+
+    fn protobuf(&self, plain: &[u8]) -> Result<Map, Problem> {
+        let unreadable = |error: &dyn Display| format!("is not a {} in protobuf: {error}", self.described());
+        let envelope = protobuf::envelope(plain).map_err(|error| unreadable(&error))?;
+        let form = self.form(envelope.api_version, envelope.kind)?;
+        if !form.schema.has_protobuf() {
+            return Err(unreadable(&"this kind has no protobuf form"));
+        }
+        let object = protobuf::message(envelope.raw, form.schema).map_err(|error| unreadable(&error))?;
+        self.current(object, form)
+    }
+
+    /// The form with this version and kind.
+    fn form(&self, api_version: &str, kind: &str) -> Result<&Form, Problem> {
+        if kind != self.row.kind {
+            return Err(format!("has the kind {}, not {}", quoted(kind), self.row.kind));
+        }
+        let known = || self.forms.iter().map(|form| form.api_version.as_str()).collect::<Vec<_>>().join(", ");
+        self.forms.iter().find(|form| form.api_version == api_version).ok_or_else(|| {
+            format!(
+                "has the apiVersion {}, in which this server cannot read a {kind}: let kube-apiserver store it again, in \
+                 one of {}",
+                quoted(api_version),
+                known()
+            )
+        })
+    }
+
+    /// Converts an object of a form to the stored version.
+    fn current(&self, object: Map, form: &Form) -> Result<Map, Problem> {
+        let Some(conversion) = form.conversion else { return Ok(object) };
+        let converted = decode::value((conversion.to)(object).into(), self.row.schema);
+        let failed = |error| format!("cannot be converted from {}: {error}", form.api_version);
+        converted.map(|decoded| decoded.object).map_err(failed)
+    }
+
+    /// Checks that the object is the one that its key names. Else an object could be read, listed or authorized under
+    /// a name that is not its own.
+    fn check_place(&self, object: &Map, rest: &str) -> Result<(), Problem> {
+        let (namespace, name) = match self.row.is_namespaced {
+            true => rest.split_once('/').unwrap_or_default(),
+            false => ("", rest),
+        };
+        for (field, of_key) in [("name", name), ("namespace", namespace)] {
+            let found = meta::text(object, field);
+            if found != of_key {
+                let (found, of_key) = (quoted(found), quoted(of_key));
+                return Err(format!("has the metadata.{field} {found}, but its key says {of_key}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// `Pod of v1`.
+    fn described(&self) -> String {
+        format!("{} of {}", self.row.kind, self.row.api_version())
+    }
+}
