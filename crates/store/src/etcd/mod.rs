@@ -49,6 +49,8 @@ use crate::{Committed, Entry, List, Listing, Revision, Store, StoreError, Write}
 
 /// The pause before etcd is asked again at the start.
 const PAUSE: Duration = Duration::from_millis(250);
+/// How long etcd has to say that it is there.
+const PROBE: Duration = Duration::from_secs(2);
 /// How long upkeep requests may take.
 const WITHIN: Duration = Duration::from_secs(10);
 
@@ -118,7 +120,12 @@ async fn first_contents(
     let mut trouble = Trouble::default();
     loop {
         let began = Instant::now();
-        match follow::contents(client, keys).await {
+        // Asked first whether it is there at all, because reading everything may take its time.
+        let contents = match client.status(PROBE).await {
+            Ok(_) => follow::contents(client, keys).await,
+            Err(failure) => Err(failure),
+        };
+        match contents {
             Ok(contents) => return Ok((contents, began)),
             Err(Failure::Refused(why)) => {
                 return Err(StoreError::Broken(format!("etcd refuses to be read: {why} (--etcd-servers)")));
