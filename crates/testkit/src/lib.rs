@@ -9,6 +9,7 @@
 )]
 
 pub mod curl;
+pub mod etcd;
 pub mod fake_tpm;
 pub mod health;
 pub mod http2;
@@ -16,6 +17,7 @@ pub mod https;
 pub mod kubelet;
 pub mod mutate;
 pub mod pages;
+pub mod ports;
 pub mod process;
 pub mod program;
 pub mod protobuf;
