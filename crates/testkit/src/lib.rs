@@ -17,6 +17,7 @@ pub mod https;
 pub mod kubelet;
 pub mod mutate;
 pub mod pages;
+pub mod ports;
 pub mod process;
 pub mod program;
 pub mod protobuf;

@@ -154,6 +154,11 @@ impl Running {
         self.child.id()
     }
 
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child can be asked").is_some()
+    }
+
     /// The log so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join(LOG)).expect("a log of text")

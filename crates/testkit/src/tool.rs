@@ -11,6 +11,8 @@ use serde_json::Value;
 /// The Debian package of each tool that is not in every installation.
 const PACKAGES: &[(&str, &str)] = &[
     ("curl", "curl"),
+    ("etcd", "etcd-server"),
+    ("etcdctl", "etcd-client"),
     ("faketime", "faketime"),
     ("kubectl", "kubernetes-client"),
     ("openssl", "openssl"),
