@@ -5,10 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::common::{Answer, Setup, Started, start_with};
+use portcullis_server::api_server::EtcdConfig;
 use portcullis_server::controller::selection::Selection;
+use portcullis_server::registry::backend::Tls;
+use portcullis_testkit::etcd::Etcd;
 use portcullis_testkit::recorded;
 use serde_json::{Value, json};
 
@@ -179,10 +183,20 @@ fn is_refused_here(topic: &str, case: &Value) -> bool {
     topic == "csr-create-request" && case["id"] == "key-p224"
 }
 
+/// The server of a recording.
+fn setup() -> Setup {
+    let selection = Selection::parse(recorded::CONTROLLERS.split(',')).unwrap();
+    Setup { is_cluster: true, selection, ..Setup::default() }
+}
+
 /// Replays a recording; returns how many cases there are, and what differs.
 fn replay(topic: &str) -> (usize, String) {
-    let selection = Selection::parse(recorded::CONTROLLERS.split(',')).unwrap();
-    let server = start_with(Setup { is_cluster: true, selection, ..Setup::default() });
+    replay_over(topic, &[start_with(setup())])
+}
+
+/// Replays a recording over servers that share a store and get the requests in turn.
+fn replay_over(topic: &str, servers: &[Started]) -> (usize, String) {
+    let mut turn = servers.iter().cycle();
     let cases = recorded::lines(&format!("http/{topic}.jsonl"));
     let mut saved = BTreeMap::new();
     let mut differences = String::new();
@@ -190,7 +204,7 @@ fn replay(topic: &str) -> (usize, String) {
         // What controllers do takes its time.
         let until = Instant::now() + Duration::from_secs(case["wait"].as_u64().unwrap_or(0));
         let (seen, whole) = loop {
-            let (seen, whole) = ask(&server, case, &saved);
+            let (seen, whole) = ask(turn.next().unwrap(), case, &saved);
             if agrees(case, &seen) || Instant::now() >= until {
                 break (seen, whole);
             }
@@ -279,6 +293,49 @@ topics! {
     storage_objects_are_answered_as_recorded "storage-objects",
     tables_are_answered_as_recorded "tables",
     watches_are_answered_as_recorded "watch",
+}
+
+/// Replays every recording over this many servers that share an etcd, each recording below a prefix of its own (ET-70).
+fn replay_on_etcd(count: usize) {
+    let etcd = Etcd::start();
+    let differences = Mutex::new(String::new());
+    let mut topics = AGREED.iter();
+    let next = Mutex::new(|| topics.next());
+    let work = || {
+        loop {
+            let Some(topic) = (next.lock().unwrap())() else { return };
+            let config = EtcdConfig {
+                servers: vec![etcd.endpoint()],
+                prefix: format!("/{topic}"),
+                tls: Tls::default(),
+                compaction: None,
+            };
+            let setup = || Setup { etcd: Some(config.clone()), ..setup() };
+            let mut servers = vec![start_with(setup())];
+            while servers.len() < count {
+                let keys_of = Some(servers[0].dir.clone());
+                servers.push(start_with(Setup { keys_of, ..setup() }));
+            }
+            let (cases, found) = replay_over(topic, &servers);
+            assert!(cases > 0);
+            if !found.is_empty() {
+                writeln!(differences.lock().unwrap(), "{topic}:\n{found}").unwrap();
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(work))));
+    let differences = differences.into_inner().unwrap();
+    assert!(differences.is_empty(), "{differences}");
+}
+
+#[test]
+fn a_server_on_etcd_answers_every_recording() {
+    replay_on_etcd(1);
+}
+
+#[test]
+fn two_servers_on_one_etcd_answer_every_recording_in_turn() {
+    replay_on_etcd(2);
 }
 
 #[test]

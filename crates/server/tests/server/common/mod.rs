@@ -15,7 +15,7 @@ use portcullis_policy::chain;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_policy::{Attributes, Decision, Reason};
 use portcullis_server::api::check::Check;
-use portcullis_server::api_server::Storage;
+use portcullis_server::api_server::{EtcdConfig, Storage};
 use portcullis_server::audit::sink::Rotation;
 use portcullis_server::audit::{Audit, Mode, Policy, Sink, SinkOptions, WhenFull};
 use portcullis_server::authn::AuthenticationConfig;
@@ -119,6 +119,10 @@ pub(crate) struct Setup {
     pub(crate) is_cluster: bool,
     /// Keep the objects of a cluster in this file.
     pub(crate) store: Option<PathBuf>,
+    /// Keep the objects of a cluster in etcd.
+    pub(crate) etcd: Option<EtcdConfig>,
+    /// Begin with the keys and certificates of this server.
+    pub(crate) keys_of: Option<PathBuf>,
     /// Sign tokens with this key, in PEM, instead of one of our own.
     pub(crate) signing_key: Option<Vec<u8>>,
     /// Static tokens.
@@ -149,6 +153,8 @@ impl Default for Setup {
             state: None,
             is_cluster: false,
             store: None,
+            etcd: None,
+            keys_of: None,
             signing_key: None,
             tokens: None,
             audit: None,
@@ -210,6 +216,12 @@ pub(crate) fn start() -> Started {
 pub(crate) fn start_with(setup: Setup) -> Started {
     let dir = scratch();
     fs::create_dir_all(&dir).unwrap();
+    for file in setup.keys_of.iter().flat_map(|other| fs::read_dir(other).unwrap()) {
+        let file = file.unwrap().path();
+        if file.is_file() {
+            fs::copy(&file, dir.join(file.file_name().unwrap())).unwrap();
+        }
+    }
     let metrics = Metrics::default();
     let audit = setup.audit.map(|text| {
         let mut options = setup.audit_sink.clone();
@@ -233,7 +245,11 @@ pub(crate) fn start_with(setup: Setup) -> Started {
     };
     let config = Config {
         data_dir: dir.clone(),
-        storage: setup.store.map_or(Storage::Memory, Storage::File),
+        storage: match (setup.etcd, setup.store) {
+            (Some(etcd), _) => Storage::Etcd(Box::new(etcd)),
+            (None, Some(file)) => Storage::File(file),
+            (None, None) => Storage::Memory,
+        },
         state: seed.iter().cloned().collect(),
         kinds: setup.kinds,
         secure_port: 0,
