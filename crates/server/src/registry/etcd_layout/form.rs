@@ -82,8 +82,9 @@ impl Forms {
     /// # Errors
     /// It is not an object of this kind in a known version, or not the one that `rest` of its key names.
     ///
-    /// DIVERGES: kube-apiserver also reads YAML, takes a value without a kind for one of the key's kind, and shows an
-    /// object whose name or namespace is not that of its key. Reading a value of another kind stops all its watches.
+    /// DIVERGES: kube-apiserver also reads YAML and older versions of more kinds, takes a value without a kind for one of
+    /// the key's kind, and shows an object whose name or namespace is not that of its key. A value that it cannot read
+    /// stops all watches of the kind.
     pub(super) fn read(&self, plain: &[u8], rest: &str, modified: Revision) -> Result<Bytes, Problem> {
         let mut object = match plain.starts_with(protobuf::MAGIC) {
             true => self.protobuf(plain)?,

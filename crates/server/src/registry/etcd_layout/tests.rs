@@ -1,3 +1,6 @@
+//! Compares the layout with the recorded etcd of kube-apiserver 1.36, and checks that nothing changes on the way there and
+//! back.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
