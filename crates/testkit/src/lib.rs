@@ -24,6 +24,7 @@ pub mod protobuf;
 pub mod recorded;
 pub mod scratch;
 pub mod software_tpm;
+pub mod tcp_proxy;
 pub mod tls;
 pub mod tool;
 pub mod upgrade;
