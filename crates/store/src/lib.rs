@@ -135,10 +135,17 @@ impl Event {
     }
 }
 
-/// Is called for every commit, in order, before it is acknowledged. Must be fast: all writers wait for it.
+/// Is called for every durable commit, in order, before it is acknowledged. Must be fast: all writers wait for it.
 pub trait Observer: Send + Sync {
-    /// The changes of one commit.
-    fn committed(&self, events: &[Event]);
+    /// The changes of one commit, before anybody can read them.
+    fn committed(&self, events: &[Event]) {
+        let _ = events;
+    }
+
+    /// The changes of the same commit, once they can be read.
+    fn readable(&self, events: &[Event]) {
+        let _ = events;
+    }
 }
 
 /// Reads the entry of a key, as a commit finds it.

@@ -29,16 +29,23 @@ impl Drop for Readers {
 }
 
 impl Readers {
-    /// Shows durable commits: first to readers, then to the observers, then to the watches. After them all keys and values
-    /// have this size, in bytes.
+    /// Shows durable commits: first to the observers, then to readers, then to the watches. Who reads an object finds that
+    /// decisions know it (ET-30). After the commits all keys and values have this size, in bytes.
     pub(crate) fn publish(&self, commits: &[Arc<Commit>], size: u64) {
-        self.memory.publish(commits, size);
         for commit in commits {
-            for observer in &self.observers {
-                observer.committed(&commit.events);
-            }
+            self.show(commit, size);
         }
         self.wake(self.feed.push(commits));
+    }
+
+    fn show(&self, commit: &Arc<Commit>, size: u64) {
+        for observer in &self.observers {
+            observer.committed(&commit.events);
+        }
+        self.memory.publish(std::slice::from_ref(commit), size);
+        for observer in &self.observers {
+            observer.readable(&commit.events);
+        }
     }
 
     /// Moves on to a revision that changed none of the keys here.
@@ -47,14 +54,11 @@ impl Readers {
         self.feed.advance(revision);
     }
 
-    /// Shows the difference to a state that was read anew, after changes were missed: all at once to readers and observers.
+    /// Shows the difference to a state that was read anew, after changes were missed: all at once to observers and readers.
     /// Watches end with [`StoreError::Compacted`], because nobody knows the changes in between.
     pub(crate) fn publish_after_gap(&self, difference: &Arc<Commit>, size: u64) {
         let revision = difference.revision;
-        self.memory.publish(std::slice::from_ref(difference), size);
-        for observer in &self.observers {
-            observer.committed(&difference.events);
-        }
+        self.show(difference, size);
         self.memory.raise_floor(revision);
         let (forgotten, topics) = self.feed.interrupt(revision);
         self.memory.prune(&forgotten);

@@ -253,6 +253,27 @@ impl Etcd {
         etcdctl(&self.endpoint(), self.options.client_tls.as_ref(), arguments)
     }
 
+    /// Writes a key with any bytes.
+    #[track_caller]
+    pub fn put(&self, key: &str, value: &[u8]) {
+        let folder = Scratch::new();
+        let file = folder.path().join("value");
+        std::fs::write(&file, value).expect("a file for the value");
+        let mut command = clean(tool::command("etcdctl"));
+        command.env("ETCDCTL_API", "3").arg("--endpoints").arg(self.endpoint()).args(["put", key]);
+        // Without a value among its arguments, etcdctl reads it from its standard input.
+        let output = command.stdin(std::fs::File::open(&file).expect("the value")).output().expect("etcdctl");
+        assert!(output.status.success(), "{key}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// The keys below a prefix.
+    #[track_caller]
+    pub fn keys(&self, prefix: &str) -> Vec<String> {
+        let found = self.etcdctl(["get", "--prefix", prefix, "--keys-only"]);
+        assert_eq!(found.code, 0, "{}", found.stderr);
+        found.stdout.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
+
     /// Its term, if it believes that it is the leader.
     fn term_as_leader(&self) -> Option<u64> {
         let answer = self.etcdctl(["endpoint", "status", "--write-out", "json"]);

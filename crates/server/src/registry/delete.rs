@@ -72,7 +72,10 @@ async fn delete_asking(
             scope.validate(Operation::Delete, name, None, Some(&stored.object)).await?;
         }
         let outcome = match step(resource, &stored.object, options) {
-            Step::Nothing => Some(Outcome::Stays(stored.bytes.clone())),
+            Step::Nothing => {
+                let is_newest = scope.is_newest(&stored.entry).await?;
+                is_newest.then(|| Outcome::Stays(stored.bytes.clone()))
+            }
             Step::Remove => {
                 remove(scope, &key, &stored, &stored.object, options.is_dry_run).await?.map(Outcome::Gone)
             }
@@ -137,7 +140,7 @@ async fn mark(
     is_dry_run: bool,
 ) -> Result<Option<Bytes>, Status> {
     if *marked == stored.object {
-        return Ok(Some(stored.bytes.clone()));
+        return Ok(scope.is_newest(&stored.entry).await?.then(|| stored.bytes.clone()));
     }
     if is_dry_run {
         return unstored(scope, marked).map(Some);

@@ -170,6 +170,20 @@ impl RequestScope<'_> {
         Ok(())
     }
 
+    /// Whether an entry is still the newest of its key. Must be asked before a request that changes nothing succeeds: another
+    /// server may have written meanwhile, and no commit would notice (ET-21).
+    ///
+    /// # Errors
+    /// 503 if etcd does not answer in time.
+    pub(super) async fn is_newest(&self, entry: &Entry) -> Result<bool, Status> {
+        if !self.backend.is_shared() {
+            return Ok(true);
+        }
+        freshness::fresh(self.backend).await?;
+        let found = self.stored(&entry.key).await?;
+        Ok(found.is_some_and(|found| found.modified == entry.modified))
+    }
+
     pub(crate) async fn stored(&self, key: &str) -> Result<Option<Arc<Entry>>, Status> {
         self.backend.get(key).await.map_err(|error| storage::failed(&error))
     }

@@ -151,7 +151,8 @@ fn sources(user: &User, namespace: &str) -> Vec<Source> {
 }
 
 impl Observer for RightChanges {
-    fn committed(&self, events: &[Event]) {
+    /// A watch that is told looks at what can be read.
+    fn readable(&self, events: &[Event]) {
         let mut waiting = self.waiting();
         if waiting.is_empty() {
             return;

@@ -145,7 +145,7 @@ async fn attempt(
     }
     // AP-45
     if object == *old {
-        return Ok(Some(stored.bytes.clone()));
+        return Ok(scope.is_newest(&stored.entry).await?.then(|| stored.bytes.clone()));
     }
     if is_dry_run {
         return unstored(scope, &object).map(Some);
@@ -178,7 +178,10 @@ pub(crate) async fn change(
         change(&mut object)?;
         let revision = stored.entry.modified;
         if is_dry_run || object == stored.object {
-            return Ok(revision);
+            match scope.is_newest(&stored.entry).await? {
+                true => return Ok(revision),
+                false => continue,
+            }
         }
         let value = storage::encode(resource, &object)?;
         let write = Write { key: key.clone(), expect: Expect::Modified(revision), value: Some(value) };

@@ -42,6 +42,7 @@ mod requests;
 mod reviews;
 mod rights;
 mod secrets;
+mod several_servers;
 mod state;
 mod tokens;
 mod watches;

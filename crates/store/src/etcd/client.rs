@@ -213,7 +213,11 @@ impl Client {
                         self.leave(member);
                     }
                     if !again || Instant::now() + PAUSE >= deadline {
-                        break Err(failure);
+                        break Err(match failure {
+                            // What may be repeated changes nothing that matters.
+                            Failure::Unknown(why) if may_repeat => Failure::Unavailable(why),
+                            failure => failure,
+                        });
                     }
                     sleep(PAUSE).await;
                 }

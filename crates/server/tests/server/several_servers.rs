@@ -1,0 +1,362 @@
+//! Servers that share one etcd: a refusal is never older than what another server has acknowledged (ET-34), a right ends
+//! everywhere (ET-35), and what others put into etcd is read or left alone (ET-10 to ET-12).
+
+use std::collections::BTreeMap;
+use std::thread::scope;
+use std::time::{Duration, Instant};
+
+use crate::common::{Setup, Started, start_with};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use portcullis_server::Kinds;
+use portcullis_server::api_server::EtcdConfig;
+use portcullis_server::controller::selection::Selection;
+use portcullis_server::registry::backend::Tls;
+use portcullis_testkit::etcd::{Etcd, Options};
+use portcullis_testkit::https::Client;
+use portcullis_testkit::{recorded, wait};
+use serde_json::{Value, json};
+
+const NAMESPACE: &str = "/api/v1/namespaces/default";
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+const ROUNDS: u64 = 150;
+
+fn setup(etcd: &Etcd) -> Setup {
+    let etcd = EtcdConfig {
+        servers: vec![etcd.endpoint()],
+        prefix: "/registry".to_owned(),
+        tls: Tls::default(),
+        compaction: None,
+    };
+    Setup { etcd: Some(etcd), is_cluster: true, ..Setup::default() }
+}
+
+/// Two servers over an etcd, with the same keys.
+fn two(etcd: &Etcd) -> [Started; 2] {
+    let one = start_with(setup(etcd));
+    let keys_of = Some(one.dir.clone());
+    [start_with(Setup { keys_of, ..setup(etcd) }), one]
+}
+
+fn admin(server: &Started) -> Client {
+    server.client(&server.admin())
+}
+
+fn pod(name: &str, node: &str, secret: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"nodeName": node,
+        "automountServiceAccountToken": false,
+        "containers": [{"name": "c", "image": "i", "envFrom": [{"secretRef": {"name": secret}}]}]}})
+}
+
+/// Asks until the answer has this code. Returns how long that took.
+fn until_code(client: &mut Client, code: u16, path: &str) -> Duration {
+    let started = Instant::now();
+    wait::until(&format!("{path} is answered {code}"), || {
+        client.ask("GET", path, None).unwrap().code == code
+    });
+    started.elapsed()
+}
+
+fn worst(what: &str, mut times: Vec<Duration>) {
+    times.sort();
+    let (median, last) = (times[times.len() / 2], times.last().unwrap());
+    let most = times[times.len() * 99 / 100];
+    println!("{what}: {} times, median {median:?}, p99 {most:?}, longest {last:?}", times.len());
+}
+
+#[test]
+fn a_node_is_never_refused_what_another_server_has_granted() {
+    let etcd = Etcd::start();
+    let [one, other] = &two(&etcd);
+    let ends = scope(|scope| {
+        let pairs =
+            [(one, other), (other, one), (one, other)].into_iter().enumerate().map(|(pair, (a, b))| {
+                scope.spawn(move || {
+                    let (mut admin, mut node) = (admin(a), b.kubelet(&format!("n{pair}")));
+                    let secret = format!("s{pair}");
+                    let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret}});
+                    admin.must(201, "POST", &format!("{NAMESPACE}/secrets"), Some(&body));
+                    let path = format!("{NAMESPACE}/secrets/{secret}");
+                    let mut ends = Vec::new();
+                    for round in 0..ROUNDS {
+                        let name = format!("p{pair}-{}", round % 3);
+                        let made = pod(&name, &format!("n{pair}"), &secret);
+                        admin.must(201, "POST", &format!("{NAMESPACE}/pods"), Some(&made));
+                        node.must(200, "GET", &path, None);
+                        // What the node itself does is decided on what the other server has stored, too.
+                        let status = json!({"status": {"phase": "Running"}});
+                        node.must(200, "PATCH", &format!("{NAMESPACE}/pods/{name}/status"), Some(&status));
+                        admin.must(
+                            200,
+                            "DELETE",
+                            &format!("{NAMESPACE}/pods/{name}?gracePeriodSeconds=0"),
+                            None,
+                        );
+                        ends.push(until_code(&mut node, 403, &path));
+                    }
+                    ends
+                })
+            });
+        pairs.collect::<Vec<_>>().into_iter().flat_map(|pair| pair.join().unwrap()).collect()
+    });
+    worst("a secret of a removed pod is refused elsewhere after", ends);
+}
+
+#[test]
+fn a_right_that_is_granted_or_revoked_on_one_server_is_so_on_the_other() {
+    let etcd = Etcd::start();
+    let [one, other] = &two(&etcd);
+    let (mut admin, mut jane) = (admin(one), other.client(&one.user("jane", &[])));
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "b"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "jane"}]});
+    admin.must(201, "POST", &format!("{RBAC}/roles"), Some(&role));
+    let path = format!("{NAMESPACE}/configmaps?limit=1");
+    let mut ends = Vec::new();
+    for _ in 0..ROUNDS {
+        admin.must(201, "POST", &format!("{RBAC}/rolebindings"), Some(&binding));
+        jane.must(200, "GET", &path, None);
+        admin.must(200, "DELETE", &format!("{RBAC}/rolebindings/b"), None);
+        ends.push(until_code(&mut jane, 403, &path));
+    }
+    worst("a revoked right is refused elsewhere after", ends);
+}
+
+#[test]
+fn what_one_server_has_written_the_other_reads_changes_and_deletes() {
+    let etcd = Etcd::start();
+    let servers = two(&etcd);
+    let mut admins = [admin(&servers[0]), admin(&servers[1])];
+    for round in 0..ROUNDS {
+        let turn = usize::try_from(round % 2).unwrap();
+        let (name, other) = (format!("m{round}"), 1 - turn);
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}});
+        let path = format!("{NAMESPACE}/configmaps/{name}");
+        admins[turn].must(201, "POST", &format!("{NAMESPACE}/configmaps"), Some(&map));
+        let read = admins[other].must(200, "GET", &path, None);
+        admins[turn].must(200, "PATCH", &path, Some(&json!({"data": {"a": "2"}})));
+        // With the resourceVersion that was read before: a conflict, whichever server is asked.
+        admins[other].must(409, "PUT", &path, Some(&read));
+        let listed = admins[other].must(
+            200,
+            "GET",
+            &format!("{NAMESPACE}/configmaps?fieldSelector=metadata.name={name}"),
+            None,
+        );
+        assert_eq!(listed["items"][0]["data"]["a"], "2");
+        admins[other].must(200, "DELETE", &path, None);
+        admins[turn].must(404, "GET", &path, None);
+        admins[turn].must(404, "DELETE", &path, None);
+        // In a namespace that the other server has just made.
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        admins[other].must(201, "POST", "/api/v1/namespaces", Some(&namespace));
+        admins[turn].must(201, "POST", &format!("/api/v1/namespaces/{name}/configmaps"), Some(&map));
+    }
+}
+
+#[test]
+fn a_token_of_one_server_is_taken_by_the_other_at_once() {
+    let etcd = Etcd::start();
+    let [one, other] = &two(&etcd);
+    let mut admin = admin(one);
+    for round in 0..20 {
+        let name = format!("a{round}");
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
+        admin.must(201, "POST", &format!("{NAMESPACE}/serviceaccounts"), Some(&account));
+        let asked = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+        let path = format!("{NAMESPACE}/serviceaccounts/{name}/token");
+        let token = admin.must(201, "POST", &path, Some(&asked))["status"]["token"].clone();
+        let header = format!("Authorization: Bearer {}", token.as_str().unwrap());
+        assert_eq!(other.get("/api").header(&header).send().code, 200, "round {round}");
+        admin.must(200, "DELETE", &format!("{NAMESPACE}/serviceaccounts/{name}"), None);
+        wait::until("the token has ended", || other.get("/api").header(&header).send().code == 401);
+    }
+}
+
+#[test]
+fn with_a_silent_etcd_nothing_is_answered_on_memory_and_all_recovers() {
+    let etcd = Etcd::start();
+    let server = start_with(setup(&etcd));
+    let mut admin = admin(&server);
+    admin.must(200, "GET", &format!("{NAMESPACE}/configmaps?resourceVersion=0"), None);
+    etcd.stop();
+    wait::until("memory may be used no longer", || {
+        admin.ask("GET", &format!("{NAMESPACE}/configmaps?resourceVersion=0"), None).unwrap().code == 503
+    });
+    assert_eq!(server.get("/livez").send().code, 200, "a restart would not help");
+    assert_eq!(server.get("/readyz").send().code, 500);
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
+    let answer = admin.ask("POST", &format!("{NAMESPACE}/configmaps"), Some(&map)).unwrap();
+    let (code, _) = (answer.code, answer.json());
+    assert_eq!(code, 503);
+    etcd.cont();
+    wait::until("etcd is back", || server.get("/readyz").send().code == 200);
+    admin.must(201, "POST", &format!("{NAMESPACE}/configmaps"), Some(&map));
+}
+
+#[test]
+fn the_controllers_run_on_the_server_that_is_left() {
+    let etcd = Etcd::start();
+    let [one, other] = two(&etcd);
+    let holder = |server: &Started| {
+        let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/portcullis-controllers";
+        admin(server).ask("GET", path, None).unwrap().json()["spec"]["holderIdentity"].clone()
+    };
+    wait::until("one server leads", || holder(&one).as_str().is_some_and(|holder| !holder.is_empty()));
+    let first = holder(&one);
+    // The second of the two was started first, and so it leads.
+    drop(other);
+    wait::until("the other server leads", || holder(&one) != first && holder(&one) != "");
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "later"}});
+    admin(&one).must(201, "POST", "/api/v1/namespaces", Some(&namespace));
+    wait::until("the controllers have made its account", || {
+        admin(&one).ask("GET", "/api/v1/namespaces/later/serviceaccounts/default", None).unwrap().code == 200
+    });
+}
+
+#[test]
+fn a_full_etcd_refuses_writes_and_takes_them_again_when_there_is_room() {
+    let options = Options { quota_backend_bytes: Some(16 << 20), ..Options::default() };
+    let etcd = Etcd::with(&options);
+    let server = start_with(Setup { selection: Selection::parse([]).unwrap(), ..setup(&etcd) });
+    let mut admin = admin(&server);
+    let filled = |number: usize| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{number}")},
+            "data": {"a": "x".repeat(500_000)}})
+    };
+    let path = format!("{NAMESPACE}/configmaps");
+    let mut count = 0;
+    let (code, refusal) = loop {
+        let answer = admin.ask("POST", &path, Some(&filled(count))).unwrap();
+        let (code, answer) = (answer.code, answer.json());
+        if code != 201 {
+            break (code, answer);
+        }
+        count += 1;
+        assert!(count < 100, "the quota does not count");
+    };
+    assert_eq!(code, 500, "as kube-apiserver: {refusal}");
+    assert!(refusal["message"].as_str().unwrap().contains("no room"), "{refusal}");
+    admin.must(200, "GET", &format!("{path}/m0"), None);
+    for number in 0..count {
+        admin.must(200, "DELETE", &format!("{path}/m{number}"), None);
+    }
+    let run = |arguments: &[&str]| {
+        let done = etcd.etcdctl(arguments);
+        assert_eq!(done.code, 0, "{}", done.stderr);
+        done.stdout
+    };
+    let status: Value = serde_json::from_str(&run(&["endpoint", "status", "--write-out", "json"])).unwrap();
+    run(&["compact", &status[0]["Status"]["header"]["revision"].to_string()]);
+    run(&["defrag"]);
+    run(&["alarm", "disarm"]);
+    wait::until("there is room again", || {
+        admin.ask("POST", &path, Some(&filled(1_000))).unwrap().code == 201
+    });
+}
+
+/// The path of an object of a kind.
+fn path_of(kinds: &Kinds, object: &Value) -> Option<String> {
+    let text = |field: &str| object.pointer(field).and_then(Value::as_str).unwrap_or_default();
+    let (version, kind) = (text("/apiVersion"), text("/kind"));
+    let row = kinds.of_document(version, kind)?;
+    let root = if version.contains('/') { "apis" } else { "api" };
+    let namespace = match text("/metadata/namespace") {
+        "" => String::new(),
+        namespace => format!("namespaces/{namespace}/"),
+    };
+    Some(format!("/{root}/{version}/{namespace}{}/{}", row.plural, text("/metadata/name")))
+}
+
+/// The records of a kube-apiserver are put into etcd byte for byte, and a server is started over them.
+fn serves_the_etcd_of_a_cluster(recording: &str) {
+    let etcd = Etcd::start();
+    let records = recorded::lines(recording);
+    // Of a key that was written several times, the last value.
+    let mut values: BTreeMap<&str, &Value> = BTreeMap::new();
+    for record in &records {
+        values.insert(record["key"].as_str().unwrap(), record);
+    }
+    for (key, record) in &values {
+        etcd.put(key, &BASE64_STANDARD.decode(record["value_b64"].as_str().unwrap()).unwrap());
+    }
+    let selection = Selection::parse([]).unwrap();
+    // Without the default policy and controllers, which would write to it.
+    let server = start_with(Setup { selection, is_cluster: false, ..setup(&etcd) });
+    let mut admin = admin(&server);
+    let kinds = Kinds::built_in();
+    let mut count = 0;
+    let mut differences = Vec::new();
+    for (key, record) in &values {
+        // The server publishes its own authorities there.
+        if *key == "/registry/configmaps/kube-system/extension-apiserver-authentication" {
+            continue;
+        }
+        let Some(path) = path_of(&kinds, &record["json"]).filter(|_| !record["json"].is_null()) else {
+            continue;
+        };
+        count += 1;
+        let answer = admin.ask("GET", &path, None).unwrap();
+        let (code, found) = (answer.code, answer.json());
+        let without = |object: &Value| {
+            let mut object = object.clone();
+            object["metadata"].as_object_mut().map(|metadata| metadata.remove("resourceVersion"));
+            object
+        };
+        if code != 200 || without(&found) != without(&record["json"]) {
+            differences.push(format!("{key}: GET {path}: {code}\n  want {}\n  got  {found}", record["json"]));
+        }
+    }
+    assert!(count > 200, "{count}");
+    assert!(differences.is_empty(), "{} of {count}:\n{}", differences.len(), differences.join("\n"));
+    let keys: Vec<String> = etcd.keys("/registry/");
+    for key in values.keys() {
+        assert!(keys.iter().any(|there| there == key), "{key} is left alone");
+    }
+}
+
+#[test]
+fn the_etcd_of_a_cluster_is_served_as_the_cluster_showed_it_in_protobuf() {
+    serves_the_etcd_of_a_cluster("etcd-registry/registry-protobuf.jsonl");
+}
+
+#[test]
+fn the_etcd_of_a_cluster_is_served_as_the_cluster_showed_it_in_json() {
+    serves_the_etcd_of_a_cluster("etcd-registry/registry-json.jsonl");
+}
+
+#[test]
+fn a_value_that_cannot_be_read_stops_neither_its_kind_nor_the_server() {
+    let etcd = Etcd::start();
+    etcd.put("/registry/configmaps/default/early", b"garbage");
+    let server = start_with(setup(&etcd));
+    let mut admin = admin(&server);
+    let path = format!("{NAMESPACE}/configmaps");
+    let made = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    admin.must(201, "POST", &path, Some(&made("good")));
+    etcd.put("/registry/configmaps/default/late", b"k8s\0garbage");
+    admin.must(201, "POST", &path, Some(&made("after")));
+    let listed = admin.must(200, "GET", &path, None);
+    let names: Vec<&str> = listed["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|item| item["metadata"]["name"].as_str())
+        .collect();
+    assert!(names.contains(&"good") && names.contains(&"after"), "{names:?}");
+    assert!(!names.contains(&"early") && !names.contains(&"late"), "{names:?}");
+    for name in ["early", "late"] {
+        admin.must(500, "GET", &format!("{path}/{name}"), None);
+        admin.must(409, "POST", &path, Some(&made(name)));
+        admin.must(500, "DELETE", &format!("{path}/{name}"), None);
+    }
+    assert_eq!(server.get("/readyz").send().code, 200);
+    server.wait_for_metric("portcullis_store_undecodable_objects 2");
+    let there = etcd.keys("/registry/configmaps/default/");
+    assert!(
+        there.iter().any(|key| key.ends_with("/early")) && there.iter().any(|key| key.ends_with("/late"))
+    );
+}
