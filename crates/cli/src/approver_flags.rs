@@ -123,7 +123,10 @@ impl InProcess {
                 if let Some(path) = file {
                     tasks.spawn(follow(path, approver.clone(), false));
                 }
-                tasks.spawn(async move { approver.run(std::future::pending()).await });
+                tasks.spawn(server.elected("portcullis-approver", move || {
+                    let approver = approver.clone();
+                    async move { approver.run(std::future::pending()).await }
+                }));
             }
             Self::Attested(settings, file, metrics) => {
                 let connection = connect(server, approver_access::ATTESTATION_USER).await?;
@@ -137,7 +140,10 @@ impl InProcess {
                     AttestController::new(AttestOptions { serving_authority, metrics, ..options });
                 tracing::info!("the attestation controller is running");
                 tasks.spawn(attest_config::follow(file, controller.clone()));
-                tasks.spawn(async move { controller.run(std::future::pending()).await });
+                tasks.spawn(server.elected("portcullis-attest", move || {
+                    let controller = controller.clone();
+                    async move { controller.run(std::future::pending()).await }
+                }));
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use portcullis_server::api_server::{EtcdConfig, Storage};
+use portcullis_server::api_server::{EtcdConfig, STORE, Storage};
 use portcullis_server::registry::backend::Tls;
 
 use crate::failure::Failure;
@@ -59,6 +59,14 @@ pub(crate) struct StorageFlags {
 }
 
 impl StorageFlags {
+    /// Where objects are stored, for people.
+    pub(crate) fn describe(&self, data_dir: &Path) -> String {
+        match self.etcd_servers.is_empty() {
+            true => data_dir.join(STORE).display().to_string(),
+            false => format!("etcd at {} below {}", self.etcd_servers.join(","), self.etcd_prefix),
+        }
+    }
+
     /// Where objects are stored.
     ///
     /// # Errors

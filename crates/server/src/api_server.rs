@@ -25,6 +25,7 @@ use crate::authn::{AuthenticationConfig, AuthenticationError};
 use crate::authz::AuthorizationConfig;
 use crate::bootstrap::{self, Bootstrap, BootstrapError};
 use crate::clock::Clock;
+use crate::controller::leader;
 use crate::controller::selection::Selection;
 use crate::controller::settings::ControllerSettings;
 use crate::controller::{ControllerConfig, Controllers};
@@ -255,7 +256,14 @@ fn started(has_default_policy: bool) -> impl Iterator<Item = Check> {
 
 /// Logs whether secrets are readable on disk, and which names of the configuration have no effect (ET-51).
 fn log_encryption(config: &Config) {
-    if config.storage != Storage::Memory && !config.encryption.providers("", "secrets").encrypt() {
+    if let Storage::Etcd(etcd) = &config.storage
+        && !config.encryption.providers("", "secrets").encrypt()
+    {
+        tracing::info!(
+            servers = etcd.servers.join(","),
+            "secrets are readable in etcd: encrypt them with --encryption-provider-config, or encrypt its disks"
+        );
+    } else if config.storage != Storage::Memory && !config.encryption.providers("", "secrets").encrypt() {
         tracing::info!(
             data_dir = %config.data_dir.display(),
             "secrets are readable in the files of the store: encrypt them with --encryption-provider-config, or encrypt \
@@ -340,6 +348,7 @@ pub struct ApiServer {
     app: Arc<App>,
     bootstrap: Bootstrap,
     controllers: Controllers,
+    identity: String,
     kubeconfig: PathBuf,
     listener: Server<App>,
     /// The tasks that reload files. They end when this is dropped.
@@ -426,7 +435,7 @@ impl ApiServer {
             selection,
             settings: config.controller_settings,
         };
-        let controllers = Controllers::start(&backend, controllers, config.identity).await;
+        let controllers = Controllers::start(&backend, controllers, config.identity.clone()).await;
 
         let etcd_checks = backend.is_shared().then(|| etcd_check(&backend));
         let addresses = config.service_ranges.addresses.clone();
@@ -467,7 +476,8 @@ impl ApiServer {
         told.map_err(|status| StartError::unavailable(status.message()))?;
         let kubeconfig = bootstrap.write_kubeconfig(address.port())?;
         reloading.spawn(authorities.follow(Arc::clone(app.authentication())));
-        Ok(Self { address, app, bootstrap, controllers, kubeconfig, listener, reloading, seeded })
+        let identity = config.identity;
+        Ok(Self { address, app, bootstrap, controllers, identity, kubeconfig, listener, reloading, seeded })
     }
 
     /// The address that the server listens on.
@@ -498,6 +508,25 @@ impl ApiServer {
     /// The stored objects.
     pub fn backend(&self) -> &Arc<Backend> {
         self.app.backend()
+    }
+
+    /// Does work on one of the servers that share a store at a time, elected by a lease of this name. If the store is this
+    /// server's own, does the work at once. Ends with the work; does not end with its lease. The work is stopped by dropping it.
+    pub fn elected<F>(
+        &self,
+        lease: &'static str,
+        work: impl Fn() -> F + Send + Sync + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (backend, identity) = (Arc::clone(self.backend()), self.identity.clone());
+        async move {
+            match backend.is_shared() {
+                false => work().await,
+                true => leader::lead(backend, lease, identity, std::future::pending(), work).await,
+            }
+        }
     }
 
     /// Serves until `stop` completes, then lets the requests in progress finish, and stops the controllers.

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,6 @@ use clap::Args;
 use portcullis_policy::FeatureGates;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::admission::AdmissionPlugins;
-use portcullis_server::api_server::STORE;
 use portcullis_server::encryption;
 use portcullis_server::registry::cluster::seed::Seeded;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
@@ -228,7 +227,7 @@ async fn serve(args: &ServeArgs, config: Config, approver: Option<InProcess>) ->
         StartError::Unavailable(error) => Failure::unreachable(error),
     })?;
     let stop = StopSignals::handle()?;
-    tell(server.seeded(), &args.data_dir.join(STORE));
+    tell(server.seeded(), &args.storage.describe(&args.data_dir));
     let address = server.address();
     tracing::info!(%address, "listening");
     let mut background = JoinSet::new();
@@ -253,13 +252,13 @@ async fn serve(args: &ServeArgs, config: Config, approver: Option<InProcess>) ->
 }
 
 /// Reports the result of `--state`.
-fn tell(seeded: &Seeded, store: &Path) {
+fn tell(seeded: &Seeded, store: &str) {
     match seeded {
         Seeded::NoFiles => {}
         Seeded::PassedOver => tracing::warn!(
             "--state is passed over: {} holds objects already, and files fill an empty store only. Change objects with \
              kubectl, or begin anew with another --data-dir",
-            store.display()
+            store
         ),
         Seeded::Done(summary) => {
             tracing::info!(

@@ -1,6 +1,6 @@
-//! Runs the controllers on one server at a time, when several share a store (ET-36).
+//! Runs work on one server at a time, when several share a store (ET-36): the controllers, and an approver.
 //!
-//! The servers contend for one Lease. It is read and written in the store, not over the network, and with the same rules as
+//! The servers contend for a Lease. It is read and written in the store, not over the network, and with the same rules as
 //! that of every other leader election. Does nothing for the embedded store, which has one server.
 
 use std::sync::Arc;
@@ -20,8 +20,6 @@ use crate::registry::{freshness, meta, write};
 
 /// The namespace of the lease.
 const NAMESPACE: &str = "kube-system";
-/// The name of the lease.
-const NAME: &str = "portcullis-controllers";
 
 /// The leases in the store.
 #[derive(Clone)]
@@ -82,9 +80,10 @@ impl Leases for StoredLeases {
     }
 }
 
-/// Does the work whenever this server holds the lease, until `stop` completes. The work is stopped by dropping it.
-pub(super) async fn lead<F>(
+/// Does the work whenever this server holds the lease of this name, until `stop` completes. The work is stopped by dropping it.
+pub(crate) async fn lead<F>(
     backend: Arc<Backend>,
+    name: &str,
     identity: String,
     stop: impl Future<Output = ()> + Send,
     work: impl Fn() -> F,
@@ -94,7 +93,7 @@ pub(super) async fn lead<F>(
     // Another server takes over within 15 s.
     let config = LeaseConfig {
         namespace: NAMESPACE.to_owned(),
-        name: NAME.to_owned(),
+        name: name.to_owned(),
         identity,
         lease_duration: Duration::from_secs(10),
         renew_deadline: Duration::from_secs(7),
@@ -102,12 +101,12 @@ pub(super) async fn lead<F>(
         release_on_exit: true,
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let ended = || tracing::info!("this server no longer runs the controllers");
+    let ended = || tracing::info!(lease = name, "this server no longer leads");
     let work = |_| {
-        tracing::info!("this server runs the controllers");
+        tracing::info!(lease = name, "this server leads");
         work()
     };
     if let Err(error) = lead_again(&StoredLeases(backend), &config, &clock, stop, work, ended).await {
-        tracing::error!(%error, "the controllers do not run");
+        tracing::error!(%error, lease = name, "this server cannot lead");
     }
 }

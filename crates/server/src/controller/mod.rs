@@ -15,7 +15,7 @@ mod certificates;
 mod event_ttl;
 mod events;
 mod garbage_collector;
-mod leader;
+pub(crate) mod leader;
 mod namespaces;
 mod node_lifecycle;
 mod pod_gc;
@@ -48,6 +48,9 @@ use crate::clock::Clock;
 use crate::registry::backend::Backend;
 use crate::registry::bootstrap_authorities::Settings;
 use crate::signing::Signing;
+
+/// The name of the lease of the controllers.
+const LEASE: &str = "portcullis-controllers";
 
 /// The running controllers of a server. They end when this is dropped.
 pub struct Controllers {
@@ -99,7 +102,7 @@ impl Controllers {
                 let _running = Self::start_here(&backend, config.clone()).await;
                 std::future::pending().await
             };
-            leader::lead(Arc::clone(&backend), identity, stop, work).await;
+            leader::lead(Arc::clone(&backend), LEASE, identity, stop, work).await;
         });
         controllers
     }
