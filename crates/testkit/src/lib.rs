@@ -15,6 +15,7 @@ pub mod health;
 pub mod http2;
 pub mod https;
 pub mod kubelet;
+pub mod linearizability;
 pub mod mutate;
 pub mod pages;
 pub mod ports;
