@@ -14,7 +14,7 @@ use policy::chain::Mode;
 use policy::engine::EngineConfig;
 use portcullis_store::Transformer;
 use portcullis_store::embedded::Options;
-use portcullis_store::encryption::{Encryption, Resources};
+use portcullis_store::encryption::{LiveEncryption, Resources};
 use tokio::task::JoinSet;
 
 use crate::admission::AdmissionPlugins;
@@ -29,6 +29,7 @@ use crate::clock::Clock;
 use crate::controller::selection::Selection;
 use crate::controller::settings::ControllerSettings;
 use crate::controller::{ControllerConfig, Controllers};
+use crate::encryption::EncryptionConfig;
 use crate::http::limits::Limits;
 use crate::http::listener::Server;
 use crate::http::serving_certificate::{self, ServingCertificate};
@@ -58,8 +59,9 @@ pub struct Config {
     /// How large all keys and objects in the store may be together, in bytes; none for no limit
     /// (`--quota-backend-bytes`).
     pub store_quota: Option<u64>,
-    /// How values are encrypted in the file of the store (`--encryption-provider-config`).
-    pub encryption: Arc<Encryption>,
+    /// How values are encrypted in the file of the store (`--encryption-provider-config`,
+    /// `--encryption-provider-config-automatic-reload`).
+    pub encryption: EncryptionConfig,
     /// The files that seed an empty store (`--state`).
     pub state: Vec<PathBuf>,
     /// The kinds that are served.
@@ -117,7 +119,7 @@ impl Default for Config {
             data_dir: PathBuf::from("./portcullis-data"),
             storage: Storage::DataDir,
             store_quota: Some(STORE_QUOTA),
-            encryption: Arc::default(),
+            encryption: EncryptionConfig::default(),
             state: Vec::new(),
             kinds: Kinds::built_in(),
             bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -235,16 +237,23 @@ fn started(has_default_policy: bool) -> impl Iterator<Item = Check> {
     names.into_iter().chain(policy).map(Check::done_at_start)
 }
 
+/// The check of the KMS plug-ins, under its name in kube-apiserver (ET-50).
+fn kms_check(encryption: &Arc<LiveEncryption>) -> Check {
+    let encryption = Arc::clone(encryption);
+    Check { name: "kms-providers", is_vital: true, run: Box::new(move || encryption.current().health()) }
+}
+
 /// Logs whether secrets are readable on disk, and which names of the configuration have no effect (ET-51).
 fn log_encryption(config: &Config) {
-    if config.storage != Storage::Memory && !config.encryption.providers("", "secrets").encrypt() {
+    let encryption = config.encryption.rules().current();
+    if config.storage != Storage::Memory && !encryption.providers("", "secrets").encrypt() {
         tracing::info!(
             data_dir = %config.data_dir.display(),
             "secrets are readable in the files of the store: encrypt them with --encryption-provider-config, or encrypt \
              the disk"
         );
     }
-    for named in config.encryption.resources() {
+    for named in encryption.resources() {
         let Resources::One { group, resource } = named else { continue };
         if !config.kinds.stored().any(|row| row.group == group && row.plural == resource) {
             tracing::warn!(
@@ -294,6 +303,13 @@ impl ApiServer {
     /// See [`StartError`]. What the first start has created stays, and the next start uses it.
     pub async fn new(config: Config) -> Result<Self, StartError> {
         log_encryption(&config);
+        let encryption = Arc::clone(config.encryption.rules());
+        // Without its plug-in no stored secret can be read.
+        encryption
+            .current()
+            .start()
+            .await
+            .map_err(|error| StartError::Unavailable(format!("--encryption-provider-config: {error}")))?;
         let now = SystemTime::now();
         let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, now)?;
         let mut reloading = JoinSet::new();
@@ -310,7 +326,7 @@ impl ApiServer {
             Storage::File(path) => Options::file(path),
             Storage::Memory => Options::memory(),
         };
-        let options = options.transformer(Arc::clone(&config.encryption) as Arc<dyn Transformer>);
+        let options = options.transformer(Arc::clone(&encryption) as Arc<dyn Transformer>);
         let options = match config.store_quota {
             Some(quota) => options.quota(quota),
             None => options,
@@ -331,6 +347,16 @@ impl ApiServer {
             config.store_quota,
             config.metrics.store.size.clone(),
         ));
+
+        let kms_check = config.encryption.has_check().then(|| kms_check(&encryption));
+        if let Some(reloader) = config.encryption.reloader() {
+            let store = Arc::clone(&backend);
+            let rewrite = move || {
+                let store = Arc::clone(&store);
+                async move { store.rewrite().await }
+            };
+            reloading.spawn(reloader.run(config.metrics.encryption.clone(), rewrite));
+        }
 
         // A configuration file that allows everything says so explicitly (AN-111).
         let allows_all = config.engine.modes.contains(&Mode::AlwaysAllow) && !config.authorization.is_file();
@@ -382,7 +408,11 @@ impl ApiServer {
             authorization,
             backend,
             event_ttl,
-            checks: started(config.engine.default_policy).chain(config.checks).collect(),
+            checks: kms_check
+                .into_iter()
+                .chain(started(config.engine.default_policy))
+                .chain(config.checks)
+                .collect(),
             kinds: config.kinds,
             limits: config.limits,
             metrics: config.metrics,

@@ -96,5 +96,6 @@ pub(crate) const TARGETS: &[Target] = &[
         dictionary: encryption::CONFIGURATION,
         run: encryption::configuration,
     },
+    Target { name: "kms-envelope", dictionary: encryption::ENVELOPE, run: encryption::envelope },
     Target { name: "encrypted-value", dictionary: encryption::VALUE, run: encryption::value },
 ];

@@ -71,7 +71,7 @@ impl Encryption {
     pub fn plugins(&self) -> impl Iterator<Item = &Kms> {
         let mut seen = HashSet::new();
         self.rules.values().flatten().filter_map(move |provider| match &**provider {
-            Provider::Kms(kms) => seen.insert(Arc::as_ptr(provider)).then_some(kms),
+            Provider::Kms(kms) => seen.insert(Arc::as_ptr(provider).addr()).then_some(kms),
             _ => None,
         })
     }
