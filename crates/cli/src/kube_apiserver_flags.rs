@@ -98,7 +98,6 @@ const FLAGS: &[Flag] = &[
     switch("enable-garbage-collector"),
     switch("enable-logs-handler"),
     switch("enable-priority-and-fairness"),
-    switch("encryption-provider-config-automatic-reload").only(&["false"]),
     value("endpoint-reconciler-type"),
     value("etcd-count-metric-poll-period"),
     value("etcd-db-metric-poll-interval"),
@@ -253,7 +252,6 @@ mod tests {
     fn what_somebody_would_rely_on_is_refused_by_name() {
         for (argument, why) in [
             ("--oidc-issuer-url=https://a", "OIDC"),
-            ("--encryption-provider-config-automatic-reload", "only false"),
             ("--allow-privileged=false", "only true"),
             ("--service-account-lookup=false", "only true"),
             ("--tls-min-version=VersionTLS13", "only VersionTLS10 or VersionTLS11 or VersionTLS12"),

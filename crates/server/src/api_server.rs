@@ -12,7 +12,7 @@ use kinds::Kinds;
 use kinds::resources::core::services::ServiceRanges;
 use policy::chain::Mode;
 use policy::engine::EngineConfig;
-use portcullis_store::encryption::{Encryption, Resources};
+use portcullis_store::encryption::{LiveEncryption, Resources};
 use portcullis_store::{Store as _, Transformer, embedded, etcd};
 use tokio::task::JoinSet;
 
@@ -29,6 +29,7 @@ use crate::controller::leader;
 use crate::controller::selection::Selection;
 use crate::controller::settings::ControllerSettings;
 use crate::controller::{ControllerConfig, Controllers};
+use crate::encryption::EncryptionConfig;
 use crate::http::limits::Limits;
 use crate::http::listener::Server;
 use crate::http::serving_certificate::{self, ServingCertificate};
@@ -59,8 +60,9 @@ pub struct Config {
     /// How large all keys and objects in the store may be together, in bytes; none for no limit
     /// (`--quota-backend-bytes`).
     pub store_quota: Option<u64>,
-    /// How values are encrypted in the file of the store (`--encryption-provider-config`).
-    pub encryption: Arc<Encryption>,
+    /// How values are encrypted in the file of the store (`--encryption-provider-config`,
+    /// `--encryption-provider-config-automatic-reload`).
+    pub encryption: EncryptionConfig,
     /// The files that seed an empty store (`--state`).
     pub state: Vec<PathBuf>,
     /// The kinds that are served.
@@ -120,7 +122,7 @@ impl Default for Config {
             data_dir: PathBuf::from("./portcullis-data"),
             storage: Storage::DataDir,
             store_quota: Some(STORE_QUOTA),
-            encryption: Arc::default(),
+            encryption: EncryptionConfig::default(),
             state: Vec::new(),
             kinds: Kinds::built_in(),
             bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -254,23 +256,30 @@ fn started(has_default_policy: bool) -> impl Iterator<Item = Check> {
     names.into_iter().chain(policy).map(Check::done_at_start)
 }
 
+/// The check of the KMS plug-ins, under its name in kube-apiserver (ET-50).
+fn kms_check(encryption: &Arc<LiveEncryption>) -> Check {
+    let encryption = Arc::clone(encryption);
+    Check { name: "kms-providers", is_vital: true, run: Box::new(move || encryption.current().health()) }
+}
+
 /// Logs whether secrets are readable on disk, and which names of the configuration have no effect (ET-51).
 fn log_encryption(config: &Config) {
+    let encryption = config.encryption.rules().current();
     if let Storage::Etcd(etcd) = &config.storage
-        && !config.encryption.providers("", "secrets").encrypt()
+        && !encryption.providers("", "secrets").encrypt()
     {
         tracing::info!(
             servers = etcd.servers.join(","),
             "secrets are readable in etcd: encrypt them with --encryption-provider-config, or encrypt its disks"
         );
-    } else if config.storage != Storage::Memory && !config.encryption.providers("", "secrets").encrypt() {
+    } else if config.storage != Storage::Memory && !encryption.providers("", "secrets").encrypt() {
         tracing::info!(
             data_dir = %config.data_dir.display(),
             "secrets are readable in the files of the store: encrypt them with --encryption-provider-config, or encrypt \
              the disk"
         );
     }
-    for named in config.encryption.resources() {
+    for named in encryption.resources() {
         let Resources::One { group, resource } = named else { continue };
         if !config.kinds.stored().any(|row| row.group == group && row.plural == resource) {
             tracing::warn!(
@@ -296,7 +305,7 @@ fn store_options(config: &Config) -> Result<Options, StartError> {
         Storage::Memory => embedded::Options::memory(),
         Storage::Etcd(etcd) => return etcd_options(config, etcd).map(Into::into),
     };
-    let options = file.transformer(Arc::clone(&config.encryption) as Arc<dyn Transformer>);
+    let options = file.transformer(Arc::clone(config.encryption.rules()) as Arc<dyn Transformer>);
     Ok(match config.store_quota {
         Some(quota) => options.quota(quota).into(),
         None => options.into(),
@@ -305,7 +314,7 @@ fn store_options(config: &Config) -> Result<Options, StartError> {
 
 fn etcd_options(config: &Config, etcd: &EtcdConfig) -> Result<etcd::Options, StartError> {
     let event_ttl = config.controller_settings.event_ttl;
-    let layout = EtcdLayout::new(&config.kinds, Arc::clone(&config.encryption), event_ttl);
+    let layout = EtcdLayout::new(&config.kinds, Arc::clone(config.encryption.rules()), event_ttl);
     let layout = layout.map_err(StartError::invalid)?;
     let options = etcd::Options::new(etcd.servers.clone(), Arc::new(layout))
         .prefix(&etcd.prefix)
@@ -364,6 +373,13 @@ impl ApiServer {
     pub async fn new(config: Config) -> Result<Self, StartError> {
         log_encryption(&config);
         let options = store_options(&config)?;
+        let encryption = Arc::clone(config.encryption.rules());
+        // Without its plug-in no stored secret can be read.
+        encryption
+            .current()
+            .start()
+            .await
+            .map_err(|error| StartError::Unavailable(format!("--encryption-provider-config: {error}")))?;
         let now = SystemTime::now();
         let bootstrap = Bootstrap::prepare(&config.data_dir, config.bind_address, now)?;
         let mut reloading = JoinSet::new();
@@ -392,6 +408,16 @@ impl ApiServer {
             config.metrics.store.size.clone(),
             config.metrics.store.etcd.undecodable.clone(),
         ));
+
+        let kms_check = config.encryption.has_check().then(|| kms_check(&encryption));
+        if let Some(reloader) = config.encryption.reloader() {
+            let store = Arc::clone(&backend);
+            let rewrite = move || {
+                let store = Arc::clone(&store);
+                async move { store.rewrite().await }
+            };
+            reloading.spawn(reloader.run(config.metrics.encryption.clone(), rewrite));
+        }
 
         // A configuration file that allows everything says so explicitly (AN-111).
         let allows_all = config.engine.modes.contains(&Mode::AlwaysAllow) && !config.authorization.is_file();
@@ -446,7 +472,12 @@ impl ApiServer {
             authorization,
             backend,
             event_ttl,
-            checks: started(config.engine.default_policy).chain(etcd_checks).chain(config.checks).collect(),
+            checks: kms_check
+                .into_iter()
+                .chain(started(config.engine.default_policy))
+                .chain(etcd_checks)
+                .chain(config.checks)
+                .collect(),
             kinds: config.kinds,
             limits: config.limits,
             metrics: config.metrics,

@@ -16,7 +16,7 @@
 //!  bootstrap                                     the files of the first start
 //!  match_conditions                              CEL expressions
 //!  certificate_requests                          how NodeRestriction reads them
-//!  encryption                                    the configuration of encryption at rest
+//!  encryption                                    the configuration of encryption at rest, and its reload
 //! ```
 //!
 //! A request goes through [`http::listener`] (TLS, possession of a key only), [`api::service`] (the order of a

@@ -4,8 +4,18 @@
 
 use std::borrow::Cow;
 
-/// Converts values to their form on disk, and back. Must be fast and do no I/O: all writers wait for it.
+/// Converts values to their form on disk, and back. Must be fast: all writers wait for it. Only [`Transformer::open`] may call
+/// another process, and must give up after a few seconds.
 pub trait Transformer: Send + Sync {
+    /// Whether a value of this key could be converted now. The store refuses a commit with a key that fails, so that other
+    /// commits do not fail with it.
+    ///
+    /// # Errors
+    /// As [`Transformer::seal`].
+    fn check(&self, _key: &str) -> Result<(), TransformError> {
+        Ok(())
+    }
+
     /// Converts a value to its form on disk. `key` is the key of the value in the store.
     ///
     /// # Errors

@@ -1,10 +1,11 @@
-//! Encryption at rest: its configuration, and values as they lie on a disk.
+//! Encryption at rest: its configuration, values as they lie on a disk, and the envelopes of KMS plug-ins.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::LazyLock;
 
 use portcullis_server::encryption::read;
+use portcullis_store::encryption::kms::Envelope;
 use portcullis_store::encryption::{Encryption, PREFIX, Resources};
 use portcullis_testkit::recorded;
 
@@ -18,7 +19,7 @@ pub(super) const CONFIGURATION: &[&str] = &[
     "  - aesgcm: {keys: []}\n",
     "  - secretbox:\n",
     "  - identity: {}\n",
-    "  - kms: {name: k}\n",
+    "  - kms: {apiVersion: v2, name: k, endpoint: 'unix:///run/kms.sock', timeout: 3s}\n",
     "'*.'",
     "'*.*'",
     "'*.apps'",
@@ -39,6 +40,20 @@ pub(super) const VALUE: &[&str] = &[
     "k8s\0",
 ];
 
+pub(super) const ENVELOPE: &[&str] =
+    &["\n\u{1}x", "\u{12}\u{1}k", "\u{1a}\u{1}s", "\"\u{5}\n\u{3}a.b", "(\u{1}", "(\u{0}"];
+
+pub(super) fn envelope(input: &[u8]) -> bool {
+    let Ok(envelope) = Envelope::read(input) else { return false };
+    let source = &envelope.source;
+    assert!(!envelope.data.is_empty() && envelope.data.len() <= input.len());
+    assert!((1..=1_024).contains(&source.key_id.len()) && (1..=1_024).contains(&source.encrypted.len()));
+    let sizes = source.annotations.iter().map(|(name, value)| name.len().saturating_add(value.len()));
+    assert!(sizes.sum::<usize>() <= 32 << 10, "annotations are bounded");
+    assert_eq!(Envelope::read(&envelope.clone().write(b"")), Ok(envelope), "what is written is read");
+    true
+}
+
 pub(super) fn configuration(input: &[u8]) -> bool {
     let Ok(encryption) = read(input) else { return false };
     let mut count = 0_usize;
@@ -50,6 +65,10 @@ pub(super) fn configuration(input: &[u8]) -> bool {
             Resources::All => ("any", "any"),
         };
         let providers = encryption.providers(group, resource);
+        if encryption.plugins().next().is_some() {
+            // A plug-in that is not called reads and writes nothing.
+            continue;
+        }
         let sealed = providers.seal("/key", b"{}").expect("a valid configuration writes");
         assert_eq!(providers.encrypt(), sealed.starts_with(PREFIX), "encrypted or not");
         let opened = providers.open("/key", &sealed).expect("and reads what it wrote");

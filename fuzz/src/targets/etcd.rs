@@ -35,7 +35,7 @@ static LAYOUT: LazyLock<EtcdLayout> = LazyLock::new(|| {
     let configuration =
         lines.first().and_then(|line| line.pointer("/configurations/0")).expect("a configuration");
     let encryption = read(configuration.to_string().as_bytes()).expect("a valid configuration");
-    EtcdLayout::new(&Kinds::built_in(), Arc::new(encryption), Duration::from_secs(3_600))
+    EtcdLayout::new(&Kinds::built_in(), Arc::new(LiveEncryption::new(encryption)), Duration::from_secs(3_600))
         .expect("places for all kinds")
 });
 

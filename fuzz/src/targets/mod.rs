@@ -97,6 +97,7 @@ pub(crate) const TARGETS: &[Target] = &[
         dictionary: encryption::CONFIGURATION,
         run: encryption::configuration,
     },
+    Target { name: "kms-envelope", dictionary: encryption::ENVELOPE, run: encryption::envelope },
     Target { name: "encrypted-value", dictionary: encryption::VALUE, run: encryption::value },
     Target { name: "etcd-value", dictionary: etcd::VALUE, run: etcd::value },
 ];

@@ -11,7 +11,7 @@ use clap::Args;
 use portcullis_policy::FeatureGates;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::admission::AdmissionPlugins;
-use portcullis_server::encryption;
+use portcullis_server::encryption::EncryptionConfig;
 use portcullis_server::registry::cluster::seed::Seeded;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_server::{
@@ -86,6 +86,11 @@ pub struct ServeArgs {
     /// the server rewrites the file when it starts
     #[arg(long, value_name = "FILE")]
     encryption_provider_config: Option<PathBuf>,
+
+    /// Whether a changed --encryption-provider-config is used without a restart. The file is read every second; an invalid one
+    /// is logged and changes nothing. After a change the server rewrites the file of the store
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    encryption_provider_config_automatic_reload: bool,
 
     /// The address to listen on
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
@@ -176,12 +181,7 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
         serving_certificate: args.limits.serving_certificate(),
         limits: args.limits.limits()?,
         store_quota: args.limits.store_quota(),
-        encryption: match &args.encryption_provider_config {
-            None => Arc::default(),
-            Some(file) => Arc::new(encryption::load(file).map_err(|error| {
-                Failure::input(format_args!("--encryption-provider-config {}: {error}", file.display()))
-            })?),
-        },
+        encryption: encryption(args)?,
         runtime_config: RuntimeConfig::parse(&args.runtime_config.join(",")).map_err(Failure::input)?,
         authentication: args.authentication.config()?,
         service_ranges: ServiceRanges {
@@ -201,6 +201,20 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
         metrics,
         ..Config::default()
     })
+}
+
+/// Reads the file of encryption at rest.
+fn encryption(args: &ServeArgs) -> Result<EncryptionConfig, Failure> {
+    let is_reloaded = args.encryption_provider_config_automatic_reload;
+    match &args.encryption_provider_config {
+        Some(file) => EncryptionConfig::load(file, is_reloaded).map_err(|error| {
+            Failure::input(format_args!("--encryption-provider-config {}: {error}", file.display()))
+        }),
+        None if is_reloaded => Err(Failure::input(
+            "--encryption-provider-config-automatic-reload needs --encryption-provider-config",
+        )),
+        None => Ok(EncryptionConfig::default()),
+    }
 }
 
 /// Tells once what was accepted and changes nothing.

@@ -20,7 +20,7 @@ use crate::audit::AuditMetrics;
 use crate::authn::{AuthenticationMetrics, ImpersonationMetrics};
 use crate::authz::AuthorizationMetrics;
 use crate::authz::metrics::webhook::WebhookMetrics;
-use crate::metrics::{Durations, FeatureMetrics, Timing, process};
+use crate::metrics::{Durations, FeatureMetrics, ReloadMetrics, Timing, process};
 use crate::registry::metrics::StoreMetrics;
 
 /// The buckets of `apiserver_request_duration_seconds`.
@@ -61,6 +61,8 @@ pub struct Metrics {
     pub(super) health: HealthMetrics,
     /// The metrics of authorization webhooks and their configuration.
     pub webhooks: WebhookMetrics,
+    /// Of the encryption configuration.
+    pub encryption: ReloadMetrics,
 }
 
 struct Hot {
@@ -146,6 +148,8 @@ impl Default for Metrics {
         features.register(&mut registry);
         let webhooks = WebhookMetrics::default();
         webhooks.register(&mut registry);
+        let encryption = ReloadMetrics::default();
+        encryption.register(&mut registry, "encryption");
         let reviews = Route::REVIEWS.map(|route| {
             let request = RequestLabels::of_review(route);
             let code = StatusCode::CREATED.as_u16();
@@ -175,6 +179,7 @@ impl Default for Metrics {
             features,
             health: HealthMetrics::default(),
             webhooks,
+            encryption,
         }
     }
 }

@@ -29,8 +29,6 @@ pub struct Reloader {
     required: Vec<Mode>,
     authorizers: Arc<ArcSwap<Authorizers>>,
     metrics: WebhookMetrics,
-    /// The server name in metrics.
-    server: String,
     last_bytes: Vec<u8>,
     last_document: Document,
 }
@@ -70,18 +68,16 @@ impl Initial {
     pub fn begin(self, members: &[Member], metrics: &WebhookMetrics) -> Result<Reloader, AuthorizersError> {
         let modes = self.configuration.modes;
         let authorizers = Authorizers::new(&modes, members, self.webhooks, metrics)?;
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let reloader = Reloader {
             path: self.path,
             members: members.to_vec(),
             required: modes.into_iter().filter(|mode| *mode != Mode::Webhook).collect(),
             authorizers: authorizers.shared(),
             metrics: metrics.clone(),
-            server: hash(host.trim().as_bytes()),
             last_bytes: self.bytes,
             last_document: self.document,
         };
-        reloader.metrics.in_force(&reloader.server, &hash(&reloader.last_bytes));
+        reloader.metrics.reload.in_force(&pki::sha256(&reloader.last_bytes));
         Ok(reloader)
     }
 }
@@ -104,7 +100,7 @@ impl Reloader {
                     self.check(bytes);
                 }
                 Err(error) => {
-                    self.metrics.reloaded(&self.server, false, SystemTime::now());
+                    self.metrics.reload.reloaded(false, SystemTime::now());
                     if std::mem::take(&mut was_readable) {
                         self.complain(&error.to_string());
                     }
@@ -131,12 +127,12 @@ impl Reloader {
         match self.take() {
             Ok(false) => {}
             Ok(true) => {
-                self.metrics.reloaded(&self.server, true, SystemTime::now());
-                self.metrics.in_force(&self.server, &hash(&self.last_bytes));
+                self.metrics.reload.reloaded(true, SystemTime::now());
+                self.metrics.reload.in_force(&pki::sha256(&self.last_bytes));
                 tracing::info!(path = %self.path.display(), "the authorization configuration was reloaded");
             }
             Err(error) => {
-                self.metrics.reloaded(&self.server, false, SystemTime::now());
+                self.metrics.reload.reloaded(false, SystemTime::now());
                 self.complain(&error);
             }
         }
@@ -168,10 +164,4 @@ impl Reloader {
         self.authorizers.store(Arc::new(authorizers));
         Ok(true)
     }
-}
-
-/// AC-123
-fn hash(bytes: &[u8]) -> String {
-    let hex: String = pki::sha256(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
 }

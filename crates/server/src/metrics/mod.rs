@@ -6,8 +6,10 @@
 mod counted;
 mod features;
 pub(crate) mod process;
+mod reload;
 mod timing;
 
 pub(crate) use self::counted::Counted;
 pub use self::features::FeatureMetrics;
+pub use self::reload::ReloadMetrics;
 pub(crate) use self::timing::{ACCESS_SECONDS, Durations, Timing};

@@ -124,6 +124,18 @@ impl Backend {
         }
     }
 
+    /// Writes values anew that would now be converted differently, such as encrypted with another key. In etcd they are converted
+    /// when their objects are written next.
+    ///
+    /// # Errors
+    /// See [`Embedded::rewrite`].
+    pub async fn rewrite(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Embedded(store) => store.rewrite().await,
+            Self::Etcd(_) => Ok(()),
+        }
+    }
+
     /// The number of commits that were refused because the store was full. etcd counts its own.
     #[must_use]
     pub fn refused(&self) -> u64 {

@@ -1,10 +1,13 @@
 //! Encryption at rest reads what kube-apiserver wrote, with its configuration and no other (ET-50, ET-71).
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portcullis_kinds::{protobuf, schema};
 use portcullis_server::encryption::{EncryptionError, read};
 use portcullis_store::encryption::Encryption;
+use portcullis_store::encryption::kms::Kms;
 use portcullis_testkit::recorded;
 use portcullis_testkit::tool::{self, Finished};
 use serde_json::{Value, json};
@@ -249,7 +252,7 @@ fn invalid_configurations_are_refused_with_every_error_and_without_secrets() {
         {"resources": ["secrets", "secrets", "*", "Secrets", "secrets.*", "jobs.extensions", ""],
             "providers": [{"aescbc": {"keys": [
                 {"name": "a", "secret": secret}, {"name": "a:b", "secret": "%%%"}, {"secret": ""}]}}]},
-        {"resources": ["configmaps", "*."], "providers": [{}, {"kms": {"name": "k"}}, {"secretbox": {"keys": []}},
+        {"resources": ["configmaps", "*."], "providers": [{}, {"kms": {"name": "k"}, "identity": {}}, {"secretbox": {"keys": []}},
             {"identity": {}, "aesgcm": {"keys": [{"name": "x", "secret": secret}, {"name": "x", "secret": key}]}}]},
         {"resources": ["*.*", "events.events.k8s.io", "serviceipallocations"]},
         {"resources": ["pods"], "providers": [{"identity": {}}]},
@@ -273,7 +276,9 @@ fn invalid_configurations_are_refused_with_every_error_and_without_secrets() {
         "resources[0].providers[0].aescbc.keys[2].secret",
         "resources[1].resources[1]",
         "resources[1].providers[0]",
-        "resources[1].providers[1].kms",
+        "resources[1].providers[1]",
+        "resources[1].providers[1].kms.apiVersion",
+        "resources[1].providers[1].kms.endpoint",
         "resources[1].providers[2].secretbox.keys",
         "resources[1].providers[3]",
         "resources[1].providers[3].aesgcm.keys[0].secret",
@@ -312,11 +317,79 @@ fn what_is_no_configuration_is_refused_without_showing_its_values() {
     }
 }
 
+/// A configuration with a KMS plug-in, some of whose fields are different.
+fn with_kms(changes: &Value) -> Value {
+    let mut kms = json!({"apiVersion": "v2", "name": "cloud", "endpoint": "unix:///run/kms.sock"});
+    kms.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    kms.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration",
+        "resources": [{"resources": ["secrets"], "providers": [{"kms": kms}]}]})
+}
+
 #[test]
-fn the_configuration_of_the_documentation_is_valid() {
+fn a_kms_plugin_is_configured_as_in_kube_apiserver() {
+    for (changes, socket, timeout) in [
+        (json!({}), "/run/kms.sock", Duration::from_secs(3)),
+        (json!({"endpoint": "unix:///a b", "timeout": "1.5s"}), "/a b", Duration::from_millis(1_500)),
+    ] {
+        let encryption = of(&with_kms(&changes));
+        let plugins: Vec<_> = encryption.plugins().map(Kms::settings).collect();
+        let [settings] = plugins[..] else { panic!("one plug-in") };
+        assert_eq!((&*settings.name, &*settings.socket, settings.timeout), ("cloud", socket, timeout));
+        assert!(encryption.providers("", "secrets").encrypt());
+        // It is not called by reading a configuration.
+        assert!(encryption.health().unwrap_err().contains("not used yet"));
+    }
+    let long = format!("unix:///{}", "s".repeat(107));
+    for (changes, field, words) in [
+        (json!({"apiVersion": null}), "apiVersion", "KMS v1 is not supported"),
+        (json!({"apiVersion": "v1"}), "apiVersion", "KMS v1 is not supported"),
+        (json!({"apiVersion": "v3"}), "apiVersion", "\"v2\""),
+        (json!({"name": null}), "name", "Required value"),
+        (json!({"name": "a:b"}), "name", "colon"),
+        (json!({"endpoint": null}), "endpoint", "unix:///PATH"),
+        (json!({"endpoint": "/run/kms.sock"}), "endpoint", "unix:///PATH"),
+        (json!({"endpoint": "unix://run/kms.sock"}), "endpoint", "unix:///PATH"),
+        (json!({"endpoint": "http://127.0.0.1:80"}), "endpoint", "unix:///PATH"),
+        (json!({"endpoint": "unix:///@kms"}), "endpoint", "must have a file"),
+        (json!({"endpoint": "unix:///a%20b"}), "endpoint", "%"),
+        (json!({"endpoint": long}), "endpoint", "107 bytes"),
+        (json!({"timeout": "0s"}), "timeout", "positive"),
+        (json!({"timeout": "-3s"}), "timeout", "positive"),
+        (json!({"timeout": "soon"}), "timeout", "positive"),
+        (json!({"timeout": "2m"}), "timeout", "at most 1m"),
+        (json!({"cachesize": 1000}), "cachesize", "v2 has no cachesize"),
+    ] {
+        let error = read(with_kms(&changes).to_string().as_bytes()).unwrap_err();
+        let EncryptionError::Invalid(errors) = &error else { panic!("{error}") };
+        let found: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
+        assert_eq!(found, [format!("resources[0].providers[0].kms.{field}")], "{changes}");
+        assert!(error.to_string().contains(words), "{changes}: {error}");
+    }
+    // A name is that of one plug-in, in all rules.
+    let mut twice = with_kms(&json!({}));
+    let mut rule = twice["resources"][0].clone();
+    rule["resources"] = json!(["configmaps"]);
+    twice["resources"].as_array_mut().unwrap().push(rule);
+    let error = read(twice.to_string().as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("resources[1].providers[0].kms.name: Duplicate value"), "{error}");
+    assert!(
+        read(
+            br#"{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration", "resources":
+        [{"resources": ["secrets"], "providers": [{"kms": {"cacheSize": 1}}]}]}"#
+        )
+        .is_err()
+    );
+}
+
+#[test]
+fn the_configurations_of_the_documentation_are_valid() {
     let page = std::fs::read_to_string(recorded::repository().join("docs/encryption.md")).unwrap();
-    let (_, rest) = page.split_once("```yaml\n").unwrap();
-    let (example, _) = rest.split_once("   ```").unwrap();
-    let secrets = read(example.as_bytes()).unwrap();
-    assert!(secrets.providers("", "secrets").encrypt() && !secrets.providers("", "pods").encrypt());
+    let examples: Vec<&str> =
+        page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(examples.len(), 2);
+    for example in examples {
+        let secrets = read(example.as_bytes()).unwrap();
+        assert!(secrets.providers("", "secrets").encrypt() && !secrets.providers("", "pods").encrypt());
+    }
 }

@@ -131,6 +131,22 @@ impl Disk {
         }
     }
 
+    /// Whether a value of this key can be written now.
+    pub(super) fn check(&self, key: &str) -> Result<(), StoreError> {
+        self.transformer.check(key).map_err(|error| unsealed(&self.path, &error))
+    }
+
+    /// Replaces the file by a new one from memory. After a failure the old file stays in use.
+    pub(super) fn rewrite(&mut self, memory: &Memory) -> Result<(), StoreError> {
+        write_over(&self.path, &memory.all()?, &*self.transformer)?;
+        // The open file is the old one, which has no name any more.
+        self.database = None;
+        self.unflushed.store(false, Ordering::Release);
+        let opened = self.database(false);
+        self.database = Some(opened.map_err(|error| explain(&self.path, error))?);
+        Ok(())
+    }
+
     /// Replaces the file by a new one with the same entries.
     fn rewritten(&self, contents: &Contents) -> Result<Database, StoreError> {
         let listing =

@@ -17,7 +17,7 @@
 //! # Encryption
 //! A [`Transformer`] can encrypt the values in the file and in its copies. Values in memory are never encrypted. If a value in
 //! the file was written with another configuration, opening the store rewrites the file, because unused pages would keep the
-//! old values.
+//! old values; [`Embedded::rewrite`] does the same in an open store.
 //!
 //! # Backup and restore
 //! [`Embedded::backup`] writes a copy at one revision while the store is in use. The copy is a store: to restore it, stop the
@@ -135,6 +135,15 @@ impl Embedded {
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.memory.refused()
+    }
+
+    /// Writes the file anew, so that all values in it have the form that the [`Transformer`] gives them now, and no unused page
+    /// keeps an old one (ET-51). Commits wait meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError::Broken`] if the file cannot be written; the old one stays in use.
+    pub async fn rewrite(&self) -> Result<(), StoreError> {
+        self.ask(|reply| Job::Rewrite { reply }).await
     }
 
     /// Refuses a revision in the future.

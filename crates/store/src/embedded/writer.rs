@@ -29,6 +29,7 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 pub(super) enum Job {
     Commit { writes: Vec<Write>, beyond_quota: bool, reply: Reply<Committed> },
     Compact { before: Revision, reply: Reply<()> },
+    Rewrite { reply: Reply<()> },
 }
 
 impl Job {
@@ -75,6 +76,7 @@ impl Writer {
         let mut batch = Batch::new(&self.readers.memory, self.quota, self.readers.part_of.clone());
         let mut commits = Vec::new();
         let mut compactions = Vec::new();
+        let mut rewrites = Vec::new();
         let mut bytes = 0;
         let mut next = Some(first);
         while let Some(job) = next {
@@ -82,9 +84,11 @@ impl Writer {
             match job {
                 Job::Commit { writes, beyond_quota, reply } => {
                     let amender = self.amender.as_deref();
-                    commits.push((reply, batch.admit(writes, beyond_quota, &self.readers.memory, amender)))
+                    let check = |key: &str| self.disk.as_ref().map_or(Ok(()), |disk| disk.check(key));
+                    commits.push((reply, batch.admit(writes, beyond_quota, &self.readers.memory, amender, &check)))
                 }
                 Job::Compact { before, reply } => compactions.push((before, reply)),
+                Job::Rewrite { reply } => rewrites.push(reply),
             }
             let full = commits.len() >= MOST_COMMITS || bytes >= MOST_BYTES;
             next = if full { None } else { self.jobs.try_recv().ok() };
@@ -102,6 +106,12 @@ impl Writer {
         }
         for (before, reply) in compactions {
             let _ = reply.send(self.readers.compact(before));
+        }
+        if !rewrites.is_empty() {
+            let outcome = self.disk.as_mut().map_or(Ok(()), |disk| disk.rewrite(&self.readers.memory));
+            for reply in rewrites {
+                let _ = reply.send(outcome.clone());
+            }
         }
     }
 
@@ -141,13 +151,14 @@ impl Batch {
         self.changes.get(key).map_or_else(|| memory.entry(key), Clone::clone)
     }
 
-    /// Adds a commit, if its expectations hold.
+    /// Adds a commit, if its expectations hold and its keys can be written.
     fn admit(
         &mut self,
         mut writes: Vec<Write>,
         beyond_quota: bool,
         memory: &Memory,
         amender: Option<&dyn Amender>,
+        check: &dyn Fn(&str) -> Result<(), StoreError>,
     ) -> Result<Committed, StoreError> {
         well_formed(&writes)?;
         let mut found = self.found(&writes, memory)?;
@@ -163,6 +174,7 @@ impl Batch {
             let entries = writes.iter().take(asked).map(|_| None).collect();
             return Ok(Committed { revision: self.revision, entries });
         }
+        writes.iter().filter(|write| write.value.is_some()).try_for_each(|write| check(&write.key))?;
         let revision = Revision(self.revision.0 + 1);
         let mut events = Vec::with_capacity(writes.len());
         let mut entries = Vec::with_capacity(writes.len());

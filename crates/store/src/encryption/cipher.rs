@@ -5,6 +5,7 @@ use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::cipher::{
     self, DecryptionContext, PaddedBlockDecryptingKey, PaddedBlockEncryptingKey, UnboundCipherKey,
 };
+use aws_lc_rs::hkdf::{HKDF_SHA256, Prk};
 use aws_lc_rs::iv::FixedLength;
 use aws_lc_rs::rand;
 use crypto_secretbox::aead::{AeadInPlace as _, KeyInit as _};
@@ -41,7 +42,8 @@ pub(super) trait Cipher: Send + Sync {
     fn decrypt(&self, storage_key: &[u8], sealed: &[u8]) -> Result<Vec<u8>, CipherError>;
 }
 
-fn random<const N: usize>() -> Result<[u8; N], CipherError> {
+/// Random bytes.
+pub(super) fn random<const N: usize>() -> Result<[u8; N], CipherError> {
     let mut bytes = [0; N];
     rand::fill(&mut bytes).map_err(|_| CipherError::Randomness)?;
     Ok(bytes)
@@ -123,6 +125,40 @@ impl Cipher for AesGcm {
         let nonce = Nonce::assume_unique_for_key(*nonce);
         let value = self.0.open_in_place(nonce, Aad::from(storage_key), &mut text);
         value.map(|value| value.to_vec()).map_err(|_| CipherError::Unreadable)
+    }
+}
+
+/// The length of a seed of [`ExtendedNonce`], and of the bytes that each key is derived with.
+pub(super) const SEED: usize = 32;
+
+/// AES-256-GCM with a key of its own for each value, so that one seed may encrypt any number of values. The key is
+/// HKDF-Expand, with SHA-256, of the seed and 32 random bytes, which stand before the nonce.
+pub(super) struct ExtendedNonce(Prk);
+
+impl ExtendedNonce {
+    pub(super) fn new(seed: &[u8]) -> Result<Self, CipherError> {
+        let wrong = CipherError::KeyLength { found: seed.len(), expected: "32" };
+        let seed: &[u8; SEED] = seed.try_into().map_err(|_| wrong)?;
+        Ok(Self(Prk::new_less_safe(HKDF_SHA256, seed)))
+    }
+
+    fn derived(&self, info: &[u8; SEED]) -> Result<AesGcm, CipherError> {
+        let info: [&[u8]; 1] = [info];
+        let key = self.0.expand(&info, &aead::AES_256_GCM).map_err(|_| CipherError::Unreadable)?;
+        Ok(AesGcm(LessSafeKey::new(UnboundKey::from(key))))
+    }
+}
+
+impl Cipher for ExtendedNonce {
+    fn encrypt(&self, storage_key: &[u8], value: &[u8]) -> Result<Vec<u8>, CipherError> {
+        let info = random()?;
+        let sealed = self.derived(&info)?.encrypt(storage_key, value)?;
+        Ok([&info, sealed.as_slice()].concat())
+    }
+
+    fn decrypt(&self, storage_key: &[u8], sealed: &[u8]) -> Result<Vec<u8>, CipherError> {
+        let (info, sealed) = sealed.split_first_chunk().ok_or(CipherError::Unreadable)?;
+        self.derived(info)?.decrypt(storage_key, sealed)
     }
 }
 

@@ -1,21 +1,27 @@
 //! Encryption at rest, in the formats of Kubernetes (ET-50, ET-51).
 //!
 //! An [`Encryption`] has rules. A rule names resources and the providers of their values. The first key of the first provider
-//! encrypts; all keys of all providers decrypt. An encrypted value begins with `k8s:enc:PROVIDER:v1:KEY:`. Values of a resource
-//! without a rule are not encrypted.
+//! encrypts; all keys of all providers decrypt. An encrypted value begins with `k8s:enc:PROVIDER:VERSION:KEY:`. Values of a
+//! resource without a rule are not encrypted.
 //!
-//! All cryptography comes from `aws-lc-rs` and `crypto_secretbox`. This module never reads files and never logs keys.
+//! All cryptography comes from `aws-lc-rs` and `crypto_secretbox`. This module never reads files and never logs keys. Only a
+//! KMS plug-in is called over a socket, by a thread of its own: see [`kms`].
 
 mod cipher;
+pub mod kms;
+mod live;
 mod provider;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 pub use self::cipher::CipherError;
+pub use self::live::LiveEncryption;
 pub use self::provider::{Key, Provider};
 
+use self::kms::{Kms, KmsError};
+use self::provider::ProviderError;
 use crate::transform::{Opened, TransformError, Transformer};
 
 /// The start of every encrypted value. No JSON and no protobuf of Kubernetes begins with it.
@@ -61,6 +67,39 @@ impl Encryption {
         self.rules.keys()
     }
 
+    /// The KMS plug-ins, each once and in no order.
+    pub fn plugins(&self) -> impl Iterator<Item = &Kms> {
+        let mut seen = HashSet::new();
+        self.rules.values().flatten().filter_map(move |provider| match &**provider {
+            Provider::Kms(kms) => seen.insert(Arc::as_ptr(provider).addr()).then_some(kms),
+            _ => None,
+        })
+    }
+
+    /// Starts the KMS plug-ins, and waits until they are healthy (ET-50).
+    ///
+    /// # Errors
+    /// One of them is not healthy after the time of [`kms::Pace::start`].
+    pub async fn start(&self) -> Result<(), KmsError> {
+        for kms in self.plugins() {
+            kms.start()?;
+        }
+        for kms in self.plugins() {
+            kms.ready().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether all KMS plug-ins are healthy (ET-50). Does not wait.
+    ///
+    /// # Errors
+    /// What is wrong, for each that is not.
+    pub fn health(&self) -> Result<(), String> {
+        let failed: Vec<String> =
+            self.plugins().filter_map(|kms| kms.health().err()).map(|error| error.to_string()).collect();
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+    }
+
     /// The providers of a resource. The narrowest rule that matches applies: the resource, its group, then all resources.
     #[must_use]
     pub fn providers(&self, group: &str, resource: &str) -> Providers<'_> {
@@ -75,6 +114,11 @@ impl Encryption {
 }
 
 impl Transformer for Encryption {
+    fn check(&self, key: &str) -> Result<(), TransformError> {
+        let (group, resource) = resource_of(key);
+        self.providers(group, resource).check(key)
+    }
+
     fn seal<'v>(&self, key: &str, value: &'v [u8]) -> Result<Cow<'v, [u8]>, TransformError> {
         let (group, resource) = resource_of(key);
         self.providers(group, resource).seal(key, value)
@@ -104,23 +148,32 @@ impl Providers<'_> {
         self.0.first().is_some_and(|first| !first.is_identity())
     }
 
+    /// Whether a value can be encrypted now. `key` is the key of the value in the store.
+    ///
+    /// # Errors
+    /// The first provider is a KMS plug-in that has failed for too long.
+    pub fn check(self, key: &str) -> Result<(), TransformError> {
+        let checked = self.0.first().map_or(Ok(()), |first| first.check());
+        checked.map_err(|error| unsealed(key, &error))
+    }
+
     /// Encrypts a value with the first provider. `key` is the key of the value in the store.
     ///
     /// # Errors
-    /// The system has no random numbers, or the value starts with [`PREFIX`]: it could not be told from an encrypted one.
+    /// See [`Providers::check`], the system has no random numbers, or the value starts with [`PREFIX`]: it could not be told from an encrypted one.
     pub fn seal<'v>(self, key: &str, value: &'v [u8]) -> Result<Cow<'v, [u8]>, TransformError> {
-        let failed = |problem: &str| TransformError { key: key.into(), problem: problem.to_owned() };
         if value.starts_with(PREFIX) {
-            return Err(failed("starts with k8s:enc:, which marks encrypted values"));
+            let problem = "starts with k8s:enc:, which marks encrypted values".to_owned();
+            return Err(TransformError { key: key.into(), problem });
         }
         let Some(first) = self.0.first() else { return Ok(Cow::Borrowed(value)) };
-        first.seal(key, value).map_err(|error| failed(&format!("cannot be encrypted: {error}")))
+        first.seal(key, value).map_err(|error| unsealed(key, &error))
     }
 
     /// Decrypts a value with the provider and the key that it names.
     ///
     /// # Errors
-    /// No provider has the key, the value was changed, or the value is not encrypted and there is no provider `identity`.
+    /// No provider has the key, its KMS plug-in does not decrypt it, the value was changed, or the value is not encrypted and there is no provider `identity`.
     pub fn open<'v>(self, key: &str, sealed: &'v [u8]) -> Result<Opened<'v>, TransformError> {
         let failed = |problem: String| TransformError { key: key.into(), problem };
         let Some(body) = sealed.strip_prefix(PREFIX) else {
@@ -150,6 +203,10 @@ impl Providers<'_> {
             ),
         }))
     }
+}
+
+fn unsealed(key: &str, error: &ProviderError) -> TransformError {
+    TransformError { key: key.into(), problem: format!("cannot be encrypted: {error}") }
 }
 
 /// Describes the provider and the key that an encrypted value names.

@@ -6,6 +6,12 @@ use std::fmt;
 
 use super::PREFIX;
 use super::cipher::{AesCbc, AesGcm, Cipher, CipherError, SecretBox};
+use super::kms::{Kms, KmsError};
+
+/// The provider and version in the prefix of values.
+const AES_CBC: &str = "aescbc:v1:";
+const AES_GCM: &str = "aesgcm:v1:";
+const SECRET_BOX: &str = "secretbox:v1:";
 
 /// Encrypts and decrypts values.
 #[derive(Debug)]
@@ -19,6 +25,18 @@ pub enum Provider {
     AesGcm(Vec<Key>),
     /// XSalsa20 and Poly1305.
     SecretBox(Vec<Key>),
+    /// A KMS plug-in: AES-GCM with keys that are derived from a seed, which the plug-in encrypts. The key of the store is
+    /// additional data.
+    Kms(Kms),
+}
+
+/// A value cannot be encrypted or decrypted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ProviderError {
+    #[error(transparent)]
+    Cipher(#[from] CipherError),
+    #[error(transparent)]
+    Kms(#[from] KmsError),
 }
 
 /// A named key of a provider.
@@ -67,32 +85,45 @@ impl Provider {
         matches!(self, Self::Identity)
     }
 
-    /// The provider and version in the prefix of values, and the keys.
-    fn parts(&self) -> Option<(&'static str, &[Key])> {
-        match self {
-            Self::Identity => None,
-            Self::AesCbc(keys) => Some(("aescbc:v1:", keys)),
-            Self::AesGcm(keys) => Some(("aesgcm:v1:", keys)),
-            Self::SecretBox(keys) => Some(("secretbox:v1:", keys)),
-        }
+    /// Whether a value can be encrypted now.
+    pub(super) fn check(&self) -> Result<(), ProviderError> {
+        if let Self::Kms(kms) = self { Ok(kms.check()?) } else { Ok(()) }
     }
 
     /// Encrypts with the first key.
-    pub(super) fn seal<'v>(&self, storage_key: &str, value: &'v [u8]) -> Result<Cow<'v, [u8]>, CipherError> {
-        let Some((name, keys)) = self.parts() else { return Ok(Cow::Borrowed(value)) };
+    pub(super) fn seal<'v>(
+        &self,
+        storage_key: &str,
+        value: &'v [u8],
+    ) -> Result<Cow<'v, [u8]>, ProviderError> {
+        let (name, keys) = match self {
+            Self::Identity => return Ok(Cow::Borrowed(value)),
+            Self::Kms(kms) => {
+                return Ok(Cow::Owned([PREFIX, &kms.seal(storage_key, value)?].concat()));
+            }
+            Self::AesCbc(keys) => (AES_CBC, keys),
+            Self::AesGcm(keys) => (AES_GCM, keys),
+            Self::SecretBox(keys) => (SECRET_BOX, keys),
+        };
         let first = keys.first().ok_or(CipherError::NoKey)?;
         let sealed = first.cipher.encrypt(storage_key.as_bytes(), value)?;
         Ok(Cow::Owned([PREFIX, name.as_bytes(), first.name.as_bytes(), b":", &sealed].concat()))
     }
 
-    /// Decrypts `body`, the value after [`PREFIX`], and returns whether the first key did. `None` if the value names another
-    /// provider, or a key that this provider does not have.
+    /// Decrypts `body`, the value after [`PREFIX`], and returns whether new values are encrypted the same way, as far as this
+    /// provider knows. `None` if the value names another provider, or a key that this provider does not have.
     pub(super) fn open(
         &self,
         storage_key: &str,
         body: &[u8],
-    ) -> Option<Result<(Vec<u8>, bool), CipherError>> {
-        let (name, keys) = self.parts()?;
+    ) -> Option<Result<(Vec<u8>, bool), ProviderError>> {
+        let (name, keys) = match self {
+            Self::Identity => return None,
+            Self::Kms(kms) => return Some(kms.open(storage_key, body)?.map_err(ProviderError::Kms)),
+            Self::AesCbc(keys) => (AES_CBC, keys),
+            Self::AesGcm(keys) => (AES_GCM, keys),
+            Self::SecretBox(keys) => (SECRET_BOX, keys),
+        };
         let body = body.strip_prefix(name.as_bytes())?;
         let mut last = None;
         for (at, key) in keys.iter().enumerate() {
@@ -100,7 +131,7 @@ impl Provider {
             let Some(sealed) = sealed else { continue };
             match key.cipher.decrypt(storage_key.as_bytes(), sealed) {
                 Ok(value) => return Some(Ok((value, at == 0))),
-                Err(error) => last = Some(Err(error)),
+                Err(error) => last = Some(Err(error.into())),
             }
         }
         last

@@ -2,15 +2,15 @@
 //!
 //! Names in labels come from the configuration, never from callers.
 
-use std::sync::atomic::AtomicU64;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use crate::metrics::ReloadMetrics;
 
 /// The buckets of `apiserver_authorization_webhook_duration_seconds`.
 const CALL_SECONDS: [f64; 13] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0];
@@ -38,18 +38,6 @@ struct DecisionLabels {
     decision: &'static str,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReloadLabels {
-    status: &'static str,
-    apiserver_id_hash: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ConfigLabels {
-    apiserver_id_hash: String,
-    hash: String,
-}
-
 /// See the module documentation. Clones share the metrics.
 #[derive(Clone, Debug)]
 pub struct WebhookMetrics {
@@ -60,9 +48,8 @@ pub struct WebhookMetrics {
     condition_errors: Family<ConditionLabels, Counter>,
     exclusions: Family<ConditionLabels, Counter>,
     condition_seconds: Durations<ConditionLabels>,
-    reloads: Family<ReloadLabels, Counter>,
-    last_reload: Family<ReloadLabels, Gauge<f64, AtomicU64>>,
-    config: Family<ConfigLabels, Gauge>,
+    /// Of the configuration file.
+    pub(crate) reload: ReloadMetrics,
 }
 
 impl Default for WebhookMetrics {
@@ -75,9 +62,7 @@ impl Default for WebhookMetrics {
             condition_errors: Family::default(),
             exclusions: Family::default(),
             condition_seconds: Family::new_with_constructor(|| Histogram::new(CONDITION_SECONDS)),
-            reloads: Family::default(),
-            last_reload: Family::default(),
-            config: Family::default(),
+            reload: ReloadMetrics::default(),
         }
     }
 }
@@ -120,21 +105,7 @@ impl WebhookMetrics {
             "Time to evaluate the match conditions of a webhook",
             self.condition_seconds.clone(),
         );
-        registry.register(
-            "apiserver_authorization_config_controller_automatic_reloads",
-            "Reloads of the authorization configuration, by status",
-            self.reloads.clone(),
-        );
-        registry.register(
-            "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds",
-            "When the authorization configuration was last reloaded, by status",
-            self.last_reload.clone(),
-        );
-        registry.register(
-            "apiserver_authorization_config_controller_last_config_info",
-            "The authorization configuration in force",
-            self.config.clone(),
-        );
+        self.reload.register(registry, "authorization");
     }
 
     /// WH-60, WH-62, WH-63
@@ -165,21 +136,5 @@ impl WebhookMetrics {
             self.exclusions.get_or_create(&labels).inc();
         }
         self.condition_seconds.get_or_create(&labels).observe(elapsed.as_secs_f64());
-    }
-
-    /// AC-123: records that a configuration was loaded or refused.
-    pub(crate) fn reloaded(&self, server: &str, is_success: bool, now: SystemTime) {
-        let status = if is_success { "success" } else { "failure" };
-        let labels = ReloadLabels { status, apiserver_id_hash: server.to_owned() };
-        self.reloads.get_or_create(&labels).inc();
-        let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        self.last_reload.get_or_create(&labels).set(seconds);
-    }
-
-    /// AC-123: records the configuration in force.
-    pub(crate) fn in_force(&self, server: &str, hash: &str) {
-        self.config.clear();
-        let labels = ConfigLabels { apiserver_id_hash: server.to_owned(), hash: hash.to_owned() };
-        self.config.get_or_create(&labels).set(1);
     }
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kinds::Kinds;
 use portcullis_apimachinery::json;
-use portcullis_store::encryption::{Encryption, Providers};
+use portcullis_store::encryption::{Encryption, LiveEncryption};
 use portcullis_store::etcd::Layout;
 use portcullis_store::{Revision, TransformError, Value};
 
@@ -37,26 +37,26 @@ const MAX_VALUE: usize = 10 << 20;
 #[derive(Debug)]
 pub struct EtcdLayout {
     places: Places,
-    encryption: Arc<Encryption>,
+    encryption: Arc<LiveEncryption>,
     event_ttl: Duration,
 }
 
 impl EtcdLayout {
-    /// A layout for the kinds that are served. `event_ttl` is the lifetime of events (`--event-ttl`).
+    /// A layout for the kinds that are served. `event_ttl` is the lifetime of events (`--event-ttl`); zero for as
+    /// long as nobody deletes them.
     ///
     /// # Errors
     /// Two kinds would lie under the same keys. This cannot happen for the kinds of [`Kinds::built_in`].
-    pub fn new(kinds: &Kinds, encryption: Arc<Encryption>, event_ttl: Duration) -> Result<Self, SharedPlace> {
+    pub fn new(kinds: &Kinds, encryption: Arc<LiveEncryption>, event_ttl: Duration) -> Result<Self, SharedPlace> {
         Ok(Self { places: Places::of(kinds)?, encryption, event_ttl })
     }
 
-    /// The place of a key, the namespace and the name in it, and the providers that encrypt its values.
+    /// The place of a key, the namespace and the name in it, and the encryption in force now.
     fn find<'l, 'k>(&'l self, key: &'k str, etcd_key: &str) -> Result<Found<'l, 'k>, TransformError> {
         let (place, rest) = self.places.of_key(key).ok_or_else(|| {
             failed(etcd_key, format!("has no place in etcd: {key:?} is no key of a served kind"))
         })?;
-        let (group, plural) = place.resource;
-        Ok(Found { place, rest, providers: self.encryption.providers(group, plural) })
+        Ok(Found { place, rest, encryption: self.encryption.current() })
     }
 }
 
@@ -64,7 +64,7 @@ impl EtcdLayout {
 struct Found<'l, 'k> {
     place: &'l Place,
     rest: &'k str,
-    providers: Providers<'l>,
+    encryption: Arc<Encryption>,
 }
 
 impl Layout for EtcdLayout {
@@ -97,7 +97,8 @@ impl Layout for EtcdLayout {
         };
         check_size(etcd_key, &plain)?;
         // The key in etcd is the additional data of aesgcm: kube-apiserver must find the same.
-        let sealed = match found.providers.seal(etcd_key, &plain)? {
+        let (group, plural) = found.place.resource;
+        let sealed = match found.encryption.providers(group, plural).seal(etcd_key, &plain)? {
             Cow::Owned(sealed) => Some(sealed),
             Cow::Borrowed(_) => None,
         };
@@ -114,7 +115,8 @@ impl Layout for EtcdLayout {
     ) -> Result<Bytes, TransformError> {
         let found = self.find(key, etcd_key)?;
         check_size(etcd_key, sealed)?;
-        let plain = found.providers.open(etcd_key, sealed)?.value;
+        let (group, plural) = found.place.resource;
+        let plain = found.encryption.providers(group, plural).open(etcd_key, sealed)?.value;
         let read = match &found.place.forms {
             Some(forms) => forms.read(&plain, found.rest, modified),
             None => record(&plain),
@@ -125,7 +127,7 @@ impl Layout for EtcdLayout {
     /// ET-14.
     fn lifetime(&self, key: &str) -> Option<Duration> {
         let (place, _) = self.places.of_key(key)?;
-        place.has_events().then_some(self.event_ttl)
+        place.has_events().then_some(self.event_ttl).filter(|lifetime| !lifetime.is_zero())
     }
 }
 

@@ -32,7 +32,7 @@ fn layout() -> EtcdLayout {
 }
 
 fn with(encryption: Encryption) -> EtcdLayout {
-    EtcdLayout::new(&Kinds::built_in(), Arc::new(encryption), TTL).unwrap()
+    EtcdLayout::new(&Kinds::built_in(), Arc::new(LiveEncryption::new(encryption)), TTL).unwrap()
 }
 
 /// The row of a key of the store.

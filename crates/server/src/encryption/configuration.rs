@@ -1,16 +1,16 @@
-//! The file of `--encryption-provider-config`: an `EncryptionConfiguration` (ET-50).
+//! Reads an `EncryptionConfiguration` (ET-50).
 //!
-//! Decoding is strict, all errors are reported together, and no error shows a secret. The ciphers are in
-//! [`portcullis_store::encryption`].
+//! Decoding is strict, all errors are reported together, and no error shows a secret. KMS plug-ins are not called here.
 
-use std::collections::HashMap;
-use std::path::Path;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
-use portcullis_apimachinery::json;
+use portcullis_apimachinery::{duration, json};
+use portcullis_store::encryption::kms::{Kms, Pace, Settings};
 use portcullis_store::encryption::{CipherError, Encryption, Key, Provider, Resources};
 use serde::Deserialize;
 
@@ -48,7 +48,7 @@ struct ProviderEntry {
     aescbc: Option<Keys>,
     aesgcm: Option<Keys>,
     identity: Option<Identity>,
-    kms: Option<serde_json::Value>,
+    kms: Option<KmsEntry>,
     secretbox: Option<Keys>,
 }
 
@@ -60,6 +60,16 @@ struct Identity {}
 #[serde(default, deny_unknown_fields)]
 struct Keys {
     keys: Vec<KeyEntry>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct KmsEntry {
+    api_version: String,
+    name: String,
+    endpoint: String,
+    timeout: Option<String>,
+    cachesize: Option<i32>,
 }
 
 #[derive(Default, Deserialize)]
@@ -85,16 +95,6 @@ pub enum EncryptionError {
     /// All errors in its fields.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Invalid(FieldErrors),
-}
-
-/// Loads a configuration from a file.
-///
-/// # Errors
-/// The file cannot be read, or see [`read`].
-pub fn load(path: &Path) -> Result<Encryption, EncryptionError> {
-    let bytes = std::fs::read(path)
-        .map_err(|error| EncryptionError::Unreadable(format!("cannot be read: {error}")))?;
-    read(&bytes)
 }
 
 /// Reads a configuration, in YAML or JSON.
@@ -133,7 +133,7 @@ fn without_values(error: &serde_json::Error) -> String {
 }
 
 impl Document {
-    fn encryption(self, errors: &mut FieldErrors) -> Encryption {
+    fn encryption(&self, errors: &mut FieldErrors) -> Encryption {
         let mut encryption = Encryption::none();
         if self.resources.is_empty() {
             errors.push(FieldError::required("resources", "name the resources to encrypt"));
@@ -151,7 +151,8 @@ impl Document {
         }
         // The resources of all rules before, in their order.
         let mut seen: Vec<(usize, Resources)> = Vec::new();
-        for (at, rule) in self.resources.into_iter().enumerate() {
+        let mut plugins = HashSet::new();
+        for (at, rule) in self.resources.iter().enumerate() {
             let path = format!("resources[{at}]");
             if rule.resources.is_empty() {
                 errors.push(FieldError::required(format!("{path}.resources"), "name at least one resource"));
@@ -173,7 +174,11 @@ impl Document {
             }
             let mut names = HashMap::new();
             for (place, provider) in rule.providers.iter().enumerate() {
-                provider.check(&format!("{path}.providers[{place}]"), &mut names, errors);
+                let path = format!("{path}.providers[{place}]");
+                provider.check(&path, &mut names, errors);
+                if let Some(kms) = &provider.kms {
+                    kms.check(&format!("{path}.kms"), &mut plugins, errors);
+                }
             }
         }
         encryption
@@ -244,12 +249,11 @@ impl ProviderEntry {
 
     /// Checks the element. `names` are the keys of the elements before it in the same rule.
     fn check<'n>(&'n self, path: &str, names: &mut Names<'n>, errors: &mut FieldErrors) {
-        let given = self.keyed().count().saturating_add(usize::from(self.identity.is_some()));
-        if self.kms.is_some() {
-            let problem = "KMS plug-ins are not supported: use secretbox or aesgcm";
-            errors.push(FieldError::forbidden(format!("{path}.kms"), problem));
-        } else if given == 0 {
-            let problem = "name one provider: aescbc, aesgcm, identity or secretbox";
+        let others = [self.identity.is_some(), self.kms.is_some()];
+        let others = others.into_iter().filter(|is_there| *is_there).count();
+        let given = self.keyed().count().saturating_add(others);
+        if given == 0 {
+            let problem = "name one provider: aescbc, aesgcm, identity, kms or secretbox";
             errors.push(FieldError::required(path, problem));
         }
         if given > 1 {
@@ -264,7 +268,8 @@ impl ProviderEntry {
     /// The provider, without invalid keys.
     fn provider(&self) -> Option<Provider> {
         let Some((name, keys, make)) = self.keyed().next() else {
-            return self.identity.as_ref().map(|_| Provider::Identity);
+            let kms = || Some(Provider::Kms(Kms::new(self.kms.as_ref()?.settings()?)));
+            return self.identity.as_ref().map(|_| Provider::Identity).or_else(kms);
         };
         let keys = keys.keys.iter().filter_map(|key| make(&key.name, &key.secret()?).ok()).collect();
         Some(match name {
@@ -272,6 +277,80 @@ impl ProviderEntry {
             "aesgcm" => Provider::AesGcm(keys),
             _ => Provider::SecretBox(keys),
         })
+    }
+}
+
+/// The default of `timeout`.
+const TIMEOUT: &str = "3s";
+/// The most bytes of a path of a Unix socket.
+const MOST_PATH: usize = 107;
+
+impl KmsEntry {
+    /// Checks the entry. `names` are the names of the plug-ins before it.
+    fn check<'n>(&'n self, path: &str, names: &mut HashSet<&'n str>, errors: &mut FieldErrors) {
+        match self.api_version.as_str() {
+            "v2" => {}
+            // As in kube-apiserver, an entry without a version is of v1.
+            "" | "v1" => errors.push(FieldError::invalid(
+                format!("{path}.apiVersion"),
+                &self.api_version,
+                "KMS v1 is not supported: write v2, and use a plug-in for it",
+            )),
+            _ => errors.push(FieldError::not_supported(
+                format!("{path}.apiVersion"),
+                &self.api_version,
+                &["v2"],
+            )),
+        }
+        let name = format!("{path}.name");
+        if self.name.is_empty() {
+            errors.push(FieldError::required(name, "values name the plug-in that reads them"));
+        } else if self.name.contains(':') {
+            errors.push(FieldError::invalid(name, &self.name, "must not contain a colon"));
+        } else if !names.insert(&self.name) {
+            errors.push(FieldError::duplicate(name, &self.name));
+        }
+        if let Err(problem) = self.socket() {
+            errors.push(FieldError::invalid(format!("{path}.endpoint"), &self.endpoint, problem));
+        }
+        if self.limit().is_none() {
+            let given = self.timeout.as_deref().unwrap_or_default();
+            let problem = "must be a positive duration, such as 3s, of at most 1m";
+            errors.push(FieldError::invalid(format!("{path}.timeout"), given, problem));
+        }
+        if let Some(size) = self.cachesize {
+            let problem = "v2 has no cachesize";
+            errors.push(FieldError::invalid(format!("{path}.cachesize"), size, problem));
+        }
+    }
+
+    /// The path of the socket.
+    ///
+    /// DIVERGES: kube-apiserver also takes sockets without a file (`unix:///@NAME`), and escaped characters. Any process of the
+    /// machine can listen on a socket without a file.
+    fn socket(&self) -> Result<&str, String> {
+        let path = self.endpoint.strip_prefix("unix://").filter(|path| path.starts_with('/'));
+        let Some(path) = path else { return Err("write unix:///PATH, with an absolute path".to_owned()) };
+        match () {
+            () if path.starts_with("/@") => Err("a socket must have a file".to_owned()),
+            () if path.contains(['%', '?', '#', '\0']) => {
+                Err("the path must not contain any of %, ?, # and NUL".to_owned())
+            }
+            () if path.len() > MOST_PATH => Err(format!("the path has more than {MOST_PATH} bytes")),
+            () => Ok(path),
+        }
+    }
+
+    /// How long a call may take. A caller that waits for an unknown seed waits that long.
+    fn limit(&self) -> Option<Duration> {
+        let limit = duration::parse_unsigned(self.timeout.as_deref().unwrap_or(TIMEOUT))?;
+        (!limit.is_zero() && limit <= Duration::from_secs(60)).then_some(limit)
+    }
+
+    /// The settings of a valid entry.
+    fn settings(&self) -> Option<Settings> {
+        let socket = self.socket().ok()?.to_owned();
+        Some(Settings { name: self.name.clone(), socket, timeout: self.limit()?, pace: Pace::default() })
     }
 }
 
