@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use super::{Action, Operation, Outcome, Value};
+use super::history::{Action, Operation, Outcome, Value};
 
 /// The state of the key: absent, with a value that nobody names, or with a value that somebody names.
 type State = usize;

@@ -1,3 +1,5 @@
+//! Histories with known answers, runs of a real register, and a comparison with trying all orders.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
