@@ -30,8 +30,8 @@ pub struct LimitFlags {
     #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     http2_max_streams_per_connection: u32,
 
-    /// The maximum size of all stored objects together, in bytes. A full store accepts deletions only. 0 for the default of
-    /// 2 GiB, negative for no limit
+    /// The maximum size of all objects in the embedded store together, in bytes. A full store accepts deletions only. 0 for the
+    /// default of 2 GiB, negative for no limit. etcd has a quota of its own
     #[arg(long, value_name = "BYTES", default_value_t = 0, allow_negative_numbers = true)]
     quota_backend_bytes: i64,
 

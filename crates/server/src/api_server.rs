@@ -404,7 +404,8 @@ impl ApiServer {
         bootstrappers.load(&backend).await.map_err(StartError::unavailable)?;
         reloading.spawn(store_size::follow(
             Arc::clone(&backend),
-            config.store_quota,
+            // etcd has a quota of its own.
+            config.store_quota.filter(|_| !backend.is_shared()),
             config.metrics.store.size.clone(),
             config.metrics.store.etcd.undecodable.clone(),
         ));

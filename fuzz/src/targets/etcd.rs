@@ -7,6 +7,7 @@ use portcullis_apimachinery::json;
 use portcullis_server::Kinds;
 use portcullis_server::encryption::read;
 use portcullis_server::registry::etcd_layout::EtcdLayout;
+use portcullis_store::encryption::LiveEncryption;
 use portcullis_store::etcd::Layout as _;
 use portcullis_store::{Revision, Value};
 use portcullis_testkit::recorded;

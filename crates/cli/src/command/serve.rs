@@ -82,8 +82,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DIR", default_value = "./portcullis-data")]
     data_dir: PathBuf,
 
-    /// The EncryptionConfiguration for objects in the file of the store and in backups. After the configuration has changed,
-    /// the server rewrites the file when it starts
+    /// The EncryptionConfiguration for stored objects. After the configuration has changed, the server rewrites the file of the
+    /// embedded store when it starts; objects in etcd are encrypted anew when they are written next
     #[arg(long, value_name = "FILE")]
     encryption_provider_config: Option<PathBuf>,
 

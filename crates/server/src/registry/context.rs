@@ -3,15 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use kinds::Map;
 use kinds::resource::{Certificates, Context, Need, OnRequest, Refusal, Requester, Resource};
 use kinds::resources::core::namespaces::NAMESPACES;
 use pki::csr::Csr;
 use portcullis_apimachinery::field_error::FieldErrors;
-use portcullis_store::{Expect, Store as _, StoreError, Write};
+use portcullis_store::{Expect, Store as _, StoreError, Value, Write};
 use tokio::sync::MutexGuard;
 
 use super::deletion::{Step, step};
+use super::freshness;
 use super::meta::{self, now};
 use super::options::DeleteOptions;
 use super::request_scope::RequestScope;
@@ -20,22 +22,53 @@ use super::target::Target;
 use crate::http::status::Status;
 use crate::match_conditions;
 
+/// The first two parts of the keys of the records by which servers that share a store take turns.
+pub(crate) const ALLOCATED: (&str, &str) = ("portcullis", "allocated");
+
 /// The other objects that a write needs, locked until the write is stored.
 pub(crate) struct Surroundings<'a> {
     need: Need,
-    /// No two objects get the same of what all objects of a kind share.
+    /// No two objects get the same of what all objects of a kind share: on this server by the lock, and among servers by a
+    /// record that is written together with the object.
     _allocating: Option<MutexGuard<'a, ()>>,
+    claim: Option<Write>,
 }
 
 impl<'a> Surroundings<'a> {
     /// Determines what these hooks need for an object.
-    pub(crate) async fn of(scope: &RequestScope<'a>, hooks: &OnRequest, object: &Map) -> Self {
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn of(
+        scope: &RequestScope<'a>,
+        hooks: &OnRequest,
+        object: &Map,
+    ) -> Result<Self, Status> {
         let need = (hooks.needs)(object);
         let allocating = match need {
             Need::AllOfKind => Some(scope.allocating.lock().await),
             Need::Nothing | Need::Namespace => None,
         };
-        Self { need, _allocating: allocating }
+        let claim = match allocating.is_some() && scope.backend.is_shared() {
+            true => Some(claim(scope).await?),
+            false => None,
+        };
+        Ok(Self { need, _allocating: allocating, claim })
+    }
+
+    /// The writes that store an object. [`Self::is_outrun`] says whether a conflict means that all must be done again.
+    pub(crate) fn writes(&self, write: Write) -> Vec<Write> {
+        std::iter::once(write).chain(self.claim.clone()).collect()
+    }
+
+    /// Whether another server may be allocating at the same time.
+    pub(crate) fn may_be_outrun(&self) -> bool {
+        self.claim.is_some()
+    }
+
+    /// Whether a conflict about this key means that another server was allocating at the same time.
+    pub(crate) fn is_outrun(&self, key: &str) -> bool {
+        self.claim.as_ref().is_some_and(|claim| *claim.key == *key)
     }
 
     /// Fills in what depends on the request, and says what is wrong with the object, apart from its metadata. The row's
@@ -78,6 +111,15 @@ impl<'a> Surroundings<'a> {
             None => validate(object),
         })
     }
+}
+
+/// The write of the record of a kind, which fails if another server has allocated since.
+async fn claim(scope: &RequestScope<'_>) -> Result<Write, Status> {
+    freshness::fresh(scope.backend).await?;
+    let (group, collection) = ALLOCATED;
+    let key: Box<str> = format!("/{group}/{collection}/{}", scope.target.resource.plural).into();
+    let expect = scope.stored(&key).await?.map_or(Expect::Absent, |found| Expect::Modified(found.modified));
+    Ok(Write { key, expect, value: Some(Value { bytes: Bytes::from_static(b"{}"), revision_at: None }) })
 }
 
 /// What is wrong with expressions, by expression. They are compiled apart from the threads that serve requests.

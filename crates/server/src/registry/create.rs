@@ -13,6 +13,8 @@ use super::request_scope::RequestScope;
 use super::storage;
 use crate::http::status::Status;
 
+/// The number of attempts while other servers allocate at the same time.
+const OUTRUN: usize = 100;
 /// The number of attempts to generate a name that is not taken.
 const NAME_ATTEMPTS: usize = 8;
 
@@ -29,20 +31,59 @@ pub(crate) async fn create(
     let name = meta::text(&object, "name").to_owned();
     scope.admit(Operation::Create, &name, Some(&mut object), None).await?;
     scope.check_escalation(&object, None).await?;
-    let surroundings = Surroundings::of(scope, &scope.target.resource.on_create, &object).await;
+    for _ in 0..OUTRUN {
+        let surroundings = Surroundings::of(scope, &scope.target.resource.on_create, &object).await?;
+        match named(scope, &surroundings, object, is_dry_run).await {
+            Err(Miss::Outrun(again)) => object = *again,
+            Err(Miss::Refused(status)) => return Err(status),
+            Ok(bytes) => return Ok(bytes),
+        }
+    }
+    Err(Status::store_unavailable("other servers allocate all the time; try again"))
+}
+
+/// Why an object was not stored.
+enum Miss {
+    /// It is refused.
+    Refused(Status),
+    /// Another server was allocating at the same time: all must be done again with the object as it was.
+    Outrun(Box<Map>),
+}
+
+impl From<Status> for Miss {
+    fn from(status: Status) -> Self {
+        Self::Refused(status)
+    }
+}
+
+/// Stores an object; generates another name if the first one is taken.
+async fn named(
+    scope: &RequestScope<'_>,
+    surroundings: &Surroundings<'_>,
+    mut object: Map,
+    is_dry_run: bool,
+) -> Result<bytes::Bytes, Miss> {
+    let name = meta::text(&object, "name").to_owned();
     // AP-32: another generated name is likely to be free.
     let further = if name.is_empty() { NAME_ATTEMPTS - 1 } else { 0 };
     for _ in 0..further {
-        let mut object = object.clone();
-        let is_generated = prepare(scope, &surroundings, &mut object).await?;
-        match store(scope, &mut object, is_dry_run).await {
+        let mut attempt = object.clone();
+        let is_generated = prepare(scope, surroundings, &mut attempt).await?;
+        match store(scope, surroundings, &mut attempt, is_dry_run).await {
+            Ok(Some(bytes)) => return Ok(bytes),
+            Ok(None) => return Err(Miss::Outrun(Box::new(object))),
             Err(status) if is_generated && status.code() == StatusCode::CONFLICT => {}
-            other => return other,
+            Err(status) => return Err(status.into()),
         }
     }
     // Most objects have a name, and large ones are not copied for nothing.
-    prepare(scope, &surroundings, &mut object).await?;
-    store(scope, &mut object, is_dry_run).await
+    let before = surroundings.may_be_outrun().then(|| Box::new(object.clone()));
+    prepare(scope, surroundings, &mut object).await?;
+    match (store(scope, surroundings, &mut object, is_dry_run).await?, before) {
+        (Some(bytes), _) => Ok(bytes),
+        (None, Some(before)) => Err(Miss::Outrun(before)),
+        (None, None) => Err(Status::internal("a write without a claim was outrun").into()),
+    }
 }
 
 /// Prepares an object for storage and validates it. Returns true if its name was generated.
@@ -68,7 +109,13 @@ async fn prepare(
     Ok(is_generated)
 }
 
-async fn store(scope: &RequestScope<'_>, object: &mut Map, is_dry_run: bool) -> Result<bytes::Bytes, Status> {
+/// Stores a prepared object; none if another server was allocating at the same time.
+async fn store(
+    scope: &RequestScope<'_>,
+    surroundings: &Surroundings<'_>,
+    object: &mut Map,
+    is_dry_run: bool,
+) -> Result<Option<bytes::Bytes>, Status> {
     let resource = scope.target.resource;
     let name = meta::text(object, "name").to_owned();
     scope.validate(Operation::Create, &name, Some(object), None).await?;
@@ -80,13 +127,14 @@ async fn store(scope: &RequestScope<'_>, object: &mut Map, is_dry_run: bool) -> 
     if is_dry_run {
         return match scope.stored(&key).await? {
             Some(_) => Err(exists()),
-            None => unstored(scope, object),
+            None => unstored(scope, object).map(Some),
         };
     }
     let value = storage::encode(resource, object)?;
     let write = Write { key, expect: Expect::Absent, value: Some(value) };
-    match scope.backend.commit(vec![write]).await {
-        Ok(committed) => storage::served(resource, &entry(committed.entries)?.value),
+    match scope.backend.commit(surroundings.writes(write)).await {
+        Ok(committed) => storage::served(resource, &entry(committed.entries)?.value).map(Some),
+        Err(StoreError::Conflict { key, .. }) if surroundings.is_outrun(&key) => Ok(None),
         Err(StoreError::Conflict { .. }) => Err(exists()),
         Err(error) => Err(storage::failed(&error)),
     }

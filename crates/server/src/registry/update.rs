@@ -137,7 +137,7 @@ async fn attempt(
     scope.check_escalation(&object, Some(old)).await?;
     check_version(scope, &mut object, stored)?;
     meta::place(&mut object, &scope.target)?;
-    let surroundings = Surroundings::of(scope, &scope.update.on_request, &object).await;
+    let surroundings = Surroundings::of(scope, &scope.update.on_request, &object).await?;
     prepare(scope, &surroundings, &mut object, old).await?;
     scope.validate(Operation::Update, name, Some(&mut object), Some(old)).await?;
     if delete::ends_with_update(resource, &object, old) {
@@ -152,7 +152,8 @@ async fn attempt(
     }
     let value = storage::encode(resource, &object)?;
     let expect = Expect::Modified(stored.entry.modified);
-    match scope.backend.commit(vec![Write { key: key.into(), expect, value: Some(value) }]).await {
+    let write = Write { key: key.into(), expect, value: Some(value) };
+    match scope.backend.commit(surroundings.writes(write)).await {
         Ok(committed) => storage::served(resource, &entry(committed.entries)?.value).map(Some),
         Err(StoreError::Conflict { .. }) => Ok(None),
         Err(error) => Err(storage::failed(&error)),

@@ -158,6 +158,36 @@ fn what_one_server_has_written_the_other_reads_changes_and_deletes() {
 }
 
 #[test]
+fn no_two_services_get_one_address_whichever_servers_are_asked() {
+    let etcd = Etcd::start();
+    let servers = &two(&etcd);
+    let service = |name: &str| {
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "spec": {"type": "NodePort", "ports": [{"port": 80}]}})
+    };
+    scope(|scope| {
+        for (number, server) in servers.iter().cycle().take(4).enumerate() {
+            scope.spawn(move || {
+                let mut admin = admin(server);
+                for round in 0..15 {
+                    let made = service(&format!("s{number}-{round}"));
+                    admin.must(201, "POST", &format!("{NAMESPACE}/services"), Some(&made));
+                }
+            });
+        }
+    });
+    let listed = admin(&servers[0]).must(200, "GET", "/api/v1/services", None);
+    for field in ["/spec/clusterIP", "/spec/ports/0/nodePort"] {
+        let all = listed["items"].as_array().unwrap().iter();
+        let mut values: Vec<String> = all.filter_map(|item| Some(item.pointer(field)?.to_string())).collect();
+        let count = values.len();
+        values.sort();
+        values.dedup();
+        assert!(count >= 60 && values.len() == count, "{field}: {} of {count} are different", values.len());
+    }
+}
+
+#[test]
 fn a_token_of_one_server_is_taken_by_the_other_at_once() {
     let etcd = Etcd::start();
     let [one, other] = &two(&etcd);

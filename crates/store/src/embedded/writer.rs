@@ -85,7 +85,10 @@ impl Writer {
                 Job::Commit { writes, beyond_quota, reply } => {
                     let amender = self.amender.as_deref();
                     let check = |key: &str| self.disk.as_ref().map_or(Ok(()), |disk| disk.check(key));
-                    commits.push((reply, batch.admit(writes, beyond_quota, &self.readers.memory, amender, &check)))
+                    commits.push((
+                        reply,
+                        batch.admit(writes, beyond_quota, &self.readers.memory, amender, &check),
+                    ))
                 }
                 Job::Compact { before, reply } => compactions.push((before, reply)),
                 Job::Rewrite { reply } => rewrites.push(reply),

@@ -336,16 +336,13 @@ fn is_refused_connection(status: &tonic::Status) -> bool {
     false
 }
 
-/// An error with its causes.
+/// An error with its root cause: the causes in between repeat each other.
 fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
+    let mut root = error;
+    while let Some(cause) = root.source() {
+        root = cause;
     }
-    text
+    let (text, cause) = (error.to_string(), root.to_string());
+    let text: String = text.chars().take(200).collect();
+    if text.contains(&cause) { text } else { format!("{text}: {cause}") }
 }

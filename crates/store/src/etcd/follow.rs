@@ -160,7 +160,8 @@ async fn watch(shared: &Shared, client: &Client, trouble: &mut Trouble) -> Ended
                 return Ended::Failed(format!("{} ({:?})", status.message(), status.code()));
             }
         };
-        if trouble.is_over() {
+        // That a watch was opened does not mean that it works.
+        if !answer.created && !answer.canceled && trouble.is_over() {
             tracing::info!("the watch of etcd goes on");
         }
         let WatchResponse { canceled, compact_revision, cancel_reason, events, .. } = answer;

@@ -132,12 +132,20 @@ impl Freshness {
 
 /// Learns etcd's revision, and waits until memory has reached it.
 async fn round(shared: &Shared, client: &Client) -> Result<Revision, StoreError> {
+    // Memory never is ahead of what etcd answers, and `known` must not move on between the question and the answer.
+    let known = shared.readers.memory.revision();
     // The key need not exist: the answer has the revision in any case.
     let question = RangeRequest { key: shared.keys.tick(), count_only: true, ..RangeRequest::default() };
     let answer = client.range(question, ROUND).await?;
     let newest = revision(answer.header.map_or(0, |header| header.revision));
     if newest == Revision(0) {
         return Err(Failure::Unavailable("its answer has no revision".to_owned()).into());
+    }
+    if newest < known {
+        return Err(StoreError::Broken(format!(
+            "etcd went back from revision {} to {}: it was restored while this server ran; restart the server",
+            known.0, newest.0
+        )));
     }
     match timeout(NATURAL, shared.reached(newest)).await {
         Ok(reached) => reached?,

@@ -8,8 +8,12 @@ use portcullis_testkit::etcd::Etcd as Server;
 
 use super::layout::Plain;
 
+pub(crate) fn of_servers(servers: Vec<String>) -> Options {
+    Options::new(servers, Arc::new(Plain))
+}
+
 pub(crate) fn options(etcd: &Server) -> Options {
-    Options::new(vec![etcd.endpoint()], Arc::new(Plain))
+    of_servers(vec![etcd.endpoint()])
 }
 
 pub(crate) async fn open(etcd: &Server) -> Etcd {

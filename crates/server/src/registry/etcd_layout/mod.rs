@@ -47,7 +47,11 @@ impl EtcdLayout {
     ///
     /// # Errors
     /// Two kinds would lie under the same keys. This cannot happen for the kinds of [`Kinds::built_in`].
-    pub fn new(kinds: &Kinds, encryption: Arc<LiveEncryption>, event_ttl: Duration) -> Result<Self, SharedPlace> {
+    pub fn new(
+        kinds: &Kinds,
+        encryption: Arc<LiveEncryption>,
+        event_ttl: Duration,
+    ) -> Result<Self, SharedPlace> {
         Ok(Self { places: Places::of(kinds)?, encryption, event_ttl })
     }
 

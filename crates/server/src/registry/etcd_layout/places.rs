@@ -9,6 +9,7 @@ use kinds::resources::core::events::CORE_EVENTS;
 
 use super::form::Forms;
 use crate::registry::cluster::aggregation::AGGREGATED;
+use crate::registry::context::ALLOCATED;
 use crate::registry::storage;
 
 /// The groups whose keys do not contain the group: those that kube-apiserver serves itself. All other groups are
@@ -84,11 +85,11 @@ impl Place {
         }
     }
 
-    /// The records of aggregated roles.
-    fn aggregated() -> Self {
-        let (group, plural) = AGGREGATED;
+    /// Records of the server, such as those of aggregated roles.
+    fn of_records(resource: (&'static str, &'static str)) -> Self {
+        let (group, plural) = resource;
         let path = format!("{group}/{plural}");
-        Self { prefix: path.clone(), path, is_namespaced: false, resource: AGGREGATED, forms: None }
+        Self { prefix: path.clone(), path, is_namespaced: false, resource, forms: None }
     }
 
     /// Whether `rest` has the parts of a key of this kind: a name, and a namespace before it if the kind has one.
@@ -120,7 +121,9 @@ impl Places {
     /// Two kinds have the same place. The kinds of this program alone never do.
     pub(super) fn of(kinds: &Kinds) -> Result<Self, SharedPlace> {
         let mut places = Self { by_path: HashMap::new(), by_prefix: HashMap::new() };
-        places.add(Place::aggregated())?;
+        for records in [AGGREGATED, ALLOCATED] {
+            places.add(Place::of_records(records))?;
+        }
         for row in kinds.stored().map(Resource::storage) {
             let place = Place::of(row, kinds);
             // Events of both groups are stored as those of the core group.
