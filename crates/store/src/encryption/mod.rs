@@ -18,14 +18,11 @@ use std::sync::Arc;
 
 pub use self::cipher::CipherError;
 pub use self::live::LiveEncryption;
-pub use self::provider::{Key, Provider};
+pub use self::provider::{Key, PREFIX, Provider};
 
 use self::kms::{Kms, KmsError};
 use self::provider::ProviderError;
 use crate::transform::{Opened, TransformError, Transformer};
-
-/// The start of every encrypted value. No JSON and no protobuf of Kubernetes begins with it.
-pub const PREFIX: &[u8] = b"k8s:enc:";
 
 /// The resources that a rule applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

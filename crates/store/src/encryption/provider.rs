@@ -4,9 +4,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::PREFIX;
 use super::cipher::{AesCbc, AesGcm, Cipher, CipherError, SecretBox};
 use super::kms::{Kms, KmsError};
+
+/// The start of every encrypted value. No JSON and no protobuf of Kubernetes begins with it.
+pub const PREFIX: &[u8] = b"k8s:enc:";
 
 /// The provider and version in the prefix of values.
 const AES_CBC: &str = "aescbc:v1:";

@@ -19,10 +19,12 @@ pub struct Settings {
 }
 
 /// When a plug-in is asked for its status, and how long writes go on without one.
+///
+/// DIVERGES: kube-apiserver asks every minute, every ten seconds while the plug-in fails, and for health checks when its last
+/// answer is 20 seconds old, or three after a failure. Here a health check never waits, so all questions are asked as often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// The time between two questions to a healthy plug-in. kube-apiserver asks every minute, and for health checks when its
-    /// last answer is older than this.
+    /// The time between two questions to a healthy plug-in.
     pub healthy: Duration,
     /// The same for a plug-in that has failed.
     pub failing: Duration,
@@ -33,7 +35,7 @@ pub struct Pace {
 }
 
 impl Default for Pace {
-    /// As kube-apiserver.
+    /// The times that kube-apiserver has for health checks, for writes, and for the plug-ins of a reloaded configuration.
     fn default() -> Self {
         Self {
             healthy: Duration::from_secs(20),
