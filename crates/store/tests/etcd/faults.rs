@@ -42,7 +42,7 @@ impl Load {
         let key = format!("/k/{}", dice % KEYS);
         let new = self.next_value.fetch_add(1, Ordering::Relaxed);
         let text = new.to_string();
-        if dice / KEYS % 2 == 0 {
+        if (dice / KEYS).is_multiple_of(2) {
             let call = self.history.invoke(client, &key, Action::Read);
             // A read that fails has told nothing.
             if store.fresh().await.is_ok() {
