@@ -1,15 +1,18 @@
 //! Servers that share one etcd see one truth (ET-22, ET-31 to ET-40).
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use portcullis_store::conformance::{put, remove};
+use portcullis_store::etcd::Tls;
 use portcullis_store::{
     Amender, Current, Event, Expect, List, Observer, Revision, Store as _, StoreError, Watch as _, Write,
 };
-use portcullis_testkit::etcd::Etcd as Server;
+use portcullis_testkit::etcd::{ClientTls, Etcd as Server, Options as ServerOptions};
+use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tcp_proxy::TcpProxy;
 use tokio::time::sleep;
 
@@ -343,4 +346,29 @@ async fn memory_is_not_used_when_etcd_is_silent() {
     until("memory is current", async || store.is_current() && store.fresh().await.is_ok()).await;
     store.commit(vec![put("/a", Expect::Anything, "3")]).await.unwrap();
     assert_eq!(value(&store, "/a").await.as_deref(), Some("3"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn etcd_is_reached_over_tls_with_the_right_certificates_only() {
+    let folder = Scratch::new();
+    let files = ClientTls::make(folder.path());
+    let server = Server::with(&ServerOptions { client_tls: Some(files.clone()), ..ServerOptions::default() });
+    let read = |path: &Path| std::fs::read(path).unwrap();
+    let right = Tls {
+        authority: Some(read(&files.ca)),
+        identity: Some((read(&files.certificate), read(&files.key))),
+    };
+    let store = options(&server).tls(right.clone()).open().await.unwrap();
+    store.commit(vec![put("/a", Expect::Absent, "1")]).await.unwrap();
+    assert_eq!(value(&store, "/a").await.as_deref(), Some("1"));
+    // Another authority, and no client certificate.
+    let other = Scratch::new();
+    let stranger = Tls { authority: Some(read(&ClientTls::make(other.path()).ca)), ..right.clone() };
+    for wrong in [stranger, Tls { identity: None, ..right }] {
+        let opening = options(&server).tls(wrong).open();
+        tokio::select! {
+            opened = opening => panic!("etcd was reached: {opened:?}"),
+            () = sleep(Duration::from_secs(3)) => {}
+        }
+    }
 }
