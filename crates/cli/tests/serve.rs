@@ -10,6 +10,7 @@
 
 use std::path::PathBuf;
 
+use portcullis_testkit::etcd::{ClientTls, Etcd, Options};
 use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
@@ -23,10 +24,6 @@ const KUBEADM: &[&str] = &[
     "--authorization-mode=Node,RBAC",
     "--enable-admission-plugins=NodeRestriction",
     "--enable-bootstrap-token-auth=true",
-    "--etcd-cafile=/etc/kubernetes/pki/etcd/ca.crt",
-    "--etcd-certfile=/etc/kubernetes/pki/apiserver-etcd-client.crt",
-    "--etcd-keyfile=/etc/kubernetes/pki/apiserver-etcd-client.key",
-    "--etcd-servers=https://127.0.0.1:2379",
     "--kubelet-client-certificate=/etc/kubernetes/pki/apiserver-kubelet-client.crt",
     "--kubelet-client-key=/etc/kubernetes/pki/apiserver-kubelet-client.key",
     "--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname",
@@ -126,14 +123,25 @@ fn the_command_lines_of_kubernetes_start_and_what_has_no_effect_is_told_once() {
         "--profiling=false",
         "--emulated-version=1.31",
     ];
-    let served = Served::start(&[KUBEADM, &more].concat());
+    let folder = Scratch::new();
+    let tls = ClientTls::make(folder.path());
+    let etcd = Etcd::with(&Options { client_tls: Some(tls.clone()), ..Options::default() });
+    let files = [
+        format!("--etcd-cafile={}", tls.ca.display()),
+        format!("--etcd-certfile={}", tls.certificate.display()),
+        format!("--etcd-keyfile={}", tls.key.display()),
+        format!("--etcd-servers={}", etcd.endpoint()),
+    ];
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let served = Served::start(&[KUBEADM, &more, &files].concat());
+    assert!(etcd.keys("/registry/").contains(&"/registry/namespaces/kube-system".to_owned()));
     let log = served.process.stop().stderr;
     let told: Vec<&str> = log.lines().filter(|line| line.contains("without effect")).collect();
     let [told] = told.as_slice() else { panic!("{log}") };
-    for name in ["--etcd-servers", "--profiling", "WatchList", "storage.k8s.io/v1beta1"] {
+    for name in ["--allow-privileged", "--profiling", "WatchList", "storage.k8s.io/v1beta1"] {
         assert!(told.contains(name), "{name}: {told}");
     }
-    for name in ["ClusterTrustBundle", "api/all", "NodeRestriction"] {
+    for name in ["ClusterTrustBundle", "api/all", "NodeRestriction", "--etcd-servers"] {
         assert!(!told.contains(name), "{name}: {told}");
     }
 }

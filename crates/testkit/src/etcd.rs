@@ -259,8 +259,8 @@ impl Etcd {
         let folder = Scratch::new();
         let file = folder.path().join("value");
         std::fs::write(&file, value).expect("a file for the value");
-        let mut command = clean(tool::command("etcdctl"));
-        command.env("ETCDCTL_API", "3").arg("--endpoints").arg(self.endpoint()).args(["put", key]);
+        let mut command = etcdctl_command(&self.endpoint(), self.options.client_tls.as_ref());
+        command.args(["put", key]);
         // Without a value among its arguments, etcdctl reads it from its standard input.
         let output = command.stdin(std::fs::File::open(&file).expect("the value")).output().expect("etcdctl");
         assert!(output.status.success(), "{key}: {}", String::from_utf8_lossy(&output.stderr));
@@ -380,12 +380,16 @@ fn etcdctl<S: AsRef<OsStr>>(
     tls: Option<&ClientTls>,
     arguments: impl IntoIterator<Item = S>,
 ) -> Finished {
+    Finished::of(etcdctl_command(endpoints, tls).args(arguments))
+}
+
+fn etcdctl_command(endpoints: &str, tls: Option<&ClientTls>) -> Command {
     let mut command = clean(tool::command("etcdctl"));
     command.env("ETCDCTL_API", "3").arg("--endpoints").arg(endpoints);
     if let Some(tls) = tls {
         command.arg("--cacert").arg(&tls.ca).arg("--cert").arg(&tls.certificate).arg("--key").arg(&tls.key);
     }
-    Finished::of(command.args(arguments))
+    command
 }
 
 /// Both programs take every flag from the environment too.
