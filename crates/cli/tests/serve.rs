@@ -235,6 +235,29 @@ fn flags_that_promise_what_is_not_there_are_refused_by_name() {
     }
 }
 
+/// ET-1, ET-2: nothing is started, and nothing is written to a store.
+#[test]
+fn flags_of_the_store_that_contradict_each_other_or_cannot_be_used_end_with_2() {
+    const SERVERS: &str = "--etcd-servers=http://127.0.0.1:2379";
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    for (flags, part) in [
+        (&[SERVERS, "--storage-backend=embedded"][..], "two stores"),
+        (&["--storage-backend=etcd3"], "--etcd-servers"),
+        (&["--etcd-servers=127.0.0.1:2379"], "https://HOST:PORT"),
+        (&[SERVERS, "--etcd-prefix=/"], "--etcd-prefix"),
+        (&[SERVERS, "--etcd-cafile=/nonexistent/ca.crt"], "/nonexistent/ca.crt"),
+        (&[SERVERS, "--etcd-certfile=/nonexistent/a.crt"], "--etcd-keyfile"),
+        (&[SERVERS, "--storage-media-type=application/vnd.kubernetes.protobuf"], "--storage-media-type"),
+    ] {
+        let mut arguments = vec!["serve", "--data-dir", data.to_str().unwrap()];
+        arguments.extend(flags);
+        let Finished { code, stderr, .. } = program!().run(&arguments);
+        assert!(code == 2 && stderr.contains(part), "{flags:?}: {stderr}");
+        assert!(!data.exists(), "{flags:?}");
+    }
+}
+
 #[test]
 fn reviews_are_answered_over_the_state() {
     let served = Served::start(&[]);

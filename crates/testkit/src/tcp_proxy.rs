@@ -84,7 +84,8 @@ impl TcpProxy {
         self.network.send_modify(|network| network.is_cut = false);
     }
 
-    /// Resets all connections that passed or were held; both sides see it at once. New ones are as before.
+    /// Resets all connections that passed or were held; both sides see it at once, and what was held is lost. New ones are as
+    /// before.
     pub fn reset(&self) {
         self.network.send_modify(|network| network.resets += 1);
     }
@@ -124,7 +125,9 @@ async fn relay(mut client: TcpStream, target: SocketAddr, mut network: watch::Re
     let mut reset = network.clone();
     let is_reset = reset.wait_for(|network| network.resets != resets);
     tokio::pin!(is_reset);
+    // A reset is looked at first: after `reset` and `heal`, nothing that was held may pass.
     let connected = tokio::select! {
+        biased;
         _ = &mut is_reset => None,
         server = connect(target, &mut network) => server.ok(),
     };
@@ -139,6 +142,7 @@ async fn relay(mut client: TcpStream, target: SocketAddr, mut network: watch::Re
         let up = pass(from_client, to_server, network.clone());
         let down = pass(from_server, to_client, network);
         tokio::select! {
+            biased;
             _ = &mut is_reset => true,
             passed = async { tokio::try_join!(up, down) } => passed.is_err(),
         }

@@ -52,7 +52,7 @@ impl EncryptionConfig {
         self.reloader.is_some() || self.rules.current().plugins().next().is_some()
     }
 
-    /// What follows the file, if that was asked for.
+    /// Reloads the file when it changes, if that was asked for.
     pub(crate) fn reloader(self) -> Option<Reloader> {
         self.reloader
     }

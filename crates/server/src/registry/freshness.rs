@@ -1,6 +1,6 @@
-//! What a server does about other servers that write to the same store.
+//! Keeps answers correct when other servers write to the same store.
 //!
-//! Two rules keep its answers right although it decides on its own memory. **No false no** (ET-34): before a refusal is
+//! Two rules keep the answers of a server right although it decides on its own memory. **No false no** (ET-34): before a refusal is
 //! answered, memory is brought up to date, and if it has moved on, the decision is made again. **No stale yes** (ET-35): if
 //! etcd has not confirmed memory for some seconds, nothing is answered on it. Neither costs anything with the embedded store.
 

@@ -1,5 +1,7 @@
 //! Calls etcd: connections to its members, deadlines, retries, and what its errors mean. Never decides what is read or
 //! written.
+//!
+//! All calls share one HTTP/2 connection to a member, on which none waits for another (ET-24).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -148,7 +150,7 @@ impl Client {
         let _ = self.current.compare_exchange(failed, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Makes one call at one member. `failed` is true for failures after which another member may succeed.
+    /// Makes one call at one member. An error comes with the number of the member.
     async fn once<Q, A>(
         &self,
         path: &'static str,

@@ -14,10 +14,10 @@ use tokio::time::sleep;
 use super::client::{Client, Failure};
 use super::shared::{Held, Keys, Shared, number, revision};
 use super::wire::{
-    REMOVAL, RangeRequest, WatchAction, WatchCreateRequest, WatchEvent, WatchRequest, WatchResponse,
+    KeyValue, REMOVAL, RangeRequest, WatchAction, WatchCreateRequest, WatchEvent, WatchRequest, WatchResponse,
 };
 use crate::watch::Commit;
-use crate::{Entry, Event, Revision};
+use crate::{Entry, Event, Revision, TransformError};
 
 /// The number of keys that are read at once.
 const PAGE: i64 = 1_000;
@@ -60,11 +60,7 @@ pub(super) async fn contents(client: &Client, keys: &Keys) -> Result<Contents, F
             match keys.read(kv) {
                 Held::Entry(entry) => contents.entries.push(entry),
                 Held::Unreadable(key, error) => {
-                    tracing::error!(
-                        key = %String::from_utf8_lossy(&kv.key),
-                        error = error.problem,
-                        "a value in etcd cannot be read: it is not served and grants nothing"
-                    );
+                    log_unreadable(kv, &error);
                     contents.unreadable.insert(key, error.to_string());
                 }
                 Held::Foreign => {}
@@ -213,11 +209,7 @@ fn change(shared: &Shared, event: &WatchEvent, at: Revision) -> Option<Event> {
             }
             // What was there before is gone, and what is there now grants nothing.
             Held::Unreadable(key, error) => {
-                tracing::error!(
-                    key = %String::from_utf8_lossy(&kv.key),
-                    error = error.problem,
-                    "a value in etcd cannot be read: it is not served and grants nothing"
-                );
+                log_unreadable(kv, &error);
                 shared.unreadable().insert(key.clone(), error.to_string());
                 (key, None)
             }
@@ -226,6 +218,15 @@ fn change(shared: &Shared, event: &WatchEvent, at: Revision) -> Option<Event> {
     };
     let previous = shared.readers.memory.entry(&key);
     (previous.is_some() || entry.is_some()).then_some(Event { revision: at, previous, entry })
+}
+
+/// ET-12.
+fn log_unreadable(kv: &KeyValue, error: &TransformError) {
+    tracing::error!(
+        key = %String::from_utf8_lossy(&kv.key),
+        error = error.problem,
+        "a value in etcd cannot be read: it is not served and grants nothing"
+    );
 }
 
 /// The size of all keys and values after these changes. In bytes.
@@ -254,8 +255,15 @@ fn replace(shared: &Shared, contents: Contents) {
             changes.push(Event { revision: at, previous, entry: Some(entry) });
         }
     }
-    // The state in memory is at a revision that readers may see: it can be listed.
-    for entry in memory.all().map(|listing| listing.entries).unwrap_or_default() {
+    let before = match memory.all() {
+        Ok(listing) => listing.entries,
+        // Nothing is shown then: what is gone would go on granting. The watch fails again, and everything is read again.
+        Err(error) => {
+            tracing::error!(%error, "the state in memory cannot be compared with etcd; trying again");
+            return;
+        }
+    };
+    for entry in before {
         if !there.contains(&entry.key) {
             changes.push(Event { revision: at, previous: Some(entry), entry: None });
         }

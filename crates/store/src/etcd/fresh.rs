@@ -132,7 +132,7 @@ impl Freshness {
 
 /// Learns etcd's revision, and waits until memory has reached it.
 async fn round(shared: &Shared, client: &Client) -> Result<Revision, StoreError> {
-    // Memory never is ahead of what etcd answers, and `known` must not move on between the question and the answer.
+    // Read before the question, so that the answer cannot be older.
     let known = shared.readers.memory.revision();
     // The key need not exist: the answer has the revision in any case.
     let question = RangeRequest { key: shared.keys.tick(), count_only: true, ..RangeRequest::default() };
@@ -149,19 +149,20 @@ async fn round(shared: &Shared, client: &Client) -> Result<Revision, StoreError>
     }
     match timeout(NATURAL, shared.reached(newest)).await {
         Ok(reached) => reached?,
-        Err(_) => shared.reached(tick(shared, client).await?).await?,
+        Err(_) => match tick(shared, client).await {
+            Ok(tick) => shared.reached(tick).await?,
+            // A full etcd takes no tick. The watch is only slow, unless the last change lies outside of what is watched.
+            Err(Failure::NoSpace(_)) => shared.reached(newest).await?,
+            Err(failure) => return Err(failure.into()),
+        },
     }
     Ok(newest)
 }
 
 /// Writes the tick key. Returns its revision.
-async fn tick(shared: &Shared, client: &Client) -> Result<Revision, StoreError> {
+async fn tick(shared: &Shared, client: &Client) -> Result<Revision, Failure> {
     let put = PutRequest { key: shared.keys.tick(), value: Bytes::new(), ..PutRequest::default() };
     let success = vec![RequestOp { request: Some(Request::Put(put)) }];
-    let written = client.repeatable(TxnRequest { success, ..TxnRequest::default() }, ROUND).await;
-    match written {
-        Ok(written) => Ok(revision(written.header.map_or(0, |header| header.revision))),
-        // Nothing is written to a full etcd, not even a tick; the watch may still reach the revision.
-        Err(failure) => Err(failure.into()),
-    }
+    let written = client.repeatable(TxnRequest { success, ..TxnRequest::default() }, ROUND).await?;
+    Ok(revision(written.header.map_or(0, |header| header.revision)))
 }

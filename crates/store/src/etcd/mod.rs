@@ -144,6 +144,8 @@ async fn first_contents(
 /// Runs the follower on this thread. It has a runtime and connections of its own: what it does for each change must not delay
 /// requests.
 fn follow_until(shared: &Shared, servers: &[String], tls: Option<&Tls>, stopped: oneshot::Receiver<()>) {
+    // Also when an observer panics: waits and watches would otherwise never end.
+    let _closing = Closing(shared);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     match runtime {
         Ok(runtime) => runtime.block_on(async {
@@ -158,7 +160,15 @@ fn follow_until(shared: &Shared, servers: &[String], tls: Option<&Tls>, stopped:
         }),
         Err(error) => tracing::error!(%error, "etcd cannot be followed"),
     }
-    shared.close();
+}
+
+/// Ends all waits and watches when it is dropped.
+struct Closing<'s>(&'s Shared);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 async fn forget_history(shared: Arc<Shared>) {

@@ -78,15 +78,17 @@ pub(super) async fn seed(backend: &Backend, kinds: &Kinds, files: &[PathBuf]) ->
     seed.summary.files = count;
     seed.add_namespaces().map_err(|status| SeedError::Internal(status.message().to_owned()))?;
     let most = backend.most_writes();
-    let parts = seed.writes.chunks(most);
-    for (number, part) in parts.enumerate() {
-        match backend.commit(part.to_vec()).await {
+    let (mut rest, mut is_first) = (seed.writes, true);
+    while !rest.is_empty() {
+        let later = rest.split_off(rest.len().min(most));
+        match backend.commit(rest).await {
             // Another server that shares the store was first.
-            Err(StoreError::Conflict { .. }) if number == 0 && backend.is_shared() => {
+            Err(StoreError::Conflict { .. }) if is_first && backend.is_shared() => {
                 return Ok(Seeded::PassedOver);
             }
             outcome => drop(outcome?),
         }
+        (rest, is_first) = (later, false);
     }
     Ok(Seeded::Done(seed.summary))
 }

@@ -21,7 +21,7 @@ const ALIKE: &[(&str, &str)] = &[
     ("coordination.k8s.io/v1beta1", "Lease"),
 ];
 
-/// What is wrong with a value, and what to do: the words after "the value of KEY".
+/// The problem with a value and its solution, as a sentence that begins with "the value of KEY".
 type Problem = String;
 
 /// A version in which objects can be stored, with what makes it the stored one.

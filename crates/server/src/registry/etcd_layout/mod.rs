@@ -64,7 +64,7 @@ impl EtcdLayout {
     }
 }
 
-/// What a key names.
+/// The place that a key names, and how its values are encrypted.
 struct Found<'l, 'k> {
     place: &'l Place,
     rest: &'k str,

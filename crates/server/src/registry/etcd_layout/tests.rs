@@ -20,7 +20,7 @@ use crate::encryption;
 
 const TTL: Duration = Duration::from_secs(3_600);
 
-/// What is in the recordings and not served here, and why.
+/// The recorded resources that are not served here, with the reason.
 const NOT_SERVED: [(&str, &str); 3] = [
     ("apiextensions.k8s.io/customresourcedefinitions", "custom resources are kinds of this program"),
     ("masterleases", "no API object: the addresses of API servers"),

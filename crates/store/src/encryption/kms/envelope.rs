@@ -15,7 +15,7 @@ const MOST_ANNOTATIONS: usize = 32 << 10;
 /// An encrypted value with everything that is needed to decrypt it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// What decrypts the value.
+    /// How the value is decrypted.
     pub source: SeedSource,
     /// The encrypted value.
     pub data: Vec<u8>,
