@@ -12,16 +12,19 @@
 )]
 
 use std::fs;
+use std::num::NonZero;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Parser;
 use portcullis_testkit::mutate::{Random, mutate};
 use portcullis_testkit::recorded;
+use rustix::time::{ClockId, clock_gettime};
 
 mod targets;
 
@@ -64,13 +67,22 @@ fn main() -> anyhow::Result<ExitCode> {
         println!("{verdict}; 1 passed, 0 failed");
         return Ok(ExitCode::SUCCESS);
     }
-    let mut failed = 0;
-    for target in &targets {
-        if let Err(error) = run(target, Duration::from_secs(arguments.seconds), arguments.seed) {
-            eprintln!("{}: {error:#}", target.name);
-            failed += 1;
+    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || {
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = run(target, Duration::from_secs(arguments.seconds), arguments.seed) {
+                eprintln!("{}: {error:#}", target.name);
+                failed.fetch_add(1, Ordering::Relaxed);
+            }
         }
-    }
+    };
+    // A target on each processor.
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(work);
+        }
+    });
+    let failed = failed.into_inner();
     println!("{} passed, {failed} failed", targets.len() - failed);
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -111,15 +123,16 @@ fn run(target: &'static Target, time: Duration, seed: u64) -> anyhow::Result<()>
 fn try_input(target: &'static Target, input: &[u8], origin: &str) -> anyhow::Result<bool> {
     let running = keep(&format!("{}-running", target.name), input)?;
     let start = Instant::now();
-    let attempt = || panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
+    let attempt = || {
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
+        (outcome, worked())
+    };
     let in_thread = || thread::scope(|scope| scope.spawn(attempt).join().expect("panics are caught within"));
-    let outcome = in_thread();
+    let (outcome, _) = in_thread();
     let mut taken = start.elapsed();
     if outcome.is_ok() && taken > SLOW {
-        // The machine may have been busy: try again and measure the CPU time of this process.
-        let before = worked();
-        in_thread().ok();
-        taken = worked().saturating_sub(before);
+        // The machine may have been busy: try again and count the CPU time of the thread alone.
+        taken = in_thread().1;
     }
     fs::remove_file(running)?;
     if let (Ok(is_taken), true) = (&outcome, taken <= SLOW) {
@@ -130,16 +143,10 @@ fn try_input(target: &'static Target, input: &[u8], origin: &str) -> anyhow::Res
     bail!("{what} ({origin}); kept as {}", path.display())
 }
 
-/// Returns the CPU time of this process, in steps of ten milliseconds. If the system does not provide it, the system
-/// time.
+/// The CPU time that this thread has used.
 fn worked() -> Duration {
-    let of_the_day = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let Ok(stat) = fs::read_to_string("/proc/self/stat") else { return of_the_day() };
-    // Skip the name, which may contain spaces: user and system time are the twelfth and thirteenth fields, in
-    // hundredths.
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
-    let ticks: u64 = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
-    if ticks == 0 { of_the_day() } else { Duration::from_millis(ticks * 10) }
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 /// Returns the entries of a corpus: its files, and each line of a file `*.lines`.
