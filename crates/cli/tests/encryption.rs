@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use portcullis_testkit::etcd::Etcd;
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::kms::{Behaviour, KmsPlugin};
 use portcullis_testkit::program;
@@ -73,7 +74,7 @@ impl Place {
 }
 
 fn holds(path: &Path, text: &str) -> bool {
-    fs::read(path).unwrap().windows(text.len()).any(|window| window == text.as_bytes())
+    contains(&fs::read(path).unwrap(), text)
 }
 
 /// Writes a secret.
@@ -208,6 +209,61 @@ fn a_changed_configuration_is_used_without_a_restart_and_an_invalid_one_is_not()
 
     let served = Running::start(place.command());
     assert_eq!(place.client(&served).must(200, "GET", SECRETS, None)["items"], secrets["items"]);
+    assert_eq!(served.stop().code, 0);
+}
+
+/// The value of a secret in etcd.
+fn in_etcd(etcd: &Etcd, name: &str) -> Vec<u8> {
+    etcd.value(&format!("/registry/secrets/default/{name}")).unwrap()
+}
+
+fn contains(value: &[u8], text: &str) -> bool {
+    value.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[test]
+fn with_etcd_too_a_kms_plugin_encrypts_secrets_and_an_equal_write_takes_its_new_key() {
+    let place = Place::new();
+    let etcd = Etcd::start();
+    let plugin = KmsPlugin::started(place.socket());
+    place.providers(&json!([{"identity": {}}]));
+    let command = || {
+        let mut command = place.command();
+        command.args(["--etcd-servers", &etcd.endpoint()]);
+        command
+    };
+    let served = Running::start(command());
+    let mut client = place.client(&served);
+    write(&mut client, "database");
+    assert!(contains(&in_etcd(&etcd, "database"), PASSWORD));
+    assert_eq!(served.stop().code, 0);
+
+    place.providers(&json!([kms(&plugin), {"identity": {}}]));
+    let served = Running::start(command());
+    let mut client = place.client(&served);
+    write(&mut client, "queue");
+    let path = format!("{SECRETS}/database");
+    let replace = |client: &mut Client| {
+        let old = client.must(200, "GET", &path, None);
+        let new = client.must(200, "PUT", &path, Some(&old));
+        assert_eq!(old["data"], new["data"]);
+        old["metadata"]["resourceVersion"] != new["metadata"]["resourceVersion"]
+    };
+    assert!(replace(&mut client), "it was not encrypted, and is now");
+    assert!(!replace(&mut client), "there is nothing more to write");
+    let before = in_etcd(&etcd, "database");
+    for name in ["database", "queue"] {
+        let value = in_etcd(&etcd, name);
+        assert!(value.starts_with(b"k8s:enc:kms:v2:cloud:") && !contains(&value, PASSWORD), "{name}");
+    }
+
+    let key_id = plugin.rotate();
+    until("the new key of the plug-in is used", || replace(&mut client));
+    assert!(contains(&in_etcd(&etcd, "database"), &key_id) && !contains(&before, &key_id));
+    let written = client.must(200, "GET", &path, None);
+    assert_eq!(served.stop().code, 0);
+    let served = Running::start(command());
+    assert_eq!(place.client(&served).must(200, "GET", &path, None), written);
     assert_eq!(served.stop().code, 0);
 }
 

@@ -11,10 +11,12 @@
 use std::path::PathBuf;
 
 use portcullis_testkit::etcd::{ClientTls, Etcd, Options};
+use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::{self, Finished};
+use portcullis_testkit::wait;
 use serde_json::Value;
 
 /// The flags that kubeadm writes into the manifest of a kube-apiserver, without those that name files which exist here too.
@@ -32,6 +34,8 @@ const KUBEADM: &[&str] = &[
     "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
     "--service-cluster-ip-range=10.96.0.0/12",
 ];
+
+const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
 
 const ROLE: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
@@ -397,4 +401,41 @@ fn flags_about_certificates_that_cannot_be_used_end_with_2_and_say_why_cs_71() {
         assert_eq!(code, 2, "{flags:?}: {error}");
         assert!(error.contains(said), "{flags:?}: {error}");
     }
+}
+
+/// Servers that share an etcd are found under `default/kubernetes`, as several kube-apiservers are.
+#[test]
+fn the_endpoints_of_the_cluster_are_the_servers_that_there_are() {
+    let etcd = Etcd::start();
+    let folder = Scratch::new();
+    let start = |number: u8| {
+        let mut command = program!().serve_command(&folder.path().join(number.to_string()));
+        command.args(["--etcd-servers", &etcd.endpoint()]);
+        command.arg(format!("--advertise-address=192.0.2.{number}"));
+        Running::start(command)
+    };
+    let [one, two, three] = [1, 2, 3].map(start);
+    let mut admin = Client::new(one.address(), &Identity::admin(&folder.path().join("1")));
+    let mut until_these = |numbers: &[u8]| {
+        let wanted: Vec<String> = numbers.iter().map(|number| format!("192.0.2.{number}")).collect();
+        wait::until(&format!("the endpoints are {wanted:?}"), || {
+            let of_service = admin.must(200, "GET", "/api/v1/namespaces/default/endpoints/kubernetes", None);
+            let slice = admin.must(200, "GET", SLICE, None);
+            let ips = of_service["subsets"][0]["addresses"].as_array().unwrap().iter();
+            let ips: Vec<&str> = ips.map(|address| address["ip"].as_str().unwrap()).collect();
+            let endpoints = slice["endpoints"].as_array().unwrap().iter();
+            let sliced: Vec<&str> =
+                endpoints.map(|endpoint| endpoint["addresses"][0].as_str().unwrap()).collect();
+            ips == wanted && sliced == wanted
+        });
+    };
+    until_these(&[1, 2, 3]);
+    let keys = etcd.keys("/registry/masterleases/");
+    assert_eq!(keys, [1, 2, 3].map(|number| format!("/registry/masterleases/192.0.2.{number}")));
+    assert_eq!(three.stop().code, 0);
+    assert_eq!(etcd.keys("/registry/masterleases/").len(), 2, "it has removed its own");
+    until_these(&[1, 2]);
+    two.kill();
+    until_these(&[1]);
+    assert_eq!(one.stop().code, 0);
 }

@@ -14,7 +14,8 @@ use policy::chain::Mode;
 use policy::engine::EngineConfig;
 use portcullis_store::encryption::{LiveEncryption, Resources};
 use portcullis_store::{Store as _, Transformer, embedded, etcd};
-use tokio::task::JoinSet;
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::admission::AdmissionPlugins;
 use crate::api::app::{App, AppConfig};
@@ -40,6 +41,7 @@ use crate::registry::cluster::{Cluster, ClusterError, approver_access};
 use crate::registry::etcd_layout::EtcdLayout;
 use crate::registry::own_objects;
 use crate::registry::runtime_config::RuntimeConfig;
+use crate::registry::server_addresses::{self, ServerAddress};
 use crate::registry::store_size;
 use crate::signing::{Signing, USUAL_LONGEST};
 
@@ -359,6 +361,8 @@ pub struct ApiServer {
     controllers: Controllers,
     identity: String,
     kubeconfig: PathBuf,
+    /// The task that keeps this server's address in etcd. When the sender is dropped, it removes the address and ends.
+    leaving: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
     listener: Server<App>,
     /// The tasks that reload files. They end when this is dropped.
     reloading: JoinSet<()>,
@@ -506,10 +510,27 @@ impl ApiServer {
             own_objects::serve_cluster(backend, &addresses, advertised, address.port()),
         );
         told.map_err(|status| StartError::unavailable(status.message()))?;
+        let shared = Some(backend).filter(|backend| backend.is_shared()).zip(advertised);
+        let leaving = shared.map(|(backend, ip)| {
+            let (leave, stop) = oneshot::channel();
+            let own = ServerAddress { ip, port: address.port() };
+            (leave, tokio::spawn(server_addresses::keep(Arc::clone(backend), own, stop)))
+        });
         let kubeconfig = bootstrap.write_kubeconfig(address.port())?;
         reloading.spawn(authorities.follow(Arc::clone(app.authentication())));
         let identity = config.identity;
-        Ok(Self { address, app, bootstrap, controllers, identity, kubeconfig, listener, reloading, seeded })
+        Ok(Self {
+            address,
+            app,
+            bootstrap,
+            controllers,
+            identity,
+            kubeconfig,
+            leaving,
+            listener,
+            reloading,
+            seeded,
+        })
     }
 
     /// The address that the server listens on.
@@ -563,6 +584,16 @@ impl ApiServer {
 
     /// Serves until `stop` completes, then lets the requests in progress finish, and stops the controllers.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let leaving = self.leaving;
+        // New clients are not led here any more before the port is closed.
+        let stop = async move {
+            stop.await;
+            if let Some((leave, left)) = leaving {
+                drop(leave);
+                // A task that failed has said so.
+                let _ = left.await;
+            }
+        };
         self.listener.serve(stop).await;
         self.controllers.stop().await;
         drop(self.reloading);

@@ -135,6 +135,17 @@ impl Event {
     }
 }
 
+/// What has become of an entry. See [`Store::standing`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is the newest of its key, and stored as it would be written today.
+    Current,
+    /// It is the newest of its key, but would be written differently today: encrypted with another key, or in another form.
+    Stale,
+    /// Its key has changed or was removed.
+    Replaced,
+}
+
 /// Is called for every durable commit, in order, before it is acknowledged. Must be fast: all writers wait for it.
 pub trait Observer: Send + Sync {
     /// The changes of one commit, before anybody can read them.
@@ -201,6 +212,25 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError::Unreadable`].
     fn get(&self, key: &str) -> impl Future<Output = Result<Option<Arc<Entry>>, StoreError>> + Send;
+
+    /// What has become of an entry that was read here. Asks the store itself, so that a request may succeed without a write
+    /// (ET-21).
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store does not answer in time.
+    fn standing(&self, entry: &Entry) -> impl Future<Output = Result<Standing, StoreError>> + Send {
+        let _ = entry;
+        std::future::ready(Ok(Standing::Current))
+    }
+
+    /// Removes a key whose value cannot be read, and nothing else. Returns whether there was such a value (ET-12).
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    fn remove_unreadable(&self, key: &str) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        let _ = key;
+        std::future::ready(Ok(false))
+    }
 
     /// The entries under a prefix, all at one revision.
     ///
@@ -326,6 +356,9 @@ pub enum StoreError {
     /// The value of the key was written by somebody else and cannot be read: why (ET-12).
     #[error("the stored value cannot be read: {0}")]
     Unreadable(String),
+    /// The commit is larger than the server of the store takes. Nothing was written.
+    #[error("etcd does not take so large a request: {0}; its --max-request-bytes says how large it may be")]
+    TooLarge(String),
     /// The store cannot be reached now. Nothing was written.
     #[error("{0}")]
     Unavailable(String),

@@ -11,6 +11,8 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use crate::ports::ReservedPort;
@@ -272,6 +274,18 @@ impl Etcd {
         let found = self.etcdctl(["get", "--prefix", prefix, "--keys-only"]);
         assert_eq!(found.code, 0, "{}", found.stderr);
         found.stdout.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// The value of a key; none if there is no such key.
+    #[track_caller]
+    pub fn value(&self, key: &str) -> Option<Vec<u8>> {
+        // As JSON with base64: a value can be any bytes.
+        let found = self.etcdctl(["get", key, "--write-out", "json"]);
+        assert_eq!(found.code, 0, "{}", found.stderr);
+        let answer: Value = serde_json::from_str(&found.stdout).expect("JSON of etcdctl");
+        let kv = answer.get("kvs")?.get(0)?;
+        let value = kv.get("value").and_then(Value::as_str).unwrap_or_default();
+        Some(BASE64_STANDARD.decode(value).expect("base64 of etcdctl"))
     }
 
     /// Its term, if it believes that it is the leader.

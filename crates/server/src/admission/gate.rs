@@ -110,7 +110,7 @@ impl Admission for Gate<'_> {
         Box::pin(claim_status::check(self.authorization, self.permit.user(), self.info, new, old))
     }
 
-    fn allow_create(&self) -> Answered<'_> {
-        Box::pin(self.authorization.allow_also(self.permit, self.info, "create"))
+    fn allow_also(&self, verb: &'static str) -> Answered<'_> {
+        Box::pin(self.authorization.allow_also(self.permit, self.info, verb))
     }
 }

@@ -145,7 +145,12 @@ impl Status {
 
     /// The object is larger than the storage takes.
     pub fn object_too_large(limit: usize) -> Self {
-        let message = format!("Request entity too large: the object has more than {limit} bytes");
+        Self::request_too_large(format!("the object has more than {limit} bytes"))
+    }
+
+    /// The store does not take a write of this size.
+    pub fn request_too_large(why: String) -> Self {
+        let message = format!("Request entity too large: {why}");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message, None)
     }
 

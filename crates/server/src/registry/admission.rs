@@ -40,8 +40,9 @@ pub(crate) trait Admission: Sync {
     /// The parts of the status of a resource claim that the user may not change (NR-110).
     fn check_claim_status<'r>(&'r self, new: &'r Map, old: &'r Map) -> FieldErrors<'r>;
 
-    /// Whether the user may create the object of the request as well (AP-41).
-    fn allow_create(&self) -> Answered<'_>;
+    /// Whether the user has the permission for another verb on the object of the request as well, such as `create` for an update
+    /// that creates (AP-41).
+    fn allow_also(&self, verb: &'static str) -> Answered<'_>;
 }
 
 /// A write under review.

@@ -6,8 +6,8 @@ pub use portcullis_store::etcd::Tls;
 use portcullis_store::watch::Subscription;
 
 use portcullis_store::{
-    Amender, Committed, Embedded, Entry, Etcd, List, Listing, Observer, Revision, Store, StoreError, Write,
-    embedded, etcd,
+    Amender, Committed, Embedded, Entry, Etcd, List, Listing, Observer, Revision, Standing, Store,
+    StoreError, Write, embedded, etcd,
 };
 
 /// The store.
@@ -188,6 +188,20 @@ impl Store for Backend {
         match self {
             Self::Embedded(store) => store.get(key).await,
             Self::Etcd(store) => store.get(key).await,
+        }
+    }
+
+    async fn standing(&self, entry: &Entry) -> Result<Standing, StoreError> {
+        match self {
+            Self::Embedded(store) => store.standing(entry).await,
+            Self::Etcd(store) => store.standing(entry).await,
+        }
+    }
+
+    async fn remove_unreadable(&self, key: &str) -> Result<bool, StoreError> {
+        match self {
+            Self::Embedded(store) => store.remove_unreadable(key).await,
+            Self::Etcd(store) => store.remove_unreadable(key).await,
         }
     }
 

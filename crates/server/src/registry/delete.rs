@@ -8,7 +8,7 @@ use portcullis_store::{Expect, Revision, Store as _, StoreError, Write};
 use super::admission::Operation;
 use super::create::{entry, unstored};
 use super::deletion::{Step, step};
-use super::options::DeleteOptions;
+use super::options::{DeleteOptions, read_error_option};
 use super::request_scope::RequestScope;
 use super::storage::{self, Stored};
 use super::{context, meta};
@@ -104,6 +104,28 @@ async fn delete_asking(
     }
     let why = "the object has been modified; please apply your changes to the latest version and try again";
     Err(Status::conflict(resource.group, resource.plural, scope.target.name, why))
+}
+
+/// Removes an object whose stored value cannot be read; its finalizers cannot be read either (ET-12). Needs a permission of its
+/// own. Admission sees an object without contents.
+///
+/// # Errors
+/// 403 without the permission, 422 if the object can be read, 404 if there is none.
+pub(crate) async fn remove_unreadable(scope: &RequestScope<'_>) -> Result<(), Status> {
+    let (resource, name) = (scope.target.resource, scope.target.name);
+    scope.admission.allow_also("unsafe-delete-ignore-read-errors").await?;
+    scope.admit(Operation::Delete, name, None, None).await?;
+    scope.validate(Operation::Delete, name, None, None).await?;
+    let key = scope.key();
+    if scope.backend.remove_unreadable(&key).await.map_err(|error| storage::failed(&error))? {
+        tracing::warn!(key = &*key, "an object whose stored value cannot be read was removed on request");
+        return Ok(());
+    }
+    if scope.stored(&key).await?.is_none() {
+        return Err(scope.no_object());
+    }
+    let why = "is exclusively used to delete corrupt object(s), try again by removing this option";
+    Err(Status::invalid_object(resource.group, resource.kind, name, [read_error_option(why)]))
 }
 
 /// AP-53

@@ -30,6 +30,7 @@ pub(crate) mod request_scope;
 pub(crate) mod right_changes;
 pub mod runtime_config;
 pub(crate) mod selection;
+pub(crate) mod server_addresses;
 pub(crate) mod storage;
 pub(crate) mod store_size;
 pub mod system_objects;

@@ -126,7 +126,12 @@ pub(crate) struct DeleteOptions {
     pub(crate) uid: Option<String>,
     /// The required resourceVersion (AP-53).
     pub(crate) resource_version: Option<String>,
+    /// Whether to remove an object whose stored value cannot be read, and only such an object (ET-12).
+    pub(crate) ignores_read_error: bool,
 }
+
+/// The option of a delete for a stored value that cannot be read (ET-12).
+pub(crate) const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 /// How the dependents of a deleted object are handled (AP-52).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +153,8 @@ struct RawDeleteOptions {
     propagation: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
+    has_preconditions: bool,
+    ignores_read_error: bool,
 }
 
 impl DeleteOptions {
@@ -166,6 +173,7 @@ impl DeleteOptions {
             grace_period: grace_period.transpose()?,
             orphan_dependents: query.first("orphanDependents").map(is_true),
             propagation: query.first("propagationPolicy").map(str::to_owned),
+            ignores_read_error: query.first(IGNORE_READ_ERROR).is_some_and(is_true),
             ..RawDeleteOptions::default()
         }
         .checked()
@@ -212,6 +220,10 @@ impl DeleteOptions {
             None | Some(Value::Null) => None,
             Some(value) => Some(value.as_bool().ok_or_else(|| wrong("orphanDependents"))?),
         };
+        let ignores_read_error = match body.get(IGNORE_READ_ERROR) {
+            None | Some(Value::Null) => false,
+            Some(value) => value.as_bool().ok_or_else(|| wrong(IGNORE_READ_ERROR))?,
+        };
         let none = Map::new();
         let preconditions = match body.get("preconditions") {
             None | Some(Value::Null) => &none,
@@ -224,6 +236,8 @@ impl DeleteOptions {
             propagation: text(body, "propagationPolicy")?,
             uid: text(preconditions, "uid")?,
             resource_version: text(preconditions, "resourceVersion")?,
+            has_preconditions: body.get("preconditions").is_some_and(Value::is_object),
+            ignores_read_error,
         }
         .checked()
     }
@@ -267,6 +281,17 @@ impl RawDeleteOptions {
             }
         };
         errors.extend(dry_run_error(&self.dry_run));
+        let together = [
+            ("dryRun", !self.dry_run.is_empty()),
+            ("propagationPolicy", self.propagation.is_some()),
+            ("orphanDependents", self.orphan_dependents.is_some()),
+            ("gracePeriodSeconds", self.grace_period.is_some()),
+            ("preconditions", self.has_preconditions),
+        ];
+        // Nothing of this can be done with an object that nobody can read.
+        for (other, _) in together.iter().filter(|(_, is_set)| self.ignores_read_error && *is_set) {
+            errors.push(read_error_option(&format!("cannot be set together with .{other}")));
+        }
         refuse("DeleteOptions", errors)?;
         Ok(DeleteOptions {
             is_dry_run: !self.dry_run.is_empty(),
@@ -276,8 +301,14 @@ impl RawDeleteOptions {
             propagation,
             uid: self.uid,
             resource_version: self.resource_version,
+            ignores_read_error: self.ignores_read_error,
         })
     }
+}
+
+/// The error for an [`IGNORE_READ_ERROR`] that cannot be met.
+pub(crate) fn read_error_option(why: &str) -> FieldError {
+    FieldError::invalid(IGNORE_READ_ERROR, "true", why)
 }
 
 /// Returns whether DeleteOptions exist in this API version, as they do in every served group (AP-51).

@@ -1,8 +1,10 @@
 //! Objects by which the server tells its cluster about itself, as kube-apiserver does: the service `default/kubernetes`, the
 //! ranges of addresses that services have, and since when the use of legacy tokens is tracked. They are written at start.
 //!
-//! DIVERGES: what others change of them stays until the next start; kube-apiserver puts it right every few seconds.
+//! DIVERGES: what others change of them stays until the next start; kube-apiserver puts it right every few seconds. With etcd the
+//! endpoints are put right as well (`super::server_addresses`).
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use kinds::Map;
@@ -12,6 +14,7 @@ use kinds::resources::core::endpoints::ENDPOINTS;
 use kinds::resources::core::services::{AddressRanges, SERVICES};
 use kinds::resources::endpoint_slices::ENDPOINT_SLICES;
 use kinds::resources::networking::SERVICE_CIDRS;
+use portcullis_store::Store as _;
 use serde_json::{Value, json};
 
 use super::backend::Backend;
@@ -140,15 +143,32 @@ pub(crate) async fn serve_cluster(
         });
         keep(backend, &SERVICES, "default", &named(SERVICE, &labels, json!({"spec": spec}))).await?;
     }
-    let Some(address) = address else { return Ok(()) };
+    match address {
+        // Several servers keep their addresses together.
+        Some(address) if !backend.is_shared() => lead_to(backend, &BTreeSet::from([address]), port).await,
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Makes the service `default/kubernetes` lead to these addresses, all of one family, at this port.
+///
+/// # Errors
+/// See [`keep`].
+pub(super) async fn lead_to(
+    backend: &Backend,
+    addresses: &BTreeSet<IpAddr>,
+    port: u16,
+) -> Result<(), Status> {
     let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
-    let subsets = json!([{"addresses": [{"ip": address}], "ports": ports}]);
+    let ips: Vec<Value> = addresses.iter().map(|address| json!({"ip": address})).collect();
+    let subsets = json!([{"addresses": ips, "ports": ports}]);
     let labels = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
     let endpoints = named(SERVICE, &labels, json!({"subsets": subsets}));
     let labels = json!({"kubernetes.io/service-name": SERVICE});
+    let ready = |address| json!({"addresses": [address], "conditions": {"ready": true}});
     let slice = json!({
-        "addressType": if address.is_ipv4() { "IPv4" } else { "IPv6" },
-        "endpoints": [{"addresses": [address], "conditions": {"ready": true}}],
+        "addressType": if addresses.iter().all(IpAddr::is_ipv4) { "IPv4" } else { "IPv6" },
+        "endpoints": addresses.iter().map(ready).collect::<Vec<_>>(),
         "ports": ports,
     });
     keep(backend, &ENDPOINTS, "default", &endpoints).await?;

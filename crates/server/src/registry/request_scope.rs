@@ -9,7 +9,7 @@ use kinds::resources::dra::RESOURCE_CLAIMS;
 use kinds::{Kinds, Map};
 use policy::User;
 use portcullis_apimachinery::field_error::FieldError;
-use portcullis_store::{Entry, List, Listing, Revision, Store as _};
+use portcullis_store::{Entry, List, Listing, Revision, Standing, Store as _};
 use tokio::sync::Mutex;
 
 use super::admission::{Admission, AdmissionAttributes, Operation};
@@ -170,18 +170,21 @@ impl RequestScope<'_> {
         Ok(())
     }
 
-    /// Whether an entry is still the newest of its key. Must be asked before a request that changes nothing succeeds: another
-    /// server may have written meanwhile, and no commit would notice (ET-21).
+    /// What has become of an entry. Must be asked before a request that changes nothing succeeds: another server may have
+    /// written meanwhile, and no commit would notice (ET-21).
+    ///
+    /// # Errors
+    /// 503 if etcd does not answer in time.
+    pub(super) async fn standing(&self, entry: &Entry) -> Result<Standing, Status> {
+        self.backend.standing(entry).await.map_err(|error| storage::failed(&error))
+    }
+
+    /// Whether an entry is still the newest of its key. See [`Self::standing`].
     ///
     /// # Errors
     /// 503 if etcd does not answer in time.
     pub(super) async fn is_newest(&self, entry: &Entry) -> Result<bool, Status> {
-        if !self.backend.is_shared() {
-            return Ok(true);
-        }
-        freshness::fresh(self.backend).await?;
-        let found = self.stored(&entry.key).await?;
-        Ok(found.is_some_and(|found| found.modified == entry.modified))
+        Ok(self.standing(entry).await? != Standing::Replaced)
     }
 
     pub(crate) async fn stored(&self, key: &str) -> Result<Option<Arc<Entry>>, Status> {

@@ -231,6 +231,7 @@ pub(crate) fn failed(error: &StoreError) -> Status {
             tracing::error!(%error, "nothing can be written");
             Status::internal(error)
         }
+        StoreError::TooLarge(_) => Status::request_too_large(error.to_string()),
         // ET-12
         StoreError::Unreadable(_) => Status::internal(error),
         StoreError::Unavailable(_) => Status::store_unavailable(error.to_string()),

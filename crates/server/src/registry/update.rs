@@ -1,7 +1,7 @@
 //! Changes an object: reads what is stored, makes another of it, and writes that back (AP-40 to AP-45).
 
 use kinds::Map;
-use portcullis_store::{Expect, Revision, Store as _, StoreError, Write};
+use portcullis_store::{Expect, Revision, Standing, Store as _, StoreError, Write};
 
 use super::admission::Operation;
 use super::context::Surroundings;
@@ -100,7 +100,7 @@ pub(crate) async fn write(
             }
             let object = make(&Map::new())?;
             // Permission to update does not include permission to create.
-            scope.admission.allow_create().await?;
+            scope.admission.allow_also("create").await?;
             return create_instead(scope, object, is_dry_run).await;
         };
         // None means a conflict. Try again.
@@ -143,9 +143,14 @@ async fn attempt(
     if delete::ends_with_update(resource, &object, old) {
         return delete::remove_after_update(scope, key, stored, &object, is_dry_run).await;
     }
-    // AP-45
+    // AP-45. As kube-apiserver: what would be stored differently today is written although it does not change, so that a key
+    // can be rotated with `kubectl replace` (ET-51).
     if object == *old {
-        return Ok(scope.is_newest(&stored.entry).await?.then(|| stored.bytes.clone()));
+        match scope.standing(&stored.entry).await? {
+            Standing::Replaced => return Ok(None),
+            Standing::Stale if !is_dry_run => {}
+            Standing::Stale | Standing::Current => return Ok(Some(stored.bytes.clone())),
+        }
     }
     if is_dry_run {
         return unstored(scope, &object).map(Some);

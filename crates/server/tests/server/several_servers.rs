@@ -12,6 +12,7 @@ use portcullis_server::Kinds;
 use portcullis_server::api_server::EtcdConfig;
 use portcullis_server::controller::selection::Selection;
 use portcullis_server::registry::backend::Tls;
+use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_testkit::etcd::{Etcd, Options};
 use portcullis_testkit::https::Client;
 use portcullis_testkit::{recorded, wait};
@@ -315,7 +316,8 @@ fn serves_the_etcd_of_a_cluster(recording: &str) {
     }
     let selection = Selection::parse([]).unwrap();
     // Without the default policy and controllers, which would write to it.
-    let server = start_with(Setup { selection, is_cluster: false, ..setup(&etcd) });
+    let runtime = RuntimeConfig::parse("api/all=true").unwrap();
+    let server = start_with(Setup { selection, runtime, is_cluster: false, ..setup(&etcd) });
     let mut admin = admin(&server);
     let kinds = Kinds::built_in();
     let mut count = 0;
@@ -345,6 +347,114 @@ fn serves_the_etcd_of_a_cluster(recording: &str) {
     let keys: Vec<String> = etcd.keys("/registry/");
     for key in values.keys() {
         assert!(keys.iter().any(|there| there == key), "{key} is left alone");
+    }
+    lists_watches_updates_and_deletes_every_kind(&etcd, &server);
+}
+
+/// What is in etcd that no server here serves, with its value.
+const FOREIGN: [(&str, &str); 4] = [
+    ("/registry/unknown.example.com/things/default/a", "an unknown kind"),
+    ("/registry/configmaps/default/damaged", "a damaged value"),
+    ("/registryother/configmaps/default/a", "another prefix"),
+    ("/elsewhere", "another program"),
+];
+
+/// The objects that may not be deleted, as with kube-apiserver.
+const KEPT: [&str; 4] = [
+    "/api/v1/namespaces/default",
+    "/api/v1/namespaces/kube-public",
+    "/api/v1/namespaces/kube-system",
+    "/api/v1/namespaces/kube-node-lease",
+];
+
+/// Takes each object of an etcd through all that can be done with it.
+fn lists_watches_updates_and_deletes_every_kind(etcd: &Etcd, server: &Started) {
+    for (key, value) in FOREIGN {
+        etcd.put(key, value.as_bytes());
+    }
+    let mut admin = admin(server);
+    let kinds = Kinds::built_in();
+    let mut collections: Vec<String> = kinds
+        .stored()
+        .map(|row| {
+            let root = if row.group.is_empty() { "api" } else { "apis" };
+            format!("/{root}/{}/{}", row.api_version(), row.plural)
+        })
+        .collect();
+    // The namespaces last, and what they need before them.
+    collections.sort_by_key(|path| path.ends_with("/namespaces"));
+    let (mut changed, mut differences) = (0, Vec::new());
+    let mut watched = BTreeMap::new();
+    for path in &collections {
+        let list = admin.must(200, "GET", path, None);
+        let version = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+        let mut wanted = Vec::new();
+        for item in list["items"].as_array().unwrap() {
+            let (kind, api_version) = (&list["kind"], &list["apiVersion"]);
+            let mut object = item.clone();
+            object["kind"] = json!(kind.as_str().unwrap().strip_suffix("List").unwrap());
+            object["apiVersion"] = api_version.clone();
+            let of_object = path_of(&kinds, &object).unwrap();
+            let uid = item["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            let label = json!({"metadata": {"labels": {"touched": "yes"}, "finalizers": null}});
+            let updated = admin.ask("PATCH", &of_object, Some(&label)).unwrap();
+            if updated.code != 200 || updated.json()["metadata"]["labels"]["touched"] != "yes" {
+                differences.push(format!("PATCH {of_object}: {}", updated.text()));
+                continue;
+            }
+            changed += 1;
+            let is_gone = admin.ask("GET", &of_object, None).unwrap().code == 404;
+            if is_gone {
+                // Its last finalizer was all that kept it.
+                assert!(item["metadata"]["deletionTimestamp"].is_string(), "{of_object}");
+                wanted.push(("DELETED", uid));
+                continue;
+            }
+            wanted.push(("MODIFIED", uid.clone()));
+            if KEPT.contains(&of_object.as_str()) {
+                continue;
+            }
+            let deleted = admin.ask("DELETE", &format!("{of_object}?gracePeriodSeconds=0"), None).unwrap();
+            let after = admin.ask("GET", &of_object, None).unwrap();
+            // A namespace waits for the controller that empties it, and none runs here.
+            let is_right = match path.ends_with("/namespaces") {
+                true => after.json()["status"]["phase"] == "Terminating",
+                false => after.code == 404,
+            };
+            if deleted.code != 200 || !is_right {
+                differences.push(format!("DELETE {of_object}: {} {}", deleted.text(), after.text()));
+            }
+            if after.code == 404 {
+                wanted.push(("DELETED", uid));
+            }
+        }
+        watched.insert(path, (version, wanted));
+    }
+    assert!(differences.is_empty(), "{}:\n{}", differences.len(), differences.join("\n"));
+    assert!(changed > 200, "{changed}");
+    // The history holds all of it: a watch from the list on tells each change once, in its order.
+    scope(|scope| {
+        for (path, (version, wanted)) in &watched {
+            scope.spawn(move || {
+                let path = format!("{path}?watch=1&resourceVersion={version}&timeoutSeconds=2");
+                let events = server.client(&server.admin()).watch(&path).unwrap();
+                let events: Vec<Value> = events.map(Result::unwrap).collect();
+                let told = events.iter().map(|event| {
+                    let uid = event["object"]["metadata"]["uid"].as_str().unwrap_or_default();
+                    (event["type"].as_str().unwrap(), uid.to_owned())
+                });
+                // Not of what the server keeps there itself, such as the lease of its controllers.
+                let told = told.filter(|(_, uid)| wanted.iter().any(|(_, of_wanted)| of_wanted == uid));
+                let mut told: Vec<_> = told.collect();
+                // The first step of a deletion is a change, too.
+                told.dedup();
+                assert_eq!(told, *wanted, "{path}");
+            });
+        }
+    });
+    for (key, value) in FOREIGN {
+        let found = etcd.etcdctl(["get", key, "--print-value-only"]);
+        assert_eq!((found.stdout.trim_end(), found.code), (value, 0), "{key} is left alone");
     }
 }
 
@@ -383,10 +493,38 @@ fn a_value_that_cannot_be_read_stops_neither_its_kind_nor_the_server() {
         admin.must(409, "POST", &path, Some(&made(name)));
         admin.must(500, "DELETE", &format!("{path}/{name}"), None);
     }
+    let mut jane = server.client(&server.user("jane", &[]));
+    let rules =
+        json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["delete", "deletecollection"]}]);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "deleter"},
+        "rules": rules});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "deleter"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "deleter"},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "jane"}]});
+    admin.must(201, "POST", &format!("{RBAC}/roles"), Some(&role));
+    admin.must(201, "POST", &format!("{RBAC}/rolebindings"), Some(&binding));
+    let option = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    let ignore = json!({"kind": "DeleteOptions", "apiVersion": "v1", option: true});
+    let both = json!({"kind": "DeleteOptions", "apiVersion": "v1", option: true, "gracePeriodSeconds": 0});
+    // The permission to delete does not suffice.
+    jane.must(403, "DELETE", &format!("{path}/early"), Some(&ignore));
+    admin.must(422, "DELETE", &format!("{path}/early"), Some(&both));
+    admin.must(422, "DELETE", &path, Some(&ignore));
+    admin.must(422, "DELETE", &format!("{path}/good"), Some(&ignore));
+    admin.must(404, "DELETE", &format!("{path}/none"), Some(&ignore));
     assert_eq!(server.get("/readyz").send().code, 200);
     server.wait_for_metric("portcullis_store_undecodable_objects 2");
     let there = etcd.keys("/registry/configmaps/default/");
     assert!(
         there.iter().any(|key| key.ends_with("/early")) && there.iter().any(|key| key.ends_with("/late"))
     );
+    // Once in the body, and once in the query.
+    admin.must(200, "DELETE", &format!("{path}/early"), Some(&ignore));
+    admin.must(200, "DELETE", &format!("{path}/late?{option}=true"), None);
+    for name in ["early", "late"] {
+        admin.must(404, "GET", &format!("{path}/{name}"), None);
+        admin.must(201, "POST", &path, Some(&made(name)));
+    }
+    server.wait_for_metric("portcullis_store_undecodable_objects 0");
 }

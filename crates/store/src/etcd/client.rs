@@ -52,6 +52,8 @@ pub(super) enum Failure {
     Compacted,
     /// etcd has no room (its alarm NOSPACE).
     NoSpace(String),
+    /// The request is larger than etcd takes (its `--max-request-bytes`).
+    TooLarge(String),
     /// etcd refused the request: it is not valid, or not permitted.
     Refused(String),
 }
@@ -62,6 +64,7 @@ impl From<Failure> for StoreError {
             Failure::Unavailable(why) => Self::Unavailable(format!("etcd cannot be reached: {why}")),
             Failure::Unknown(why) => Self::Unknown(format!("etcd has not answered: {why}")),
             Failure::NoSpace(why) => Self::NoSpace(why),
+            Failure::TooLarge(why) => Self::TooLarge(why),
             Failure::Compacted => Self::Broken("etcd has compacted a revision that is needed".to_owned()),
             Failure::Refused(why) => Self::Broken(format!("etcd refuses the request: {why}")),
         }
@@ -77,6 +80,9 @@ impl Failure {
             Code::ResourceExhausted if status.message().contains("database space exceeded") => {
                 Self::NoSpace(why)
             }
+            Code::InvalidArgument if status.message().contains("request is too large") => Self::TooLarge(why),
+            // From the library that reads requests, before etcd does.
+            Code::ResourceExhausted if status.message().contains("larger than max") => Self::TooLarge(why),
             Code::InvalidArgument
             | Code::NotFound
             | Code::OutOfRange

@@ -34,6 +34,11 @@ pub(super) struct Committer {
     pub(super) amender: Option<Arc<dyn Amender>>,
 }
 
+/// The condition that a key was last written at a revision; at 0 for a missing one.
+fn condition(key: Bytes, modified: Revision) -> Compare {
+    Compare { target: Target::Mod.into(), key, equals: Some(Equals::ModRevision(number(modified))) }
+}
+
 impl Committer {
     /// See [`crate::Store::commit`].
     pub(super) async fn commit(&self, writes: Vec<Write>) -> Result<Committed, StoreError> {
@@ -72,6 +77,29 @@ impl Committer {
         Err(StoreError::Broken("a commit found something new at every attempt".to_owned()))
     }
 
+    /// See [`crate::Store::remove_unreadable`].
+    pub(super) async fn remove_unreadable(&self, key: &str) -> Result<bool, StoreError> {
+        let etcd_key = Bytes::from(self.shared.keys.of(key)?);
+        for _ in 0..ATTEMPTS {
+            let found = self.client.range(RangeRequest::of(etcd_key.clone()), WITHIN).await?;
+            let Some(kv) = found.kvs.first() else { return Ok(false) };
+            let Held::Unreadable(..) = self.shared.keys.read(kv) else { return Ok(false) };
+            let remove = DeleteRangeRequest { key: etcd_key.clone(), prev_kv: false };
+            let request = TxnRequest {
+                // What was written meanwhile can perhaps be read.
+                compare: vec![condition(etcd_key.clone(), revision(kv.mod_revision))],
+                success: vec![RequestOp { request: Some(Request::DeleteRange(remove)) }],
+                ..TxnRequest::default()
+            };
+            let answer = self.client.transaction(request, WITHIN).await?;
+            self.shared.reached(revision(answer.header.as_ref().map_or(0, |header| header.revision))).await?;
+            if answer.succeeded {
+                return Ok(true);
+            }
+        }
+        Err(StoreError::Broken("a value that cannot be read was written anew at every attempt".to_owned()))
+    }
+
     /// The amender's writes, and the revision of each key that it has read; 0 for a missing one.
     fn amended(&self, writes: &[Write]) -> (Vec<Write>, BTreeMap<Box<str>, Revision>) {
         let Some(amender) = &self.amender else { return Default::default() };
@@ -95,11 +123,6 @@ impl Committer {
         let keys = &self.shared.keys;
         let mut request = TxnRequest::default();
         let mut lease = 0;
-        let condition = |key: Bytes, modified: Revision| Compare {
-            target: Target::Mod.into(),
-            key,
-            equals: Some(Equals::ModRevision(number(modified))),
-        };
         for write in writes {
             let etcd_key = keys.of(&write.key)?;
             let key = Bytes::from(etcd_key.clone());
@@ -108,7 +131,7 @@ impl Committer {
                 Expect::Modified(modified) => request.compare.push(condition(key.clone(), modified)),
                 Expect::Anything => {}
             }
-            let get = RangeRequest { key: key.clone(), ..RangeRequest::default() };
+            let get = RangeRequest::of(key.clone());
             request.failure.push(RequestOp { request: Some(Request::Range(get)) });
             let request_op = match &write.value {
                 Some(value) => {
@@ -166,7 +189,7 @@ impl Committer {
         }
         // It was replaced already, and the history here is short.
         let etcd_key = self.shared.keys.of(key)?;
-        let request = RangeRequest { key: etcd_key.into(), revision: number(at), ..RangeRequest::default() };
+        let request = RangeRequest { revision: number(at), ..RangeRequest::of(etcd_key) };
         let found = self.client.range(request, WITHIN).await?;
         match found.kvs.first().map(|kv| self.shared.keys.read(kv)) {
             Some(Held::Entry(entry)) => Ok(entry),

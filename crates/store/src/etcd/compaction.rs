@@ -36,7 +36,7 @@ pub(super) async fn run(client: Arc<Client>, interval: Duration) {
 async fn turn(client: &Client, time: i64, seen: i64) -> Result<(i64, i64), Failure> {
     let compare = Compare { target: Target::Version.into(), key: KEY, equals: Some(Equals::Version(time)) };
     let put = PutRequest { key: KEY, value: seen.to_string().into(), ..PutRequest::default() };
-    let get = RangeRequest { key: KEY, ..RangeRequest::default() };
+    let get = RangeRequest::of(KEY);
     let request = TxnRequest {
         compare: vec![compare],
         success: vec![RequestOp { request: Some(Request::Put(put)) }],

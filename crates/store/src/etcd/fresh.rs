@@ -135,7 +135,7 @@ async fn round(shared: &Shared, client: &Client) -> Result<Revision, StoreError>
     // Read before the question, so that the answer cannot be older.
     let known = shared.readers.memory.revision();
     // The key need not exist: the answer has the revision in any case.
-    let question = RangeRequest { key: shared.keys.tick(), count_only: true, ..RangeRequest::default() };
+    let question = RangeRequest { count_only: true, ..RangeRequest::of(shared.keys.tick()) };
     let answer = client.range(question, ROUND).await?;
     let newest = revision(answer.header.map_or(0, |header| header.revision));
     if newest == Revision(0) {

@@ -34,8 +34,17 @@ pub trait Layout: Send + Sync + 'static {
         etcd_key: &str,
         sealed: &[u8],
         modified: Revision,
-    ) -> Result<Bytes, TransformError>;
+    ) -> Result<Opened, TransformError>;
 
     /// How long the entry of a key lives after its last write; none for as long as nobody deletes it (ET-14).
     fn lifetime(&self, key: &str) -> Option<Duration>;
+}
+
+/// A value as it was read from etcd.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The value, with its revision written in.
+    pub value: Bytes,
+    /// Whether it would be written differently today: encrypted with another key, or in another form.
+    pub is_stale: bool,
 }

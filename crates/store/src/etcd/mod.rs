@@ -33,7 +33,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-pub use self::layout::Layout;
+pub use self::layout::{Layout, Opened};
 pub use self::options::{Options, RequestObserver, Tls};
 
 use self::client::{Client, Failure};
@@ -41,16 +41,19 @@ use self::commit::Committer;
 use self::follow::{Contents, Trouble};
 use self::fresh::Freshness;
 use self::leases::Leases;
-use self::shared::{Keys, Shared, number};
+use self::shared::{Keys, Shared, number, revision};
+use self::wire::RangeRequest;
 use crate::memory::Memory;
 use crate::readers::{Readers, spawn, waker};
 use crate::watch::{Feed, Subscription};
-use crate::{Committed, Entry, List, Listing, Revision, Store, StoreError, Write};
+use crate::{Committed, Entry, List, Listing, Revision, Standing, Store, StoreError, Write};
 
 /// The pause before etcd is asked again at the start.
 const PAUSE: Duration = Duration::from_millis(250);
 /// How long etcd has to say that it is there.
 const PROBE: Duration = Duration::from_secs(2);
+/// How long etcd may take to answer what a request waits for.
+const ANSWER: Duration = Duration::from_secs(5);
 /// How long upkeep requests may take.
 const WITHIN: Duration = Duration::from_secs(10);
 
@@ -237,6 +240,23 @@ impl Store for Etcd {
             Some(why) => Err(StoreError::Unreadable(why.clone())),
             None => Ok(None),
         }
+    }
+
+    async fn standing(&self, entry: &Entry) -> Result<Standing, StoreError> {
+        let keys = &self.shared().keys;
+        let etcd_key = keys.of(&entry.key)?;
+        let found = self.committer.client.range(RangeRequest::of(etcd_key.clone()), ANSWER).await?;
+        let Some(kv) = found.kvs.first().filter(|kv| revision(kv.mod_revision) == entry.modified) else {
+            return Ok(Standing::Replaced);
+        };
+        // What could be read once and no longer can is nothing to rewrite.
+        let opened = keys.layout.open(&entry.key, &etcd_key, &kv.value, entry.modified);
+        let is_stale = opened.map_err(|error| StoreError::Unreadable(error.to_string()))?.is_stale;
+        Ok(if is_stale { Standing::Stale } else { Standing::Current })
+    }
+
+    async fn remove_unreadable(&self, key: &str) -> Result<bool, StoreError> {
+        self.committer.remove_unreadable(key).await
     }
 
     async fn list(&self, list: &List) -> Result<Listing, StoreError> {

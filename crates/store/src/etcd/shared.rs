@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::layout::Layout;
+use super::layout::{Layout, Opened};
 use super::wire::KeyValue;
 use crate::readers::Readers;
 use crate::{Entry, Revision, StoreError, TransformError};
@@ -124,7 +124,7 @@ impl Keys {
         let modified = revision(kv.mod_revision);
         let etcd_key = String::from_utf8_lossy(&kv.key);
         match self.layout.open(&key, &etcd_key, &kv.value, modified) {
-            Ok(value) => {
+            Ok(Opened { value, .. }) => {
                 let created = revision(kv.create_revision);
                 Held::Entry(Arc::new(Entry { key, value, created, modified }))
             }

@@ -45,6 +45,13 @@ pub(crate) struct RangeRequest {
     pub(crate) count_only: bool,
 }
 
+impl RangeRequest {
+    /// Asks for one key.
+    pub(crate) fn of(key: impl Into<Bytes>) -> Self {
+        Self { key: key.into(), ..Self::default() }
+    }
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RangeResponse {
     #[prost(message, optional, tag = "1")]

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use portcullis_store::etcd::Layout;
+use portcullis_store::etcd::{Layout, Opened};
 use portcullis_store::{Revision, TransformError, Value};
 
 /// Keys under this prefix end by themselves.
 pub(crate) const SHORT: &str = "/short/";
 /// A value that cannot be read.
 pub(crate) const DAMAGED: &str = "damaged";
+/// How a value begins that would be written differently today.
+pub(crate) const STALE: &str = "stale:";
 
 pub(crate) struct Plain;
 
@@ -27,20 +29,25 @@ impl Layout for Plain {
         Ok([place.as_bytes(), b"|", &value.bytes].concat())
     }
 
-    fn open(&self, key: &str, etcd_key: &str, sealed: &[u8], at: Revision) -> Result<Bytes, TransformError> {
+    fn open(&self, key: &str, etcd_key: &str, sealed: &[u8], at: Revision) -> Result<Opened, TransformError> {
         assert!(etcd_key.ends_with(key), "{etcd_key} is the key {key}");
         let damaged = || TransformError { key: key.into(), problem: "is damaged".to_owned() };
         if sealed == DAMAGED.as_bytes() {
             return Err(damaged());
         }
+        let (sealed, is_stale) = match sealed.strip_prefix(STALE.as_bytes()) {
+            Some(sealed) => (sealed, true),
+            None => (sealed, false),
+        };
+        let opened = |value| Opened { value, is_stale };
         let bar = sealed.iter().position(|byte| *byte == b'|').ok_or_else(damaged)?;
         let (place, value) = (&sealed[..bar], &sealed[bar + 1..]);
         if place.is_empty() {
-            return Ok(Bytes::copy_from_slice(value));
+            return Ok(opened(Bytes::copy_from_slice(value)));
         }
         let place: usize = std::str::from_utf8(place).unwrap().parse().unwrap();
         let (before, after) = value.split_at(place);
-        Ok([before, at.0.to_string().as_bytes(), after].concat().into())
+        Ok(opened([before, at.0.to_string().as_bytes(), after].concat().into()))
     }
 
     fn lifetime(&self, key: &str) -> Option<Duration> {

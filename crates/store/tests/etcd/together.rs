@@ -9,7 +9,8 @@ use std::time::Duration;
 use portcullis_store::conformance::{put, remove};
 use portcullis_store::etcd::Tls;
 use portcullis_store::{
-    Amender, Current, Event, Expect, List, Observer, Revision, Store as _, StoreError, Watch as _, Write,
+    Amender, Current, Event, Expect, List, Observer, Revision, Standing, Store as _, StoreError, Watch as _,
+    Write,
 };
 use portcullis_testkit::etcd::{ClientTls, Etcd as Server, Options as ServerOptions};
 use portcullis_testkit::scratch::Scratch;
@@ -17,7 +18,7 @@ use portcullis_testkit::tcp_proxy::TcpProxy;
 use tokio::time::sleep;
 
 use super::cluster::{open, options};
-use super::layout::{DAMAGED, SHORT};
+use super::layout::{DAMAGED, SHORT, STALE};
 
 /// Waits until something holds.
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
@@ -163,6 +164,56 @@ async fn a_value_that_cannot_be_read_is_not_there_and_stops_nothing() {
     assert_eq!(watch.next().await.unwrap()[0].entry.as_ref().unwrap().value, "3");
     store.fresh().await.unwrap();
     assert_eq!((store.get("/early").await.unwrap(), store.unreadable()), (None, 0));
+}
+
+/// ET-12.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_a_value_that_cannot_be_read_is_removed_as_such() {
+    let etcd = Server::start();
+    let store = open(&etcd).await;
+    store.commit(vec![put("/good", Expect::Absent, "1")]).await.unwrap();
+    etcdctl(&etcd, &["put", "/registry/bad", DAMAGED]);
+    store.fresh().await.unwrap();
+    assert!(store.remove_unreadable("/bad").await.unwrap());
+    assert_eq!((store.get("/bad").await.unwrap(), store.unreadable()), (None, 0), "it is gone at once");
+    for key in ["/bad", "/good", "/none"] {
+        assert!(!store.remove_unreadable(key).await.unwrap(), "{key}");
+    }
+    assert_eq!(value(&store, "/good").await.as_deref(), Some("1"));
+    let there = etcdctl(&etcd, &["get", "--prefix", "/registry/", "--keys-only"]);
+    assert_eq!(there.trim(), "/registry/good");
+}
+
+/// ET-21, ET-51.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_standing_of_an_entry_is_that_in_etcd() {
+    let etcd = Server::start();
+    let (one, other) = (open(&etcd).await, open(&etcd).await);
+    etcdctl(&etcd, &["put", "/registry/a", &format!("{STALE}|1")]);
+    one.fresh().await.unwrap();
+    let stale = one.get("/a").await.unwrap().unwrap();
+    assert_eq!((&*stale.value, one.standing(&stale).await.unwrap()), (&b"1"[..], Standing::Stale));
+    let done = other.commit(vec![put("/a", Expect::Modified(stale.modified), "1")]).await.unwrap();
+    // Whether or not the watch of this server has come so far.
+    assert_eq!(one.standing(&stale).await.unwrap(), Standing::Replaced);
+    let written = done.entries[0].clone().unwrap();
+    assert_eq!(one.standing(&written).await.unwrap(), Standing::Current);
+    let remove = Write { key: "/a".into(), expect: Expect::Anything, value: None };
+    other.commit(vec![remove]).await.unwrap();
+    assert_eq!(one.standing(&written).await.unwrap(), Standing::Replaced);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_is_too_large_for_etcd_is_refused_as_such() {
+    let etcd = Server::start();
+    let store = open(&etcd).await;
+    // More than etcd's limit, and more than the limit of the library in front of it.
+    for size in [1_600_000, 3_000_000] {
+        let refused = store.commit(vec![put("/a", Expect::Absent, &"x".repeat(size))]).await;
+        assert!(matches!(refused, Err(StoreError::TooLarge(_))), "{size}: {refused:?}");
+    }
+    assert_eq!(store.get("/a").await.unwrap(), None);
+    store.commit(vec![put("/a", Expect::Absent, "small")]).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,6 +18,10 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: &[u8]) -> 
     view.allow(false)?;
     let options = options(request, bytes)?;
     let resource = request.scope.target.resource;
+    if options.ignores_read_error {
+        delete::remove_unreadable(&request.scope).await?;
+        return Ok(success(request, String::new()));
+    }
     match delete::delete(&request.scope, &options).await? {
         Outcome::Stays(bytes) => {
             // As in Kubernetes, only clients that use the deprecated `orphanDependents` get this code.
@@ -30,15 +34,18 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: &[u8]) -> 
         Outcome::Gone(bytes) if resource.deletes_to_object => view.object(StatusCode::OK, &bytes),
         Outcome::Gone(bytes) => {
             let last = storage::decode(&bytes)?;
-            let details = Details {
-                uid: meta::text(&last, "uid").to_owned(),
-                ..Details::of(resource.group, resource.plural, request.scope.target.name)
-            };
-            let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-                "details": details});
-            Ok(json(StatusCode::OK, &status))
+            Ok(success(request, meta::text(&last, "uid").to_owned()))
         }
     }
+}
+
+/// The answer for an object that is gone.
+fn success(request: &Request<'_>, uid: String) -> Answer {
+    let target = &request.scope.target;
+    let details = Details { uid, ..Details::of(target.resource.group, target.resource.plural, target.name) };
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+        "details": details});
+    json(StatusCode::OK, &status)
 }
 
 /// Reads the options from the body, or from the query if there is no body (AP-51).

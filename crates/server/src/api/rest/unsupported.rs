@@ -20,7 +20,7 @@ pub(crate) async fn answer(request: &Request<'_>) -> Result<Answer, Status> {
     let resource = scope.target.resource;
     let is_running = scope.target.subresource.is_some_and(|subresource| RUNNING.contains(&subresource.name));
     if is_running && request.head.method != Method::POST {
-        scope.admission.allow_create().await?;
+        scope.admission.allow_also("create").await?;
     }
     if scope.stored(&scope.key()).await?.is_none() {
         return Err(scope.no_object());

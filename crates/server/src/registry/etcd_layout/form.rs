@@ -3,12 +3,12 @@
 
 use std::fmt::Display;
 
-use bytes::Bytes;
 use kinds::resource::{Conversion, Resource};
 use kinds::schema::Type;
 use kinds::{Kinds, Map, decode, protobuf};
 use portcullis_apimachinery::quote::quoted;
 use portcullis_store::Revision;
+use portcullis_store::etcd::Opened;
 use serde::Deserialize;
 
 use crate::registry::{meta, storage};
@@ -85,19 +85,22 @@ impl Forms {
     /// DIVERGES: kube-apiserver also reads YAML and older versions of more kinds, takes a value without a kind for one of
     /// the key's kind, and shows an object whose name or namespace is not that of its key. A value that it cannot read
     /// stops all watches of the kind.
-    pub(super) fn read(&self, plain: &[u8], rest: &str, modified: Revision) -> Result<Bytes, Problem> {
-        let mut object = match plain.starts_with(protobuf::MAGIC) {
+    pub(super) fn read(&self, plain: &[u8], rest: &str, modified: Revision) -> Result<Opened, Problem> {
+        let is_protobuf = plain.starts_with(protobuf::MAGIC);
+        let (mut object, is_current) = match is_protobuf {
             true => self.protobuf(plain)?,
             false => self.json(plain)?,
         };
         // As kube-apiserver: an earlier version of it did not know the fields of today.
         (self.row.default)(&mut object);
         self.check_place(&object, rest)?;
-        storage::unstored(self.row, &object, modified)
-            .map_err(|status| format!("cannot be served: {}", status.message()))
+        let value = storage::unstored(self.row, &object, modified)
+            .map_err(|status| format!("cannot be served: {}", status.message()))?;
+        Ok(Opened { value, is_stale: is_protobuf || !is_current })
     }
 
-    fn json(&self, plain: &[u8]) -> Result<Map, Problem> {
+    /// The object, and whether its version is the stored one.
+    fn json(&self, plain: &[u8]) -> Result<(Map, bool), Problem> {
         if plain.is_empty() {
             return Err(format!("is empty, not a {}", self.described()));
         }
@@ -108,7 +111,8 @@ impl Forms {
         self.current(decoded.object, form)
     }
 
-    fn protobuf(&self, plain: &[u8]) -> Result<Map, Problem> {
+    /// The object, and whether its version is the stored one.
+    fn protobuf(&self, plain: &[u8]) -> Result<(Map, bool), Problem> {
         let unreadable = |error: &dyn Display| format!("is not a {} in protobuf: {error}", self.described());
         let envelope = protobuf::envelope(plain).map_err(|error| unreadable(&error))?;
         let form = self.form(envelope.api_version, envelope.kind)?;
@@ -135,12 +139,13 @@ impl Forms {
         })
     }
 
-    /// Converts an object of a form to the stored version.
-    fn current(&self, object: Map, form: &Form) -> Result<Map, Problem> {
-        let Some(conversion) = form.conversion else { return Ok(object) };
+    /// Converts an object of a form to the stored version. Also returns whether it was in this version already.
+    fn current(&self, object: Map, form: &Form) -> Result<(Map, bool), Problem> {
+        let is_current = self.forms.first().is_some_and(|own| own.api_version == form.api_version);
+        let Some(conversion) = form.conversion else { return Ok((object, is_current)) };
         let converted = decode::value((conversion.to)(object).into(), self.row.schema);
         let failed = |error| format!("cannot be converted from {}: {error}", form.api_version);
-        converted.map(|decoded| decoded.object).map_err(failed)
+        converted.map(|decoded| (decoded.object, is_current)).map_err(failed)
     }
 
     /// Checks that the object is the one that its key names. Else an object could be read, listed or authorized under

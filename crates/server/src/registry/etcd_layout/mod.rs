@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kinds::Kinds;
+use kinds::{Kinds, protobuf};
 use portcullis_apimachinery::json;
 use portcullis_store::encryption::{Encryption, LiveEncryption};
-use portcullis_store::etcd::Layout;
+use portcullis_store::etcd::{Layout, Opened};
 use portcullis_store::{Revision, TransformError, Value};
 
 use self::places::{Place, Places};
@@ -116,27 +116,32 @@ impl Layout for EtcdLayout {
         etcd_key: &str,
         sealed: &[u8],
         modified: Revision,
-    ) -> Result<Bytes, TransformError> {
+    ) -> Result<Opened, TransformError> {
         let found = self.find(key, etcd_key)?;
         check_size(etcd_key, sealed)?;
         let (group, plural) = found.place.resource;
-        let plain = found.encryption.providers(group, plural).open(etcd_key, sealed)?.value;
+        let decrypted = found.encryption.providers(group, plural).open(etcd_key, sealed)?;
+        let plain = decrypted.value;
         let read = match &found.place.forms {
             Some(forms) => forms.read(&plain, found.rest, modified),
-            None => record(&plain),
+            None => record(&plain).map(|value| Opened { value, is_stale: false }),
         };
-        read.map_err(|problem| failed(etcd_key, problem))
+        let opened = read.map_err(|problem| failed(etcd_key, problem))?;
+        Ok(Opened { is_stale: opened.is_stale || decrypted.is_stale, ..opened })
     }
 
     /// ET-14.
     fn lifetime(&self, key: &str) -> Option<Duration> {
         let (place, _) = self.places.of_key(key)?;
-        place.has_events().then_some(self.event_ttl).filter(|lifetime| !lifetime.is_zero())
+        place.lifetime(self.event_ttl)
     }
 }
 
-/// Reads a record, which is JSON of any form.
+/// Reads a record, which is JSON of any form. Of what kube-apiserver keeps in protobuf, the key alone counts.
 fn record(plain: &[u8]) -> Result<Bytes, String> {
+    if plain.starts_with(protobuf::MAGIC) {
+        return Ok(Bytes::from_static(b"{}"));
+    }
     match json::check_bytes(plain) {
         Ok(text) => Ok(Bytes::copy_from_slice(text.as_bytes())),
         Err(error) => Err(format!("is not a record of this server: {error}")),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kinds::Kinds;
 use kinds::resource::Resource;
@@ -10,7 +11,8 @@ use kinds::resources::core::events::CORE_EVENTS;
 use super::form::Forms;
 use crate::registry::cluster::aggregation::AGGREGATED;
 use crate::registry::context::ALLOCATED;
-use crate::registry::storage;
+use crate::registry::server_addresses::MASTER_LEASES;
+use crate::registry::{server_addresses, storage};
 
 /// The groups whose keys do not contain the group: those that kube-apiserver serves itself. All other groups are
 /// those of custom resources, of API services and of custom resource definitions, whose keys contain it.
@@ -92,6 +94,15 @@ impl Place {
         Self { prefix: path.clone(), path, is_namespaced: false, resource, forms: None }
     }
 
+    /// The addresses of API servers, which kube-apiserver keeps under the same keys.
+    fn of_addresses() -> Self {
+        let (group, plural) = MASTER_LEASES;
+        // The name by which kube-apiserver looks up their encryption.
+        let resource = ("", "apiServerIPInfo");
+        let (path, prefix) = (plural.to_owned(), format!("{group}/{plural}"));
+        Self { path, prefix, is_namespaced: false, resource, forms: None }
+    }
+
     /// Whether `rest` has the parts of a key of this kind: a name, and a namespace before it if the kind has one.
     fn holds(&self, rest: &str) -> bool {
         let (namespace, name) = match self.is_namespaced {
@@ -101,9 +112,13 @@ impl Place {
         !namespace.is_empty() && !name.is_empty() && !name.contains('/')
     }
 
-    /// Whether events lie here, of either group.
-    pub(super) fn has_events(&self) -> bool {
-        self.forms.as_ref().is_some_and(|forms| *forms.row() == CORE_EVENTS)
+    /// How long what lies here lives after its last write; none for as long as nobody deletes it. Events live as long as
+    /// `event_ttl`.
+    pub(super) fn lifetime(&self, event_ttl: Duration) -> Option<Duration> {
+        match &self.forms {
+            Some(forms) => (*forms.row() == CORE_EVENTS && !event_ttl.is_zero()).then_some(event_ttl),
+            None => (self.path == MASTER_LEASES.1).then_some(server_addresses::LIFETIME),
+        }
     }
 }
 
@@ -124,6 +139,7 @@ impl Places {
         for records in [AGGREGATED, ALLOCATED] {
             places.add(Place::of_records(records))?;
         }
+        places.add(Place::of_addresses())?;
         for row in kinds.stored().map(Resource::storage) {
             let place = Place::of(row, kinds);
             // Events of both groups are stored as those of the core group.
