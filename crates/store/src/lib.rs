@@ -365,7 +365,7 @@ pub enum StoreError {
     /// The commit may have been made or not: its outcome is unknown (ET-4).
     #[error("{0}; whether the change was made is unknown")]
     Unknown(String),
-    /// The server of the store has no room. Nothing was written.
+    /// The server of the store has no room. Nothing was written, but that etcd says the same of the write that fills it.
     #[error("etcd has no room: {0}; compact and defragment it, and raise its --quota-backend-bytes")]
     NoSpace(String),
     /// The store cannot be read or written. Commits that were not acknowledged may or may not be there afterwards.

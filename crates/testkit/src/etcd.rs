@@ -8,13 +8,13 @@ use std::ffi::OsStr;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
+use crate::killable::Killable;
 use crate::ports::ReservedPort;
 use crate::program::Running;
 use crate::scratch::Scratch;
@@ -78,23 +78,13 @@ impl ClientTls {
 /// One member: its own cluster, or part of a [`Cluster`].
 #[derive(Debug)]
 pub struct Etcd {
-    name: String,
-    process: Mutex<Process>,
+    process: Killable,
     client: ReservedPort,
     peer: ReservedPort,
     options: Options,
     /// The names and peer URLs of all members, as `--initial-cluster` takes them.
     initial_cluster: String,
     folder: Scratch,
-}
-
-#[derive(Debug, Default)]
-struct Process {
-    running: Option<Running>,
-    /// Whether SIGSTOP holds it.
-    is_stopped: bool,
-    /// The logs of the processes before.
-    earlier: String,
 }
 
 /// Another program has one of the ports.
@@ -117,18 +107,13 @@ impl Etcd {
     /// A member that was never started.
     fn prepare(index: usize, options: &Options) -> Self {
         Self {
-            name: format!("member-{index}"),
-            process: Mutex::default(),
+            process: Killable::new(format!("member-{index}")),
             client: ReservedPort::new(),
             peer: ReservedPort::new(),
             options: options.clone(),
             initial_cluster: String::new(),
             folder: Scratch::new(),
         }
-    }
-
-    fn process(&self) -> MutexGuard<'_, Process> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The URL for clients.
@@ -148,7 +133,7 @@ impl Etcd {
 
     fn spawn(&self) {
         let mut command = clean(tool::command("etcd"));
-        command.arg("--name").arg(&self.name);
+        command.arg("--name").arg(self.process.name());
         command.arg("--data-dir").arg(self.folder.path().join("data"));
         for flag in ["--listen-client-urls", "--advertise-client-urls"] {
             command.arg(flag).arg(self.endpoint());
@@ -174,53 +159,35 @@ impl Etcd {
             // etcd 3.4 does not start there otherwise.
             command.env("ETCD_UNSUPPORTED_ARCH", "arm64");
         }
-        self.process().running = Some(Running::spawn(command));
+        self.process.run(Running::spawn(command));
     }
 
     /// Kills it (SIGKILL), also while it is stopped. Its data stay.
     #[track_caller]
     pub fn kill(&self) {
-        let mut process = self.process();
-        let running = process.running.take().expect("it runs");
-        process.is_stopped = false;
-        process.earlier.push_str(&running.log());
-        running.kill();
+        self.process.kill();
     }
 
     /// Stops it (SIGSTOP): its connections stay open and it does not answer, until [`Etcd::cont`].
     #[track_caller]
     pub fn stop(&self) {
-        let mut process = self.process();
-        process.running.as_ref().expect("it runs").signal("STOP");
-        process.is_stopped = true;
+        self.process.stop();
     }
 
     /// Lets it go on after [`Etcd::stop`] (SIGCONT).
     #[track_caller]
     pub fn cont(&self) {
-        let mut process = self.process();
-        process.running.as_ref().expect("it runs").signal("CONT");
-        process.is_stopped = false;
+        self.process.cont();
     }
 
     /// Starts it again with the same data and ports, after killing it if it runs. Does not wait: a member may need
     /// others to become healthy.
     #[track_caller]
     pub fn restart(&self) {
-        if self.is_running() {
-            self.kill();
+        if self.process.is_running() {
+            self.process.kill();
         }
         self.spawn();
-    }
-
-    fn is_running(&self) -> bool {
-        self.process().running.is_some()
-    }
-
-    /// Neither killed nor stopped.
-    fn is_active(&self) -> bool {
-        let process = self.process();
-        process.running.is_some() && !process.is_stopped
     }
 
     /// Waits until it answers a linearizable read: it has a leader, and a majority of the members is there.
@@ -234,14 +201,12 @@ impl Etcd {
 
     #[track_caller]
     fn wait_until_healthy_or_refused(&self) -> Result<(), AddressInUse> {
-        wait::until_some(&format!("{} of etcd is healthy", self.name), || {
+        wait::until_some(&format!("{} of etcd is healthy", self.process.name()), || {
             // etcdctl waits long for a server that does not listen yet.
             let listens = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port())).is_ok();
             let is_healthy = listens && self.etcdctl(["endpoint", "health"]).code == 0;
-            let mut process = self.process();
-            let running = process.running.as_mut().expect("it runs");
-            if running.has_ended() {
-                let log = running.log();
+            if self.process.has_ended() {
+                let log = self.process.log();
                 assert!(log.contains("address already in use"), "etcd has ended:\n{log}");
                 return Some(Err(AddressInUse));
             }
@@ -300,18 +265,27 @@ impl Etcd {
 
     /// The log of the process that runs, and of those before.
     pub fn log(&self) -> String {
-        let process = self.process();
-        process.earlier.clone() + &process.running.as_ref().map(Running::log).unwrap_or_default()
+        self.process.log()
     }
 }
 
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        let process = self.process();
-        if std::thread::panicking() && !process.earlier.is_empty() {
-            eprintln!("log of {} of etcd before it was killed:\n{}", self.name, process.earlier);
-        }
-    }
+/// A fault that a cluster of three survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// SIGKILL of any member, which is started again.
+    MemberKilled,
+    /// SIGSTOP of any member, and SIGCONT.
+    MemberStopped,
+    /// SIGKILL of the leader.
+    LeaderKilled,
+    /// SIGSTOP of the leader.
+    LeaderStopped,
+}
+
+impl Fault {
+    /// All kinds.
+    pub const ALL: [Self; 4] =
+        [Self::MemberKilled, Self::MemberStopped, Self::LeaderKilled, Self::LeaderStopped];
 }
 
 /// Several members that elect a leader. Their indices are 0, 1, ...
@@ -335,7 +309,8 @@ impl Cluster {
     pub fn with(size: usize, options: &Options) -> Self {
         for _ in 0..ATTEMPTS {
             let mut members: Vec<Etcd> = (0..size).map(|index| Etcd::prepare(index, options)).collect();
-            let urls: Vec<_> = members.iter().map(|m| format!("{}={}", m.name, m.peer_url())).collect();
+            let urls: Vec<_> =
+                members.iter().map(|m| format!("{}={}", m.process.name(), m.peer_url())).collect();
             for member in &mut members {
                 member.initial_cluster = urls.join(",");
                 member.spawn();
@@ -367,17 +342,40 @@ impl Cluster {
     #[track_caller]
     pub fn leader(&self) -> usize {
         wait::until_some("etcd has a leader", || {
-            let active = self.members.iter().enumerate().filter(|(_, member)| member.is_active());
+            let active = self.members.iter().enumerate().filter(|(_, member)| member.process.is_active());
             // One that lost its majority may take itself for the leader still. The later term is right.
             active.filter_map(|(index, member)| Some((member.term_as_leader()?, index))).max()
         })
         .1
     }
 
+    /// Makes a fault, ends it after this time, and waits until all is well again. The index is that of the member, unless
+    /// the fault is one of the leader.
+    #[track_caller]
+    pub fn suffer(&self, fault: Fault, index: usize, lasts: Duration) {
+        let member = match fault {
+            Fault::MemberKilled | Fault::MemberStopped => self.member(index),
+            Fault::LeaderKilled | Fault::LeaderStopped => self.member(self.leader()),
+        };
+        match fault {
+            Fault::MemberKilled | Fault::LeaderKilled => {
+                member.kill();
+                std::thread::sleep(lasts);
+                member.restart();
+            }
+            Fault::MemberStopped | Fault::LeaderStopped => {
+                member.stop();
+                std::thread::sleep(lasts);
+                member.cont();
+            }
+        }
+        self.wait_until_healthy();
+    }
+
     /// Waits until all members that are neither killed nor stopped are healthy.
     #[track_caller]
     pub fn wait_until_healthy(&self) {
-        self.members.iter().filter(|member| member.is_active()).for_each(Etcd::wait_until_healthy);
+        self.members.iter().filter(|member| member.process.is_active()).for_each(Etcd::wait_until_healthy);
     }
 
     /// Runs `etcdctl` (API version 3) against all members: it uses one that answers.

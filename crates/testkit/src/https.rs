@@ -284,13 +284,15 @@ impl Client {
     /// Starts a watch, which takes the connection.
     ///
     /// # Errors
-    /// The connection broke.
+    /// The connection broke, or the answer is not a stream.
     pub fn watch(mut self, path: &str) -> io::Result<Events> {
         let headers = self.headers.clone();
         let stream = self.connected()?;
         send(stream, "GET", path, &headers, &[])?;
         let head = Head::read(stream)?;
-        assert_eq!((head.code, head.length), (200, None), "{path}");
+        if (head.code, head.length) != (200, None) {
+            return Err(io::Error::other(format!("{path} is answered {}", head.code)));
+        }
         let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
         let is_protobuf = head.media_type == "application/vnd.kubernetes.protobuf;stream=watch";
         Ok(Events { stream, is_protobuf, text: Vec::new(), ended: false })

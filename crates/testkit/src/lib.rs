@@ -14,6 +14,7 @@ pub mod fake_tpm;
 pub mod health;
 pub mod http2;
 pub mod https;
+pub mod killable;
 pub mod kms;
 pub mod kubelet;
 pub mod linearizability;

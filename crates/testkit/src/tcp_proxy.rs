@@ -24,10 +24,25 @@ const CHUNKS: usize = 64;
 #[derive(Clone, Copy, Debug, Default)]
 struct Network {
     is_cut: bool,
+    /// Whether nothing passes from the target to clients.
+    holds_answers: bool,
     /// How long every byte is on its way, in each direction.
     delay: Duration,
     /// How often all connections were reset.
     resets: u64,
+}
+
+impl Network {
+    /// Whether no byte passes in this direction.
+    fn holds(&self, direction: Direction) -> bool {
+        self.is_cut || (direction == Direction::ToClient && self.holds_answers)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    ToTarget,
+    ToClient,
 }
 
 /// A proxy to one target. Dropping it closes the port and all connections.
@@ -79,9 +94,18 @@ impl TcpProxy {
         self.network.send_modify(|network| network.is_cut = true);
     }
 
+    /// As [`TcpProxy::cut`], but what clients send goes on to arrive: the target does what it is asked for, and nobody
+    /// learns of it.
+    pub fn hold_answers(&self) {
+        self.network.send_modify(|network| network.holds_answers = true);
+    }
+
     /// Lets everything pass again, also what was held.
     pub fn heal(&self) {
-        self.network.send_modify(|network| network.is_cut = false);
+        self.network.send_modify(|network| {
+            network.is_cut = false;
+            network.holds_answers = false;
+        });
     }
 
     /// Resets all connections that passed or were held; both sides see it at once, and what was held is lost. New ones are as
@@ -139,8 +163,8 @@ async fn relay(mut client: TcpStream, target: SocketAddr, mut network: watch::Re
     let is_broken = {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
-        let up = pass(from_client, to_server, network.clone());
-        let down = pass(from_server, to_client, network);
+        let up = pass(from_client, to_server, Direction::ToTarget, network.clone());
+        let down = pass(from_server, to_client, Direction::ToClient, network);
         tokio::select! {
             biased;
             _ = &mut is_reset => true,
@@ -154,21 +178,22 @@ async fn relay(mut client: TcpStream, target: SocketAddr, mut network: watch::Re
 }
 
 async fn connect(target: SocketAddr, network: &mut watch::Receiver<Network>) -> io::Result<TcpStream> {
-    healed(network).await;
+    healed(network, Direction::ToTarget).await;
     let server = TcpStream::connect(target).await?;
     server.set_nodelay(true)?;
     Ok(server)
 }
 
-/// Waits while the network is cut. Without a sender the runtime is about to end.
-async fn healed(network: &mut watch::Receiver<Network>) {
-    let _ = network.wait_for(|network| !network.is_cut).await;
+/// Waits while nothing passes. Without a sender the runtime is about to end.
+async fn healed(network: &mut watch::Receiver<Network>, direction: Direction) {
+    let _ = network.wait_for(|network| !network.holds(direction)).await;
 }
 
 /// Passes one direction on, and its end.
 async fn pass(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
+    direction: Direction,
     mut network: watch::Receiver<Network>,
 ) -> io::Result<()> {
     let (held, mut due) = mpsc::channel::<(Instant, Vec<u8>)>(CHUNKS);
@@ -190,21 +215,26 @@ async fn pass(
             sleep_until(at).await;
             let mut rest = chunk.as_slice();
             while !rest.is_empty() {
-                healed(&mut network).await;
+                healed(&mut network, direction).await;
                 to.writable().await?;
-                rest = &rest[try_write(&to, rest, &network)?..];
+                rest = &rest[try_write(&to, rest, direction, &network)?..];
             }
         }
-        healed(&mut network).await;
+        healed(&mut network, direction).await;
         to.shutdown().await
     };
     tokio::try_join!(read, write).map(|_| ())
 }
 
 /// Writes what fits now. The state of the network is locked meanwhile, so that a cut is complete when it returns.
-fn try_write(to: &WriteHalf<'_>, bytes: &[u8], network: &watch::Receiver<Network>) -> io::Result<usize> {
+fn try_write(
+    to: &WriteHalf<'_>,
+    bytes: &[u8],
+    direction: Direction,
+    network: &watch::Receiver<Network>,
+) -> io::Result<usize> {
     let network = network.borrow();
-    if network.is_cut {
+    if network.holds(direction) {
         return Ok(0);
     }
     match to.try_write(bytes) {

@@ -71,6 +71,21 @@ fn all_bytes_pass_in_order_and_so_does_the_end_of_one_direction() {
 }
 
 #[test]
+fn while_answers_are_held_the_target_gets_everything() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = TcpProxy::start(listener.local_addr().unwrap());
+    let client = connect(&proxy);
+    let (target, _) = listener.accept().unwrap();
+    proxy.hold_answers();
+    (&client).write_all(b"question").unwrap();
+    assert_eq!(read(&target, 8), b"question");
+    (&target).write_all(b"answer").unwrap();
+    is_silent(&client);
+    proxy.heal();
+    assert_eq!(read(&client, 6), b"answer");
+}
+
+#[test]
 fn a_cut_network_is_silent_and_passes_on_what_it_held_when_it_is_healed() {
     let proxy = TcpProxy::start(echo());
     let before = connect(&proxy);

@@ -17,21 +17,30 @@ use crate::http::status::Status;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whether a refusal that was decided at this revision must be decided again, because other servers have changed something
-/// that this one had not seen. What was refused must have changed nothing.
+/// that this one had not seen. If etcd does not say it in time, the refusal stands, and the log says that it may be wrong.
 pub(crate) async fn has_missed(backend: &Backend, known: Revision) -> bool {
+    missed(backend, known).await.unwrap_or_else(|status| {
+        tracing::warn!(error = status.message(), "a refusal is possibly stale");
+        false
+    })
+}
+
+/// As [`has_missed`], for what a client takes for the state of an object, such as that there is none (ET-21).
+///
+/// # Errors
+/// 503 if etcd does not say it in time.
+pub(crate) async fn missed(backend: &Backend, known: Revision) -> Result<bool, Status> {
     if !backend.is_shared() {
-        return false;
+        return Ok(false);
     }
+    confirmed(backend).await.map(|reached| reached > known)
+}
+
+/// The revision that memory has reached at least, once etcd has confirmed that nothing newer is there.
+async fn confirmed(backend: &Backend) -> Result<Revision, Status> {
     match timeout(PATIENCE, backend.fresh()).await {
-        Ok(Ok(reached)) => reached > known,
-        Ok(Err(error)) => {
-            tracing::warn!(%error, "a refusal is possibly stale");
-            false
-        }
-        Err(_) => {
-            tracing::warn!("a refusal is possibly stale: etcd does not answer in time");
-            false
-        }
+        Ok(outcome) => outcome.map_err(|error| storage::failed(&error)),
+        Err(_) => Err(Status::store_unavailable("etcd does not answer in time")),
     }
 }
 
@@ -54,9 +63,5 @@ pub(crate) async fn usable(backend: &Backend) -> Result<(), Status> {
     if backend.is_current() {
         return Ok(());
     }
-    match timeout(PATIENCE, backend.fresh()).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(storage::failed(&error)),
-        Err(_) => Err(Status::store_unavailable("etcd does not answer in time".to_owned())),
-    }
+    confirmed(backend).await.map(drop)
 }

@@ -2,6 +2,7 @@
 //! everywhere (ET-35), and what others put into etcd is read or left alone (ET-10 to ET-12).
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::thread::scope;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use portcullis_server::registry::backend::Tls;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_testkit::etcd::{Etcd, Options};
 use portcullis_testkit::https::Client;
+use portcullis_testkit::tcp_proxy::TcpProxy;
 use portcullis_testkit::{recorded, wait};
 use serde_json::{Value, json};
 
@@ -23,8 +25,17 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
 const ROUNDS: u64 = 150;
 
 fn setup(etcd: &Etcd) -> Setup {
+    setup_at(etcd.endpoint())
+}
+
+/// A server that reaches etcd through a network that a test can cut.
+fn setup_behind(network: &TcpProxy) -> Setup {
+    setup_at(format!("http://{}", network.address()))
+}
+
+fn setup_at(url: String) -> Setup {
     let etcd = EtcdConfig {
-        servers: vec![etcd.endpoint()],
+        servers: vec![url],
         prefix: "/registry".to_owned(),
         tls: Tls::default(),
         compaction: None,
@@ -226,6 +237,52 @@ fn with_a_silent_etcd_nothing_is_answered_on_memory_and_all_recovers() {
     etcd.cont();
     wait::until("etcd is back", || server.get("/readyz").send().code == 200);
     admin.must(201, "POST", &format!("{NAMESPACE}/configmaps"), Some(&map));
+}
+
+fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+}
+
+/// ET-4: nobody knows whether the write was made. Made again, it would be refused because it was made.
+#[test]
+fn a_write_whose_answer_is_lost_is_not_made_again() {
+    let etcd = Etcd::start();
+    let network = TcpProxy::start((Ipv4Addr::LOCALHOST, etcd.port()));
+    let server = start_with(setup_behind(&network));
+    let mut admin = admin(&server);
+    let path = format!("{NAMESPACE}/configmaps");
+    admin.must(200, "GET", &path, None);
+    network.hold_answers();
+    let answer = scope(|scope| {
+        let writing = scope.spawn(|| admin.ask("POST", &path, Some(&map("m"))).unwrap());
+        wait::until("etcd has made the write", || !etcd.keys("/registry/configmaps/default/m").is_empty());
+        network.reset();
+        network.heal();
+        writing.join().unwrap()
+    });
+    answer.assert_status(504, "Timeout");
+    admin.must(200, "GET", &format!("{path}/m"), None);
+}
+
+/// ET-21: that there is no such object is not said on memory that etcd does not confirm.
+#[test]
+fn a_write_is_not_refused_on_memory_that_etcd_does_not_confirm() {
+    let etcd = Etcd::start();
+    let network = TcpProxy::start((Ipv4Addr::LOCALHOST, etcd.port()));
+    let one = start_with(setup(&etcd));
+    let other = start_with(Setup { keys_of: Some(one.dir.clone()), ..setup_behind(&network) });
+    let (mut one, mut other) = (admin(&one), admin(&other));
+    let path = format!("{NAMESPACE}/configmaps");
+    other.must(200, "GET", &path, None);
+    network.cut();
+    one.must(201, "POST", &path, Some(&map("m")));
+    let answer = other.ask("DELETE", &format!("{path}/m"), None).unwrap();
+    answer.assert_status(503, "ServiceUnavailable");
+    network.heal();
+    wait::until("the other server has learned of it", || {
+        other.ask("DELETE", &format!("{path}/m"), None).unwrap().code == 200
+    });
+    one.must(404, "DELETE", &format!("{path}/m"), None);
 }
 
 #[test]

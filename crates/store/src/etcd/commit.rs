@@ -190,9 +190,11 @@ impl Committer {
         // It was replaced already, and the history here is short.
         let etcd_key = self.shared.keys.of(key)?;
         let request = RangeRequest { revision: number(at), ..RangeRequest::of(etcd_key) };
-        let found = self.client.range(request, WITHIN).await?;
-        match found.kvs.first().map(|kv| self.shared.keys.read(kv)) {
+        let found = self.client.range(request, WITHIN).await;
+        let kv = found.ok().and_then(|found| found.kvs.into_iter().next());
+        match kv.as_ref().map(|kv| self.shared.keys.read(kv)) {
             Some(Held::Entry(entry)) => Ok(entry),
+            // Any other error would say that nothing was written.
             _ => Err(StoreError::Unknown(format!(
                 "the key {key:?} was written at revision {}, but cannot be read",
                 at.0

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use portcullis_store::conformance::{put, remove};
 use portcullis_store::{Entry, Etcd, Expect, List, Revision, Store as _, StoreError, Watch as _};
-use portcullis_testkit::etcd::{Cluster, Options as ServerOptions};
+use portcullis_testkit::etcd::{Cluster, Fault, Options as ServerOptions};
 use portcullis_testkit::linearizability::{Action, History, Outcome, check};
-use portcullis_testkit::mutate::dice;
+use portcullis_testkit::mutate::{Random, dice};
 use tokio::time::sleep;
 
 use super::cluster::of_servers;
@@ -120,44 +120,15 @@ async fn follow(store: &Etcd, is_over: &AtomicBool) -> (BTreeMap<String, Arc<Ent
     }
 }
 
-/// Kills, stops and cuts until there were enough faults. Returns how many of each kind there were.
-fn disturb(cluster: &Cluster, faults: u64) -> BTreeMap<&'static str, u64> {
+/// Makes this many faults. Returns how many of each kind there were.
+fn disturb(cluster: &Cluster, faults: u64) -> BTreeMap<Fault, u64> {
     let mut made = BTreeMap::new();
     for number in 0..faults {
-        let dice = dice(number);
-        let index = usize::try_from(dice / 4 % 3).unwrap();
-        let pause = Duration::from_millis(200 + dice / 16 % 1_500);
-        let member = cluster.member(index);
-        let kind = match dice % 4 {
-            0 => {
-                member.kill();
-                std::thread::sleep(pause);
-                member.restart();
-                "member killed"
-            }
-            1 => {
-                member.stop();
-                std::thread::sleep(pause);
-                member.cont();
-                "member stopped"
-            }
-            2 => {
-                let leader = cluster.member(cluster.leader());
-                leader.kill();
-                std::thread::sleep(pause);
-                leader.restart();
-                "leader killed"
-            }
-            _ => {
-                let leader = cluster.member(cluster.leader());
-                leader.stop();
-                std::thread::sleep(pause);
-                leader.cont();
-                "leader stopped"
-            }
-        };
-        *made.entry(kind).or_default() += 1;
-        cluster.wait_until_healthy();
+        let mut random = Random::new(number);
+        let fault = *random.pick(&Fault::ALL);
+        let pause = Duration::from_millis(200 + random.number() % 1_500);
+        cluster.suffer(fault, random.below(3), pause);
+        *made.entry(fault).or_default() += 1;
         std::thread::sleep(Duration::from_millis(300));
     }
     made

@@ -1,6 +1,7 @@
 //! From a request about objects to the handler of its verb or subresource.
 
 use bytes::Bytes;
+use http::StatusCode;
 use http::request::Parts;
 use kinds::resource::{Action as Acting, Endpoint};
 use policy::request_info::RequestInfo;
@@ -18,7 +19,7 @@ use crate::http::negotiate::{self, Forms};
 use crate::http::query::Query;
 use crate::http::status::{Answer, Status};
 use crate::registry::backend::Backend;
-use crate::registry::freshness::has_missed;
+use crate::registry::freshness::{has_missed, missed};
 use crate::registry::request_scope::RequestScope;
 use crate::registry::target::Target;
 
@@ -61,10 +62,14 @@ pub(crate) async fn answer(
     let known = backend.revision();
     let outcome = once(&request, endpoint, action, body.clone()).await;
     let is_read = matches!(action, Action::Get | Action::List | Action::Watch);
-    match outcome.is_err() && !is_read && Box::pin(has_missed(backend, known)).await {
-        true => once(&request, endpoint, action, body).await,
-        false => outcome,
-    }
+    // What failed with another code may have been done, or cannot be done now: it must not be made again.
+    let refused = outcome.as_ref().err().map(Status::code).filter(|code| !is_read && code.is_client_error());
+    let must_repeat = match refused {
+        None => false,
+        Some(StatusCode::FORBIDDEN) => Box::pin(has_missed(backend, known)).await,
+        Some(_) => Box::pin(missed(backend, known)).await?,
+    };
+    if must_repeat { once(&request, endpoint, action, body).await } else { outcome }
 }
 
 /// Answers a request as this server sees the objects now.
