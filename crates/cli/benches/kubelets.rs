@@ -5,6 +5,9 @@
 //!
 //! `cargo bench -p portcullis --bench kubelets -- --nodes 5000 --pods-per-second 500 --seconds 60`
 //!
+//! With `--etcd --servers 2` the kubelets are spread over two servers that share an etcd (Debian package etcd-server). What
+//! a kubelet needs, its pods and their secrets, is then always written through another server than the one that it asks.
+//!
 //! The clients run on the same machine as the server, and take most of it. Each process has a descriptor for every
 //! connection: `ulimit -n` says how many it may have.
 #![allow(
@@ -18,8 +21,10 @@
 )]
 
 use std::collections::HashMap;
+use std::fs::DirBuilder;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -33,6 +38,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use portcullis_cli::bench::histogram::Histogram;
 use portcullis_pki::ca::{Template, Usage};
 use portcullis_pki::{CertificateAuthority, KeyPair};
+use portcullis_testkit::etcd::Etcd;
+use portcullis_testkit::process::{most_resident_bytes, processor_time, resident_bytes};
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::{program, protobuf};
@@ -60,12 +67,21 @@ struct Arguments {
     /// How long pods are put on nodes.
     #[arg(long, default_value_t = 60)]
     seconds: u32,
+    /// Servers, over which the kubelets are spread; more than one need --etcd.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    servers: u32,
+    /// Keep objects in an etcd that is started for the run, instead of in the embedded store.
+    #[arg(long)]
+    etcd: bool,
     /// What `cargo bench` adds.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// The server, as a process of its own.
+/// The files that all servers of a cluster share.
+const SHARED: [&str; 3] = ["ca.crt", "ca.key", "sa.key"];
+
+/// A server, as a process of its own.
 struct Server {
     process: Running,
     address: SocketAddr,
@@ -73,32 +89,55 @@ struct Server {
 }
 
 impl Server {
-    fn start() -> Self {
+    /// Starts a server, with the keys of another one if there is any.
+    fn start(etcd: Option<&Etcd>, other: Option<&Self>) -> Self {
         let data = Scratch::new();
-        let mut command = program!().serve_command(&data.path().join("data"));
+        let folder = data.path().join("data");
+        if let Some(other) = other {
+            DirBuilder::new().mode(0o700).create(&folder).unwrap();
+            for name in SHARED {
+                std::fs::copy(other.data().join(name), folder.join(name)).unwrap();
+            }
+        }
+        let mut command = program!().serve_command(&folder);
+        if let Some(etcd) = etcd {
+            command.arg("--etcd-servers").arg(etcd.endpoint());
+        }
         command.env("RUST_LOG", "error");
         let process = Running::start(command);
         Self { address: process.address(), process, data }
     }
 
-    fn data(&self) -> std::path::PathBuf {
+    fn data(&self) -> PathBuf {
         self.data.path().join("data")
     }
+}
 
-    /// What `/proc` says of it, in MiB.
-    fn memory(&self, what: &str) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with(what)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
-    }
+/// A process whose memory and processor time are told.
+struct Measured {
+    name: String,
+    id: u32,
+    /// The processor time that it had used when counting began.
+    before: Duration,
+}
 
-    /// The processor time that it has used.
-    fn used(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-        Duration::from_millis(ticks * 10)
+impl Measured {
+    /// The servers, and etcd if there is one.
+    fn all(servers: &[Server], etcd: Option<&Etcd>) -> Vec<Self> {
+        let of_servers =
+            servers.iter().enumerate().map(|(at, server)| (format!("server {at}"), server.process.id()));
+        let of_etcd = etcd.map(|etcd| ("etcd".to_owned(), etcd.id()));
+        of_servers.chain(of_etcd).map(|(name, id)| Self { name, id, before: Duration::ZERO }).collect()
     }
+}
+
+/// Prints how much memory each process has.
+fn print_memory(when: &str, processes: &[Measured]) {
+    let each: Vec<String> = processes
+        .iter()
+        .map(|process| format!("{} {} MiB", process.name, resident_bytes(process.id) >> 20))
+        .collect();
+    println!("{when}: {}", each.join(", "));
 }
 
 /// How long things took, by what was done.
@@ -356,10 +395,22 @@ impl Issuer {
 #[tokio::main]
 async fn main() {
     let arguments = Arguments::parse();
-    let server = Server::start();
-    let issuer = Arc::new(Issuer::read(&server.data()));
-    let admin = Client::connect(server.address, issuer.admin(&server.data())).await;
-    println!("idle: {} MiB", server.memory("VmRSS"));
+    assert!(arguments.etcd || arguments.servers == 1, "several servers share an etcd: add --etcd");
+    let etcd = arguments.etcd.then(Etcd::start);
+    let mut servers: Vec<Server> = Vec::new();
+    for _ in 0..arguments.servers {
+        servers.push(Server::start(etcd.as_ref(), servers.first()));
+    }
+    let mut processes = Measured::all(&servers, etcd.as_ref());
+    let issuer = Arc::new(Issuer::read(&servers[0].data()));
+    // For each server: its address, and an administrator who asks the next one.
+    let mut places = Vec::new();
+    for (at, server) in servers.iter().enumerate() {
+        let next = &servers[(at + 1) % servers.len()];
+        places.push((server.address, Client::connect(next.address, issuer.admin(&next.data())).await));
+    }
+    let place = |node: u32| places[node as usize % places.len()].clone();
+    print_memory("idle", &processes);
     let pods = arguments.pods_per_second * arguments.seconds;
     let world = Arc::new(World {
         times: Times::default(),
@@ -369,19 +420,18 @@ async fn main() {
     });
 
     let began = Instant::now();
-    let places = Arc::new(tokio::sync::Semaphore::new(AT_ONCE));
+    let turns = Arc::new(tokio::sync::Semaphore::new(AT_ONCE));
     let mut starting = Vec::new();
     for number in 0..arguments.nodes {
-        let place = Arc::clone(&places).acquire_owned().await.unwrap();
-        let (issuer, world, address, admin) =
-            (Arc::clone(&issuer), Arc::clone(&world), server.address, admin.clone());
+        let turn = Arc::clone(&turns).acquire_owned().await.unwrap();
+        let (issuer, world, (address, admin)) = (Arc::clone(&issuer), Arc::clone(&world), place(number));
         starting.push(tokio::spawn(async move {
             let secret =
                 json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("of-node-{number}")},
                     "stringData": {"p": "example"}});
             admin.ask("POST", "/api/v1/namespaces/default/secrets", &secret).await;
             let client = Client::connect(address, issuer.node(number)).await;
-            drop(place);
+            drop(turn);
             let kubelet = tokio::spawn(kubelet(number, client, world));
             kubelet.abort_handle()
         }));
@@ -392,16 +442,18 @@ async fn main() {
     }
     println!("{} kubelets are there after {:.1} s", kubelets.len(), began.elapsed().as_secs_f64());
     tokio::time::sleep(HEARTBEAT).await;
-    println!("before pods come: {} MiB", server.memory("VmRSS"));
+    print_memory("before pods come", &processes);
 
     // From here on it counts.
     world.times.0.lock().unwrap().clear();
-    let (began, used) = (Instant::now(), server.used());
+    processes.iter_mut().for_each(|process| process.before = processor_time(process.id));
+    let began = Instant::now();
     let mut making = Vec::new();
     for number in 0..pods {
         let due = began + Duration::from_secs(1) * number / arguments.pods_per_second;
         tokio::time::sleep_until(due.into()).await;
-        let (admin, world, nodes) = (admin.clone(), Arc::clone(&world), arguments.nodes);
+        let (world, nodes) = (Arc::clone(&world), arguments.nodes);
+        let (_, admin) = place(number % nodes);
         making.push(tokio::spawn(async move {
             let began = Instant::now();
             *world.asked[number as usize].lock().unwrap() = Some(began);
@@ -420,17 +472,20 @@ async fn main() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(world.told.load(Ordering::Relaxed), u64::from(pods));
-    let share = (server.used() - used).as_secs_f64() / began.elapsed().as_secs_f64();
+    let counted = began.elapsed().as_secs_f64();
     println!(
         "{pods} pods in {:.1} s, all of them known once to their kubelets and running",
         took.as_secs_f64()
     );
-    println!(
-        "the server: {:.2} processors, {} MiB, at most {} MiB",
-        share,
-        server.memory("VmRSS"),
-        server.memory("VmHWM")
-    );
+    for process in &processes {
+        println!(
+            "{}: {:.2} processors, {} MiB, at most {} MiB",
+            process.name,
+            (processor_time(process.id) - process.before).as_secs_f64() / counted,
+            resident_bytes(process.id) >> 20,
+            most_resident_bytes(process.id) >> 20
+        );
+    }
     world.times.print();
     // What is still asked for when the server goes is of no interest.
     kubelets.iter().for_each(tokio::task::AbortHandle::abort);

@@ -127,6 +127,14 @@ impl Etcd {
         self.client.number()
     }
 
+    /// The number of its process.
+    ///
+    /// # Panics
+    /// It was killed.
+    pub fn id(&self) -> u32 {
+        self.process().running.as_ref().expect("it runs").id()
+    }
+
     fn peer_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.peer.number())
     }

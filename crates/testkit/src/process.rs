@@ -2,17 +2,45 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 
 /// Returns the resident memory of a process, in bytes.
 ///
 /// # Panics
 /// The process does not run.
 pub fn resident_bytes(process: u32) -> usize {
+    bytes(process, "VmRSS:")
+}
+
+/// Returns the most resident memory that a process has had so far, in bytes.
+///
+/// # Panics
+/// The process does not run.
+pub fn most_resident_bytes(process: u32) -> usize {
+    bytes(process, "VmHWM:")
+}
+
+fn bytes(process: u32, what: &str) -> usize {
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("the process runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a process has memory");
+    let line = status.lines().find_map(|line| line.strip_prefix(what)).expect("a process has memory");
     let kibibytes: usize =
         line.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number");
     kibibytes * 1024
+}
+
+/// Returns the processor time that all threads of a process have used so far, to a hundredth of a second.
+///
+/// # Panics
+/// The process does not run.
+pub fn processor_time(process: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("the process runs");
+    // The name of the program, in parentheses, may contain spaces.
+    let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
+    let ticks = |field: usize| -> u64 {
+        fields.split_whitespace().nth(field).and_then(|number| number.parse().ok()).expect("a number")
+    };
+    // In user mode and in the kernel. Linux counts in hundredths of a second here on every machine.
+    Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
 /// Raises this process's limit of open files to its hard limit, and returns that.

@@ -1,76 +1,26 @@
-//! Follows etcd: reads everything once, then watches, and shows every change in order (ET-30, ET-31).
+//! Follows etcd: watches, and shows every change in order (ET-30, ET-31).
 //!
 //! One watch covers the whole prefix and the tick key. It is opened again after every failure, at the revision after the last
 //! one that was shown, so nothing is missed or shown twice. If etcd has compacted that revision, everything is read again, and
 //! the difference is shown at once: the state is never half empty, and the watches of clients end instead of having a gap.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::time::sleep;
 
-use super::client::{Client, Failure};
-use super::shared::{Held, Keys, Shared, number, revision};
-use super::wire::{
-    KeyValue, REMOVAL, RangeRequest, WatchAction, WatchCreateRequest, WatchEvent, WatchRequest, WatchResponse,
-};
+use super::client::Client;
+use super::contents::{Contents, contents};
+use super::shared::{Held, Shared, log_unreadable, number, revision};
+use super::wire::{REMOVAL, WatchAction, WatchCreateRequest, WatchEvent, WatchRequest, WatchResponse};
 use crate::watch::Commit;
-use crate::{Entry, Event, Revision, TransformError};
+use crate::{Event, Revision};
 
-/// The number of keys that are read at once.
-const PAGE: i64 = 1_000;
-/// How long a page may take.
-const WITHIN: Duration = Duration::from_secs(30);
 /// The pause before a watch is opened again.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often a failure that goes on is logged.
 const LOGGED: Duration = Duration::from_secs(10);
-
-/// Everything below the prefix, at one revision.
-pub(super) struct Contents {
-    pub(super) revision: Revision,
-    /// In the order of their keys in etcd.
-    pub(super) entries: Vec<Arc<Entry>>,
-    /// The keys whose values cannot be read, and why.
-    pub(super) unreadable: BTreeMap<Box<str>, String>,
-}
-
-/// Reads everything below the prefix.
-///
-/// # Errors
-/// See [`Failure`]; [`Failure::Compacted`] if reading took too long, and must begin again.
-pub(super) async fn contents(client: &Client, keys: &Keys) -> Result<Contents, Failure> {
-    let mut contents = Contents { revision: Revision(0), entries: Vec::new(), unreadable: BTreeMap::new() };
-    let (mut key, range_end) = keys.range();
-    loop {
-        let request = RangeRequest {
-            key,
-            range_end: range_end.clone(),
-            limit: PAGE,
-            revision: number(contents.revision),
-            count_only: false,
-        };
-        let page = client.range(request, WITHIN).await?;
-        if contents.revision == Revision(0) {
-            contents.revision = revision(page.header.map_or(0, |header| header.revision));
-        }
-        for kv in &page.kvs {
-            match keys.read(kv) {
-                Held::Entry(entry) => contents.entries.push(entry),
-                Held::Unreadable(key, error) => {
-                    log_unreadable(kv, &error);
-                    contents.unreadable.insert(key, error.to_string());
-                }
-                Held::Foreign => {}
-            }
-        }
-        let Some(last) = page.kvs.last().filter(|_| page.more) else { return Ok(contents) };
-        // The next key after it.
-        key = Bytes::from([&last.key[..], &[0]].concat());
-    }
-}
 
 /// Why a watch ended.
 enum Ended {
@@ -218,15 +168,6 @@ fn change(shared: &Shared, event: &WatchEvent, at: Revision) -> Option<Event> {
     };
     let previous = shared.readers.memory.entry(&key);
     (previous.is_some() || entry.is_some()).then_some(Event { revision: at, previous, entry })
-}
-
-/// ET-12.
-fn log_unreadable(kv: &KeyValue, error: &TransformError) {
-    tracing::error!(
-        key = %String::from_utf8_lossy(&kv.key),
-        error = error.problem,
-        "a value in etcd cannot be read: it is not served and grants nothing"
-    );
 }
 
 /// The size of all keys and values after these changes. In bytes.

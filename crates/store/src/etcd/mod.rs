@@ -2,7 +2,7 @@
 //! and every commit as one transaction of etcd (ET-10 to ET-40).
 //!
 //! - `client` calls etcd, `wire` has its messages, and a [`Layout`] says where entries lie and in which form.
-//! - `follow` reads everything once and then watches. It runs on a thread of its own, calls the observers, and shows every
+//! - `contents` reads everything once. Then `follow` watches, on a thread of its own: it calls the observers, and shows every
 //!   change in order, whoever made it.
 //! - `commit` writes. A commit is acknowledged once the change has come back through the watch, so a writer sees its own
 //!   effect, and so do the observers.
@@ -16,6 +16,7 @@
 mod client;
 mod commit;
 mod compaction;
+mod contents;
 mod follow;
 mod fresh;
 mod layout;
@@ -38,7 +39,8 @@ pub use self::options::{Options, RequestObserver, Tls};
 
 use self::client::{Client, Failure};
 use self::commit::Committer;
-use self::follow::{Contents, Trouble};
+use self::contents::Contents;
+use self::follow::Trouble;
 use self::fresh::Freshness;
 use self::leases::Leases;
 use self::shared::{Keys, Shared, number, revision};
@@ -125,7 +127,7 @@ async fn first_contents(
         let began = Instant::now();
         // Asked first whether it is there at all, because reading everything may take its time.
         let contents = match client.status(PROBE).await {
-            Ok(_) => follow::contents(client, keys).await,
+            Ok(_) => contents::contents(client, keys).await,
             Err(failure) => Err(failure),
         };
         match contents {

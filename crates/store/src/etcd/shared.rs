@@ -158,3 +158,12 @@ pub(super) fn revision(number: i64) -> Revision {
 pub(super) fn number(revision: Revision) -> i64 {
     i64::try_from(revision.0).unwrap_or(i64::MAX)
 }
+
+/// ET-12.
+pub(super) fn log_unreadable(kv: &KeyValue, error: &TransformError) {
+    tracing::error!(
+        key = %String::from_utf8_lossy(&kv.key),
+        error = error.problem,
+        "a value in etcd cannot be read: it is not served and grants nothing"
+    );
+}

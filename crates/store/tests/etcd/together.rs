@@ -124,6 +124,29 @@ async fn servers_that_change_one_key_lose_no_change() {
     }
 }
 
+/// Many pages, of small and of large values.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_read_at_the_start_is_what_another_server_has_followed() {
+    let etcd = Server::start();
+    let one = open(&etcd).await;
+    let small =
+        |prefix: char| (0..3_500).map(move |number| put(&format!("/{prefix}/{number}"), Expect::Absent, "x"));
+    let text = "large".repeat(80_000);
+    let large = (0..60).map(|number| put(&format!("/b/{number}"), Expect::Absent, &text));
+    let small: Vec<Write> = small('a').chain(small('c')).collect();
+    for writes in small.chunks(one.most_writes()).chain(large.collect::<Vec<_>>().chunks(3)) {
+        one.commit(writes.to_vec()).await.unwrap();
+    }
+    etcdctl(&etcd, &["put", "/registry/c/7", DAMAGED]);
+    one.fresh().await.unwrap();
+    let other = open(&etcd).await;
+    let [followed, read] =
+        [one.list(&List::default()).await.unwrap(), other.list(&List::default()).await.unwrap()];
+    assert_eq!(followed.revision, read.revision);
+    assert!(followed.entries == read.entries, "{} and {}", followed.entries.len(), read.entries.len());
+    assert_eq!((read.entries.len(), other.unreadable()), (7_059, 1));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_others_keep_in_etcd_is_left_alone() {
     let etcd = Server::start();
