@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use crate::admission::AdmissionPlugins;
 use crate::api::app::{App, AppConfig};
 use crate::api::check::Check;
+use crate::api::entrance::Entrance;
 use crate::api::server_metrics::Metrics;
 use crate::audit::Audit;
 use crate::authn::{AuthenticationConfig, AuthenticationError};
@@ -31,7 +32,7 @@ use crate::controller::settings::ControllerSettings;
 use crate::controller::{ControllerConfig, Controllers};
 use crate::encryption::EncryptionConfig;
 use crate::http::limits::Limits;
-use crate::http::listener::Server;
+use crate::http::listener::{Listening, Server};
 use crate::http::serving_certificate::{self, ServingCertificate};
 use crate::registry::backend::{Backend, Options, Tls};
 use crate::registry::bootstrap_authorities::{self, BootstrapAuthorities};
@@ -245,21 +246,31 @@ impl From<BootstrapError> for StartError {
     }
 }
 
-/// The checks of what a start has done, in the order of kube-apiserver.
-fn started(has_default_policy: bool) -> impl Iterator<Item = Check> {
+/// The names of the checks of what a start does, in the order of kube-apiserver.
+fn steps(has_default_policy: bool) -> impl Iterator<Item = &'static str> {
     let names = [
         "poststarthook/start-system-namespaces-controller",
         "poststarthook/start-cluster-authentication-info-controller",
         "poststarthook/start-legacy-token-tracking-controller",
     ];
     let policy = has_default_policy.then_some("poststarthook/rbac/bootstrap-roles");
-    names.into_iter().chain(policy).map(Check::done_at_start)
+    names.into_iter().chain(policy)
+}
+
+/// What answers until the server has started (ET-5).
+fn entrance(config: &Config) -> Entrance {
+    let is_etcd = matches!(config.storage, Storage::Etcd(_));
+    let etcd = is_etcd.then(|| Check::not_done_yet("etcd", "etcd client connection not yet established"));
+    let steps = steps(config.engine.default_policy);
+    let checks = etcd.into_iter().chain(steps.map(|step| Check::not_done_yet(step, "not finished")));
+    let waits_for = if is_etcd { "etcd" } else { "its objects" };
+    Entrance::new(config.limits, &config.metrics, checks, waits_for)
 }
 
 /// The check of the KMS plug-ins, under its name in kube-apiserver (ET-50).
 fn kms_check(encryption: &Arc<LiveEncryption>) -> Check {
     let encryption = Arc::clone(encryption);
-    Check { name: "kms-providers", is_vital: true, run: Box::new(move || encryption.current().health()) }
+    Check { name: "kms-providers", endpoints: Check::VITAL, run: Box::new(move || encryption.current().health()) }
 }
 
 /// Logs whether secrets are readable on disk, and which names of the configuration have no effect (ET-51).
@@ -326,14 +337,14 @@ fn etcd_options(config: &Config, etcd: &EtcdConfig) -> Result<etcd::Options, Sta
     })
 }
 
-/// The check that fails while etcd does not confirm what is in memory (ET-4).
+/// The check that fails while etcd does not confirm what is in memory (ET-4). A restart would not help.
 fn etcd_check(backend: &Arc<Backend>) -> Check {
     let backend = Arc::clone(backend);
     let run = move || backend.trouble().map_or(Ok(()), Err);
-    Check { name: "etcd", is_vital: false, run: Box::new(run) }
+    Check { name: "etcd", endpoints: Check::HEALTH, run: Box::new(run) }
 }
 
-/// A server that is ready: its port is bound and its controllers run. It answers requests once [`Self::serve`] runs.
+/// A server that is ready: it answers requests, and its controllers run.
 ///
 /// ```
 /// use portcullis_server::api_server::{ApiServer, Config, StartError, Storage};
@@ -359,14 +370,15 @@ pub struct ApiServer {
     controllers: Controllers,
     identity: String,
     kubeconfig: PathBuf,
-    listener: Server<App>,
+    listening: Listening,
     /// The tasks that reload files. They end when this is dropped.
     reloading: JoinSet<()>,
     seeded: Seeded,
 }
 
 impl ApiServer {
-    /// Prepares the data directory, opens the store, starts the controllers and binds the port.
+    /// Prepares the data directory, binds the port, opens the store and starts the controllers. Until this returns, the server
+    /// answers health checks, and everything else with 503 (ET-5). Waits for etcd; dropping the future ends the start.
     ///
     /// # Errors
     /// See [`StartError`]. What the first start has created stays, and the next start uses it.
@@ -387,8 +399,21 @@ impl ApiServer {
             let dir = config.data_dir.clone();
             reloading.spawn(bootstrap::keep_serving(dir, config.bind_address, config.clock.clone()));
         }
+        let entrance = Arc::new(entrance(&config));
         let certificate = serving_certificate(config.serving_certificate, &config.data_dir, &bootstrap)?;
         reloading.spawn(certificate.follow(bootstrap.tls.clone(), serving_certificate::INTERVAL));
+        let address = SocketAddr::new(config.bind_address, config.secure_port);
+        let listener = Server::bind(address, bootstrap.tls.clone(), Arc::clone(&entrance));
+        let listener = listener.await.map_err(|error| {
+            StartError::Unavailable(format!(
+                "cannot listen on {address}: {error} (--bind-address, --secure-port)"
+            ))
+        })?;
+        let address = listener.local_addr().map_err(|error| {
+            StartError::Unavailable(format!("cannot determine the local address: {error}"))
+        })?;
+        let listening = listener.start();
+        tracing::info!(%address, "listening");
 
         let bootstrappers = BootstrapAuthorities::new(config.bootstrap_authorities.clone());
         let options = bootstrappers.follow(options);
@@ -473,12 +498,13 @@ impl ApiServer {
             authorization,
             backend,
             event_ttl,
-            checks: kms_check
+            checks: etcd_checks
                 .into_iter()
-                .chain(started(config.engine.default_policy))
-                .chain(etcd_checks)
+                .chain(kms_check)
+                .chain(steps(config.engine.default_policy).map(Check::done_at_start))
                 .chain(config.checks)
                 .collect(),
+            held: Arc::clone(entrance.held()),
             kinds: config.kinds,
             limits: config.limits,
             metrics: config.metrics,
@@ -486,16 +512,6 @@ impl ApiServer {
             runtime: config.runtime_config,
             service_ranges: config.service_ranges,
         }));
-        let address = SocketAddr::new(config.bind_address, config.secure_port);
-        let listener = Server::bind(address, bootstrap.tls.clone(), Arc::clone(&app));
-        let listener = listener.await.map_err(|error| {
-            StartError::Unavailable(format!(
-                "cannot listen on {address}: {error} (--bind-address, --secure-port)"
-            ))
-        })?;
-        let address = listener.local_addr().map_err(|error| {
-            StartError::Unavailable(format!("cannot determine the local address: {error}"))
-        })?;
         let is_reachable = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified();
         let advertised = config.advertise_address.or(Some(address.ip()).filter(is_reachable));
         let (backend, authentication) = (app.backend(), app.authentication());
@@ -509,7 +525,8 @@ impl ApiServer {
         let kubeconfig = bootstrap.write_kubeconfig(address.port())?;
         reloading.spawn(authorities.follow(Arc::clone(app.authentication())));
         let identity = config.identity;
-        Ok(Self { address, app, bootstrap, controllers, identity, kubeconfig, listener, reloading, seeded })
+        entrance.open(Arc::clone(&app));
+        Ok(Self { address, app, bootstrap, controllers, identity, kubeconfig, listening, reloading, seeded })
     }
 
     /// The address that the server listens on.
@@ -563,7 +580,7 @@ impl ApiServer {
 
     /// Serves until `stop` completes, then lets the requests in progress finish, and stops the controllers.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
-        self.listener.serve(stop).await;
+        self.listening.until(stop).await;
         self.controllers.stop().await;
         drop(self.reloading);
     }
