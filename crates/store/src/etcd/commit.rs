@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::client::{Client, Failure};
+use super::client::{Client, Failure, NO_RESOURCE};
 use super::leases::Leases;
 use super::shared::{Held, Shared, number, revision};
 use super::wire::{
@@ -41,6 +41,8 @@ impl Committer {
         if writes.is_empty() {
             return Ok(Committed { revision: self.shared.readers.memory.revision(), entries: Vec::new() });
         }
+        let resource =
+            writes.first().map_or(NO_RESOURCE, |write| self.shared.keys.layout.resource(&write.key));
         for _ in 0..ATTEMPTS {
             let (further, read) = self.amended(&writes);
             let all: Vec<&Write> = writes.iter().chain(&further).collect();
@@ -51,7 +53,7 @@ impl Committer {
                 )));
             }
             let (request, lease) = self.request(&all, &read).await?;
-            let answer = match self.client.transaction(request, WITHIN).await {
+            let answer = match self.client.transaction(request, resource, WITHIN).await {
                 Ok(answer) => answer,
                 Err(Failure::Refused(why)) if lease != 0 && why.contains("lease not found") => {
                     self.leases.forget(lease).await;
@@ -167,7 +169,7 @@ impl Committer {
         // It was replaced already, and the history here is short.
         let etcd_key = self.shared.keys.of(key)?;
         let request = RangeRequest { key: etcd_key.into(), revision: number(at), ..RangeRequest::default() };
-        let found = self.client.range(request, WITHIN).await?;
+        let found = self.client.range(request, self.shared.keys.layout.resource(key), WITHIN).await?;
         match found.kvs.first().map(|kv| self.shared.keys.read(kv)) {
             Some(Held::Entry(entry)) => Ok(entry),
             _ => Err(StoreError::Unknown(format!(

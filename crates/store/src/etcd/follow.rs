@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::time::sleep;
 
-use super::client::{Client, Failure};
+use super::client::{Client, Failure, NO_RESOURCE};
 use super::shared::{Held, Keys, Shared, number, revision};
 use super::wire::{
     KeyValue, REMOVAL, RangeRequest, WatchAction, WatchCreateRequest, WatchEvent, WatchRequest, WatchResponse,
@@ -52,7 +52,7 @@ pub(super) async fn contents(client: &Client, keys: &Keys) -> Result<Contents, F
             revision: number(contents.revision),
             count_only: false,
         };
-        let page = client.range(request, WITHIN).await?;
+        let page = client.range(request, NO_RESOURCE, WITHIN).await?;
         if contents.revision == Revision(0) {
             contents.revision = revision(page.header.map_or(0, |header| header.revision));
         }
