@@ -101,8 +101,6 @@ const FLAGS: &[Flag] = &[
     value("endpoint-reconciler-type"),
     value("etcd-count-metric-poll-period"),
     value("etcd-db-metric-poll-interval"),
-    value("etcd-healthcheck-timeout"),
-    value("etcd-readycheck-timeout"),
     value("etcd-servers-overrides"),
     value("external-hostname"),
     value("goaway-chance"),

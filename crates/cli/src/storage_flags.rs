@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use portcullis_server::api_server::{EtcdConfig, STORE, Storage};
-use portcullis_server::registry::backend::Tls;
+use portcullis_server::registry::etcd_certificates::CertificateFiles;
 
 use crate::failure::Failure;
 use crate::limit_flags::duration;
@@ -33,7 +33,8 @@ pub(crate) struct StorageFlags {
     #[arg(long, value_name = "URLS", value_delimiter = ',')]
     etcd_servers: Vec<String>,
 
-    /// The authorities that verify the certificates of the etcd servers, in PEM
+    /// The authorities that verify the certificates of the etcd servers, in PEM. This file and those of the client certificate are
+    /// read again when they change
     #[arg(long, value_name = "FILE", requires = "etcd_servers")]
     etcd_cafile: Option<PathBuf>,
 
@@ -52,6 +53,15 @@ pub(crate) struct StorageFlags {
     /// How often etcd is compacted. All servers that share it do it once. 0 for never
     #[arg(long, value_name = "TIME", default_value = "5m0s", value_parser = duration)]
     etcd_compaction_interval: Duration,
+
+    /// How long etcd has to answer for the health check etcd, which /healthz and /readyz have. What is more than four seconds counts
+    /// as four: nothing but health checks is answered then
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    etcd_healthcheck_timeout: Duration,
+
+    /// As --etcd-healthcheck-timeout, for the health check etcd-readiness, which /readyz alone has
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    etcd_readycheck_timeout: Duration,
 
     /// The form in which objects are written to etcd. Objects in protobuf are read too
     #[arg(long, value_name = "TYPE", default_value = "application/json", value_parser = ["application/json"])]
@@ -91,26 +101,31 @@ impl StorageFlags {
                 )));
             }
         }
+        let timeouts = [
+            ("etcd-healthcheck-timeout", self.etcd_healthcheck_timeout),
+            ("etcd-readycheck-timeout", self.etcd_readycheck_timeout),
+        ];
+        if let Some((flag, _)) = timeouts.iter().find(|(_, timeout)| timeout.is_zero()) {
+            return Err(Failure::input(format_args!(
+                "--{flag} must be longer than nothing: the default is 2s"
+            )));
+        }
         let prefix = self.etcd_prefix.trim_matches('/');
         if prefix.is_empty() {
             return Err(Failure::input("--etcd-prefix must not be empty: the default is /registry"));
         }
-        let identity = match (&self.etcd_certfile, &self.etcd_keyfile) {
-            (Some(certificate), Some(key)) => {
-                Some((read("etcd-certfile", certificate)?, read("etcd-keyfile", key)?))
-            }
-            _ => None,
+        let files = CertificateFiles {
+            authority: self.etcd_cafile.clone(),
+            identity: self.etcd_certfile.clone().zip(self.etcd_keyfile.clone()),
         };
-        let authority = self.etcd_cafile.as_deref().map(|file| read("etcd-cafile", file)).transpose()?;
         Ok(Storage::Etcd(Box::new(EtcdConfig {
             servers: self.etcd_servers.clone(),
             prefix: format!("/{prefix}"),
-            tls: Tls { authority, identity },
+            tls: files.read().map_err(Failure::input)?,
+            files,
             compaction: Some(self.etcd_compaction_interval).filter(|interval| !interval.is_zero()),
+            health_timeout: self.etcd_healthcheck_timeout,
+            ready_timeout: self.etcd_readycheck_timeout,
         })))
     }
-}
-
-fn read(flag: &str, file: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(file).map_err(|error| Failure::input(format_args!("--{flag} {}: {error}", file.display())))
 }

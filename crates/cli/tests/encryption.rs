@@ -148,7 +148,7 @@ fn a_kms_plugin_encrypts_secrets_and_its_failure_is_shown_while_readers_go_on() 
     let late = Running::spawn(place.command());
     until("it waits for the plug-in", || late.log().contains("the KMS plug-in fails"));
     plugin.start();
-    until("it serves", || late.log().contains("listening"));
+    until("it serves", || late.log().contains("ready"));
     assert_eq!(late.stop().code, 0);
 }
 

@@ -8,16 +8,19 @@
     reason = "tests"
 )]
 
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 
+use portcullis_testkit::curl::Curl;
 use portcullis_testkit::etcd::{ClientTls, Etcd, Options};
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::ports::ReservedPort;
 use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::{self, Finished};
 use portcullis_testkit::wait;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The flags that kubeadm writes into the manifest of a kube-apiserver, without those that name files which exist here too.
 const KUBEADM: &[&str] = &[
@@ -148,6 +151,120 @@ fn the_command_lines_of_kubernetes_start_and_what_has_no_effect_is_told_once() {
     for name in ["ClusterTrustBundle", "api/all", "NodeRestriction", "--etcd-servers"] {
         assert!(!told.contains(name), "{name}: {told}");
     }
+}
+
+/// A server whose etcd does not run.
+struct Waiting {
+    process: Running,
+    address: SocketAddr,
+    data: PathBuf,
+    _port: ReservedPort,
+    _folder: Scratch,
+}
+
+impl Waiting {
+    fn start(etcd: &Etcd) -> Self {
+        etcd.kill();
+        let folder = Scratch::new();
+        let data = folder.path().join("data");
+        let port = ReservedPort::new();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.number()));
+        let mut command = program!().serve_command_at(&data, port.number());
+        command.arg("--etcd-servers").arg(etcd.endpoint());
+        let process = Running::spawn(command);
+        wait::until("the port is open", || TcpStream::connect(address).is_ok());
+        Self { process, address, data, _port: port, _folder: folder }
+    }
+}
+
+#[test]
+fn without_etcd_the_server_says_that_it_waits_and_serves_nothing_until_etcd_is_there_et_5() {
+    let etcd = Etcd::start();
+    let waiting = Waiting::start(&etcd);
+    let mut admin = Client::new(waiting.address, &Identity::admin(&waiting.data));
+    let ca = waiting.data.join("ca.crt");
+    let mut nobody = Client::new(waiting.address, &Identity::anonymous(&ca));
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+    for client in [&mut admin, &mut nobody] {
+        let mut get = |path: &str| {
+            let answer = client.ask("GET", path, None).unwrap();
+            (answer.code, answer.text())
+        };
+        // As kube-apiserver, which words it so.
+        assert_eq!(get("/livez"), (200, "ok".to_owned()));
+        assert_eq!(get("/livez?verbose"), (200, "[+]ping ok\nlivez check passed\n".to_owned()));
+        for probe in ["readyz", "healthz"] {
+            let (code, text) = get(&format!("/{probe}"));
+            assert_eq!(code, 500, "{text}");
+            assert!(text.starts_with("[+]ping ok\n[-]etcd failed: reason withheld\n"), "{text}");
+            assert!(text.ends_with(&format!("{probe} check failed\n")), "{text}");
+        }
+        let why = "internal server error: etcd client connection not yet established\n";
+        assert_eq!(get("/readyz/etcd"), (500, why.to_owned()));
+        for (method, path, body) in [
+            ("GET", "/api", None),
+            ("GET", "/version", None),
+            ("GET", "/metrics", None),
+            ("GET", "/readyzzz", None),
+            ("GET", "/no/such/path", None),
+            ("GET", "/api/v1/namespaces", None),
+            ("GET", "/api/v1/pods?watch=true", None),
+            ("POST", "/api/v1/namespaces", Some(&namespace)),
+        ] {
+            let answer = client.ask(method, path, body).unwrap();
+            let status = answer.assert_status(503, "ServiceUnavailable");
+            assert_eq!(status["details"]["retryAfterSeconds"], 1, "{path}: {status}");
+            let message = status["message"].as_str().unwrap();
+            assert!(message.contains("waits for etcd") && !message.contains("http"), "{path}: {message}");
+        }
+    }
+    let url = format!("https://{}/api", waiting.address);
+    assert_eq!(Curl::new("GET", url, ca.clone()).send().header("retry-after"), "1");
+    wait::until("it says what it waits for", || {
+        let log = waiting.process.log();
+        log.contains("waiting for etcd") && log.contains(&etcd.endpoint())
+    });
+
+    etcd.restart();
+    wait::until("it is ready", || {
+        // Each connection is answered, also when all becomes ready meanwhile.
+        let first = Client::new(waiting.address, &Identity::anonymous(&ca)).ask("GET", "/livez", None);
+        assert_eq!(first.unwrap().code, 200);
+        admin.ask("GET", "/readyz", None).unwrap().code == 200
+    });
+    admin.must(201, "POST", "/api/v1/namespaces", Some(&namespace));
+    assert_eq!(nobody.ask("GET", "/api/v1/namespaces", None).unwrap().code, 403);
+    for client in [&admin, &nobody] {
+        assert_eq!(client.connections(), 1, "a connection goes on when the server is ready");
+    }
+    assert_eq!(waiting.process.stop().code, 0);
+}
+
+#[test]
+fn certificates_for_etcd_are_taken_up_without_a_restart_when_their_files_change() {
+    let folder = Scratch::new();
+    let tls = ClientTls::make(folder.path());
+    let etcd = Etcd::with(&Options { client_tls: Some(tls.clone()), ..Options::default() });
+    let served = Served::start(&[
+        &format!("--etcd-servers={}", etcd.endpoint()),
+        &format!("--etcd-cafile={}", tls.ca.display()),
+        &format!("--etcd-certfile={}", tls.certificate.display()),
+        &format!("--etcd-keyfile={}", tls.key.display()),
+    ]);
+    etcd.kill();
+    // What can connect to etcd from now on has the certificates of another authority.
+    ClientTls::make(folder.path());
+    etcd.restart();
+    let namespace = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"new"}}"#;
+    wait::until("the server writes", || served.curl("/api/v1/namespaces", Some(namespace)).0 == 201);
+    let log = served.process.stop().stderr;
+    assert!(log.contains("the certificates for etcd were reloaded"), "{log}");
+}
+
+#[test]
+fn a_server_that_waits_for_etcd_stops_when_it_is_told_to() {
+    let etcd = Etcd::start();
+    assert_eq!(Waiting::start(&etcd).process.stop().code, 0);
 }
 
 #[test]
@@ -393,6 +510,10 @@ fn flags_about_certificates_that_cannot_be_used_end_with_2_and_say_why_cs_71() {
         (vec!["--cluster-signing-duration", "0s"], "must be at least 10m"),
         (vec!["--controllers", "*,-attachdetach"], "there is no controller \"attachdetach\""),
         (vec!["--node-monitor-grace-period", "0s"], "must be longer than nothing"),
+        (
+            vec!["--etcd-servers", "http://127.0.0.1:1", "--etcd-readycheck-timeout", "0s"],
+            "--etcd-readycheck-timeout must be longer than nothing",
+        ),
         (vec!["--event-ttl", "never"], "event-ttl"),
         (vec!["--approver-config", authority], "is for --approver machine"),
         (vec!["--approver", "machine", "--approver-config", authority], "the document is empty"),

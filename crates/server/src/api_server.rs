@@ -13,6 +13,7 @@ use kinds::resources::core::services::ServiceRanges;
 use policy::chain::Mode;
 use policy::engine::EngineConfig;
 use portcullis_store::encryption::{LiveEncryption, Resources};
+use portcullis_store::etcd::LiveTls;
 use portcullis_store::{Store as _, Transformer, embedded, etcd};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
@@ -20,6 +21,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::admission::AdmissionPlugins;
 use crate::api::app::{App, AppConfig};
 use crate::api::check::Check;
+use crate::api::entrance::Entrance;
+use crate::api::route::Probe;
 use crate::api::server_metrics::Metrics;
 use crate::audit::Audit;
 use crate::authn::{AuthenticationConfig, AuthenticationError};
@@ -32,12 +35,13 @@ use crate::controller::settings::ControllerSettings;
 use crate::controller::{ControllerConfig, Controllers};
 use crate::encryption::EncryptionConfig;
 use crate::http::limits::Limits;
-use crate::http::listener::Server;
+use crate::http::listener::{Listening, Server};
 use crate::http::serving_certificate::{self, ServingCertificate};
 use crate::registry::backend::{Backend, Options, Tls};
 use crate::registry::bootstrap_authorities::{self, BootstrapAuthorities};
 use crate::registry::cluster::seed::{SeedError, Seeded};
 use crate::registry::cluster::{Cluster, ClusterError, approver_access};
+use crate::registry::etcd_certificates::CertificateFiles;
 use crate::registry::etcd_layout::EtcdLayout;
 use crate::registry::own_objects;
 use crate::registry::runtime_config::RuntimeConfig;
@@ -49,6 +53,8 @@ use crate::signing::{Signing, USUAL_LONGEST};
 pub const STORE: &str = "objects.redb";
 /// The default of `--quota-backend-bytes`, as in etcd. In bytes.
 pub const STORE_QUOTA: u64 = 2 * 1024 * 1024 * 1024;
+/// The default of `--etcd-healthcheck-timeout` and `--etcd-readycheck-timeout`, as in kube-apiserver.
+const ETCD_TIMEOUT: Duration = Duration::from_secs(2);
 /// The controller that approves certificate requests as kube-controller-manager does.
 const APPROVING: &str = "certificatesigningrequest-approving-controller";
 
@@ -179,10 +185,31 @@ pub struct EtcdConfig {
     pub servers: Vec<String>,
     /// The prefix of all keys (`--etcd-prefix`).
     pub prefix: String,
-    /// The certificates (`--etcd-cafile`, `--etcd-certfile`, `--etcd-keyfile`).
+    /// The certificates.
     pub tls: Tls,
+    /// The files from which the certificates were read. They are followed while the server runs.
+    pub files: CertificateFiles,
     /// How often etcd is compacted; none for never (`--etcd-compaction-interval`).
     pub compaction: Option<Duration>,
+    /// How long etcd has to answer for the health check `etcd` (`--etcd-healthcheck-timeout`).
+    pub health_timeout: Duration,
+    /// How long etcd has to answer for the health check `etcd-readiness` (`--etcd-readycheck-timeout`).
+    pub ready_timeout: Duration,
+}
+
+impl Default for EtcdConfig {
+    /// As kube-apiserver, but without servers and without compaction.
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            prefix: "/registry".to_owned(),
+            tls: Tls::default(),
+            files: CertificateFiles::default(),
+            compaction: None,
+            health_timeout: ETCD_TIMEOUT,
+            ready_timeout: ETCD_TIMEOUT,
+        }
+    }
 }
 
 /// The approver of certificate requests of kubelets.
@@ -247,21 +274,38 @@ impl From<BootstrapError> for StartError {
     }
 }
 
-/// The checks of what a start has done, in the order of kube-apiserver.
-fn started(has_default_policy: bool) -> impl Iterator<Item = Check> {
+/// The names of the checks of what a start does, in the order of kube-apiserver.
+fn steps(has_default_policy: bool) -> impl Iterator<Item = &'static str> {
     let names = [
         "poststarthook/start-system-namespaces-controller",
         "poststarthook/start-cluster-authentication-info-controller",
         "poststarthook/start-legacy-token-tracking-controller",
     ];
     let policy = has_default_policy.then_some("poststarthook/rbac/bootstrap-roles");
-    names.into_iter().chain(policy).map(Check::done_at_start)
+    names.into_iter().chain(policy)
+}
+
+/// What answers until the server has started (ET-5).
+fn entrance(config: &Config) -> Entrance {
+    let is_etcd = matches!(config.storage, Storage::Etcd(_));
+    let etcd = ETCD_CHECKS.into_iter().filter(|_| is_etcd).map(|(name, endpoints)| Check {
+        endpoints,
+        ..Check::not_done_yet(name, "etcd client connection not yet established")
+    });
+    let steps = steps(config.engine.default_policy);
+    let checks = etcd.chain(steps.map(|step| Check::not_done_yet(step, "not finished")));
+    let waits_for = if is_etcd { "etcd" } else { "its objects" };
+    Entrance::new(config.limits, &config.metrics, checks, waits_for)
 }
 
 /// The check of the KMS plug-ins, under its name in kube-apiserver (ET-50).
 fn kms_check(encryption: &Arc<LiveEncryption>) -> Check {
     let encryption = Arc::clone(encryption);
-    Check { name: "kms-providers", is_vital: true, run: Box::new(move || encryption.current().health()) }
+    Check {
+        name: "kms-providers",
+        endpoints: Check::VITAL,
+        run: Box::new(move || encryption.current().health()),
+    }
 }
 
 /// Logs whether secrets are readable on disk, and which names of the configuration have no effect (ET-51).
@@ -300,12 +344,12 @@ fn unique() -> String {
 }
 
 /// How the store is opened.
-fn store_options(config: &Config) -> Result<Options, StartError> {
+fn store_options(config: &Config, etcd_tls: &Arc<LiveTls>) -> Result<Options, StartError> {
     let file = match &config.storage {
         Storage::DataDir => embedded::Options::file(config.data_dir.join(STORE)),
         Storage::File(path) => embedded::Options::file(path),
         Storage::Memory => embedded::Options::memory(),
-        Storage::Etcd(etcd) => return etcd_options(config, etcd).map(Into::into),
+        Storage::Etcd(etcd) => return etcd_options(config, etcd, etcd_tls).map(Into::into),
     };
     let options = file.transformer(Arc::clone(config.encryption.rules()) as Arc<dyn Transformer>);
     Ok(match config.store_quota {
@@ -314,13 +358,13 @@ fn store_options(config: &Config) -> Result<Options, StartError> {
     })
 }
 
-fn etcd_options(config: &Config, etcd: &EtcdConfig) -> Result<etcd::Options, StartError> {
+fn etcd_options(config: &Config, etcd: &EtcdConfig, tls: &Arc<LiveTls>) -> Result<etcd::Options, StartError> {
     let event_ttl = config.controller_settings.event_ttl;
     let layout = EtcdLayout::new(&config.kinds, Arc::clone(config.encryption.rules()), event_ttl);
     let layout = layout.map_err(StartError::invalid)?;
     let options = etcd::Options::new(etcd.servers.clone(), Arc::new(layout))
         .prefix(&etcd.prefix)
-        .tls(etcd.tls.clone())
+        .tls(Arc::clone(tls))
         .requests(Arc::new(config.metrics.store.etcd.clone()));
     Ok(match etcd.compaction {
         Some(interval) => options.compaction(interval),
@@ -328,14 +372,22 @@ fn etcd_options(config: &Config, etcd: &EtcdConfig) -> Result<etcd::Options, Sta
     })
 }
 
-/// The check that fails while etcd does not confirm what is in memory (ET-4).
-fn etcd_check(backend: &Arc<Backend>) -> Check {
-    let backend = Arc::clone(backend);
-    let run = move || backend.trouble().map_or(Ok(()), Err);
-    Check { name: "etcd", is_vital: false, run: Box::new(run) }
+/// The checks that fail while etcd does not confirm in time what is in memory (ET-4), under their names in kube-apiserver. A restart
+/// would not help.
+fn etcd_checks(etcd: &EtcdConfig, backend: &Arc<Backend>) -> [Check; 2] {
+    let check = |(name, endpoints), within| {
+        let backend = Arc::clone(backend);
+        let run = move || backend.trouble(within).map_or(Ok(()), Err);
+        Check { name, endpoints, run: Box::new(run) }
+    };
+    let [health, ready] = ETCD_CHECKS;
+    [check(health, etcd.health_timeout), check(ready, etcd.ready_timeout)]
 }
 
-/// A server that is ready: its port is bound and its controllers run. It answers requests once [`Self::serve`] runs.
+/// The names of the checks of etcd, and the endpoints that have them.
+const ETCD_CHECKS: [(&str, &[Probe]); 2] = [("etcd", Check::HEALTH), ("etcd-readiness", Check::READINESS)];
+
+/// A server that is ready: it answers requests, and its controllers run.
 ///
 /// ```
 /// use portcullis_server::api_server::{ApiServer, Config, StartError, Storage};
@@ -363,20 +415,25 @@ pub struct ApiServer {
     kubeconfig: PathBuf,
     /// The task that keeps this server's address in etcd. When the sender is dropped, it removes the address and ends.
     leaving: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
-    listener: Server<App>,
+    listening: Listening,
     /// The tasks that reload files. They end when this is dropped.
     reloading: JoinSet<()>,
     seeded: Seeded,
 }
 
 impl ApiServer {
-    /// Prepares the data directory, opens the store, starts the controllers and binds the port.
+    /// Prepares the data directory, binds the port, opens the store and starts the controllers. Until this returns, the server
+    /// answers health checks, and everything else with 503 (ET-5). Waits for etcd; dropping the future ends the start.
     ///
     /// # Errors
     /// See [`StartError`]. What the first start has created stays, and the next start uses it.
     pub async fn new(config: Config) -> Result<Self, StartError> {
         log_encryption(&config);
-        let options = store_options(&config)?;
+        let etcd_tls: Arc<LiveTls> = match &config.storage {
+            Storage::Etcd(etcd) => etcd.tls.clone().into(),
+            _ => Arc::default(),
+        };
+        let options = store_options(&config, &etcd_tls)?;
         let encryption = Arc::clone(config.encryption.rules());
         // Without its plug-in no stored secret can be read.
         encryption
@@ -391,8 +448,25 @@ impl ApiServer {
             let dir = config.data_dir.clone();
             reloading.spawn(bootstrap::keep_serving(dir, config.bind_address, config.clock.clone()));
         }
+        if let Storage::Etcd(etcd) = &config.storage {
+            // Also while the server waits for etcd, perhaps because the certificates are wrong.
+            reloading.spawn(etcd.files.clone().follow(etcd.tls.clone(), etcd_tls));
+        }
+        let entrance = Arc::new(entrance(&config));
         let certificate = serving_certificate(config.serving_certificate, &config.data_dir, &bootstrap)?;
         reloading.spawn(certificate.follow(bootstrap.tls.clone(), serving_certificate::INTERVAL));
+        let address = SocketAddr::new(config.bind_address, config.secure_port);
+        let listener = Server::bind(address, bootstrap.tls.clone(), Arc::clone(&entrance));
+        let listener = listener.await.map_err(|error| {
+            StartError::Unavailable(format!(
+                "cannot listen on {address}: {error} (--bind-address, --secure-port)"
+            ))
+        })?;
+        let address = listener.local_addr().map_err(|error| {
+            StartError::Unavailable(format!("cannot determine the local address: {error}"))
+        })?;
+        let listening = listener.start();
+        tracing::info!(%address, "listening");
 
         let bootstrappers = BootstrapAuthorities::new(config.bootstrap_authorities.clone());
         let options = bootstrappers.follow(options);
@@ -468,7 +542,10 @@ impl ApiServer {
         };
         let controllers = Controllers::start(&backend, controllers, config.identity.clone()).await;
 
-        let etcd_checks = backend.is_shared().then(|| etcd_check(&backend));
+        let etcd_checks = match &config.storage {
+            Storage::Etcd(etcd) => Some(etcd_checks(etcd, &backend)),
+            _ => None,
+        };
         let addresses = config.service_ranges.addresses.clone();
         let app = Arc::new(App::new(AppConfig {
             admission: config.admission,
@@ -477,12 +554,14 @@ impl ApiServer {
             authorization,
             backend,
             event_ttl,
-            checks: kms_check
+            checks: etcd_checks
                 .into_iter()
-                .chain(started(config.engine.default_policy))
-                .chain(etcd_checks)
+                .flatten()
+                .chain(kms_check)
+                .chain(steps(config.engine.default_policy).map(Check::done_at_start))
                 .chain(config.checks)
                 .collect(),
+            held: Arc::clone(entrance.held()),
             kinds: config.kinds,
             limits: config.limits,
             metrics: config.metrics,
@@ -490,16 +569,6 @@ impl ApiServer {
             runtime: config.runtime_config,
             service_ranges: config.service_ranges,
         }));
-        let address = SocketAddr::new(config.bind_address, config.secure_port);
-        let listener = Server::bind(address, bootstrap.tls.clone(), Arc::clone(&app));
-        let listener = listener.await.map_err(|error| {
-            StartError::Unavailable(format!(
-                "cannot listen on {address}: {error} (--bind-address, --secure-port)"
-            ))
-        })?;
-        let address = listener.local_addr().map_err(|error| {
-            StartError::Unavailable(format!("cannot determine the local address: {error}"))
-        })?;
         let is_reachable = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified();
         let advertised = config.advertise_address.or(Some(address.ip()).filter(is_reachable));
         let (backend, authentication) = (app.backend(), app.authentication());
@@ -519,6 +588,7 @@ impl ApiServer {
         let kubeconfig = bootstrap.write_kubeconfig(address.port())?;
         reloading.spawn(authorities.follow(Arc::clone(app.authentication())));
         let identity = config.identity;
+        entrance.open(Arc::clone(&app));
         Ok(Self {
             address,
             app,
@@ -527,7 +597,7 @@ impl ApiServer {
             identity,
             kubeconfig,
             leaving,
-            listener,
+            listening,
             reloading,
             seeded,
         })
@@ -594,7 +664,7 @@ impl ApiServer {
                 let _ = left.await;
             }
         };
-        self.listener.serve(stop).await;
+        self.listening.until(stop).await;
         self.controllers.stop().await;
         drop(self.reloading);
     }

@@ -241,11 +241,23 @@ async fn filled<S: Store>(store: &Arc<S>, commits: usize) -> BTreeMap<Revision, 
 /// Every list at every revision equals that of a plain map: prefix, start, limit and remaining count.
 pub async fn lists_at_revisions<S: Store>(store: &Arc<S>) {
     let states = filled(store, 150).await;
+    shows(store, &states, &["", "/", "/a", "/a/", "/a-b/", "/a/1", "/c"]).await;
+}
+
+/// As [`lists_at_revisions`], for a server that is started by `start` after the last change, on what `writer` has written. A list
+/// of the past has a prefix.
+pub async fn lists_from_before_the_start<S: Store>(writer: &Arc<S>, start: impl AsyncFnOnce() -> Arc<S>) {
+    let states = filled(writer, 30).await;
+    shows(&start().await, &states, &["/", "/a", "/a/", "/a-b/", "/a/1", "/c"]).await;
+}
+
+/// Lists every state, in many ways.
+async fn shows<S: Store>(store: &Arc<S>, states: &BTreeMap<Revision, State>, prefixes: &[&str]) {
     let newest = store.revision();
     let last = *states.keys().next_back().unwrap();
     assert!(last <= newest);
-    for (at, state) in &states {
-        for prefix in ["", "/", "/a", "/a/", "/a-b/", "/a/1", "/c"] {
+    for (at, state) in states {
+        for prefix in prefixes.iter().copied() {
             for after in [None, Some("/a/1"), Some("/a/11x"), Some("/ab/3"), Some("")] {
                 for limit in [0, 1, 3, 1_000] {
                     let list = List {

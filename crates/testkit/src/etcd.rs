@@ -132,7 +132,7 @@ impl Etcd {
     /// # Panics
     /// It was killed.
     pub fn id(&self) -> u32 {
-        self.process().running.as_ref().expect("it runs").id()
+        self.process.id()
     }
 
     fn peer_url(&self) -> String {
@@ -429,7 +429,7 @@ mod tests {
     #[test]
     fn a_port_that_is_taken_is_told_from_other_reasons_to_end() {
         let mut etcd = Etcd::prepare(0, &Options::default());
-        etcd.initial_cluster = format!("{}={}", etcd.name, etcd.peer_url());
+        etcd.initial_cluster = format!("{}={}", etcd.process.name(), etcd.peer_url());
         let _other = TcpListener::bind(("127.0.0.1", etcd.peer.number())).unwrap();
         etcd.spawn();
         etcd.wait_until_healthy_or_refused().unwrap_err();

@@ -47,6 +47,15 @@ impl Killable {
         assert!(before.is_none(), "{} runs already", self.name);
     }
 
+    /// The number of the process.
+    ///
+    /// # Panics
+    /// None was started, or it was killed.
+    #[track_caller]
+    pub fn id(&self) -> u32 {
+        self.state().running.as_ref().expect("it runs").id()
+    }
+
     /// Kills it (SIGKILL), also while it is stopped.
     #[track_caller]
     pub fn kill(&self) {

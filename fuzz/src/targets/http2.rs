@@ -16,7 +16,6 @@ use portcullis_pki::tls::{self, ClientConfig};
 use portcullis_server::App;
 use portcullis_server::api_server::{ApiServer, Config, Storage};
 use portcullis_server::controller::selection::Selection;
-use portcullis_server::http::listener::Handler as _;
 use portcullis_testkit::http2::{PING, begin, frame};
 use portcullis_testkit::scratch::Scratch;
 use rustls::{ClientConnection, StreamOwned};
@@ -65,7 +64,7 @@ pub(super) fn http2(input: &[u8]) -> bool {
     let is_open = exchange(server, &whole(input));
     // The server ends a connection on its own threads.
     let is_gone = (0..PATIENCE.as_millis()).any(|_| {
-        let is_gone = server.app.connections().get() == 0;
+        let is_gone = server.app.metrics().connections.get() == 0;
         if !is_gone {
             thread::sleep(Duration::from_millis(1));
         }

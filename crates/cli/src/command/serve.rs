@@ -236,14 +236,22 @@ fn tell_without_effect(args: &ServeArgs) {
 }
 
 async fn serve(args: &ServeArgs, config: Config, approver: Option<InProcess>) -> Result<ExitCode, Failure> {
-    let server = ApiServer::new(config).await.map_err(|error| match error {
+    let mut stop = StopSignals::handle()?;
+    let started = tokio::select! {
+        started = ApiServer::new(config) => started,
+        // It may wait for etcd for long.
+        () = stop.received() => {
+            tracing::info!("stopped before it was ready");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    let server = started.map_err(|error| match error {
         StartError::Invalid(error) => Failure::input(error),
         StartError::Unavailable(error) => Failure::unreachable(error),
     })?;
-    let stop = StopSignals::handle()?;
     tell(server.seeded(), &args.storage.describe(&args.data_dir));
     let address = server.address();
-    tracing::info!(%address, "listening");
+    tracing::info!(%address, "ready");
     let mut background = JoinSet::new();
     background.spawn(backups::write_on(
         backups::signals()?,

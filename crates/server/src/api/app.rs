@@ -67,6 +67,8 @@ pub struct AppConfig {
     pub backend: Arc<Backend>,
     /// Health checks beside those of every server.
     pub checks: Vec<Check>,
+    /// The bytes that are held for each caller.
+    pub(crate) held: Arc<Budget>,
     /// How long events live; zero for ever.
     pub event_ttl: Duration,
     /// The kinds that are served.
@@ -101,7 +103,7 @@ impl App {
             checks,
             documents: Documents::new(&config.kinds, config.runtime),
             event_quota: EventQuota::new(config.event_ttl),
-            held: Budget::new(config.limits.held_bytes),
+            held: config.held,
             in_flight: InFlight::new(limits, config.metrics.in_flight()),
             large_work: Arc::default(),
             is_shutting_down,

@@ -1,28 +1,42 @@
-//! The health checks of `/livez` and `/readyz`.
+//! The health checks of `/healthz`, `/livez` and `/readyz`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::route::Probe;
 
 /// A single health check.
 pub struct Check {
     /// The name of the check in the path and in the list.
     pub name: &'static str,
-    /// Whether a server that fails the check should be restarted. If not, it is only taken out of service.
-    pub is_vital: bool,
+    /// The endpoints that have the check: [`Check::VITAL`], [`Check::HEALTH`] or [`Check::READINESS`].
+    pub endpoints: &'static [Probe],
     /// Runs the check, and returns an error message on failure.
     pub run: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
 }
 
 impl Check {
+    /// All endpoints: a server that fails the check should be restarted.
+    pub const VITAL: &'static [Probe] = &[Probe::Healthz, Probe::Livez, Probe::Readyz];
+    /// All endpoints but `/livez`: the server is not well, and a restart would not help.
+    pub const HEALTH: &'static [Probe] = &[Probe::Healthz, Probe::Readyz];
+    /// `/readyz` alone: the server is well, and is only taken out of service.
+    pub const READINESS: &'static [Probe] = &[Probe::Readyz];
+
     /// Creates the check that succeeds whenever the server can answer at all.
     pub fn ping() -> Self {
-        Self { name: "ping", is_vital: true, run: Box::new(|| Ok(())) }
+        Self { name: "ping", endpoints: Self::VITAL, run: Box::new(|| Ok(())) }
     }
 
-    /// Creates the check of something that is done before the server answers, under the name that it has in
-    /// kube-apiserver.
+    /// Creates the check of something that was done at the start, under the name that it has in kube-apiserver.
     pub(crate) fn done_at_start(name: &'static str) -> Self {
-        Self { name, is_vital: true, run: Box::new(|| Ok(())) }
+        Self { name, endpoints: Self::VITAL, run: Box::new(|| Ok(())) }
+    }
+
+    /// Creates the check of something that the start has still to do, with the reason that kube-apiserver gives. A restart
+    /// would only do it again (ET-5).
+    pub(crate) fn not_done_yet(name: &'static str, reason: &'static str) -> Self {
+        Self { name, endpoints: Self::HEALTH, run: Box::new(|| Err(reason.to_owned())) }
     }
 
     /// Creates the check that fails once the server is shutting down.
@@ -31,6 +45,6 @@ impl Check {
             true => Err("the server is about to stop".to_owned()),
             false => Ok(()),
         };
-        Self { name: "shutdown", is_vital: false, run: Box::new(run) }
+        Self { name: "shutdown", endpoints: Self::READINESS, run: Box::new(run) }
     }
 }

@@ -122,7 +122,11 @@ async fn dispatch(
             rest::answer((app, app.backend()), (permit, charged), asked.info, target, action, head, body)
                 .await
         }
-        (Route::Health(probe), _) => Ok(health::answer(permit, app, probe, path, head)),
+        (Route::Health(probe), _) => {
+            let query = head.uri.query().unwrap_or_default();
+            let record = |name, is_success| app.metrics().health.checked(probe, name, is_success);
+            Ok(health::answer(app.checks(), (probe, path, query), record))
+        }
         (Route::Metrics, _) => metrics::answer(permit, app, head),
         (Route::Slis, _) => slis::answer(permit, app, head),
         (Route::PageNotFound, _) => Ok(page_not_found()),

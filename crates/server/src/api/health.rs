@@ -3,24 +3,24 @@
 use std::fmt::Write as _;
 
 use http::StatusCode;
-use http::request::Parts;
 use portcullis_apimachinery::quote::quoted;
 
-use super::app::App;
 use super::check::Check;
 use super::route::Probe;
-use crate::authz::Permit;
 use crate::http::query;
 use crate::http::status::{Answer, page_not_found, text};
 
-/// Runs all checks of an endpoint, or the one that the path names. Any method.
-pub(crate) fn answer(_permit: Permit, app: &App, probe: Probe, path: &str, head: &Parts) -> Answer {
-    let checks = || app.checks().iter().filter(|c| c.is_vital || probe == Probe::Readyz);
-    let single = path.get(probe.name().len() + 1..).and_then(|rest| rest.strip_prefix('/'));
-    let Some(name) = single else {
-        return all(app, checks(), probe, head.uri.query().unwrap_or_default());
-    };
-    let Some(check) = checks().find(|c| c.name == name) else { return page_not_found() };
+/// Runs those of these checks that an endpoint has, or the one that the path names. Any method. The results of all checks
+/// together are told to `record`. The caller has made sure that whoever asks may know.
+pub(super) fn answer(
+    checks: &[Check],
+    (probe, path, query): (Probe, &str, &str),
+    record: impl Fn(&'static str, bool),
+) -> Answer {
+    let mut checks = checks.iter().filter(|check| check.endpoints.contains(&probe));
+    let single = path.strip_prefix(probe.path()).and_then(|rest| rest.strip_prefix('/'));
+    let Some(name) = single else { return all(checks, probe, query, record) };
+    let Some(check) = checks.find(|check| check.name == name) else { return page_not_found() };
     match (check.run)() {
         Ok(()) => text(StatusCode::OK, "ok"),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {error}\n")),
@@ -28,7 +28,12 @@ pub(crate) fn answer(_permit: Permit, app: &App, probe: Probe, path: &str, head:
 }
 
 /// The reason for a failure is left out of the response, because everybody may read it.
-fn all<'a>(app: &App, checks: impl Iterator<Item = &'a Check>, probe: Probe, query: &str) -> Answer {
+fn all<'a>(
+    checks: impl Iterator<Item = &'a Check>,
+    probe: Probe,
+    query: &str,
+    record: impl Fn(&'static str, bool),
+) -> Answer {
     let mut excluded = query::values(query, "exclude");
     let mut list = String::new();
     let mut failed = false;
@@ -39,7 +44,7 @@ fn all<'a>(app: &App, checks: impl Iterator<Item = &'a Check>, probe: Probe, que
             writeln!(list, "[+]{name} excluded: ok")
         } else {
             let outcome = (check.run)();
-            app.metrics().health.checked(probe, name, outcome.is_ok());
+            record(name, outcome.is_ok());
             match outcome {
                 Ok(()) => writeln!(list, "[+]{name} ok"),
                 Err(error) => {

@@ -1,11 +1,12 @@
 //! The API: thin. From a request to its answer, in the API server's order ([`service`]); routes, and a handler for each
-//! of them, which translates between HTTP and what the floors below do.
+//! of them, which translates between HTTP and what the floors below do. While the server starts, [`entrance`] answers.
 
 pub mod app;
 pub mod check;
 mod discovery;
 mod dispatch;
 pub mod documents;
+pub(crate) mod entrance;
 mod event_quota;
 mod health;
 mod health_metrics;

@@ -171,6 +171,14 @@ impl Probe {
             Self::Readyz => "/readyz",
         }
     }
+
+    /// The endpoint of a path, also of one check below it.
+    pub(super) fn of(path: &str) -> Option<Self> {
+        let is_at = |probe: &Self| {
+            path.strip_prefix(probe.path()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        [Self::Healthz, Self::Livez, Self::Readyz].into_iter().find(is_at)
+    }
 }
 
 /// The supported kinds of reviews.

@@ -10,13 +10,10 @@ use http::header::{EXPECT, WARNING};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use pki::UnverifiedCertificate;
 use policy::request_info::{RequestInfo, RequestInfoError};
 use portcullis_apimachinery::duration;
 use portcullis_apimachinery::quote::quoted;
 use portcullis_store::Store as _;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::{Instant as Deadline, timeout_at};
 
 use super::app::App;
@@ -31,9 +28,8 @@ use crate::authn::{Caller, Peer, is_anonymous, spare_space};
 use crate::http::account::Account;
 use crate::http::activity::Sending;
 use crate::http::body::{Body, Sent};
-use crate::http::budget::{Budget, Charge};
-use crate::http::limits::Limits;
-use crate::http::listener::{Busy, Connection, Handler};
+use crate::http::budget::Charge;
+use crate::http::listener::{Busy, Connection};
 use crate::http::query::Query;
 use crate::http::request_body;
 use crate::http::status::{Answer, Status, internal_error};
@@ -59,48 +55,8 @@ impl Drop for Audited {
     }
 }
 
-impl Handler for App {
-    type Peer = Peer;
-
-    fn peer(&self, certificate: Option<UnverifiedCertificate>) -> Peer {
-        Peer::new(certificate)
-    }
-
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn held(&self) -> &Arc<Budget> {
-        &self.held
-    }
-
-    fn connections(&self) -> &Gauge {
-        &self.metrics.connections
-    }
-
-    fn handshake_failures(&self) -> &Counter {
-        &self.metrics.handshake_failures
-    }
-
-    fn closed_for_others(&self) -> &Counter {
-        &self.metrics.closed_for_others
-    }
-
-    fn answer(
-        self: Arc<Self>,
-        connection: Arc<Connection<Peer>>,
-        request: Request<Incoming>,
-        charge: Charge,
-    ) -> impl Future<Output = Response<Sent>> + Send {
-        serve(self, connection, request, charge)
-    }
-
-    fn stop(&self) {
-        self.stop();
-    }
-}
-
-async fn serve(
+/// Answers one request, which is charged to the account of the connection.
+pub(super) async fn serve(
     app: Arc<App>,
     connection: Arc<Connection<Peer>>,
     request: Request<Incoming>,

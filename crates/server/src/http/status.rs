@@ -26,6 +26,8 @@ struct Failure {
     reason: &'static str,
     message: String,
     details: Option<Details>,
+    /// The continue token in the metadata; empty for none.
+    token: String,
 }
 
 /// The details of an error.
@@ -93,7 +95,7 @@ impl Status {
         message: impl Into<String>,
         details: Option<Details>,
     ) -> Self {
-        Self(Box::new(Failure { code, reason, message: message.into(), details }))
+        Self(Box::new(Failure { code, reason, message: message.into(), details, token: String::new() }))
     }
 
     /// The body or the parameters are invalid (AP-11).
@@ -257,6 +259,19 @@ impl Status {
         Self::new(StatusCode::GONE, "Expired", message, None)
     }
 
+    /// The revision of a continue token is no longer there. The list can go on with this token instead, at the newest revision
+    /// (ET-23).
+    pub fn expired_token(token: String) -> Self {
+        let mut status = Self::expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+             without the continue parameter, or use the continue token in this response to retrieve the remainder of the \
+             results. Continuing with the provided token results in an inconsistent list - objects that were created, \
+             modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+        );
+        status.0.token = token;
+        status
+    }
+
     /// The requested revision has not been reached yet (AP-72).
     pub fn future(asked: u64, newest: u64) -> Self {
         let cause = Cause {
@@ -307,7 +322,7 @@ impl Status {
             kind: &'static str,
             #[serde(rename = "apiVersion")]
             api_version: &'static str,
-            metadata: Empty,
+            metadata: ListMeta<'a>,
             status: &'static str,
             #[serde(skip_serializing_if = "str::is_empty")]
             message: &'a str,
@@ -318,13 +333,16 @@ impl Status {
             code: u16,
         }
         #[derive(Serialize)]
-        struct Empty {}
+        struct ListMeta<'a> {
+            #[serde(rename = "continue", skip_serializing_if = "str::is_empty")]
+            token: &'a str,
+        }
 
         let failure = &self.0;
         let document = Document {
             kind: "Status",
             api_version: "v1",
-            metadata: Empty {},
+            metadata: ListMeta { token: &failure.token },
             status: "Failure",
             message: &failure.message,
             reason: failure.reason,

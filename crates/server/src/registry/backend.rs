@@ -1,6 +1,7 @@
 //! Where objects are kept: the embedded store or etcd. Nothing else in the server names a store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use portcullis_store::etcd::Tls;
 use portcullis_store::watch::Subscription;
@@ -9,6 +10,9 @@ use portcullis_store::{
     Amender, Committed, Embedded, Entry, Etcd, List, Listing, Observer, Revision, Standing, Store,
     StoreError, Write, embedded, etcd,
 };
+
+/// How long etcd has to say how large it is.
+const SIZE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The store.
 #[derive(Debug)]
@@ -84,21 +88,23 @@ impl Options {
 }
 
 impl Backend {
-    /// The size of all keys and their newest values. In bytes.
-    #[must_use]
-    pub fn size(&self) -> u64 {
+    /// The size of what is stored, in bytes: of all keys and their newest values, or of the file of etcd.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub async fn size(&self) -> Result<u64, StoreError> {
         match self {
-            Self::Embedded(store) => store.size(),
-            Self::Etcd(store) => store.size(),
+            Self::Embedded(store) => Ok(store.size()),
+            Self::Etcd(store) => store.status(SIZE_WITHIN).await.map(|(_, size)| size),
         }
     }
 
-    /// Why etcd may not be served from now; none if all is well, or there is no etcd.
+    /// Why etcd is not well, which has this time to answer; none if all is well, or there is no etcd. See [`Etcd::trouble`].
     #[must_use]
-    pub fn trouble(&self) -> Option<String> {
+    pub fn trouble(&self, within: Duration) -> Option<String> {
         match self {
             Self::Embedded(_) => None,
-            Self::Etcd(store) => store.trouble(),
+            Self::Etcd(store) => store.trouble(within),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use portcullis_store::etcd::RequestObserver;
+use portcullis_store::etcd::{GroupResource, RequestObserver};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -20,6 +20,9 @@ const SECONDS: &[f64] = &[
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
     operation: &'static str,
+    /// As `resource` empty for what is about no resource.
+    group: &'static str,
+    resource: &'static str,
 }
 
 /// See the module.
@@ -47,13 +50,17 @@ impl EtcdMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "etcd_request_duration_seconds",
-            "Time of requests to etcd with all attempts, by operation",
+            "Time of requests to etcd with all attempts, by operation and resource",
             self.durations.clone(),
         );
-        registry.register("etcd_requests", "Requests to etcd, by operation", self.requests.clone());
+        registry.register(
+            "etcd_requests",
+            "Requests to etcd, by operation and resource",
+            self.requests.clone(),
+        );
         registry.register(
             "etcd_request_errors",
-            "Requests to etcd that failed, by operation",
+            "Requests to etcd that failed, by operation and resource",
             self.errors.clone(),
         );
         registry.register(
@@ -65,8 +72,14 @@ impl EtcdMetrics {
 }
 
 impl RequestObserver for EtcdMetrics {
-    fn request(&self, operation: &'static str, took: Duration, is_success: bool) {
-        let labels = Labels { operation };
+    fn request(
+        &self,
+        operation: &'static str,
+        (group, resource): GroupResource,
+        took: Duration,
+        is_success: bool,
+    ) {
+        let labels = Labels { operation, group, resource };
         self.durations.get_or_create(&labels).observe(took);
         self.requests.get_or_create(&labels).inc();
         if !is_success {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use portcullis_store::{Entry, List, Revision};
+use portcullis_store::{Entry, List, Revision, Store as _, StoreError};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::list_options::{ListOptions, Token};
 use super::request_scope::RequestScope;
-use super::storage;
+use super::{freshness, storage};
 use crate::http::status::Status;
 
 /// The number of objects read from the store at a time when a selector filters them.
@@ -30,11 +30,14 @@ pub(crate) fn prefix(scope: &RequestScope<'_>) -> String {
 /// Reads one page.
 ///
 /// # Errors
-/// 400 for an invalid token or revision, 410 for a compacted revision, 504 for one that is not reached in time.
+/// 400 for an invalid token or revision, 410 for a compacted revision (with a token that goes on at the newest one, if the revision
+/// is that of a token), 504 for one that is not reached in time.
 pub(crate) async fn page(scope: &RequestScope<'_>, options: &ListOptions) -> Result<Page, Status> {
     let prefix = prefix(scope);
     let mut after = None;
     let mut at: Option<Revision> = None;
+    // What continues the list if the revision of its token is no longer there (ET-23).
+    let mut instead = None;
     if options.token.is_empty() {
         let invalid = |error| Status::bad_request(format!("resourceVersion: {error}"));
         let asked = scope.wait_for_read(&options.resource_version, invalid).await?;
@@ -48,7 +51,13 @@ pub(crate) async fn page(scope: &RequestScope<'_>, options: &ListOptions) -> Res
             return Err(Status::bad_request(message));
         }
         let token = Token::read(&options.token)?;
-        at = Some(token.revision());
+        match token.revision() {
+            Some(revision) => {
+                at = Some(revision);
+                instead = Some(token.at_newest());
+            }
+            None => freshness::fresh(scope.backend).await?,
+        }
         after = Some(token.key(&prefix));
     }
 
@@ -63,7 +72,10 @@ pub(crate) async fn page(scope: &RequestScope<'_>, options: &ListOptions) -> Res
     loop {
         let part = selection.part(scope.target.resource).map(Into::into);
         let list = List { prefix: prefix.as_str().into(), part, after: after.take(), limit: chunk, at };
-        let listing = scope.listed(&list).await?;
+        let listing = scope.backend.list(&list).await.map_err(|error| match (&error, &instead) {
+            (StoreError::Compacted { .. }, Some(token)) => Status::expired_token(token.text()),
+            _ => storage::failed(&error),
+        })?;
         let revision = listing.revision;
         at = Some(revision);
         let mut rest = listing.entries.into_iter();

@@ -137,24 +137,33 @@ fn watch_errors(matching: &str, token: &str, sends_initial: Option<bool>) -> Fie
     errors
 }
 
-/// A continue token: the revision of the page, and the last key without the prefix of the list. A forged token reveals
-/// nothing that the list would not: the key is only ever appended to the list's own prefix.
+/// The revision of a continue token that stands for the newest.
+const NEWEST: i64 = -1;
+
+/// A continue token: the revision of the page (-1 for the newest, as in kube-apiserver), and the last key without the prefix of the
+/// list. A forged token reveals nothing that the list would not: the key is only ever appended to the list's own prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Token {
     #[serde(rename = "rv")]
-    revision: u64,
+    revision: i64,
     after: String,
 }
 
 impl Token {
     /// Creates the token that continues after this key.
     pub(crate) fn after(revision: Revision, key: &str, prefix: &str) -> Self {
-        Self { revision: revision.0, after: key.strip_prefix(prefix).unwrap_or(key).to_owned() }
+        let revision = i64::try_from(revision.0).unwrap_or(i64::MAX);
+        Self { revision, after: key.strip_prefix(prefix).unwrap_or(key).to_owned() }
     }
 
-    /// Returns the revision of the page.
-    pub(crate) fn revision(&self) -> Revision {
-        Revision(self.revision)
+    /// The token that continues at the same place, at the newest revision: not consistently.
+    pub(crate) fn at_newest(&self) -> Self {
+        Self { revision: NEWEST, after: self.after.clone() }
+    }
+
+    /// Returns the revision of the page; none for the newest.
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        u64::try_from(self.revision).ok().map(Revision)
     }
 
     /// Returns the last key of the page.
@@ -175,7 +184,7 @@ impl Token {
         let decoded = URL_SAFE_NO_PAD.decode(text).ok();
         let token = decoded.and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
         token
-            .filter(|token| token.revision > 0)
+            .filter(|token| token.revision > 0 || token.revision == NEWEST)
             .ok_or_else(|| Status::bad_request("invalid continue token: it was not made by this server"))
     }
 }

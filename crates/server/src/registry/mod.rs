@@ -13,6 +13,7 @@ pub(crate) mod decode;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;
 pub(crate) mod deletion;
+pub mod etcd_certificates;
 pub mod etcd_layout;
 pub(crate) mod etcd_metrics;
 pub(crate) mod evict;

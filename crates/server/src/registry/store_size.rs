@@ -1,9 +1,12 @@
 //! Reports how full the store is, in metrics and in the log, before and when it refuses writes (`--quota-backend-bytes`).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use portcullis_store::Store as _;
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::time::sleep;
@@ -12,13 +15,21 @@ use super::backend::Backend;
 
 /// How often the size is read.
 const PAUSE: Duration = Duration::from_secs(2);
+/// How often etcd is asked for its size, as in kube-apiserver.
+const ETCD_PAUSE: Duration = Duration::from_secs(30);
 /// A store of which less than this part is free is almost full.
 const ALMOST: u64 = 10;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StoreLabels {
+    /// As kube-apiserver names its etcd; empty for the embedded store.
+    storage_cluster_id: &'static str,
+}
 
 /// The metrics of the size of the store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SizeMetrics {
-    bytes: Gauge,
+    bytes: Family<StoreLabels, Gauge>,
     quota: Gauge,
     full: Gauge,
     refused: Counter,
@@ -28,7 +39,7 @@ impl SizeMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "apiserver_storage_size_bytes",
-            "Size of all stored keys and objects",
+            "Size of all stored keys and objects, or of the file of etcd",
             self.bytes.clone(),
         );
         registry.register(
@@ -67,7 +78,7 @@ fn fill(size: u64, quota: u64, has_refused: bool, before: Fill) -> Fill {
     }
 }
 
-/// Follows the size of a store, until this is dropped.
+/// Follows the size of a store, until this is dropped. A scrape asks nobody.
 pub(crate) async fn follow(
     backend: Arc<Backend>,
     quota: Option<u64>,
@@ -76,12 +87,21 @@ pub(crate) async fn follow(
 ) {
     let shown = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     metrics.quota.set(quota.map_or(0, shown));
+    let storage_cluster_id = if backend.is_shared() { "etcd-0" } else { "" };
+    let bytes = metrics.bytes.get_or_create_owned(&StoreLabels { storage_cluster_id });
     let (mut before, mut counted) = (Fill::Free, 0);
+    let pause = if backend.is_shared() { ETCD_PAUSE } else { PAUSE };
+    let (mut asked, mut size) = (None::<Instant>, 0);
     loop {
-        let (size, refused) = (backend.size(), backend.refused());
+        let refused = backend.refused();
+        if asked.is_none_or(|asked| asked.elapsed() >= pause) {
+            asked = Some(Instant::now());
+            // The last size stays while etcd does not answer, which others report.
+            size = backend.size().await.unwrap_or(size);
+        }
         let new = refused.saturating_sub(counted);
         counted = refused;
-        metrics.bytes.set(shown(size));
+        bytes.set(shown(size));
         undecodable.set(i64::try_from(backend.unreadable()).unwrap_or(i64::MAX));
         metrics.refused.inc_by(new);
         if let Some(quota) = quota {

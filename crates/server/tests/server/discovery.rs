@@ -167,7 +167,7 @@ fn a_check_that_fails_is_named_to_all_and_explained_to_those_who_may_ask() {
         Box::new(
             move || if flag.load(Ordering::Relaxed) { Ok(()) } else { Err("no pods seen yet".to_owned()) },
         );
-    let checks = vec![Check { name: "index", is_vital: false, run }];
+    let checks = vec![Check { name: "index", endpoints: Check::READINESS, run }];
     let server = start_with(Setup { checks, ..Setup::default() });
     let get = |path: &str| server.get(path).send();
     let answer = get("/readyz");

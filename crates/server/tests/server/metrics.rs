@@ -450,7 +450,7 @@ fn health_checks_are_counted_as_service_level_indicators() {
     let answer = Arc::clone(&is_ready);
     let check = Check {
         name: "index",
-        is_vital: false,
+        endpoints: Check::READINESS,
         run: Box::new(move || match answer.load(Ordering::Relaxed) {
             true => Ok(()),
             false => Err("no pods seen yet".to_owned()),

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use crate::common::{Answer, Setup, Started, start_with};
 use portcullis_server::api_server::EtcdConfig;
 use portcullis_server::controller::selection::Selection;
-use portcullis_server::registry::backend::Tls;
 use portcullis_testkit::etcd::Etcd;
 use portcullis_testkit::recorded;
 use serde_json::{Value, json};
@@ -307,8 +306,7 @@ fn replay_on_etcd(count: usize) {
             let config = EtcdConfig {
                 servers: vec![etcd.endpoint()],
                 prefix: format!("/{topic}"),
-                tls: Tls::default(),
-                compaction: None,
+                ..EtcdConfig::default()
             };
             let setup = || Setup { etcd: Some(config.clone()), ..setup() };
             let mut servers = vec![start_with(setup())];

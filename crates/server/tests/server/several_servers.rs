@@ -6,13 +6,12 @@ use std::net::Ipv4Addr;
 use std::thread::scope;
 use std::time::{Duration, Instant};
 
-use crate::common::{Setup, Started, start_with};
+use crate::common::{Setup, Started, goes_on_inconsistently, start_with};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portcullis_server::Kinds;
 use portcullis_server::api_server::EtcdConfig;
 use portcullis_server::controller::selection::Selection;
-use portcullis_server::registry::backend::Tls;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_testkit::etcd::{Etcd, Options};
 use portcullis_testkit::https::Client;
@@ -34,12 +33,7 @@ fn setup_behind(network: &TcpProxy) -> Setup {
 }
 
 fn setup_at(url: String) -> Setup {
-    let etcd = EtcdConfig {
-        servers: vec![url],
-        prefix: "/registry".to_owned(),
-        tls: Tls::default(),
-        compaction: None,
-    };
+    let etcd = EtcdConfig { servers: vec![url], ..EtcdConfig::default() };
     Setup { etcd: Some(etcd), is_cluster: true, ..Setup::default() }
 }
 
@@ -229,7 +223,12 @@ fn with_a_silent_etcd_nothing_is_answered_on_memory_and_all_recovers() {
         admin.ask("GET", &format!("{NAMESPACE}/configmaps?resourceVersion=0"), None).unwrap().code == 503
     });
     assert_eq!(server.get("/livez").send().code, 200, "a restart would not help");
-    assert_eq!(server.get("/readyz").send().code, 500);
+    for (probe, checks) in [("/readyz", &["etcd", "etcd-readiness"][..]), ("/healthz", &["etcd"])] {
+        let answer = server.get(probe).send();
+        let failed: Vec<_> = answer.text().lines().filter(|line| line.starts_with("[-]")).collect();
+        let wanted: Vec<_> = checks.iter().map(|name| format!("[-]{name} failed: reason withheld")).collect();
+        assert_eq!((answer.code, failed), (500, wanted.iter().map(String::as_str).collect()), "{probe}");
+    }
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
     let answer = admin.ask("POST", &format!("{NAMESPACE}/configmaps"), Some(&map)).unwrap();
     let (code, _) = (answer.code, answer.json());
@@ -283,6 +282,93 @@ fn a_write_is_not_refused_on_memory_that_etcd_does_not_confirm() {
         other.ask("DELETE", &format!("{path}/m"), None).unwrap().code == 200
     });
     one.must(404, "DELETE", &format!("{path}/m"), None);
+}
+
+#[test]
+fn metrics_tell_the_resources_of_requests_to_etcd_and_the_size_of_its_file() {
+    let etcd = Etcd::start();
+    let server = start_with(setup(&etcd));
+    let mut admin = admin(&server);
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
+    admin.must(201, "POST", &format!("{NAMESPACE}/configmaps"), Some(&map));
+    let metric = |admin: &mut Client, start: &str| {
+        let text = admin.ask("GET", "/metrics", None).unwrap().text();
+        let line = text.lines().find_map(|line| line.strip_prefix(start).map(str::to_owned));
+        line.and_then(|rest| rest.trim().parse::<u64>().ok())
+    };
+    for (group, resource) in [("", "configmaps"), ("coordination.k8s.io", "leases"), ("", "")] {
+        for name in ["etcd_requests_total", "etcd_request_duration_seconds_count"] {
+            let start = format!(r#"{name}{{operation="txn",group="{group}",resource="{resource}"}}"#);
+            wait::until(&start, || metric(&mut admin, &start).is_some_and(|count| count > 0));
+        }
+    }
+    let start = r#"apiserver_storage_size_bytes{storage_cluster_id="etcd-0"}"#;
+    let size = wait::until_some(start, || metric(&mut admin, start).filter(|size| *size > 0));
+    let status = etcd.etcdctl(["endpoint", "status", "--write-out", "json"]).stdout;
+    let status: Value = serde_json::from_str(&status).unwrap();
+    // The file may have grown since, and does not shrink.
+    assert!(size <= status[0]["Status"]["dbSize"].as_u64().unwrap(), "{size}: {status}");
+}
+
+/// The names of a list, in order.
+fn names(list: &Value) -> Vec<&str> {
+    list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn lists_go_on_at_their_revision_on_a_server_that_was_not_there_until_etcd_is_compacted_et_21_et_23() {
+    let etcd = Etcd::start();
+    let one = start_with(setup(&etcd));
+    let mut first = admin(&one);
+    let maps = format!("{NAMESPACE}/configmaps");
+    let map = |name: &str, color: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"color": color},
+            "metadata": {"name": name, "labels": {"color": color}}})
+    };
+    for name in ["m0", "m1", "m2", "m3", "m4", "m5"] {
+        first.must(201, "POST", &maps, Some(&map(name, "blue")));
+    }
+    let selected = format!("{maps}?labelSelector=color%3Dblue");
+    let page = first.must(200, "GET", &format!("{selected}&limit=2"), None);
+    assert_eq!(names(&page), ["m0", "m1"]);
+    let at = page["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let token = page["metadata"]["continue"].as_str().unwrap().to_owned();
+    // What is changed, added and removed now is in no page of that list.
+    first.must(200, "PUT", &format!("{maps}/m2"), Some(&map("m2", "red")));
+    first.must(201, "POST", &maps, Some(&map("m2b", "blue")));
+    first.must(200, "DELETE", &format!("{maps}/m4"), None);
+
+    // It knows nothing of what was before its start.
+    let other = start_with(Setup { keys_of: Some(one.dir.clone()), ..setup(&etcd) });
+    let mut second = admin(&other);
+    let exact = |query: &str| format!("{maps}?resourceVersion={at}&resourceVersionMatch=Exact{query}");
+    for query in ["", "&labelSelector=color%3Dblue", "&fieldSelector=metadata.namespace%3Ddefault"] {
+        let list = second.must(200, "GET", &exact(query), None);
+        assert_eq!(list["metadata"]["resourceVersion"], at.as_str());
+        let blue: Vec<_> = names(&list).into_iter().filter(|name| name.starts_with('m')).collect();
+        assert_eq!(blue, ["m0", "m1", "m2", "m3", "m4", "m5"], "{query}");
+        assert!(list["items"].as_array().unwrap().iter().all(|item| item["data"]["color"] != "red"));
+    }
+    let chosen = second.must(200, "GET", &exact("&fieldSelector=metadata.name%3Dm4"), None);
+    assert_eq!(names(&chosen), ["m4"]);
+    assert_eq!(first.must(200, "GET", &exact(""), None), second.must(200, "GET", &exact(""), None));
+    let none = second.must(200, "GET", &exact("&labelSelector=color%3Dred"), None);
+    assert!(names(&none).is_empty(), "{none}");
+    let next = second.must(200, "GET", &format!("{selected}&limit=3&continue={token}"), None);
+    assert_eq!((names(&next), &next["metadata"]["resourceVersion"]), (vec!["m2", "m3", "m4"], &json!(at)));
+    let last = next["metadata"]["continue"].as_str().unwrap();
+    let last = second.must(200, "GET", &format!("{selected}&limit=3&continue={last}"), None);
+    assert_eq!((names(&last), &last["metadata"]["continue"]), (vec!["m5"], &Value::Null));
+
+    let newest = second.must(200, "GET", &maps, None)["metadata"]["resourceVersion"].clone();
+    assert_eq!(etcd.etcdctl(["compact", newest.as_str().unwrap()]).code, 0);
+    assert_eq!(second.must(410, "GET", &exact(""), None)["reason"], "Expired");
+    goes_on_inconsistently(
+        &mut second,
+        &format!("{selected}&limit=3&continue="),
+        &token,
+        &["m2b", "m3", "m5"],
+    );
 }
 
 #[test]

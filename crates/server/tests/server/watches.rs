@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread::{ScopedJoinHandle, scope};
 use std::time::Duration;
 
-use crate::common::{Setup, Started, start_with};
+use crate::common::{Setup, Started, goes_on_inconsistently, start_with};
 use portcullis_server::http::limits::Limits;
 use portcullis_store::{Revision, Store as _};
 use portcullis_testkit::https::{Client, Identity};
@@ -414,4 +414,22 @@ fn a_watch_from_a_revision_that_is_forgotten_gets_one_error_event_ap_81() {
     assert_eq!(events.count(), 0);
     let exact = format!("{PODS}?resourceVersion={start}&resourceVersionMatch=Exact");
     assert_eq!(client.must(410, "GET", &exact, None)["reason"], "Expired");
+}
+
+#[test]
+fn a_list_whose_revision_is_forgotten_can_go_on_at_the_newest_ap_71() {
+    let server = Served(start_with(Setup { is_cluster: true, ..Setup::default() }));
+    let mut client = server.client();
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+    let role = |name: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name}});
+    for name in ["a", "b", "c"] {
+        client.must(201, "POST", roles, Some(&role(name)));
+    }
+    let page = client.must(200, "GET", &format!("{roles}?limit=1"), None);
+    let token = page["metadata"]["continue"].as_str().unwrap().to_owned();
+    client.must(201, "POST", roles, Some(&role("b2")));
+    let newest = revision(&client.must(200, "GET", roles, None));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(server.0.app.backend().compact(Revision(newest))).unwrap();
+    goes_on_inconsistently(&mut client, &format!("{roles}?limit=3&continue="), &token, &["b", "b2", "c"]);
 }

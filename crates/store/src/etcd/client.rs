@@ -3,8 +3,8 @@
 //!
 //! All calls share one HTTP/2 connection to a member, on which none waits for another (ET-24).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::uri::PathAndQuery;
@@ -12,11 +12,13 @@ use prost::Message;
 use tokio::time::{sleep, timeout_at};
 use tonic::client::Grpc;
 use tonic::metadata::MetadataValue;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Streaming};
 use tonic_prost::ProstCodec;
 
-use super::options::{RequestObserver, Tls};
+use super::certificates::{LiveTls, Tls, secured};
+use super::layout::GroupResource;
+use super::options::RequestObserver;
 use super::wire::{
     CompactionRequest, CompactionResponse, LeaseGrantRequest, LeaseGrantResponse, RangeRequest,
     RangeResponse, StatusRequest, StatusResponse, TxnRequest, TxnResponse, WatchRequest, WatchResponse,
@@ -36,10 +38,33 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Connections to the members of an etcd cluster. Calls go to one of them, and to the next after a failure.
 pub(super) struct Client {
-    members: Vec<(String, Channel)>,
+    /// By their addresses, as they were given.
+    members: Vec<(String, Endpoint)>,
+    tls: Arc<LiveTls>,
+    channels: Mutex<Channels>,
     current: AtomicUsize,
     observer: Option<Arc<dyn RequestObserver>>,
 }
+
+/// Connections to all members, which were made with these certificates.
+struct Channels {
+    of: Vec<Channel>,
+    tls: Arc<Tls>,
+}
+
+impl Channels {
+    /// Prepares connections.
+    fn new(members: &[(String, Endpoint)], tls: Arc<Tls>) -> Result<Self, StoreError> {
+        let channel = |(server, endpoint): &(String, Endpoint)| match secured(endpoint.clone(), &tls) {
+            Ok(endpoint) => Ok(endpoint.connect_lazy()),
+            Err(error) => Err(invalid(server, &error)),
+        };
+        Ok(Self { of: members.iter().map(channel).collect::<Result<_, _>>()?, tls })
+    }
+}
+
+/// What a request is about that is about no resource.
+pub(super) const NO_RESOURCE: GroupResource = ("", "");
 
 /// Why a call failed.
 #[derive(Clone, Debug)]
@@ -104,16 +129,13 @@ impl Client {
     /// [`StoreError::Refused`] for an address or a certificate that cannot be used.
     pub(super) fn new(
         servers: &[String],
-        tls: Option<&Tls>,
+        tls: Arc<LiveTls>,
         observer: Option<Arc<dyn RequestObserver>>,
     ) -> Result<Self, StoreError> {
         let mut members = Vec::new();
         for server in servers {
-            let invalid = |error: &dyn std::fmt::Display| {
-                StoreError::Refused(format!("the etcd server {server:?}: {error}"))
-            };
-            let mut endpoint = Endpoint::from_shared(server.clone())
-                .map_err(|error| invalid(&error))?
+            let endpoint = Endpoint::from_shared(server.clone())
+                .map_err(|error| invalid(server, &error))?
                 .connect_timeout(CONNECT)
                 .http2_keep_alive_interval(KEEP_ALIVE)
                 .keep_alive_timeout(KEEP_ALIVE)
@@ -121,32 +143,31 @@ impl Client {
                 .initial_stream_window_size(4 << 20)
                 .initial_connection_window_size(16 << 20)
                 .tcp_nodelay(true);
-            if endpoint.uri().scheme_str() == Some("https") {
-                let tls = tls.cloned().unwrap_or_default();
-                let mut config = ClientTlsConfig::new();
-                if let Some(authority) = tls.authority {
-                    config = config.ca_certificate(Certificate::from_pem(authority));
-                }
-                if let Some((certificate, key)) = tls.identity {
-                    config = config.identity(Identity::from_pem(certificate, key));
-                }
-                endpoint = endpoint.tls_config(config).map_err(|error| invalid(&error))?;
-            }
-            members.push((server.clone(), endpoint.connect_lazy()));
+            members.push((server.clone(), endpoint));
         }
         if members.is_empty() {
             return Err(StoreError::Refused("no etcd server is named".to_owned()));
         }
-        Ok(Self { members, current: AtomicUsize::new(0), observer })
+        let channels = Channels::new(&members, tls.current())?;
+        Ok(Self { members, tls, channels: Mutex::new(channels), current: AtomicUsize::new(0), observer })
     }
 
-    /// The member that calls go to now.
+    /// The number and the address of the member that calls go to now, and a connection to it.
     fn member(&self) -> (usize, &str, Channel) {
         let at = self.current.load(Ordering::Relaxed) % self.members.len().max(1);
-        match self.members.get(at) {
-            Some((server, channel)) => (at, server, channel.clone()),
+        let server = self.members.get(at).map_or("", |(server, _)| server);
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.tls.is_current(&channels.tls) {
+            match Channels::new(&self.members, self.tls.current()) {
+                Ok(new) => *channels = new,
+                // They were tried before they were put in force.
+                Err(error) => tracing::error!(%error, "the new certificates for etcd cannot be used"),
+            }
+        }
+        match channels.of.get(at) {
+            Some(channel) => (at, server, channel.clone()),
             // There is at least one: see `new`.
-            None => (at, "", Endpoint::from_static("http://[::1]:1").connect_lazy()),
+            None => (at, server, Endpoint::from_static("http://[::1]:1").connect_lazy()),
         }
     }
 
@@ -197,7 +218,7 @@ impl Client {
     /// when its outcome is unknown.
     async fn call<Q, A>(
         &self,
-        operation: &'static str,
+        (operation, resource): (&'static str, GroupResource),
         path: &'static str,
         request: Q,
         (deadline, may_repeat): (Instant, bool),
@@ -232,7 +253,7 @@ impl Client {
             }
         };
         if let Some(observer) = &self.observer {
-            observer.request(operation, began.elapsed(), outcome.is_ok());
+            observer.request(operation, resource, began.elapsed(), outcome.is_ok());
         }
         outcome
     }
@@ -240,19 +261,23 @@ impl Client {
     pub(super) async fn range(
         &self,
         request: RangeRequest,
+        resource: GroupResource,
         within: Duration,
     ) -> Result<RangeResponse, Failure> {
         let operation = if request.range_end.is_empty() { "get" } else { "list" };
-        self.call(operation, "/etcdserverpb.KV/Range", request, (Instant::now() + within, true)).await
+        let until = (Instant::now() + within, true);
+        self.call((operation, resource), "/etcdserverpb.KV/Range", request, until).await
     }
 
     /// A transaction is sent once, because nobody can tell whether one without an answer had its effect.
     pub(super) async fn transaction(
         &self,
         request: TxnRequest,
+        resource: GroupResource,
         within: Duration,
     ) -> Result<TxnResponse, Failure> {
-        self.call("txn", "/etcdserverpb.KV/Txn", request, (Instant::now() + within, false)).await
+        let until = (Instant::now() + within, false);
+        self.call(("txn", resource), "/etcdserverpb.KV/Txn", request, until).await
     }
 
     /// A transaction that may have its effect twice.
@@ -261,15 +286,15 @@ impl Client {
         request: TxnRequest,
         within: Duration,
     ) -> Result<TxnResponse, Failure> {
-        self.call("txn", "/etcdserverpb.KV/Txn", request, (Instant::now() + within, true)).await
+        let until = (Instant::now() + within, true);
+        self.call(("txn", NO_RESOURCE), "/etcdserverpb.KV/Txn", request, until).await
     }
 
     pub(super) async fn compact(&self, revision: i64, within: Duration) -> Result<(), Failure> {
         let request = CompactionRequest { revision };
         let until = (Instant::now() + within, true);
-        let answer =
-            self.call::<_, CompactionResponse>("compact", "/etcdserverpb.KV/Compact", request, until).await;
-        match answer {
+        let about = ("compact", NO_RESOURCE);
+        match self.call::<_, CompactionResponse>(about, "/etcdserverpb.KV/Compact", request, until).await {
             // Somebody else has compacted as far.
             Ok(_) | Err(Failure::Compacted) => Ok(()),
             Err(failure) => Err(failure),
@@ -280,14 +305,16 @@ impl Client {
     pub(super) async fn grant(&self, seconds: i64, within: Duration) -> Result<i64, Failure> {
         let request = LeaseGrantRequest { ttl: seconds };
         let until = (Instant::now() + within, true);
+        let about = ("grantLease", NO_RESOURCE);
         let answer: LeaseGrantResponse =
-            self.call("grantLease", "/etcdserverpb.Lease/LeaseGrant", request, until).await?;
+            self.call(about, "/etcdserverpb.Lease/LeaseGrant", request, until).await?;
         if answer.error.is_empty() { Ok(answer.id) } else { Err(Failure::Refused(answer.error)) }
     }
 
     pub(super) async fn status(&self, within: Duration) -> Result<StatusResponse, Failure> {
         let until = (Instant::now() + within, true);
-        self.call("status", "/etcdserverpb.Maintenance/Status", StatusRequest {}, until).await
+        let about = ("status", NO_RESOURCE);
+        self.call(about, "/etcdserverpb.Maintenance/Status", StatusRequest {}, until).await
     }
 
     /// Opens a watch at the current member, whose number is returned too.
@@ -313,6 +340,10 @@ impl Client {
         let opened = opened.map_err(|_| failed("no answer in time".to_owned()))?;
         Ok((member, opened.map_err(|status| failed(chain(&status)))?.into_inner()))
     }
+}
+
+fn invalid(server: &str, error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Refused(format!("the etcd server {server:?}: {error}"))
 }
 
 /// One request, after which the stream stays open.

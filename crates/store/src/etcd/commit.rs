@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::client::{Client, Failure};
+use super::client::{Client, Failure, NO_RESOURCE};
 use super::leases::Leases;
 use super::shared::{Held, Shared, number, revision};
 use super::wire::{
@@ -46,6 +46,8 @@ impl Committer {
         if writes.is_empty() {
             return Ok(Committed { revision: self.shared.readers.memory.revision(), entries: Vec::new() });
         }
+        let resource =
+            writes.first().map_or(NO_RESOURCE, |write| self.shared.keys.layout.resource(&write.key));
         for _ in 0..ATTEMPTS {
             let (further, read) = self.amended(&writes);
             let all: Vec<&Write> = writes.iter().chain(&further).collect();
@@ -56,7 +58,7 @@ impl Committer {
                 )));
             }
             let (request, lease) = self.request(&all, &read).await?;
-            let answer = match self.client.transaction(request, WITHIN).await {
+            let answer = match self.client.transaction(request, resource, WITHIN).await {
                 Ok(answer) => answer,
                 Err(Failure::Refused(why)) if lease != 0 && why.contains("lease not found") => {
                     self.leases.forget(lease).await;
@@ -80,8 +82,9 @@ impl Committer {
     /// See [`crate::Store::remove_unreadable`].
     pub(super) async fn remove_unreadable(&self, key: &str) -> Result<bool, StoreError> {
         let etcd_key = Bytes::from(self.shared.keys.of(key)?);
+        let resource = self.shared.keys.layout.resource(key);
         for _ in 0..ATTEMPTS {
-            let found = self.client.range(RangeRequest::of(etcd_key.clone()), WITHIN).await?;
+            let found = self.client.range(RangeRequest::of(etcd_key.clone()), resource, WITHIN).await?;
             let Some(kv) = found.kvs.first() else { return Ok(false) };
             let Held::Unreadable(..) = self.shared.keys.read(kv) else { return Ok(false) };
             let remove = DeleteRangeRequest { key: etcd_key.clone(), prev_kv: false };
@@ -91,7 +94,7 @@ impl Committer {
                 success: vec![RequestOp { request: Some(Request::DeleteRange(remove)) }],
                 ..TxnRequest::default()
             };
-            let answer = self.client.transaction(request, WITHIN).await?;
+            let answer = self.client.transaction(request, resource, WITHIN).await?;
             self.shared.reached(revision(answer.header.as_ref().map_or(0, |header| header.revision))).await?;
             if answer.succeeded {
                 return Ok(true);
@@ -190,7 +193,7 @@ impl Committer {
         // It was replaced already, and the history here is short.
         let etcd_key = self.shared.keys.of(key)?;
         let request = RangeRequest { revision: number(at), ..RangeRequest::of(etcd_key) };
-        let found = self.client.range(request, WITHIN).await;
+        let found = self.client.range(request, self.shared.keys.layout.resource(key), WITHIN).await;
         let kv = found.ok().and_then(|found| found.kvs.into_iter().next());
         match kv.as_ref().map(|kv| self.shared.keys.read(kv)) {
             Some(Held::Entry(entry)) => Ok(entry),

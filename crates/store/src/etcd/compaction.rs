@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::sleep;
 
-use super::client::{Client, Failure};
+use super::client::{Client, Failure, NO_RESOURCE};
 use super::wire::{
     Compare, Equals, PutRequest, RangeRequest, Request, RequestOp, Response, Target, TxnRequest,
 };
@@ -42,7 +42,7 @@ async fn turn(client: &Client, time: i64, seen: i64) -> Result<(i64, i64), Failu
         success: vec![RequestOp { request: Some(Request::Put(put)) }],
         failure: vec![RequestOp { request: Some(Request::Range(get)) }],
     };
-    let answer = client.transaction(request, WITHIN).await?;
+    let answer = client.transaction(request, NO_RESOURCE, WITHIN).await?;
     let revision = answer.header.map_or(0, |header| header.revision);
     if answer.succeeded {
         if seen > 0 {

@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
 use tokio::task::spawn_blocking;
 
-use super::client::{Client, Failure};
+use super::client::{Client, Failure, NO_RESOURCE};
 use super::shared::{Held, Keys, log_unreadable, number, revision};
 use super::wire::{KeyValue, RangeRequest};
 use crate::{Entry, Revision};
@@ -55,10 +55,10 @@ pub(super) async fn contents(client: &Client, keys: &Keys) -> Result<Contents, F
             revision: number(contents.revision),
             count_only: false,
         };
-        let page = match client.range(request, WITHIN).await {
+        let page = match client.range(request, NO_RESOURCE, WITHIN).await {
             Ok(page) => page,
             // An answer may be too large to be taken.
-            Err(Failure::Refused(_)) if limit > FEWEST => {
+            Err(Failure::Refused(_) | Failure::TooLarge(_)) if limit > FEWEST => {
                 limit = FEWEST;
                 continue;
             }

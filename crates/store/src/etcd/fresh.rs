@@ -16,7 +16,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use super::client::{Client, Failure};
+use super::client::{Client, Failure, NO_RESOURCE};
 use super::follow::Trouble;
 use super::shared::{Shared, revision};
 use super::wire::{PutRequest, RangeRequest, Request, RequestOp, TxnRequest};
@@ -64,15 +64,20 @@ impl Freshness {
         }
     }
 
-    /// Whether memory was current a short time ago (ET-35). Cheap.
-    pub(super) fn is_current(&self) -> bool {
+    /// How long ago memory was current for the last time.
+    fn age(&self) -> Duration {
         let at = Duration::from_millis(self.current_at.load(Ordering::Acquire));
-        self.began.elapsed().saturating_sub(at) <= SILENCE
+        self.began.elapsed().saturating_sub(at)
     }
 
-    /// Why the last round failed; none if it did not, or if memory is current all the same.
-    pub(super) fn trouble(&self) -> Option<String> {
-        if self.is_current() {
+    /// Whether memory was current a short time ago (ET-35). Cheap.
+    pub(super) fn is_current(&self) -> bool {
+        self.age() <= SILENCE
+    }
+
+    /// Why no round has succeeded within this time after it was due, or for so long that memory may not be used; none if one has.
+    pub(super) fn trouble(&self, within: Duration) -> Option<String> {
+        if self.age() <= HEARTBEAT.saturating_add(within).min(SILENCE) {
             return None;
         }
         let done = self.done.borrow();
@@ -136,7 +141,7 @@ async fn round(shared: &Shared, client: &Client) -> Result<Revision, StoreError>
     let known = shared.readers.memory.revision();
     // The key need not exist: the answer has the revision in any case.
     let question = RangeRequest { count_only: true, ..RangeRequest::of(shared.keys.tick()) };
-    let answer = client.range(question, ROUND).await?;
+    let answer = client.range(question, NO_RESOURCE, ROUND).await?;
     let newest = revision(answer.header.map_or(0, |header| header.revision));
     if newest == Revision(0) {
         return Err(Failure::Unavailable("its answer has no revision".to_owned()).into());

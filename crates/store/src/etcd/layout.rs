@@ -6,6 +6,10 @@ use bytes::Bytes;
 
 use crate::{Revision, TransformError, Value};
 
+/// The group and the plural name of a resource: `("coordination.k8s.io", "leases")`. The core group is empty; both are for what is
+/// about no resource.
+pub type GroupResource = (&'static str, &'static str);
+
 /// Converts keys and values between the store and etcd. Must be fast and do no I/O: all changes pass through it, in order.
 ///
 /// The store's own keys look like `/core/pods/default/web`. Keys in etcd are below a prefix, which is not part of the
@@ -16,6 +20,13 @@ pub trait Layout: Send + Sync + 'static {
 
     /// The key of a path; none for what this server does not serve. The reverse of [`Layout::path`].
     fn key(&self, path: &str) -> Option<Box<str>>;
+
+    /// The start of the paths of all keys with this prefix: `pods/default/`. What follows it in a path is what follows the prefix
+    /// in the key. None if the paths of these keys do not begin alike.
+    fn prefix(&self, prefix: &str) -> Option<String>;
+
+    /// The resource of a key, or of a prefix of keys.
+    fn resource(&self, key: &str) -> GroupResource;
 
     /// Converts a value to its form in etcd. `etcd_key` is the whole key in etcd, with the prefix.
     ///

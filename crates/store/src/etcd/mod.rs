@@ -1,18 +1,21 @@
 //! A store in etcd, which any number of servers share: the newest state and a window of history in memory, fed by one watch,
 //! and every commit as one transaction of etcd (ET-10 to ET-40).
 //!
-//! - `client` calls etcd, `wire` has its messages, and a [`Layout`] says where entries lie and in which form.
+//! - `client` calls etcd, with the `certificates` in force, `wire` has its messages, and a [`Layout`] says where entries lie and
+//!   in which form.
 //! - `contents` reads everything once. Then `follow` watches, on a thread of its own: it calls the observers, and shows every
 //!   change in order, whoever made it.
 //! - `commit` writes. A commit is acknowledged once the change has come back through the watch, so a writer sees its own
 //!   effect, and so do the observers.
 //! - `fresh` makes sure that memory is current: [`Store::fresh`] for reads that must be, [`Store::is_current`] for decisions
 //!   that must not be made on memory that etcd has not confirmed for too long.
+//! - `past` lists revisions that memory has forgotten and etcd has not.
 //! - `compaction` and `leases` are the upkeep that servers share with kube-apiservers.
 //!
 //! Keys outside of the layout are never read into memory and never written. A value that cannot be read is logged, and its
 //! key counts as absent, except that [`Store::get`] says so (ET-12).
 
+mod certificates;
 mod client;
 mod commit;
 mod compaction;
@@ -22,6 +25,7 @@ mod fresh;
 mod layout;
 mod leases;
 mod options;
+mod past;
 mod shared;
 mod wire;
 
@@ -34,8 +38,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-pub use self::layout::{Layout, Opened};
-pub use self::options::{Options, RequestObserver, Tls};
+pub use self::certificates::{LiveTls, Tls};
+pub use self::layout::{GroupResource, Layout, Opened};
+pub use self::options::{Options, RequestObserver};
 
 use self::client::{Client, Failure};
 use self::commit::Committer;
@@ -43,6 +48,7 @@ use self::contents::Contents;
 use self::follow::Trouble;
 use self::fresh::Freshness;
 use self::leases::Leases;
+use self::past::Past;
 use self::shared::{Keys, Shared, number, revision};
 use self::wire::RangeRequest;
 use crate::memory::Memory;
@@ -63,6 +69,7 @@ const WITHIN: Duration = Duration::from_secs(10);
 pub struct Etcd {
     committer: Arc<Committer>,
     freshness: Arc<Freshness>,
+    past: Past,
     /// Ended when the store is dropped.
     _upkeep: JoinSet<()>,
     stop: Option<oneshot::Sender<()>>,
@@ -83,7 +90,7 @@ impl Options {
     /// [`StoreError::Refused`] for addresses and certificates that cannot be used; [`StoreError::Broken`] if etcd refuses the
     /// requests, for example because the user may not read.
     pub async fn open(self) -> Result<Etcd, StoreError> {
-        let client = Arc::new(Client::new(&self.servers, self.tls.as_ref(), self.requests.clone())?);
+        let client = Arc::new(Client::new(&self.servers, Arc::clone(&self.tls), self.requests.clone())?);
         let keys = Keys { prefix: self.prefix.clone(), layout: Arc::clone(&self.layout) };
         let (contents, as_of) = first_contents(&client, &keys, &self.servers).await?;
         let Contents { revision, entries, unreadable } = contents;
@@ -101,8 +108,7 @@ impl Options {
         let (stop, stopped) = oneshot::channel();
         let following = Arc::clone(&shared);
         let (servers, tls) = (self.servers, self.tls);
-        let follower =
-            spawn("store-etcd", move || follow_until(&following, &servers, tls.as_ref(), stopped))?;
+        let follower = spawn("store-etcd", move || follow_until(&following, &servers, tls, stopped))?;
 
         let mut upkeep = JoinSet::new();
         upkeep.spawn(Arc::clone(&freshness).run(Arc::clone(&shared), Arc::clone(&client)));
@@ -112,7 +118,14 @@ impl Options {
         }
         let leases = Leases::default();
         let committer = Arc::new(Committer { shared, client, leases, amender: self.amender });
-        Ok(Etcd { committer, freshness, _upkeep: upkeep, stop: Some(stop), follower: Some(follower) })
+        Ok(Etcd {
+            committer,
+            freshness,
+            past: Past::default(),
+            _upkeep: upkeep,
+            stop: Some(stop),
+            follower: Some(follower),
+        })
     }
 }
 
@@ -148,7 +161,7 @@ async fn first_contents(
 
 /// Runs the follower on this thread. It has a runtime and connections of its own: what it does for each change must not delay
 /// requests.
-fn follow_until(shared: &Shared, servers: &[String], tls: Option<&Tls>, stopped: oneshot::Receiver<()>) {
+fn follow_until(shared: &Shared, servers: &[String], tls: Arc<LiveTls>, stopped: oneshot::Receiver<()>) {
     // Also when an observer panics: waits and watches would otherwise never end.
     let _closing = Closing(shared);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -201,10 +214,11 @@ impl Etcd {
         self.shared().unreadable().len()
     }
 
-    /// Why what is in memory may not be used now; none if all is well.
+    /// Why etcd is not well: it has not answered in this time whether what is in memory is current. None if it has. Not longer than
+    /// what is in memory may be used, whatever the time is.
     #[must_use]
-    pub fn trouble(&self) -> Option<String> {
-        self.freshness.trouble()
+    pub fn trouble(&self, within: Duration) -> Option<String> {
+        self.freshness.trouble(within)
     }
 
     /// Asks a member for its version and the size of its file, in bytes.
@@ -246,8 +260,8 @@ impl Store for Etcd {
 
     async fn standing(&self, entry: &Entry) -> Result<Standing, StoreError> {
         let keys = &self.shared().keys;
-        let etcd_key = keys.of(&entry.key)?;
-        let found = self.committer.client.range(RangeRequest::of(etcd_key.clone()), ANSWER).await?;
+        let (etcd_key, resource) = (keys.of(&entry.key)?, keys.layout.resource(&entry.key));
+        let found = self.committer.client.range(RangeRequest::of(etcd_key.clone()), resource, ANSWER).await?;
         let Some(kv) = found.kvs.first().filter(|kv| revision(kv.mod_revision) == entry.modified) else {
             return Ok(Standing::Replaced);
         };
@@ -265,7 +279,10 @@ impl Store for Etcd {
         if let Some(at) = list.at {
             self.held(at).await?;
         }
-        self.shared().readers.memory.list(list).await
+        let listed = self.shared().readers.memory.list(list).await;
+        let Err(StoreError::Compacted { asked, oldest }) = listed else { return listed };
+        let etcd = (self.shared(), &*self.committer.client);
+        self.past.list(etcd, list, (asked, oldest)).await
     }
 
     async fn commit(&self, writes: Vec<Write>) -> Result<Committed, StoreError> {

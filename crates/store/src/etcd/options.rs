@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::layout::Layout;
+use super::certificates::LiveTls;
+use super::layout::{GroupResource, Layout};
 use crate::history::History;
 use crate::{Amender, Entry, Observer, PartOf};
 
@@ -11,7 +12,7 @@ use crate::{Amender, Entry, Observer, PartOf};
 #[derive(Clone)]
 pub struct Options {
     pub(super) servers: Vec<String>,
-    pub(super) tls: Option<Tls>,
+    pub(super) tls: Arc<LiveTls>,
     pub(super) prefix: Box<str>,
     pub(super) layout: Arc<dyn Layout>,
     pub(super) history: History,
@@ -22,27 +23,12 @@ pub struct Options {
     pub(super) requests: Option<Arc<dyn RequestObserver>>,
 }
 
-/// The certificates of connections to etcd, in PEM.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Tls {
-    /// The authorities that etcd's certificate is verified with.
-    pub authority: Option<Vec<u8>>,
-    /// The client certificate with its chain, and its key.
-    pub identity: Option<(Vec<u8>, Vec<u8>)>,
-}
-
-impl std::fmt::Debug for Tls {
-    /// Never shows the key.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tls").field("has_identity", &self.identity.is_some()).finish_non_exhaustive()
-    }
-}
-
 /// Is told of every request to etcd, for metrics. Must be fast.
 pub trait RequestObserver: Send + Sync + 'static {
-    /// A request has ended: its operation, as kube-apiserver names it, how long it took with all attempts, and whether it
-    /// succeeded. A transaction whose conditions did not hold has succeeded.
-    fn request(&self, operation: &'static str, took: Duration, is_success: bool);
+    /// A request has ended: its operation, as kube-apiserver names it, the resource that it was about, how long it took with all
+    /// attempts, and whether it succeeded. A transaction whose conditions did not hold has succeeded; it is about the resource of
+    /// its first write.
+    fn request(&self, operation: &'static str, resource: GroupResource, took: Duration, is_success: bool);
 }
 
 impl Options {
@@ -51,7 +37,7 @@ impl Options {
     pub fn new(servers: Vec<String>, layout: Arc<dyn Layout>) -> Self {
         Self {
             servers,
-            tls: None,
+            tls: Arc::default(),
             prefix: "/registry".into(),
             layout,
             history: History::default(),
@@ -70,10 +56,10 @@ impl Options {
         self
     }
 
-    /// Sets the certificates.
+    /// Sets the certificates: [`Tls`](super::Tls), or a [`LiveTls`] in which they can be replaced.
     #[must_use]
-    pub fn tls(mut self, tls: Tls) -> Self {
-        self.tls = Some(tls);
+    pub fn tls(mut self, tls: impl Into<Arc<LiveTls>>) -> Self {
+        self.tls = tls.into();
         self
     }
 

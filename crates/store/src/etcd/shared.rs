@@ -132,6 +132,17 @@ impl Keys {
         }
     }
 
+    /// The first key in etcd of a prefix of keys of the store, and the first key behind them; none if they are not one range
+    /// there.
+    pub(super) fn range_of(&self, prefix: &str) -> Option<(Bytes, Bytes)> {
+        let first = format!("{}/{}", self.prefix, self.layout.prefix(prefix)?);
+        let mut end = first.clone().into_bytes();
+        // Text has no byte that cannot be counted up.
+        let last = end.last_mut()?;
+        *last = last.checked_add(1)?;
+        Some((first.into(), end.into()))
+    }
+
     /// The first key below the prefix, and the first key behind them.
     pub(super) fn range(&self) -> (Bytes, Bytes) {
         (format!("{}/", self.prefix).into(), self.end())

@@ -60,6 +60,9 @@ pub(crate) struct RangeResponse {
     pub(crate) kvs: Vec<KeyValue>,
     #[prost(bool, tag = "3")]
     pub(crate) more: bool,
+    /// How many keys there are in the range, from its start, whatever the limit is.
+    #[prost(int64, tag = "4")]
+    pub(crate) count: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use portcullis_store::etcd::{Layout, Opened};
+use portcullis_store::etcd::{GroupResource, Layout, Opened};
 use portcullis_store::{Revision, TransformError, Value};
 
 /// Keys under this prefix end by themselves.
@@ -22,6 +22,14 @@ impl Layout for Plain {
 
     fn key(&self, path: &str) -> Option<Box<str>> {
         (!path.starts_with("foreign/")).then(|| format!("/{path}").into())
+    }
+
+    fn prefix(&self, prefix: &str) -> Option<String> {
+        prefix.strip_prefix('/').map(str::to_owned)
+    }
+
+    fn resource(&self, _: &str) -> GroupResource {
+        ("", "things")
     }
 
     fn seal(&self, _: &str, _: &str, value: &Value) -> Result<Vec<u8>, TransformError> {

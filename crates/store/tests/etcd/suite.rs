@@ -18,6 +18,13 @@ macro_rules! holds {
     )*};
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_lists_what_was_there_before_its_start_as_long_as_etcd_has_it_et_21() {
+    let etcd = Server::start();
+    let writer = Arc::new(open(&etcd).await);
+    conformance::lists_from_before_the_start(&writer, async || Arc::new(open(&etcd).await)).await;
+}
+
 holds! {
     revisions_grow_with_each_change: revisions,
     a_commit_that_expects_something_else_changes_nothing: expectations,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use portcullis_store::conformance::{put, remove};
-use portcullis_store::etcd::Tls;
+use portcullis_store::etcd::{LiveTls, Tls};
 use portcullis_store::{
     Amender, Current, Event, Expect, List, Observer, Revision, Standing, Store as _, StoreError, Watch as _,
     Write,
@@ -76,6 +76,74 @@ async fn a_revision_of_another_server_can_be_listed_and_watched() {
         let next = one.commit(vec![put("/b", Expect::Anything, &text)]).await.unwrap();
         assert_eq!(watch.next().await.unwrap()[0].revision, next.revision);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_lists_of_the_past_are_whole_without_what_cannot_be_read_and_end_with_compaction() {
+    const KEYS: usize = 250;
+    let etcd = Server::start();
+    let writer = open(&etcd).await;
+    for number in 0..KEYS {
+        writer.commit(vec![put(&format!("/a/{number:03}"), Expect::Absent, "old")]).await.unwrap();
+    }
+    etcd.put("/registry/a/100x", DAMAGED.as_bytes());
+    etcd.put("/registry/foreign/1", b"x");
+    let at = writer.fresh().await.unwrap();
+    for number in (0..KEYS).step_by(2) {
+        writer.commit(vec![put(&format!("/a/{number:03}"), Expect::Anything, "new")]).await.unwrap();
+    }
+    let later = open(&etcd).await;
+    let all: Vec<String> = (0..KEYS).map(|number| format!("/a/{number:03}")).collect();
+    for limit in [0, 1, 99, 100, 101, 1_000] {
+        let mut list = List { prefix: "/a/".into(), limit, at: Some(at), ..List::default() };
+        let mut found = Vec::new();
+        loop {
+            let page = later.list(&list).await.unwrap();
+            assert_eq!(page.revision, at);
+            assert!(page.entries.iter().all(|entry| entry.value == "old"), "{limit}");
+            found.extend(page.entries.iter().map(|entry| entry.key.to_string()));
+            if page.remaining == 0 {
+                break;
+            }
+            list.after = page.entries.last().map(|entry| entry.key.clone());
+            assert!(list.after.is_some(), "who pages must come further");
+        }
+        assert_eq!(found, all, "{limit}");
+    }
+    // The store that wrote has it in memory.
+    let list = List { prefix: "/a/".into(), at: Some(at), ..List::default() };
+    assert_eq!(writer.list(&list).await.unwrap().entries.len(), KEYS);
+    let newest = later.fresh().await.unwrap();
+    etcdctl(&etcd, &["compact", &newest.0.to_string()]);
+    let gone = later.list(&list).await;
+    let Err(StoreError::Compacted { asked, .. }) = gone else { panic!("{gone:?}") };
+    assert_eq!(asked, at);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replaced_certificates_are_used_for_all_connections_and_wrong_ones_change_nothing() {
+    let folder = Scratch::new();
+    let read = |files: &ClientTls| Tls {
+        authority: Some(std::fs::read(&files.ca).unwrap()),
+        identity: Some((std::fs::read(&files.certificate).unwrap(), std::fs::read(&files.key).unwrap())),
+    };
+    let files = ClientTls::make(folder.path());
+    let etcd = Server::with(&ServerOptions { client_tls: Some(files.clone()), ..ServerOptions::default() });
+    let old = read(&files);
+    let live: Arc<LiveTls> = old.clone().into();
+    let store = options(&etcd).tls(Arc::clone(&live)).open().await.unwrap();
+    etcd.kill();
+    let new = read(&ClientTls::make(folder.path()));
+    etcd.restart();
+    etcd.wait_until_healthy();
+    store.fresh().await.unwrap_err();
+    let (Some((certificate, _)), Some((_, key))) = (&new.identity, &old.identity) else { panic!() };
+    let mixed = Tls { identity: Some((certificate.clone(), key.clone())), ..new.clone() };
+    assert!(matches!(live.replace(mixed), Err(StoreError::Refused(_))));
+    live.replace(new).unwrap();
+    until("both connections are made anew", async || store.fresh().await.is_ok()).await;
+    let done = store.commit(vec![put("/a", Expect::Absent, "1")]).await.unwrap();
+    assert_eq!(done.entries.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,5 +15,6 @@ mod wire;
 pub(crate) use self::connection::Busy;
 pub use self::connection::Connection;
 pub use self::handler::Handler;
+pub(crate) use self::server::Listening;
 pub use self::server::Server;
 pub(crate) use self::tunnel::{Carried, End, Tunnel};

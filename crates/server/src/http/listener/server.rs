@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use pki::UnverifiedCertificate;
 use pki::tls::ServerTls;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -75,6 +75,17 @@ impl<H: Handler> Server<H> {
         self.tcp.local_addr()
     }
 
+    /// Serves in the background, until the result is told to stop or dropped.
+    pub(crate) fn start(self) -> Listening {
+        let (stop, stopped) = oneshot::channel();
+        let mut task = JoinSet::new();
+        task.spawn(self.serve(async {
+            // A sender that is gone without a word means the same.
+            let _ = stopped.await;
+        }));
+        Listening { stop, task }
+    }
+
     /// Serves until `stop` completes, then lets the requests in progress finish within the shutdown timeout.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let limits = *self.handler.limits();
@@ -118,6 +129,28 @@ impl<H: Handler> Server<H> {
         if timeout(limits.shutdown, all).await.is_err() {
             tracing::warn!("requests were still in progress when the shutdown timeout ended");
         }
+    }
+}
+
+/// A server that listens in the background. Its connections are cut off when this is dropped.
+pub(crate) struct Listening {
+    stop: oneshot::Sender<()>,
+    task: JoinSet<()>,
+}
+
+impl Listening {
+    /// Goes on until `stop` completes, then lets the requests in progress finish within the shutdown timeout.
+    pub(crate) async fn until(self, stop: impl Future<Output = ()>) {
+        let Self { stop: tell, mut task } = self;
+        tokio::select! {
+            () = stop => {}
+            _ = task.join_next() => {
+                tracing::error!("the server no longer accepts connections");
+                return;
+            }
+        }
+        let _ = tell.send(());
+        while task.join_next().await.is_some() {}
     }
 }
 

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use kinds::{Kinds, protobuf};
 use portcullis_apimachinery::json;
 use portcullis_store::encryption::{Encryption, LiveEncryption};
-use portcullis_store::etcd::{Layout, Opened};
+use portcullis_store::etcd::{GroupResource, Layout, Opened};
 use portcullis_store::{Revision, TransformError, Value};
 
 use self::places::{Place, Places};
@@ -80,6 +80,15 @@ impl Layout for EtcdLayout {
     /// ET-10, ET-12: what has no key is left alone.
     fn key(&self, path: &str) -> Option<Box<str>> {
         self.places.key(path)
+    }
+
+    /// ET-10.
+    fn prefix(&self, prefix: &str) -> Option<String> {
+        self.places.prefix(prefix)
+    }
+
+    fn resource(&self, key: &str) -> GroupResource {
+        self.places.resource(key)
     }
 
     /// ET-11, ET-13, ET-50: JSON without the resourceVersion, and encrypted if it is to be.

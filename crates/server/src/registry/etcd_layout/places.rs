@@ -186,6 +186,19 @@ impl Places {
         Some(format!("{}/{rest}", place.path))
     }
 
+    /// The resource of a key of the store, or of a prefix of keys; empty if there is none.
+    pub(super) fn resource(&self, key: &str) -> (&'static str, &'static str) {
+        let kind = key.strip_prefix('/').and_then(|key| split(key, 2)).map(|(kind, _)| kind);
+        kind.and_then(|kind| self.by_prefix.get(kind)).map(|place| place.resource).unwrap_or_default()
+    }
+
+    /// The start of the paths in etcd of the keys of a kind, or of one namespace of it. Ends with a slash.
+    pub(super) fn prefix(&self, prefix: &str) -> Option<String> {
+        let (kind, rest) = split(prefix.strip_prefix('/')?, 2)?;
+        let place = self.by_prefix.get(kind)?;
+        (rest.is_empty() || rest.ends_with('/')).then(|| format!("{}/{rest}", place.path))
+    }
+
     /// The key of the store of a path in etcd.
     pub(super) fn key(&self, path: &str) -> Option<Box<str>> {
         let (place, rest) = self.of_path(path)?;

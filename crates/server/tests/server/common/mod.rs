@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use portcullis_pki::ca::{Template, Usage};
 use portcullis_pki::jwt::SigningKey;
 use portcullis_pki::{CertificateAuthority, KeyPair, pem};
@@ -35,7 +37,7 @@ pub(crate) use portcullis_testkit::curl::{Answer, Curl, Identity};
 use portcullis_testkit::https::{self, Client};
 pub(crate) use portcullis_testkit::tls::{REVIEWS, Tls};
 use portcullis_testkit::tool;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -190,6 +192,29 @@ pub(crate) const STARTED: &str = "\
 [+]poststarthook/start-cluster-authentication-info-controller ok
 [+]poststarthook/start-legacy-token-tracking-controller ok
 ";
+
+/// kube-apiserver's message for a continue token whose revision is gone.
+const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent list result. You can start a \
+    new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the \
+    results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or \
+    deleted between the time the first chunk was returned and now may show up in the list.";
+
+/// The revision of a continue token is gone. Checks that the refusal says how to go on, and that the list then goes on at the
+/// newest revision with these names. `list` is the path up to the token.
+#[track_caller]
+pub(crate) fn goes_on_inconsistently(client: &mut Client, list: &str, token: &str, rest: &[&str]) {
+    let refusal = client.must(410, "GET", &format!("{list}{token}"), None);
+    assert_eq!((&refusal["reason"], &refusal["message"]), (&json!("Expired"), &json!(INCONSISTENT)));
+    let token = refusal["metadata"]["continue"].as_str().unwrap();
+    // As kube-apiserver marks it.
+    let decoded: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(token).unwrap()).unwrap();
+    assert_eq!(decoded["rv"], -1);
+    let page = client.must(200, "GET", &format!("{list}{token}"), None);
+    let names: Vec<_> =
+        page["items"].as_array().unwrap().iter().map(|item| &item["metadata"]["name"]).collect();
+    assert_eq!(names, rest);
+    assert_eq!(page["metadata"]["continue"], Value::Null);
+}
 
 pub(crate) fn scratch() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
