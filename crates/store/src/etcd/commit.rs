@@ -121,7 +121,7 @@ impl Committer {
                         }
                         None => 0,
                     };
-                    Request::Put(PutRequest { key, value, lease, prev_kv: false })
+                    Request::Put(PutRequest { key, value, lease, ..PutRequest::default() })
                 }
                 None => Request::DeleteRange(DeleteRangeRequest { key, prev_kv: true }),
             };

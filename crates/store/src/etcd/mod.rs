@@ -9,6 +9,7 @@
 //! - `fresh` makes sure that memory is current: [`Store::fresh`] for reads that must be, [`Store::is_current`] for decisions
 //!   that must not be made on memory that etcd has not confirmed for too long.
 //! - `compaction` and `leases` are the upkeep that servers share with kube-apiservers.
+//! - `direct` reads and writes without all this, for programs that are no servers.
 //!
 //! Keys outside of the layout are never read into memory and never written. A value that cannot be read is logged, and its
 //! key counts as absent, except that [`Store::get`] says so (ET-12).
@@ -16,6 +17,7 @@
 mod client;
 mod commit;
 mod compaction;
+mod direct;
 mod follow;
 mod fresh;
 mod layout;
@@ -33,6 +35,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+pub use self::direct::{Change, Direct, Page, Range, Sealed};
 pub use self::layout::Layout;
 pub use self::options::{Options, RequestObserver, Tls};
 

@@ -53,6 +53,9 @@ pub(crate) struct RangeResponse {
     pub(crate) kvs: Vec<KeyValue>,
     #[prost(bool, tag = "3")]
     pub(crate) more: bool,
+    /// The number of keys in the range, also of those that were not asked for.
+    #[prost(int64, tag = "4")]
+    pub(crate) count: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -65,6 +68,9 @@ pub(crate) struct PutRequest {
     pub(crate) lease: i64,
     #[prost(bool, tag = "4")]
     pub(crate) prev_kv: bool,
+    /// Keeps the lease of the key, which must exist.
+    #[prost(bool, tag = "6")]
+    pub(crate) ignore_lease: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
