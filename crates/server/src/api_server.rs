@@ -33,7 +33,8 @@ use crate::encryption::EncryptionConfig;
 use crate::http::limits::Limits;
 use crate::http::listener::Server;
 use crate::http::serving_certificate::{self, ServingCertificate};
-use crate::registry::backend::{Backend, Options, Tls};
+pub use crate::registry::backend::EtcdConfig;
+use crate::registry::backend::{Backend, Options};
 use crate::registry::bootstrap_authorities::{self, BootstrapAuthorities};
 use crate::registry::cluster::seed::{SeedError, Seeded};
 use crate::registry::cluster::{Cluster, ClusterError, approver_access};
@@ -170,19 +171,6 @@ pub enum Storage {
     Etcd(Box<EtcdConfig>),
 }
 
-/// The etcd of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EtcdConfig {
-    /// The addresses of its members (`--etcd-servers`).
-    pub servers: Vec<String>,
-    /// The prefix of all keys (`--etcd-prefix`).
-    pub prefix: String,
-    /// The certificates (`--etcd-cafile`, `--etcd-certfile`, `--etcd-keyfile`).
-    pub tls: Tls,
-    /// How often etcd is compacted; none for never (`--etcd-compaction-interval`).
-    pub compaction: Option<Duration>,
-}
-
 /// The approver of certificate requests of kubelets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Approver {
@@ -316,14 +304,7 @@ fn etcd_options(config: &Config, etcd: &EtcdConfig) -> Result<etcd::Options, Sta
     let event_ttl = config.controller_settings.event_ttl;
     let layout = EtcdLayout::new(&config.kinds, Arc::clone(config.encryption.rules()), event_ttl);
     let layout = layout.map_err(StartError::invalid)?;
-    let options = etcd::Options::new(etcd.servers.clone(), Arc::new(layout))
-        .prefix(&etcd.prefix)
-        .tls(etcd.tls.clone())
-        .requests(Arc::new(config.metrics.store.etcd.clone()));
-    Ok(match etcd.compaction {
-        Some(interval) => options.compaction(interval),
-        None => options,
-    })
+    Ok(etcd.options(layout).requests(Arc::new(config.metrics.store.etcd.clone())))
 }
 
 /// The check that fails while etcd does not confirm what is in memory (ET-4).

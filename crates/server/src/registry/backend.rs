@@ -1,6 +1,8 @@
-//! Where objects are kept: the embedded store or etcd. Nothing else in the server names a store.
+//! Where objects are kept: the embedded store or etcd. Nothing else in the server names a store, but for `content`, which
+//! works without one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use portcullis_store::etcd::Tls;
 use portcullis_store::watch::Subscription;
@@ -10,6 +12,8 @@ use portcullis_store::{
     embedded, etcd,
 };
 
+use super::etcd_layout::EtcdLayout;
+
 /// The store.
 #[derive(Debug)]
 pub enum Backend {
@@ -17,6 +21,32 @@ pub enum Backend {
     Embedded(Embedded),
     /// A store in etcd, which several servers share.
     Etcd(Etcd),
+}
+
+/// The etcd of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdConfig {
+    /// The addresses of its members (`--etcd-servers`).
+    pub servers: Vec<String>,
+    /// The prefix of all keys (`--etcd-prefix`).
+    pub prefix: String,
+    /// The certificates (`--etcd-cafile`, `--etcd-certfile`, `--etcd-keyfile`).
+    pub tls: Tls,
+    /// How often etcd is compacted; none for never (`--etcd-compaction-interval`).
+    pub compaction: Option<Duration>,
+}
+
+impl EtcdConfig {
+    /// How etcd is opened.
+    pub(crate) fn options(&self, layout: EtcdLayout) -> etcd::Options {
+        let options = etcd::Options::new(self.servers.clone(), Arc::new(layout))
+            .prefix(&self.prefix)
+            .tls(self.tls.clone());
+        match self.compaction {
+            Some(interval) => options.compaction(interval),
+            None => options,
+        }
+    }
 }
 
 /// A watch of the store.

@@ -97,6 +97,21 @@ impl Forms {
             .map_err(|status| format!("cannot be served: {}", status.message()))
     }
 
+    /// Whether a value that can be read is in JSON of the stored version, as this server writes it.
+    pub(super) fn is_current(&self, plain: &[u8]) -> bool {
+        let stored = self.forms.first().map(|form| form.api_version.as_str());
+        !plain.starts_with(protobuf::MAGIC)
+            && serde_json::from_slice::<TypeMeta>(plain)
+                .is_ok_and(|found| stored == Some(found.api_version.as_str()))
+    }
+
+    /// The first field of a JSON document that the kind does not have, or that is there twice; none if it cannot be read.
+    pub(super) fn unknown_field(&self, document: &[u8]) -> Option<String> {
+        let found: TypeMeta = serde_json::from_slice(document).ok()?;
+        let form = self.form(&found.api_version, &found.kind).ok()?;
+        decode::json(document, form.schema).ok()?.problems.first().map(ToString::to_string)
+    }
+
     fn json(&self, plain: &[u8]) -> Result<Map, Problem> {
         if plain.is_empty() {
             return Err(format!("is empty, not a {}", self.described()));

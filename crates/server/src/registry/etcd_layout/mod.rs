@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kinds::Kinds;
+use kinds::resource::Resource;
 use portcullis_apimachinery::json;
 use portcullis_store::encryption::{Encryption, LiveEncryption};
 use portcullis_store::etcd::Layout;
@@ -64,11 +65,80 @@ impl EtcdLayout {
     }
 }
 
+/// What a value says, and how it lies there.
+#[derive(Clone, Debug)]
+pub(crate) struct Examined {
+    /// The object without a resourceVersion, or the record.
+    pub(crate) json: Bytes,
+    /// Whether it would now be written with another key or provider, or as JSON of another version.
+    pub(crate) is_stale: bool,
+}
+
+impl EtcdLayout {
+    /// Reads a value of etcd as [`Layout::open`] does, but for the revision.
+    ///
+    /// # Errors
+    /// See [`Layout::open`].
+    pub(crate) fn examine(
+        &self,
+        key: &str,
+        etcd_key: &str,
+        sealed: &[u8],
+    ) -> Result<Examined, TransformError> {
+        let found = self.find(key, etcd_key)?;
+        check_size(etcd_key, sealed)?;
+        let (group, plural) = found.place.resource;
+        let opened = found.encryption.providers(group, plural).open(etcd_key, sealed)?;
+        let is_current = found.place.forms.as_ref().is_none_or(|forms| forms.is_current(&opened.value));
+        let json = found.read(&opened.value, Revision(0)).map_err(|problem| failed(etcd_key, problem))?;
+        Ok(Examined { json, is_stale: opened.is_stale || !is_current })
+    }
+
+    /// Reads a value that is not encrypted, of a key of the store. At revision 0 the object has no resourceVersion.
+    ///
+    /// # Errors
+    /// The problem, as a sentence that begins with the key: it is of no kind that is served, or see [`Layout::open`].
+    pub(crate) fn read(&self, key: &str, plain: &[u8], at: Revision) -> Result<Bytes, String> {
+        self.find(key, key).map_err(|error| error.problem)?.read(plain, at)
+    }
+
+    /// The first field of a document that its kind does not have, or that is there twice.
+    pub(crate) fn unknown_field(&self, key: &str, document: &[u8]) -> Option<String> {
+        self.places.of_key(key)?.0.forms.as_ref()?.unknown_field(document)
+    }
+
+    /// What to write for the JSON of [`EtcdLayout::read`] at revision 0.
+    pub(crate) fn value(&self, key: &str, json: &Bytes) -> Value {
+        let is_object = self.places.of_key(key).is_some_and(|(place, _)| place.forms.is_some());
+        let bytes = match is_object {
+            // As kube-apiserver ends its documents.
+            true => Bytes::from([json, &b"\n"[..]].concat()),
+            false => json.clone(),
+        };
+        Value { bytes, revision_at: None }
+    }
+
+    /// The path below which the objects of a kind lie in etcd: `services/specs`.
+    pub(crate) fn folder(&self, row: &'static Resource) -> Option<&str> {
+        self.places.folder(&storage::prefix(row, ""))
+    }
+}
+
 /// The place that a key names, and how its values are encrypted.
 struct Found<'l, 'k> {
     place: &'l Place,
     rest: &'k str,
     encryption: Arc<Encryption>,
+}
+
+impl Found<'_, '_> {
+    /// Reads a value that is not encrypted.
+    fn read(&self, plain: &[u8], modified: Revision) -> Result<Bytes, String> {
+        match &self.place.forms {
+            Some(forms) => forms.read(plain, self.rest, modified),
+            None => record(plain),
+        }
+    }
 }
 
 impl Layout for EtcdLayout {
@@ -121,11 +191,7 @@ impl Layout for EtcdLayout {
         check_size(etcd_key, sealed)?;
         let (group, plural) = found.place.resource;
         let plain = found.encryption.providers(group, plural).open(etcd_key, sealed)?.value;
-        let read = match &found.place.forms {
-            Some(forms) => forms.read(&plain, found.rest, modified),
-            None => record(&plain),
-        };
-        read.map_err(|problem| failed(etcd_key, problem))
+        found.read(&plain, modified).map_err(|problem| failed(etcd_key, problem))
     }
 
     /// ET-14.
