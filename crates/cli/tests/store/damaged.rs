@@ -103,7 +103,7 @@ fn values_that_cannot_be_read_are_named_and_stay_as_they_are() {
     let (etcd, scratch) = (Etcd::start(), Scratch::new());
     let broken = [
         ("/registry/configmaps/default/text", &b"garbage"[..]),
-        ("/registry/configmaps/default/empty", b""),
+        ("/registry/configmaps/default/blank", b" "),
         ("/registry/secrets/default/other", b"{\"kind\":\"Secret\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"x\",\"namespace\":\"default\"}}"),
         ("/registry/pods/default/proto", b"k8s\0garbage"),
         ("/registry/secrets/default/sealed", b"k8s:enc:aesgcm:v1:gone:garbage"),
@@ -150,7 +150,7 @@ fn without_its_key_an_encrypted_object_is_named_and_none_is_taken_for_another() 
     let encrypted: Vec<&String> =
         recording.iter().filter(|(_, one)| one.value.starts_with(b"k8s:enc:")).map(|(key, _)| key).collect();
     assert!(encrypted.len() > 5, "{encrypted:?}");
-    let wrong = encryption(&scratch, "wrong.json", &json!([provider("box1", 'Z'), {"identity": {}}]));
+    let wrong = encryption(&scratch, "wrong.json", &json!([provider("box1", 'Y'), {"identity": {}}]));
     for config in [&[][..], &["--encryption-provider-config", text(&wrong)]] {
         let done = store(&[&["check", "--etcd-servers", &*endpoint], config].concat());
         assert_eq!(done.code, 1, "{done:#?}");
@@ -160,7 +160,7 @@ fn without_its_key_an_encrypted_object_is_named_and_none_is_taken_for_another() 
         assert_eq!(done.stderr.matches("error: ").count(), encrypted.len());
     }
     // The file of a data directory, too.
-    let keys = encryption(&scratch, "keys.json", &json!([provider("k", 'K')]));
+    let keys = encryption(&scratch, "keys.json", &json!([provider("k", 'I')]));
     let secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}});
     let from =

@@ -59,7 +59,7 @@ fn objects_are_equal_after_a_way_through_both_stores_and_back_with_encryption_on
     let (first, second, scratch) = (Etcd::start(), Etcd::start(), Scratch::new());
     fill(&first, &recording("etcd-registry/registry-protobuf.jsonl"));
     let keys = encryption(&scratch, "keys.json", &json!([provider("one", 'A'), {"identity": {}}]));
-    let others = encryption(&scratch, "others.json", &json!([provider("two", 'B')]));
+    let others = encryption(&scratch, "others.json", &json!([provider("two", 'E')]));
     let path = |name: &str| scratch.path().join(name);
     let (data, dirs) = (path("data"), ["1", "2", "3", "4"].map(path));
     let run = |arguments: &[&str]| {

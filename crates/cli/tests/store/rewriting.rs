@@ -85,13 +85,12 @@ fn after_a_rewrite_every_value_has_the_first_key_and_says_what_it_said() {
 fn a_key_can_be_taken_away_after_a_rewrite_of_the_file() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    let secret =
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}, "type": "Opaque"});
     let from =
         write_export(&scratch, "saved", [("core/secrets", secret), ("core/configmaps", config_map("a", 1))]);
-    let old = encryption(&scratch, "old.json", &json!([provider("old", 'O')]));
-    let both = encryption(&scratch, "both.json", &json!([provider("new", 'N'), provider("old", 'O')]));
-    let new = encryption(&scratch, "new.json", &json!([provider("new", 'N')]));
+    let old = encryption(&scratch, "old.json", &json!([provider("old", 'M')]));
+    let both = encryption(&scratch, "both.json", &json!([provider("new", 'Q'), provider("old", 'M')]));
+    let new = encryption(&scratch, "new.json", &json!([provider("new", 'Q')]));
     let run = |arguments: &[&str], keys: &std::path::Path| {
         let done = store(
             &[arguments, &["--data-dir", text(&data), "--encryption-provider-config", text(keys)]].concat(),

@@ -211,7 +211,8 @@ pub(super) fn is_there(path: &Path) -> Result<bool, StoreError> {
         }
         Ok(_) => {
             let tightened = fs::set_permissions(path, Permissions::from_mode(0o600));
-            tightened.map_err(|error| broken(path, "cannot be kept from others", error, "check its owner"))?;
+            tightened
+                .map_err(|error| broken(path, "cannot be kept from others", error, "check its owner"))?;
             Ok(true)
         }
     }

@@ -50,7 +50,12 @@ impl Reader {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         // Before the lock, which would be made beside it.
         if !disk::is_there(path)? {
-            return Err(broken(path, "cannot be read", "there is no such file", "name the data directory of a server"));
+            return Err(broken(
+                path,
+                "cannot be read",
+                "there is no such file",
+                "name the data directory of a server",
+            ));
         }
         Self::locked(path, Lock::take(path)?)
     }

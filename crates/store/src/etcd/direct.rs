@@ -13,7 +13,9 @@ use super::commit::MOST_WRITES;
 use super::leases::Leases;
 use super::options::Options;
 use super::shared::{Keys, number, revision};
-use super::wire::{Compare, Equals, KeyValue, PutRequest, RangeRequest, Request, RequestOp, Target, TxnRequest};
+use super::wire::{
+    Compare, Equals, KeyValue, PutRequest, RangeRequest, Request, RequestOp, Target, TxnRequest,
+};
 use crate::{Revision, StoreError, Value};
 
 /// The number of keys that are read at once.

@@ -204,6 +204,9 @@ impl Writer {
     }
 }
 
+/// Takes the path of a file, and the key that has this path, if one has.
+type Take<'t> = dyn FnMut(&str, Option<String>) -> Result<(), Failure> + 't;
+
 /// A complete export.
 pub(super) struct Reader {
     root: PathBuf,
@@ -257,18 +260,11 @@ impl Reader {
     ///
     /// # Errors
     /// A folder cannot be read; or what `take` returns.
-    pub(super) fn each(
-        &self,
-        take: &mut dyn FnMut(&str, Option<String>) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    pub(super) fn each(&self, take: &mut Take<'_>) -> Result<(), Failure> {
         self.walk("", take)
     }
 
-    fn walk(
-        &self,
-        below: &str,
-        take: &mut dyn FnMut(&str, Option<String>) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    fn walk(&self, below: &str, take: &mut Take<'_>) -> Result<(), Failure> {
         let folder = self.root.join(below);
         let failed = |error: io::Error| Failure::input(format_args!("{}: {error}", folder.display()));
         let mut names = Vec::new();

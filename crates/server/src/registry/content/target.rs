@@ -108,7 +108,15 @@ impl Target<'_> {
         let Writing::Etcd { direct, waiting, bytes } = &mut self.writing else { return Ok(()) };
         let changes = std::mem::take(waiting);
         *bytes = 0;
-        if changes.is_empty() || direct.write(&changes).await? {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let written = direct.write(&changes).await.map_err(|error| match &*changes {
+            // What is too large for others is alone, and etcd's error does not name it.
+            [one] => ContentError::Unavailable(format!("{} cannot be written: {error}", one.key)),
+            _ => error.into(),
+        })?;
+        if written {
             return Ok(());
         }
         for change in &changes {

@@ -99,7 +99,8 @@ impl EtcdLayout {
     /// # Errors
     /// The problem, as a sentence that begins with the key: it is of no kind that is served, or see [`Layout::open`].
     pub(crate) fn read(&self, key: &str, plain: &[u8], at: Revision) -> Result<Bytes, String> {
-        self.find(key, key).map_err(|error| error.problem)?.read(plain, at)
+        let found = self.find(key, key).map_err(|_| "is of no kind that this version serves".to_owned())?;
+        found.read(plain, at)
     }
 
     /// The first field of a document that its kind does not have, or that is there twice.
