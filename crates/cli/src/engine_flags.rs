@@ -9,9 +9,12 @@ use portcullis_policy::abac::{AbacPolicyFile, Compatibility};
 use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::{Engine, EngineConfig};
 use portcullis_policy::features::FeatureGates;
+use portcullis_server::registry::content::{Decided, Unreadable};
 use portcullis_server::state::{self, Source};
 
 use crate::failure::Failure;
+use crate::store_flags::EtcdSourceFlags;
+use crate::terminal::plain;
 
 /// See the module.
 #[derive(Args, Clone, Debug, Default)]
@@ -122,6 +125,48 @@ impl EngineFlags {
         file.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
         Ok(Some(file))
     }
+}
+
+/// Builds an engine over the objects of files, or of etcd if the flags name one (ET-61).
+///
+/// # Errors
+/// See [`load`]; both are named; or etcd cannot be read.
+pub(crate) fn load_from(
+    config: EngineConfig,
+    paths: &[PathBuf],
+    etcd: &EtcdSourceFlags,
+    is_quiet: bool,
+) -> Result<Engine, Failure> {
+    if etcd.etcd.is_given() && !paths.is_empty() {
+        return Err(Failure::input("--state and --etcd-servers name two states: leave one of them out"));
+    }
+    let read = runtime()?.block_on(async {
+        let Some(content) = etcd.content().await? else { return Ok(None) };
+        Ok::<_, Failure>(Some(content.engine(config.clone()).await?))
+    })?;
+    let Some((engine, decided)) = read else { return load(config, paths).map(|(engine, _)| engine) };
+    tell(&decided, etcd, is_quiet);
+    Ok(engine)
+}
+
+/// Tells what was read from etcd. What cannot be used is told always: it may change the answer.
+pub(crate) fn tell(decided: &Decided, etcd: &EtcdSourceFlags, is_quiet: bool) {
+    for Unreadable { key, why } in &decided.unusable {
+        eprintln!("warning: it grants nothing: {}", plain(&format!("the value of {key} {why}")));
+    }
+    if !is_quiet {
+        let Decided { revision, objects, .. } = decided;
+        eprintln!("note: {objects} objects at revision {revision} of {}", etcd.etcd.describe());
+    }
+}
+
+/// A runtime for commands that are no servers.
+///
+/// # Errors
+/// The system has no threads left.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Runtime::new()
+        .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))
 }
 
 /// Builds an engine over the objects of files.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use portcullis_server::registry::content::ContentError;
+
 /// The failure of a command. The command has printed nothing that could be mistaken for an answer.
 #[derive(Debug)]
 pub struct Failure {
@@ -50,5 +52,14 @@ impl From<std::io::Error> for Failure {
             return Self::unreachable("");
         }
         Self::unreachable(format_args!("cannot write the output: {error}"))
+    }
+}
+
+impl From<ContentError> for Failure {
+    fn from(error: ContentError) -> Self {
+        match error {
+            ContentError::Invalid(why) => Self::input(why),
+            ContentError::Unavailable(why) => Self::unreachable(why),
+        }
     }
 }

@@ -13,6 +13,7 @@ pub mod bootstrap_flags;
 pub mod command;
 pub mod controller_flags;
 pub mod engine_flags;
+pub mod etcd_flags;
 pub mod failure;
 mod health;
 pub mod kube_apiserver_flags;
@@ -23,10 +24,14 @@ pub mod lines;
 mod logging;
 mod memory;
 mod open_files;
+mod progress;
 pub mod resource_type;
 mod signals;
 mod storage_flags;
+pub mod store_flags;
 mod table;
+mod terminal;
+mod yaml;
 
 use std::process::ExitCode;
 
@@ -53,6 +58,7 @@ enum Command {
     Guard(Box<command::guard::GuardArgs>),
     Review(Box<command::review::ReviewArgs>),
     Serve(Box<command::serve::ServeArgs>),
+    Store(Box<command::store::StoreArgs>),
 }
 
 /// Runs the command in the arguments and returns the exit code: 0 yes or success, 1 no or findings, 2 an error in flags
@@ -78,6 +84,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         Command::Guard(args) => command::guard::run(args),
         Command::Review(args) => command::review::run(args),
         Command::Serve(args) => command::serve::run(args),
+        Command::Store(args) => command::store::run(args),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

@@ -1,12 +1,12 @@
 //! The flags of `serve` for where objects are kept: in the embedded store, or in etcd (ET-1, ET-2).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use portcullis_server::api_server::{EtcdConfig, STORE, Storage};
-use portcullis_server::registry::etcd_certificates::CertificateFiles;
 
+use crate::etcd_flags::EtcdFlags;
 use crate::failure::Failure;
 use crate::limit_flags::duration;
 
@@ -28,27 +28,8 @@ pub(crate) struct StorageFlags {
     #[arg(long, value_name = "STORE")]
     storage_backend: Option<Backend>,
 
-    /// The etcd servers, comma separated, such as https://10.0.0.1:2379. Any number of servers may share one etcd; objects lie
-    /// there as kube-apiserver stores them. docs/etcd.md says how to set it up
-    #[arg(long, value_name = "URLS", value_delimiter = ',')]
-    etcd_servers: Vec<String>,
-
-    /// The authorities that verify the certificates of the etcd servers, in PEM. This file and those of the client certificate are
-    /// read again when they change
-    #[arg(long, value_name = "FILE", requires = "etcd_servers")]
-    etcd_cafile: Option<PathBuf>,
-
-    /// The client certificate for etcd, in PEM
-    #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
-    etcd_certfile: Option<PathBuf>,
-
-    /// The key of --etcd-certfile, in PEM
-    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
-    etcd_keyfile: Option<PathBuf>,
-
-    /// The prefix of all keys in etcd
-    #[arg(long, value_name = "PREFIX", default_value = "/registry")]
-    etcd_prefix: String,
+    #[command(flatten)]
+    etcd: EtcdFlags,
 
     /// How often etcd is compacted. All servers that share it do it once. 0 for never
     #[arg(long, value_name = "TIME", default_value = "5m0s", value_parser = duration)]
@@ -71,9 +52,9 @@ pub(crate) struct StorageFlags {
 impl StorageFlags {
     /// Where objects are stored, for people.
     pub(crate) fn describe(&self, data_dir: &Path) -> String {
-        match self.etcd_servers.is_empty() {
-            true => data_dir.join(STORE).display().to_string(),
-            false => format!("etcd at {} below {}", self.etcd_servers.join(","), self.etcd_prefix),
+        match self.etcd.is_given() {
+            false => data_dir.join(STORE).display().to_string(),
+            true => self.etcd.describe(),
         }
     }
 
@@ -82,7 +63,7 @@ impl StorageFlags {
     /// # Errors
     /// The flags contradict each other, or a file cannot be read.
     pub(crate) fn storage(&self) -> Result<Storage, Failure> {
-        match (self.storage_backend, self.etcd_servers.is_empty()) {
+        match (self.storage_backend, !self.etcd.is_given()) {
             (None | Some(Backend::Embedded), true) => return Ok(Storage::DataDir),
             (Some(Backend::Embedded), false) => {
                 return Err(Failure::input(
@@ -94,13 +75,6 @@ impl StorageFlags {
             }
             (None | Some(Backend::Etcd3), false) => {}
         }
-        for server in &self.etcd_servers {
-            if !server.starts_with("http://") && !server.starts_with("https://") {
-                return Err(Failure::input(format_args!(
-                    "--etcd-servers {server}: write it as https://HOST:PORT, or http://HOST:PORT"
-                )));
-            }
-        }
         let timeouts = [
             ("etcd-healthcheck-timeout", self.etcd_healthcheck_timeout),
             ("etcd-readycheck-timeout", self.etcd_readycheck_timeout),
@@ -110,22 +84,14 @@ impl StorageFlags {
                 "--{flag} must be longer than nothing: the default is 2s"
             )));
         }
-        let prefix = self.etcd_prefix.trim_matches('/');
-        if prefix.is_empty() {
-            return Err(Failure::input("--etcd-prefix must not be empty: the default is /registry"));
-        }
-        let files = CertificateFiles {
-            authority: self.etcd_cafile.clone(),
-            identity: self.etcd_certfile.clone().zip(self.etcd_keyfile.clone()),
-        };
-        Ok(Storage::Etcd(Box::new(EtcdConfig {
-            servers: self.etcd_servers.clone(),
-            prefix: format!("/{prefix}"),
-            tls: files.read().map_err(Failure::input)?,
-            files,
-            compaction: Some(self.etcd_compaction_interval).filter(|interval| !interval.is_zero()),
-            health_timeout: self.etcd_healthcheck_timeout,
-            ready_timeout: self.etcd_readycheck_timeout,
-        })))
+        Ok(match self.etcd.config()? {
+            Some(config) => Storage::Etcd(Box::new(EtcdConfig {
+                compaction: Some(self.etcd_compaction_interval).filter(|interval| !interval.is_zero()),
+                health_timeout: self.etcd_healthcheck_timeout,
+                ready_timeout: self.etcd_readycheck_timeout,
+                ..config
+            })),
+            None => Storage::DataDir,
+        })
     }
 }

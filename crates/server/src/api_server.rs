@@ -37,11 +37,11 @@ use crate::encryption::EncryptionConfig;
 use crate::http::limits::Limits;
 use crate::http::listener::{Listening, Server};
 use crate::http::serving_certificate::{self, ServingCertificate};
-use crate::registry::backend::{Backend, Options, Tls};
+pub use crate::registry::backend::EtcdConfig;
+use crate::registry::backend::{Backend, Options};
 use crate::registry::bootstrap_authorities::{self, BootstrapAuthorities};
 use crate::registry::cluster::seed::{SeedError, Seeded};
 use crate::registry::cluster::{Cluster, ClusterError, approver_access};
-use crate::registry::etcd_certificates::CertificateFiles;
 use crate::registry::etcd_layout::EtcdLayout;
 use crate::registry::own_objects;
 use crate::registry::runtime_config::RuntimeConfig;
@@ -53,8 +53,6 @@ use crate::signing::{Signing, USUAL_LONGEST};
 pub const STORE: &str = "objects.redb";
 /// The default of `--quota-backend-bytes`, as in etcd. In bytes.
 pub const STORE_QUOTA: u64 = 2 * 1024 * 1024 * 1024;
-/// The default of `--etcd-healthcheck-timeout` and `--etcd-readycheck-timeout`, as in kube-apiserver.
-const ETCD_TIMEOUT: Duration = Duration::from_secs(2);
 /// The controller that approves certificate requests as kube-controller-manager does.
 const APPROVING: &str = "certificatesigningrequest-approving-controller";
 
@@ -176,40 +174,6 @@ pub enum Storage {
     Memory,
     /// In etcd, which other servers may share (`--etcd-servers`).
     Etcd(Box<EtcdConfig>),
-}
-
-/// The etcd of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EtcdConfig {
-    /// The addresses of its members (`--etcd-servers`).
-    pub servers: Vec<String>,
-    /// The prefix of all keys (`--etcd-prefix`).
-    pub prefix: String,
-    /// The certificates.
-    pub tls: Tls,
-    /// The files from which the certificates were read. They are followed while the server runs.
-    pub files: CertificateFiles,
-    /// How often etcd is compacted; none for never (`--etcd-compaction-interval`).
-    pub compaction: Option<Duration>,
-    /// How long etcd has to answer for the health check `etcd` (`--etcd-healthcheck-timeout`).
-    pub health_timeout: Duration,
-    /// How long etcd has to answer for the health check `etcd-readiness` (`--etcd-readycheck-timeout`).
-    pub ready_timeout: Duration,
-}
-
-impl Default for EtcdConfig {
-    /// As kube-apiserver, but without servers and without compaction.
-    fn default() -> Self {
-        Self {
-            servers: Vec::new(),
-            prefix: "/registry".to_owned(),
-            tls: Tls::default(),
-            files: CertificateFiles::default(),
-            compaction: None,
-            health_timeout: ETCD_TIMEOUT,
-            ready_timeout: ETCD_TIMEOUT,
-        }
-    }
 }
 
 /// The approver of certificate requests of kubelets.
@@ -362,14 +326,7 @@ fn etcd_options(config: &Config, etcd: &EtcdConfig, tls: &Arc<LiveTls>) -> Resul
     let event_ttl = config.controller_settings.event_ttl;
     let layout = EtcdLayout::new(&config.kinds, Arc::clone(config.encryption.rules()), event_ttl);
     let layout = layout.map_err(StartError::invalid)?;
-    let options = etcd::Options::new(etcd.servers.clone(), Arc::new(layout))
-        .prefix(&etcd.prefix)
-        .tls(Arc::clone(tls))
-        .requests(Arc::new(config.metrics.store.etcd.clone()));
-    Ok(match etcd.compaction {
-        Some(interval) => options.compaction(interval),
-        None => options,
-    })
+    Ok(etcd.options(layout).tls(Arc::clone(tls)).requests(Arc::new(config.metrics.store.etcd.clone())))
 }
 
 /// The checks that fail while etcd does not confirm in time what is in memory (ET-4), under their names in kube-apiserver. A restart

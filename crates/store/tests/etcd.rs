@@ -10,6 +10,8 @@
 
 #[path = "etcd/cluster.rs"]
 mod cluster;
+#[path = "etcd/direct.rs"]
+mod direct;
 #[path = "etcd/faults.rs"]
 mod faults;
 #[path = "etcd/layout.rs"]

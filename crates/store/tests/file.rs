@@ -14,6 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use portcullis_store::embedded::{NewFile, Reader};
+use portcullis_store::encryption::Encryption;
 use portcullis_store::{
     Embedded, Entry, Expect, List, Options, Revision, Store, StoreError, Value, Watch, Write,
 };
@@ -331,4 +333,91 @@ async fn damage_is_refused_or_harmless_and_never_another_value() {
         let (refused, whole) = damage(&image, &lock, &due).await;
         assert!(refused > 100, "damage is noticed: {refused} refused, {whole} whole");
     }
+}
+
+/// The keys and values that a reader shows.
+fn read(path: &Path) -> BTreeMap<String, Bytes> {
+    let reader = Reader::open(path).unwrap();
+    let mut found = BTreeMap::new();
+    let mut after: Option<Box<str>> = None;
+    loop {
+        let page = reader.page(after.as_deref()).unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some(last.key.clone());
+        found.extend(page.into_iter().map(|record| (record.key.into(), record.sealed)));
+    }
+    assert_eq!(found.len() as u64, reader.count());
+    found
+}
+
+#[tokio::test]
+async fn a_reader_shows_what_a_store_has_kept_and_changes_nothing() {
+    let dir = Scratch::new();
+    let path = dir.path().join("store");
+    let store = Options::file(&path).open().unwrap();
+    for number in 0..1_200 {
+        store.commit(vec![put(&format!("/k{number:04}"), &number.to_string())]).await.unwrap();
+    }
+    store.commit(vec![remove("/k0007")]).await.unwrap();
+    let (due, revision) = (all(&store).await, store.revision());
+    assert!(Reader::open(&path).unwrap_err().to_string().contains("another process has it open"));
+    drop(store);
+    let found = read(&path);
+    assert_eq!(found.len(), 1_199);
+    assert!(due.iter().all(|entry| found.get(&*entry.key) == Some(&entry.value)));
+    assert_eq!(Reader::open(&path).unwrap().revision(), revision);
+    let store = Options::file(&path).open().unwrap();
+    assert_eq!((all(&store).await, store.revision()), (due, revision));
+}
+
+#[tokio::test]
+async fn a_new_file_is_a_store_and_appears_only_when_it_is_finished() {
+    let dir = Scratch::new();
+    let path = dir.path().join("folder/store");
+    let begin = || NewFile::begin(&path, Arc::new(Encryption::none()));
+    let mut unfinished = begin().unwrap();
+    unfinished.add("/a", Bytes::from_static(b"lost")).unwrap();
+    assert!(begin().unwrap_err().to_string().contains("another process has it open"));
+    drop(unfinished);
+    let left: Vec<_> =
+        fs::read_dir(path.parent().unwrap()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left, ["store.lock"]);
+    let mut file = begin().unwrap();
+    for number in 0..1_000 {
+        file.add(&format!("/k{number:04}"), Bytes::from(number.to_string())).unwrap();
+    }
+    let revision = file.finish().unwrap();
+    assert_eq!((mode(&path), read(&path).len()), (0o600, 1_000));
+    let refused = begin().unwrap_err();
+    assert!(matches!(&refused, StoreError::Refused(why) if why.contains("it has 1000 entries")), "{refused}");
+    let store = Options::file(&path).open().unwrap();
+    let entries = all(&store).await;
+    assert!(entries.iter().all(|entry| entry.created == revision && entry.modified == revision));
+    // A store whose entries were all removed is replaced, at later revisions.
+    for entry in &entries {
+        store.commit(vec![remove(&entry.key)]).await.unwrap();
+    }
+    let last = store.revision();
+    drop(store);
+    let mut file = begin().unwrap();
+    file.add("/b", Bytes::from_static(b"new")).unwrap();
+    assert!(file.finish().unwrap() > last);
+    let store = Options::file(&path).open().unwrap();
+    assert_eq!(all(&store).await.len(), 1);
+    store.commit(vec![put("/c", "d")]).await.unwrap();
+}
+
+#[test]
+fn a_file_that_is_gone_or_older_than_its_lock_says_is_neither_read_nor_replaced() {
+    let dir = Scratch::new();
+    let path = dir.path().join("store");
+    assert!(Reader::open(&path).unwrap_err().to_string().contains("there is no such file"));
+    assert!(!dir.path().join("store.lock").exists());
+    dir.write("store.lock", "00000000000000000009\n");
+    let refused = NewFile::begin(&path, Arc::new(Encryption::none())).unwrap_err().to_string();
+    assert!(refused.contains("is gone: it had revision 9"), "{refused}");
+    dir.write("store", "no store");
+    Reader::open(&path).unwrap_err();
+    NewFile::begin(&path, Arc::new(Encryption::none())).unwrap_err();
+    assert_eq!(fs::read(&path).unwrap(), b"no store");
 }

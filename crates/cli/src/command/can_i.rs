@@ -8,11 +8,14 @@ use portcullis_policy::engine::EngineConfig;
 use portcullis_policy::identity::add_implied_groups;
 use portcullis_policy::{Attributes, ResourceRequest, User};
 
-use crate::engine_flags::{EngineFlags, load};
+use crate::engine_flags::{EngineFlags, load_from};
 use crate::failure::Failure;
 use crate::resource_type::ResourceType;
+use crate::store_flags::EtcdSourceFlags;
 
 /// Check whether a user may do something, over a snapshot of a cluster
+///
+/// The snapshot is that of files (--state), or of etcd at one revision (--etcd-servers), which is only read.
 ///
 /// The arguments are those of `kubectl auth can-i`: VERB TYPE, VERB TYPE/NAME, VERB TYPE NAME, or VERB /PATH. TYPE is
 /// plural, singular or short (pods, pod, po) and may include its group (deployments.apps, deployments.v1.apps).
@@ -21,7 +24,8 @@ use crate::resource_type::ResourceType;
 /// --as-group those of a service account. They are named on the standard error. For a node pass --as-group system:nodes,
 /// which its certificate says and not its name.
 ///
-/// Exit codes: 0 yes; 1 no; 2 bad flags or input; 3 the output cannot be written.
+/// Exit codes: 0 yes; 1 no; 2 bad flags or input; 3 etcd cannot be read, or the output cannot be
+/// written.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct CanIArgs {
@@ -74,6 +78,9 @@ pub struct CanIArgs {
     #[command(flatten)]
     engine: EngineFlags,
 
+    #[command(flatten)]
+    source: EtcdSourceFlags,
+
     /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state take precedence
     #[arg(long, help_heading = "State and authorizers")]
     default_policy: bool,
@@ -83,7 +90,8 @@ const EXAMPLES: &str = "\
 Examples:
   portcullis can-i --state cluster.json --as system:node:n1 --as-group system:nodes get secrets/db -n shop --explain
   portcullis can-i --state cluster.json --as system:serviceaccount:shop:web create deploy -n shop
-  portcullis can-i --default-policy --as anyone get /version";
+  portcullis can-i --default-policy --as anyone get /version
+  portcullis can-i --etcd-servers http://127.0.0.1:2379 --as jane list pods -n shop";
 
 /// The default namespace.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -137,7 +145,7 @@ pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
     let target = Target::of(args)?;
     let user = user(args);
     let config = EngineConfig { default_policy: args.default_policy, ..args.engine.config()? };
-    let (engine, _) = load(config, &args.engine.state)?;
+    let engine = load_from(config, &args.engine.state, &args.source, args.quiet)?;
     let attributes = target.attributes(args, &user);
     let outcome = engine.chain().decide(&attributes);
     let allowed = outcome.is_allow();

@@ -11,3 +11,4 @@ pub mod credential;
 pub mod guard;
 pub mod review;
 pub mod serve;
+pub mod store;

@@ -7,18 +7,22 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::answer::{AccessAndAdmission, Answering, Covers, KubeletAttributes, Parsing, RequestInfos, Rules};
-use crate::engine_flags::{EngineFlags, load};
+use crate::engine_flags::{EngineFlags, load_from};
 use crate::failure::Failure;
 use crate::lines::Lines;
+use crate::store_flags::EtcdSourceFlags;
 
 /// Answer SubjectAccessReviews and AdmissionReviews over a snapshot of a cluster
+///
+/// The snapshot is that of files (--state), or of etcd at one revision (--etcd-servers), which is only read.
 ///
 /// Reads one JSON object per line, of any of these kinds, and writes it with its answer, one per line.
 /// SubjectAccessReviews and LocalSubjectAccessReviews (authorization.k8s.io/v1 or v1beta1) are answered only by the
 /// given modes: without the system:masters check of a running server. AdmissionReviews (admission.k8s.io/v1) are
 /// answered by NodeRestriction. Nothing is answered unless every line is valid.
 ///
-/// Exit codes: 0 answered, or no differences; 1 differences; 2 bad flags or input; 3 the output cannot be written.
+/// Exit codes: 0 answered, or no differences; 1 differences; 2 bad flags or input; 3 etcd cannot be read, or the output cannot be
+/// written.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct ReviewArgs {
@@ -32,6 +36,9 @@ pub struct ReviewArgs {
 
     #[command(flatten)]
     engine: EngineFlags,
+
+    #[command(flatten)]
+    source: EtcdSourceFlags,
 
     /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state take precedence
     #[arg(long, help_heading = "State and authorizers")]
@@ -67,6 +74,7 @@ Examples:
       -A -o json > cluster.json
   portcullis review --state cluster.json < reviews.jsonl
   portcullis review --state cluster.json --reviews answered.jsonl --check
+  portcullis review --etcd-servers http://127.0.0.1:2379 < reviews.jsonl
   echo '{\"method\":\"GET\",\"url\":\"/api/v1/pods?watch=1\"}' | portcullis review --request-info";
 
 /// Runs the command.
@@ -92,7 +100,7 @@ pub fn run(args: &ReviewArgs) -> Result<ExitCode, Failure> {
     }
     config.default_policy = args.default_policy;
     config.admission = !args.rules;
-    let (engine, _) = load(config, &args.engine.state)?;
+    let engine = load_from(config, &args.engine.state, &args.source, false)?;
     if args.rules {
         all(args, &lines, &Rules { engine })
     } else {

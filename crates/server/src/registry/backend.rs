@@ -1,4 +1,5 @@
-//! Where objects are kept: the embedded store or etcd. Nothing else in the server names a store.
+//! Where objects are kept: the embedded store or etcd. Nothing else in the server names a store, but for `content`, which
+//! works without one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,9 @@ use portcullis_store::{
     StoreError, Write, embedded, etcd,
 };
 
+use super::etcd_certificates::CertificateFiles;
+use super::etcd_layout::EtcdLayout;
+
 /// How long etcd has to say how large it is.
 const SIZE_WITHIN: Duration = Duration::from_secs(5);
 
@@ -21,6 +25,56 @@ pub enum Backend {
     Embedded(Embedded),
     /// A store in etcd, which several servers share.
     Etcd(Etcd),
+}
+
+/// The etcd of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdConfig {
+    /// The addresses of its members (`--etcd-servers`).
+    pub servers: Vec<String>,
+    /// The prefix of all keys (`--etcd-prefix`).
+    pub prefix: String,
+    /// The certificates (`--etcd-cafile`, `--etcd-certfile`, `--etcd-keyfile`).
+    pub tls: Tls,
+    /// The files from which the certificates were read. They are followed while the server runs.
+    pub files: CertificateFiles,
+    /// How often etcd is compacted; none for never (`--etcd-compaction-interval`).
+    pub compaction: Option<Duration>,
+    /// How long etcd has to answer for the health check `etcd` (`--etcd-healthcheck-timeout`).
+    pub health_timeout: Duration,
+    /// How long etcd has to answer for the health check `etcd-readiness` (`--etcd-readycheck-timeout`).
+    pub ready_timeout: Duration,
+}
+
+/// How long etcd has to answer for health checks, as in kube-apiserver.
+const ETCD_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl Default for EtcdConfig {
+    /// As kube-apiserver, but without servers and without compaction.
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            prefix: "/registry".to_owned(),
+            tls: Tls::default(),
+            files: CertificateFiles::default(),
+            compaction: None,
+            health_timeout: ETCD_TIMEOUT,
+            ready_timeout: ETCD_TIMEOUT,
+        }
+    }
+}
+
+impl EtcdConfig {
+    /// How etcd is opened, with the certificates as they were read.
+    pub(crate) fn options(&self, layout: EtcdLayout) -> etcd::Options {
+        let options = etcd::Options::new(self.servers.clone(), Arc::new(layout))
+            .prefix(&self.prefix)
+            .tls(self.tls.clone());
+        match self.compaction {
+            Some(interval) => options.compaction(interval),
+            None => options,
+        }
+    }
 }
 
 /// A watch of the store.

@@ -7,6 +7,7 @@ pub mod backend;
 pub(crate) mod bind;
 pub mod bootstrap_authorities;
 pub mod cluster;
+pub mod content;
 pub(crate) mod context;
 pub(crate) mod create;
 pub(crate) mod decode;

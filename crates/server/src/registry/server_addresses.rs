@@ -105,6 +105,11 @@ async fn lead_to_all(backend: &Backend, own: ServerAddress) -> Result<(), Status
     own_objects::lead_to(backend, &addresses, own.port).await
 }
 
+/// Whether a key of the store is that of the address of a server.
+pub(crate) fn is_address(key: &str) -> bool {
+    key.starts_with(&prefix())
+}
+
 fn prefix() -> String {
     let (group, collection) = MASTER_LEASES;
     format!("/{group}/{collection}/")

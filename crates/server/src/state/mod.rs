@@ -26,6 +26,7 @@ pub(crate) mod yaml;
 pub use error::StateError;
 pub use files::{Format, MAX_FILE_BYTES, MAX_YAML_BYTES};
 pub use source::{Source, SourceError};
+pub use yaml::to_json as yaml_to_json;
 
 use decode::Decoded;
 use parallel::Chunk;

@@ -19,7 +19,7 @@ const MAX_BODY_TEXT: usize = 3 * 1024 * 1024;
 ///
 /// # Errors
 /// The text is not YAML, a key occurs twice, or it is deeper, larger or has more aliases than any cluster prints.
-pub(crate) fn to_json(text: &str) -> Result<String, JsonError> {
+pub fn to_json(text: &str) -> Result<String, JsonError> {
     convert(text, options(Bounds { nodes: 50_000_000, text: 1 << 28 }))
 }
 

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use redb::backends::FileBackend;
 use redb::{
     Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend, TableDefinition,
+    WriteTransaction,
 };
 
 use super::past;
@@ -25,7 +26,7 @@ use crate::memory::{FIRST, Memory};
 use crate::{Entry, Event, Listing, Revision, StoreError, TransformError, Transformer};
 
 /// The entries, [`encode`]d, by key.
-const ENTRIES: TableDefinition<&[u8], &[u8]> = TableDefinition::new("portcullis.entries");
+pub(super) const ENTRIES: TableDefinition<&[u8], &[u8]> = TableDefinition::new("portcullis.entries");
 
 /// Metadata of the store.
 const ABOUT: TableDefinition<&str, u64> = TableDefinition::new("portcullis.about");
@@ -36,7 +37,7 @@ const REVISION: &str = "revision";
 const THIS_FORMAT: u64 = 1;
 
 /// The size of redb's page cache. Bytes. Entries are never read from the file while it is open, so little is enough.
-const CACHE: usize = 64 << 20;
+pub(super) const CACHE: usize = 64 << 20;
 
 /// The content of a file.
 pub(super) struct Contents {
@@ -71,30 +72,12 @@ impl Disk {
         transformer: Arc<dyn Transformer>,
         #[cfg(test)] faults: Faults,
     ) -> Result<(Self, Contents), StoreError> {
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-            made.map_err(|error| broken(path, "cannot make its folder", error, "check the path"))?;
-        }
+        make_folder(path)?;
         let lock = Lock::take(path)?;
-        match fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let nothing = Listing { revision: FIRST, entries: Vec::new(), remaining: 0 };
-                lock.expect(path, None)?;
-                write_over(path, &nothing, &*transformer)?;
-            }
-            Err(error) => return Err(broken(path, "cannot be read", error, "check path and permissions")),
-            Ok(found) if !found.is_file() => {
-                return Err(broken(path, "is not a store", "not a file", "name a file"));
-            }
-            Ok(found) if found.len() == 0 => {
-                let problem = "the file is empty, so it has lost what it held";
-                return Err(broken(path, "is not a store", problem, RESTORE));
-            }
-            Ok(_) => {
-                let tightened = fs::set_permissions(path, Permissions::from_mode(0o600));
-                tightened
-                    .map_err(|error| broken(path, "cannot be kept from others", error, "check its owner"))?;
-            }
+        if !is_there(path)? {
+            let nothing = Listing { revision: FIRST, entries: Vec::new(), remaining: 0 };
+            lock.expect(path, None)?;
+            write_over(path, &nothing, &*transformer)?;
         }
         let mut disk = Self {
             path: path.to_owned(),
@@ -209,6 +192,32 @@ impl Disk {
     }
 }
 
+/// Makes the folder of a store.
+pub(super) fn make_folder(path: &Path) -> Result<(), StoreError> {
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| broken(path, "cannot make its folder", error, "check the path"))
+}
+
+/// Whether there is a file that may be a store. Its permissions are tightened.
+pub(super) fn is_there(path: &Path) -> Result<bool, StoreError> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(broken(path, "cannot be read", error, "check path and permissions")),
+        Ok(found) if !found.is_file() => Err(broken(path, "is not a store", "not a file", "name a file")),
+        Ok(found) if found.len() == 0 => {
+            let problem = "the file is empty, so it has lost what it held";
+            Err(broken(path, "is not a store", problem, RESTORE))
+        }
+        Ok(_) => {
+            let tightened = fs::set_permissions(path, Permissions::from_mode(0o600));
+            tightened
+                .map_err(|error| broken(path, "cannot be kept from others", error, "check its owner"))?;
+            Ok(true)
+        }
+    }
+}
+
 /// A change of a key: the new entry, and its value in the form of the file.
 type Change<'c> = (&'c str, Option<(&'c Entry, Cow<'c, [u8]>)>);
 
@@ -255,21 +264,31 @@ fn put(entries: &mut redb::Table<'_, &[u8], &[u8]>, entry: &Entry, sealed: &[u8]
     Ok(())
 }
 
-/// The reverse of [`put`]: the entry without its value, and the value in the form of the file. `None` if the record is damaged.
-fn entry<'r>(key: &[u8], record: &'r [u8]) -> Option<(Entry, &'r [u8])> {
-    let (created, rest) = record.split_first_chunk()?;
-    let (modified, sealed) = rest.split_first_chunk()?;
-    let entry = Entry {
-        key: std::str::from_utf8(key).ok()?.into(),
-        value: Bytes::new(),
-        created: Revision(u64::from_le_bytes(*created)),
-        modified: Revision(u64::from_le_bytes(*modified)),
+/// The reverse of [`put`], in a file at revision `newest`: the entry without its value, and the value in the form of the file.
+///
+/// # Errors
+/// The record is damaged.
+pub(super) fn entry<'r>(
+    key: &[u8],
+    record: &'r [u8],
+    newest: Revision,
+) -> Result<(Entry, &'r [u8]), redb::Error> {
+    let read = || {
+        let (created, rest) = record.split_first_chunk()?;
+        let (modified, sealed) = rest.split_first_chunk()?;
+        let entry = Entry {
+            key: std::str::from_utf8(key).ok()?.into(),
+            value: Bytes::new(),
+            created: Revision(u64::from_le_bytes(*created)),
+            modified: Revision(u64::from_le_bytes(*modified)),
+        };
+        Some((entry, sealed)).filter(|(entry, _)| entry.modified <= newest)
     };
-    Some((entry, sealed))
+    read().ok_or_else(|| redb::Error::Corrupted(format!("the entry {:?}", String::from_utf8_lossy(key))))
 }
 
 /// The revision of a file, after checking that it is a store.
-fn revision(database: &Database) -> Result<Revision, redb::Error> {
+pub(super) fn revision(database: &Database) -> Result<Revision, redb::Error> {
     let transaction = database.begin_read()?;
     let about = transaction.open_table(ABOUT)?;
     let number = |name: &str| {
@@ -293,7 +312,7 @@ struct Loaded {
 }
 
 /// Why a file cannot be read or written.
-enum FileError {
+pub(super) enum FileError {
     File(redb::Error),
     Value(TransformError),
 }
@@ -311,6 +330,14 @@ impl FileError {
             Self::Value(error) => unsealed(path, &error),
         }
     }
+
+    /// As [`FileError::explain`], for a file that was being written.
+    pub(super) fn explain_write(self, path: &Path) -> StoreError {
+        match self {
+            Self::File(error) => broken(path, "cannot be written", error, "make room or mend the disk"),
+            Self::Value(error) => unsealed(path, &error),
+        }
+    }
 }
 
 fn load(database: &Database, transformer: &dyn Transformer) -> Result<Loaded, FileError> {
@@ -321,10 +348,7 @@ fn load(database: &Database, transformer: &dyn Transformer) -> Result<Loaded, Fi
     let mut is_stale = false;
     for record in table.iter()? {
         let (key, record) = record?;
-        let found = entry(key.value(), record.value()).filter(|(entry, _)| entry.modified <= newest);
-        let damaged =
-            || redb::Error::Corrupted(format!("the entry {:?}", String::from_utf8_lossy(key.value())));
-        let (mut entry, sealed) = found.ok_or_else(damaged)?;
+        let (mut entry, sealed) = entry(key.value(), record.value(), newest)?;
         let opened = transformer.open(&entry.key, sealed).map_err(FileError::Value)?;
         is_stale |= opened.is_stale;
         entry.value = Bytes::from(opened.value.into_owned());
@@ -344,55 +368,91 @@ pub(super) fn write_copy(
     listing: &Listing,
     transformer: &dyn Transformer,
 ) -> Result<(), StoreError> {
-    let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
-    let file =
-        made.map_err(|error| broken(path, "cannot be made", error, "name a file that is not there yet"))?;
+    let file = make(path)?;
     let filled = fill(file, listing, transformer).and_then(|()| Ok(sync_folder(path)?));
     filled.map_err(|error| {
-        let error = match error {
-            FileError::File(error) => broken(path, "cannot be written", error, "make room or mend the disk"),
-            FileError::Value(error) => unsealed(path, &error),
-        };
         // The error above is more useful than one from here.
         let _ = fs::remove_file(path);
-        error
+        error.explain_write(path)
     })
+}
+
+/// Makes a file that does not exist, for its owner alone.
+pub(super) fn make(path: &Path) -> Result<File, StoreError> {
+    let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
+    made.map_err(|error| broken(path, "cannot be made", error, "name a file that is not there yet"))
 }
 
 /// Writes a file beside another and replaces it atomically.
 fn write_over(path: &Path, listing: &Listing, transformer: &dyn Transformer) -> Result<(), StoreError> {
+    let new = free_beside(path)?;
+    write_copy(&new, listing, transformer)?;
+    put_in_place(&new, path)
+}
+
+/// The name of the file that replaces a store, which does not exist: one that was not finished is removed.
+pub(super) fn free_beside(path: &Path) -> Result<PathBuf, StoreError> {
     let new = beside(path, ".new");
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(broken(&new, "cannot be replaced", error, "remove it"));
+            Err(broken(&new, "cannot be replaced", error, "remove it"))
         }
-        _ => {}
+        _ => Ok(new),
     }
-    write_copy(&new, listing, transformer)?;
-    let moved = fs::rename(&new, path).and_then(|()| sync_folder(path));
+}
+
+/// Replaces a store by a new file.
+pub(super) fn put_in_place(new: &Path, path: &Path) -> Result<(), StoreError> {
+    let moved = fs::rename(new, path).and_then(|()| sync_folder(path));
     moved
         .map_err(|error| broken(path, "cannot be put in place", error, "check the permissions of its folder"))
 }
 
 fn fill(file: File, listing: &Listing, transformer: &dyn Transformer) -> Result<(), FileError> {
-    let database = Database::builder().set_cache_size(CACHE).create_with_backend(FileBackend::new(file)?)?;
-    let transaction = database.begin_write()?;
-    {
-        let mut entries = transaction.open_table(ENTRIES)?;
-        for entry in &listing.entries {
-            let sealed = transformer.seal(&entry.key, &entry.value).map_err(FileError::Value)?;
-            put(&mut entries, entry, &sealed)?;
-        }
-        let mut about = transaction.open_table(ABOUT)?;
-        about.insert(FORMAT, THIS_FORMAT)?;
-        about.insert(REVISION, listing.revision.0)?;
+    let mut filling = Filling::begin(file)?;
+    for entry in &listing.entries {
+        filling.add(entry, transformer)?;
     }
-    transaction.commit()?;
-    Ok(database.close()?)
+    filling.finish(listing.revision)
+}
+
+/// A new file that is being written, all of it in one transaction.
+pub(super) struct Filling {
+    database: Database,
+    transaction: WriteTransaction,
+}
+
+impl Filling {
+    /// Begins with nothing in an empty file.
+    pub(super) fn begin(file: File) -> Result<Self, FileError> {
+        let database =
+            Database::builder().set_cache_size(CACHE).create_with_backend(FileBackend::new(file)?)?;
+        let transaction = database.begin_write()?;
+        // The table is there also if nothing is added.
+        transaction.open_table(ENTRIES)?;
+        Ok(Self { database, transaction })
+    }
+
+    /// Adds an entry.
+    pub(super) fn add(&mut self, entry: &Entry, transformer: &dyn Transformer) -> Result<(), FileError> {
+        let sealed = transformer.seal(&entry.key, &entry.value).map_err(FileError::Value)?;
+        Ok(put(&mut self.transaction.open_table(ENTRIES)?, entry, &sealed)?)
+    }
+
+    /// Makes everything durable, at a revision.
+    pub(super) fn finish(self, revision: Revision) -> Result<(), FileError> {
+        {
+            let mut about = self.transaction.open_table(ABOUT)?;
+            about.insert(FORMAT, THIS_FORMAT)?;
+            about.insert(REVISION, revision.0)?;
+        }
+        self.transaction.commit()?;
+        Ok(self.database.close()?)
+    }
 }
 
 /// Flushes a folder, so that a new name in it is durable as well.
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
@@ -406,7 +466,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 /// The advice about a lost file, for error messages.
 const RESTORE: &str = "put a backup in its place, or remove it and its .lock file to begin with nothing";
 
-fn broken(path: &Path, what: &str, problem: impl Display, remedy: &str) -> StoreError {
+pub(super) fn broken(path: &Path, what: &str, problem: impl Display, remedy: &str) -> StoreError {
     StoreError::Broken(format!("store {}: {what}: {problem}; {remedy}", path.display()))
 }
 
@@ -416,7 +476,7 @@ fn unsealed(path: &Path, error: &TransformError) -> StoreError {
 }
 
 /// Why a file cannot be opened.
-fn explain(path: &Path, error: redb::Error) -> StoreError {
+pub(super) fn explain(path: &Path, error: redb::Error) -> StoreError {
     match error {
         redb::Error::DatabaseAlreadyOpen | redb::Error::LockProtocolMismatch => {
             broken(path, "is in use", "another process has it open", "stop that process")
@@ -436,10 +496,10 @@ fn explain(path: &Path, error: redb::Error) -> StoreError {
 ///
 /// That revision is not flushed: after a power failure it may be an older one, but never one that the store should lack. So
 /// a store at a lower revision has lost data, even where `redb` takes a damaged last transaction for an unfinished one.
-struct Lock(File);
+pub(super) struct Lock(File);
 
 impl Lock {
-    fn take(path: &Path) -> Result<Self, StoreError> {
+    pub(super) fn take(path: &Path) -> Result<Self, StoreError> {
         let name = beside(path, ".lock");
         let opened =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&name);
@@ -457,7 +517,7 @@ impl Lock {
     }
 
     /// Refuses a store at a lower revision than was acknowledged, or without any.
-    fn expect(&self, path: &Path, shown: Option<Revision>) -> Result<(), StoreError> {
+    pub(super) fn expect(&self, path: &Path, shown: Option<Revision>) -> Result<(), StoreError> {
         let mut text = String::new();
         // An unreadable revision was not written completely, and says nothing.
         let Some(acknowledged) =
@@ -484,7 +544,7 @@ impl Lock {
     }
 
     /// Records that a revision was acknowledged.
-    fn acknowledge(&self, revision: Revision) {
+    pub(super) fn acknowledge(&self, revision: Revision) {
         // The writes are durable without it; only less damage would be noticed.
         let _ = self.0.write_all_at(format!("{:020}\n", revision.0).as_bytes(), 0);
     }

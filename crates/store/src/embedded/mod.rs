@@ -23,11 +23,16 @@
 //! [`Embedded::backup`] writes a copy at one revision while the store is in use. The copy is a store: to restore it, stop the
 //! process that has the store open, replace the file with the copy, and start the process again. Revisions continue from
 //! that of the copy, so clients that saw later ones must be restarted as well.
+//!
+//! # Without a store over it
+//! [`Reader`] reads a file in pages, [`NewFile`] writes one; both need the lock, so no other process uses the file meanwhile.
 
 mod disk;
+mod new_file;
 mod options;
 mod past;
 mod quota;
+mod reader;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -40,7 +45,9 @@ use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 
+pub use self::new_file::NewFile;
 pub use self::options::Options;
+pub use self::reader::{Reader, Record};
 pub use crate::history::History;
 
 use self::disk::{Contents, Disk};

@@ -35,7 +35,7 @@ pub(super) struct Committer {
 }
 
 /// The condition that a key was last written at a revision; at 0 for a missing one.
-fn condition(key: Bytes, modified: Revision) -> Compare {
+pub(super) fn condition(key: Bytes, modified: Revision) -> Compare {
     Compare { target: Target::Mod.into(), key, equals: Some(Equals::ModRevision(number(modified))) }
 }
 
@@ -147,7 +147,7 @@ impl Committer {
                         }
                         None => 0,
                     };
-                    Request::Put(PutRequest { key, value, lease, prev_kv: false })
+                    Request::Put(PutRequest { key, value, lease, ..PutRequest::default() })
                 }
                 None => Request::DeleteRange(DeleteRangeRequest { key, prev_kv: true }),
             };

@@ -11,6 +11,7 @@
 //!   that must not be made on memory that etcd has not confirmed for too long.
 //! - `past` lists revisions that memory has forgotten and etcd has not.
 //! - `compaction` and `leases` are the upkeep that servers share with kube-apiservers.
+//! - `direct` reads and writes without all this, for programs that are no servers.
 //!
 //! Keys outside of the layout are never read into memory and never written. A value that cannot be read is logged, and its
 //! key counts as absent, except that [`Store::get`] says so (ET-12).
@@ -20,6 +21,7 @@ mod client;
 mod commit;
 mod compaction;
 mod contents;
+mod direct;
 mod follow;
 mod fresh;
 mod layout;
@@ -39,6 +41,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 pub use self::certificates::{LiveTls, Tls};
+pub use self::direct::{Change, Direct, Page, Range, Sealed};
 pub use self::layout::{GroupResource, Layout, Opened};
 pub use self::options::{Options, RequestObserver};
 

@@ -75,6 +75,9 @@ pub(crate) struct PutRequest {
     pub(crate) lease: i64,
     #[prost(bool, tag = "4")]
     pub(crate) prev_kv: bool,
+    /// Keeps the lease of the key, which must exist.
+    #[prost(bool, tag = "6")]
+    pub(crate) ignore_lease: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -8,6 +8,8 @@ use portcullis_store::{Revision, TransformError, Value};
 
 /// Keys under this prefix end by themselves.
 pub(crate) const SHORT: &str = "/short/";
+/// Keys under this prefix end by themselves after an hour.
+pub(crate) const LONG: &str = "/long/";
 /// A value that cannot be read.
 pub(crate) const DAMAGED: &str = "damaged";
 /// How a value begins that would be written differently today.
@@ -59,6 +61,7 @@ impl Layout for Plain {
     }
 
     fn lifetime(&self, key: &str) -> Option<Duration> {
-        key.starts_with(SHORT).then_some(Duration::from_secs(2))
+        let lifetimes = [(SHORT, Duration::from_secs(2)), (LONG, Duration::from_hours(1))];
+        lifetimes.iter().find(|(prefix, _)| key.starts_with(prefix)).map(|(_, lifetime)| *lifetime)
     }
 }

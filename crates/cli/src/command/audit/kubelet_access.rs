@@ -15,9 +15,10 @@ use portcullis_server::state::{self, Format, Loader};
 use serde_json::Value;
 
 use super::print;
-use crate::engine_flags::threads;
+use crate::engine_flags::{runtime, tell, threads};
 use crate::failure::Failure;
 use crate::lines::Lines;
+use crate::store_flags::EtcdSourceFlags;
 
 /// List everybody who holds nodes/proxy and so can run code in every container, and print sufficient permissions
 /// instead
@@ -25,7 +26,8 @@ use crate::lines::Lines;
 /// Holders of `get nodes/proxy` can run commands in any container of a node: a WebSocket is opened by a GET, and a
 /// kubelet checks no other verb. The list contains users, groups and service accounts that hold it with any verb, by
 /// any ClusterRoleBinding: by name, by */proxy, by *, and through aggregated ClusterRoles. RoleBindings grant nothing
-/// on nodes. Authorization modes other than RBAC are not considered.
+/// on nodes. Authorization modes other than RBAC are not considered. With --etcd-servers the roles and bindings are those
+/// of etcd at one revision, which is only read.
 ///
 /// With a log of the actual use, the printed rules allow exactly that. Without one they are an estimate: the finer
 /// subresources that cover reading.
@@ -37,20 +39,23 @@ use crate::lines::Lines;
 pub(super) struct KubeletAccessArgs {
     /// RBAC objects in the output format of `kubectl get -o json|yaml`: a file, or a directory that is read recursively
     /// (.json .yaml .yml). Repeatable [default: those of the cluster of the kubeconfig]
-    #[arg(long, value_name = "FILE|DIR")]
+    #[arg(long, value_name = "FILE|DIR", conflicts_with = "etcd_servers")]
     state: Vec<PathBuf>,
 
     /// The kubeconfig of the cluster, whose roles and bindings are read [default: as kubectl]
-    #[arg(long, value_name = "FILE", conflicts_with = "state")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["state", "etcd_servers"])]
     kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig
-    #[arg(long, value_name = "NAME", conflicts_with = "state")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["state", "etcd_servers"])]
     context: Option<String>,
 
     /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state take precedence
     #[arg(long)]
     default_policy: bool,
+
+    #[command(flatten)]
+    source: EtcdSourceFlags,
 
     /// The actual use, from the access log of `portcullis guard`, one JSON object per line. Repeatable
     #[arg(long, value_name = "FILE", help_heading = "Evidence")]
@@ -94,6 +99,7 @@ Examples:
   portcullis audit kubelet-access
   kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o json > rbac.json
   portcullis audit kubelet-access --state rbac.json
+  portcullis audit kubelet-access --etcd-servers http://127.0.0.1:2379
   portcullis audit kubelet-access --state rbac.json --ignore-group system:masters --ignore-role system:kubelet-api-admin
   portcullis audit kubelet-access --state rbac.json --access-log guard.jsonl -o yaml | kubectl apply -f -";
 
@@ -102,14 +108,15 @@ Examples:
 /// # Errors
 /// Flags, objects or lines are invalid; nothing was written to standard output.
 pub(super) fn run(args: &KubeletAccessArgs) -> Result<ExitCode, Failure> {
-    let report = objects(args)?.report().without(&args.ignore_group, &args.ignore_role);
+    let (objects, revision) = objects(args)?;
+    let report = objects.report().without(&args.ignore_group, &args.ignore_role);
     let evidence = evidence(args)?;
     let replacements = replacements(&report, evidence.as_ref());
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     match args.output {
-        Output::Table => print::table(&mut out, &report, &replacements, false)?,
-        Output::Wide => print::table(&mut out, &report, &replacements, true)?,
-        Output::Json => print::json(&mut out, &report, &replacements)?,
+        Output::Table => print::table(&mut out, &report, &replacements, revision, false)?,
+        Output::Wide => print::table(&mut out, &report, &replacements, revision, true)?,
+        Output::Json => print::json(&mut out, &report, &replacements, revision)?,
         Output::Yaml => print::manifests(&mut out, &replacements)?,
         Output::Name => print::names(&mut out, &report)?,
     }
@@ -117,7 +124,8 @@ pub(super) fn run(args: &KubeletAccessArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(!report.holders.is_empty())))
 }
 
-fn objects(args: &KubeletAccessArgs) -> Result<Objects, Failure> {
+/// Reads the objects, and the revision if they are those of etcd.
+fn objects(args: &KubeletAccessArgs) -> Result<(Objects, Option<u64>), Failure> {
     let mut objects = Objects::default();
     if args.default_policy {
         for object in default_policy::objects(FeatureGates::default()) {
@@ -128,7 +136,13 @@ fn objects(args: &KubeletAccessArgs) -> Result<Objects, Failure> {
         objects.take(object);
         Ok(())
     };
-    if args.state.is_empty() {
+    let decided = runtime()?.block_on(async {
+        let Some(content) = args.source.content().await? else { return Ok::<_, Failure>(None) };
+        Ok(Some(content.decided(&mut sink).await?))
+    })?;
+    if let Some(decided) = &decided {
+        tell(decided, &args.source, false);
+    } else if args.state.is_empty() {
         let mut loader = Loader::new(threads(), &mut sink);
         for (list, text) in read_cluster(args)? {
             loader.text(Path::new(&list), Format::Json, &text).map_err(Failure::unreachable)?;
@@ -136,16 +150,12 @@ fn objects(args: &KubeletAccessArgs) -> Result<Objects, Failure> {
     } else {
         state::load(&args.state, threads(), &mut sink).map_err(Failure::input)?;
     }
-    Ok(objects)
+    Ok((objects, decided.map(|decided| decided.revision)))
 }
 
 /// Reads the roles and bindings of a cluster: the path of each list, and its text.
 fn read_cluster(args: &KubeletAccessArgs) -> Result<Vec<(String, String)>, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::unreachable(format_args!("cannot start the runtime: {error}")))?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let connection = Connection::infer(args.kubeconfig.as_deref(), args.context.as_deref())
             .await
             .map_err(|error| Failure::input(format_args!("{error}; or read files with --state")))?;

@@ -2,7 +2,6 @@
 
 mod kubelet_access;
 mod print;
-mod yaml;
 
 use std::process::ExitCode;
 

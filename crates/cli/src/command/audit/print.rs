@@ -5,19 +5,24 @@ use std::io::{self, Write};
 use portcullis_policy::audit::kubelet_access::{Basis, Execution, Grant, Holder, Replacement, Report};
 use serde_json::{Value, json};
 
-use super::yaml;
+use crate::terminal::plain;
+use crate::yaml;
 
 /// Prints findings, notes, and sufficient rules for people.
 pub(super) fn table(
     out: &mut dyn Write,
     report: &Report,
     replacements: &[Replacement],
+    revision: Option<u64>,
     is_wide: bool,
 ) -> io::Result<()> {
     if report.holders.is_empty() {
         writeln!(out, "nobody holds nodes/proxy")?;
     } else {
         crate::table::columns(out, &rows(report, is_wide))?;
+    }
+    if let Some(revision) = revision {
+        writeln!(out, "\nnote: as of revision {revision} of etcd")?;
     }
     for holder in &report.holders {
         if let Some(meaning) = holder.subject.meaning() {
@@ -85,7 +90,12 @@ fn row(holder: &Holder, grant: &Grant, is_wide: bool) -> Vec<String> {
 }
 
 /// Prints everything as JSON.
-pub(super) fn json(out: &mut dyn Write, report: &Report, replacements: &[Replacement]) -> io::Result<()> {
+pub(super) fn json(
+    out: &mut dyn Write,
+    report: &Report,
+    replacements: &[Replacement],
+    revision: Option<u64>,
+) -> io::Result<()> {
     let holder = |holder: &Holder| {
         json!({
             "subject": holder.subject,
@@ -108,11 +118,14 @@ pub(super) fn json(out: &mut dyn Write, report: &Report, replacements: &[Replace
             "objects": replacement.objects(),
         })
     };
-    let document = json!({
+    let mut document = json!({
         "holders": report.holders.iter().map(holder).collect::<Vec<_>>(),
         "notes": report.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "replacements": replacements.iter().map(replacement).collect::<Vec<_>>(),
     });
+    if let (Some(revision), Some(members)) = (revision, document.as_object_mut()) {
+        members.insert("etcdRevision".to_owned(), revision.into());
+    }
     writeln!(out, "{document:#}")
 }
 
@@ -137,11 +150,4 @@ pub(super) fn manifests(out: &mut dyn Write, replacements: &[Replacement]) -> io
 /// Prints the holders, one per line.
 pub(super) fn names(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     report.holders.iter().try_for_each(|holder| writeln!(out, "{}", plain(&holder.subject.to_string())))
-}
-
-/// Returns a text on one line, without control characters.
-fn plain(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { '\u{fffd}' } else { c })
-        .collect()
 }

@@ -99,6 +99,13 @@ impl Forms {
         Ok(Opened { value, is_stale: is_protobuf || !is_current })
     }
 
+    /// The first field of a JSON document that the kind does not have, or that is there twice; none if it cannot be read.
+    pub(super) fn unknown_field(&self, document: &[u8]) -> Option<String> {
+        let found: TypeMeta = serde_json::from_slice(document).ok()?;
+        let form = self.form(&found.api_version, &found.kind).ok()?;
+        decode::json(document, form.schema).ok()?.problems.first().map(ToString::to_string)
+    }
+
     /// The object, and whether its version is the stored one.
     fn json(&self, plain: &[u8]) -> Result<(Map, bool), Problem> {
         if plain.is_empty() {

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use kinds::resource::Resource;
 use kinds::{Kinds, protobuf};
 use portcullis_apimachinery::json;
 use portcullis_store::encryption::{Encryption, LiveEncryption};
@@ -64,11 +65,62 @@ impl EtcdLayout {
     }
 }
 
+impl EtcdLayout {
+    /// Reads a value that is not encrypted, of a key of the store. At revision 0 the object has no resourceVersion.
+    ///
+    /// # Errors
+    /// The problem, as a sentence that begins with the key: it is of no kind that is served, or see [`Layout::open`].
+    pub(crate) fn read(&self, key: &str, plain: &[u8], at: Revision) -> Result<Bytes, String> {
+        let found = self.find(key, key).map_err(|_| "is of no kind that this version serves".to_owned())?;
+        found.read(plain, at).map(|opened| opened.value)
+    }
+
+    /// The first field of a document that its kind does not have, or that is there twice.
+    pub(crate) fn unknown_field(&self, key: &str, document: &[u8]) -> Option<String> {
+        self.places.of_key(key)?.0.forms.as_ref()?.unknown_field(document)
+    }
+
+    /// What to write for the JSON of [`EtcdLayout::read`] at revision 0.
+    pub(crate) fn value(&self, key: &str, json: &Bytes) -> Value {
+        let is_object = self.places.of_key(key).is_some_and(|(place, _)| place.forms.is_some());
+        let bytes = match is_object {
+            // As kube-apiserver ends its documents.
+            true => Bytes::from([json, &b"\n"[..]].concat()),
+            false => json.clone(),
+        };
+        Value { bytes, revision_at: None }
+    }
+
+    /// The path below which the objects of a kind lie in etcd: `services/specs`.
+    pub(crate) fn folder(&self, row: &'static Resource) -> Option<&str> {
+        self.places.folder(&storage::prefix(row, ""))
+    }
+}
+
 /// The place that a key names, and how its values are encrypted.
 struct Found<'l, 'k> {
     place: &'l Place,
     rest: &'k str,
     encryption: Arc<Encryption>,
+}
+
+impl Found<'_, '_> {
+    /// Reads a value of etcd.
+    fn open(&self, etcd_key: &str, sealed: &[u8], modified: Revision) -> Result<Opened, TransformError> {
+        check_size(etcd_key, sealed)?;
+        let (group, plural) = self.place.resource;
+        let decrypted = self.encryption.providers(group, plural).open(etcd_key, sealed)?;
+        let opened = self.read(&decrypted.value, modified).map_err(|problem| failed(etcd_key, problem))?;
+        Ok(Opened { is_stale: opened.is_stale || decrypted.is_stale, ..opened })
+    }
+
+    /// Reads a value that is not encrypted.
+    fn read(&self, plain: &[u8], modified: Revision) -> Result<Opened, String> {
+        match &self.place.forms {
+            Some(forms) => forms.read(plain, self.rest, modified),
+            None => record(plain).map(|value| Opened { value, is_stale: false }),
+        }
+    }
 }
 
 impl Layout for EtcdLayout {
@@ -126,17 +178,7 @@ impl Layout for EtcdLayout {
         sealed: &[u8],
         modified: Revision,
     ) -> Result<Opened, TransformError> {
-        let found = self.find(key, etcd_key)?;
-        check_size(etcd_key, sealed)?;
-        let (group, plural) = found.place.resource;
-        let decrypted = found.encryption.providers(group, plural).open(etcd_key, sealed)?;
-        let plain = decrypted.value;
-        let read = match &found.place.forms {
-            Some(forms) => forms.read(&plain, found.rest, modified),
-            None => record(&plain).map(|value| Opened { value, is_stale: false }),
-        };
-        let opened = read.map_err(|problem| failed(etcd_key, problem))?;
-        Ok(Opened { is_stale: opened.is_stale || decrypted.is_stale, ..opened })
+        self.find(key, etcd_key)?.open(etcd_key, sealed, modified)
     }
 
     /// ET-14.

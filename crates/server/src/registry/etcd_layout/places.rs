@@ -173,6 +173,12 @@ impl Places {
         found(self.by_prefix.get(prefix)?, rest)
     }
 
+    /// The path below which the keys with a prefix such as `/core/pods/` lie.
+    pub(super) fn folder(&self, prefix: &str) -> Option<&str> {
+        let place = self.by_prefix.get(prefix.strip_prefix('/')?.strip_suffix('/')?)?;
+        Some(&place.path)
+    }
+
     /// As [`Places::of_key`], for a path in etcd.
     fn of_path<'p>(&self, path: &'p str) -> Option<(&Place, &'p str)> {
         let at = |parts| split(path, parts).and_then(|(start, rest)| Some((self.by_path.get(start)?, rest)));

@@ -142,7 +142,7 @@ fn recorded_values_are_shown_as_kube_apiserver_showed_them() {
         assert_eq!(serde_json::from_slice::<Json>(&opened.value).unwrap(), recorded.shown, "{key}");
         // As written here: in JSON, and in the stored version.
         let written = serde_json::from_slice::<Json>(&recorded.value);
-        let is_as_here = written.is_ok_and(|value| value["apiVersion"] == row(&layout, key).api_version());
+        let is_as_here = written.is_ok_and(|value| value["apiVersion"] == *row(&layout, key).api_version());
         assert_eq!(opened.is_stale, !is_as_here, "{key}");
         let head = format!("{}{}\"", storage::head(row(&layout, key)), recorded.revision.0);
         assert!(opened.value.starts_with(head.as_bytes()), "{key}: {opened:?}");

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 /// Formats a value as a block, with a newline at its end.
-pub(super) fn block(value: &Value) -> String {
+pub(crate) fn block(value: &Value) -> String {
     let mut text = String::new();
     write(&mut text, value, 0, true);
     text
