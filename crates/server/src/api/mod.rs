@@ -1,5 +1,5 @@
 //! The API: thin. From a request to its answer, in the API server's order ([`service`]); routes, and a handler for each
-//! of them, which translates between HTTP and what the floors below do. While the server starts, [`entrance`] answers.
+//! of them, which translates between HTTP and what the floors below do. While the server starts, `entrance` answers.
 
 pub mod app;
 pub mod check;

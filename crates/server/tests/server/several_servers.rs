@@ -296,9 +296,12 @@ fn metrics_tell_the_resources_of_requests_to_etcd_and_the_size_of_its_file() {
         let line = text.lines().find_map(|line| line.strip_prefix(start).map(str::to_owned));
         line.and_then(|rest| rest.trim().parse::<u64>().ok())
     };
-    for (group, resource) in [("", "configmaps"), ("coordination.k8s.io", "leases"), ("", "")] {
+    // A question for freshness is about no resource.
+    for (operation, group, resource) in
+        [("txn", "", "configmaps"), ("txn", "coordination.k8s.io", "leases"), ("get", "", "")]
+    {
         for name in ["etcd_requests_total", "etcd_request_duration_seconds_count"] {
-            let start = format!(r#"{name}{{operation="txn",group="{group}",resource="{resource}"}}"#);
+            let start = format!(r#"{name}{{operation="{operation}",group="{group}",resource="{resource}"}}"#);
             wait::until(&start, || metric(&mut admin, &start).is_some_and(|count| count > 0));
         }
     }
