@@ -28,7 +28,7 @@ pub struct Target<'c> {
 enum Writing {
     File(Box<NewFile>),
     Etcd {
-        direct: Direct,
+        direct: Box<Direct>,
         /// What is written next.
         waiting: Vec<Change>,
         bytes: usize,
@@ -54,7 +54,7 @@ impl Content {
                 Writing::File(Box::new(NewFile::begin(path, transformer)?))
             }
             Location::Etcd(etcd) => Writing::Etcd {
-                direct: etcd.options(self.own_layout()?).direct()?,
+                direct: Box::new(etcd.options(self.own_layout()?).direct()?),
                 waiting: Vec::new(),
                 bytes: 0,
             },
