@@ -13,7 +13,6 @@ use portcullis_store::{
 };
 
 use super::etcd_certificates::CertificateFiles;
-use super::etcd_layout::EtcdLayout;
 
 /// How long etcd has to say how large it is.
 const SIZE_WITHIN: Duration = Duration::from_secs(5);
@@ -66,7 +65,7 @@ impl Default for EtcdConfig {
 
 impl EtcdConfig {
     /// How etcd is opened, with the certificates as they were read.
-    pub(crate) fn options(&self, layout: EtcdLayout) -> etcd::Options {
+    pub(crate) fn options(&self, layout: impl etcd::Layout) -> etcd::Options {
         let options = etcd::Options::new(self.servers.clone(), Arc::new(layout))
             .prefix(&self.prefix)
             .tls(self.tls.clone());

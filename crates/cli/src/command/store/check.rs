@@ -8,8 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use portcullis_server::registry::content::{Item, resource};
 
-use super::export::tell_foreign;
-use super::{counted, report, usual_name};
+use super::report::{counted, report, tell_foreign, usual_name};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::store_flags::StoreFlags;

@@ -10,11 +10,10 @@ use clap::Args;
 use portcullis_server::registry::content::Item;
 
 use super::directory::Writer;
-use super::{counted, report, usual_name};
+use super::report::{counted, report, tell_foreign};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::store_flags::StoreFlags;
-use crate::terminal::plain;
 
 /// Write all objects of a store into a directory, one YAML file each, at one revision
 ///
@@ -106,19 +105,4 @@ pub(super) async fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::from(1));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Tells which keys of etcd are not served.
-pub(super) fn tell_foreign(foreign: &BTreeMap<String, u64>) {
-    if foreign.is_empty() {
-        return;
-    }
-    let names: Vec<String> =
-        foreign.iter().map(|(resource, count)| format!("{} {count}", plain(&usual_name(resource)))).collect();
-    let all = foreign.values().sum();
-    eprintln!(
-        "note: {} are not served by this version, and left alone: {}",
-        counted(all, "key"),
-        names.join(", ")
-    );
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::Args;
 use portcullis_server::registry::content::{Bytes, Content, Item, are_equal, resource};
 
-use super::counted;
 use super::directory::Reader;
+use super::report::counted;
 use crate::failure::Failure;
 use crate::limit_flags::duration;
 use crate::progress::Progress;

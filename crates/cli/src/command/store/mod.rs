@@ -5,17 +5,15 @@ mod check;
 mod directory;
 mod export;
 mod import;
+mod report;
 mod rewrite;
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use portcullis_server::registry::content::Unreadable;
 
 use crate::engine_flags::runtime;
 use crate::failure::Failure;
-use crate::progress::Progress;
-use crate::terminal::plain;
 
 /// Move the objects of a cluster, check them, and rewrite them in today's form
 ///
@@ -48,24 +46,4 @@ pub fn run(args: &StoreArgs) -> Result<ExitCode, Failure> {
             What::Check(args) => check::run(args).await,
         }
     })
-}
-
-/// Reports a value that cannot be read.
-fn report(progress: &mut Progress, Unreadable { key, why }: &Unreadable) {
-    progress.clear();
-    eprintln!("error: {}", plain(&format!("the value of {key} {why}")));
-}
-
-/// The usual name of a resource that is written as in keys: `deployments.apps` for `apps/deployments`.
-fn usual_name(resource: &str) -> String {
-    match resource.split_once('/') {
-        Some(("core", plural)) => plural.to_owned(),
-        Some((group, plural)) => format!("{plural}.{group}"),
-        None => resource.to_owned(),
-    }
-}
-
-/// `1 object`, `2 objects`.
-fn counted(count: u64, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{counted, report};
+use super::report::{counted, report};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::store_flags::StoreFlags;
