@@ -39,8 +39,8 @@ async fn pages_show_each_key_once_at_one_revision_whatever_is_written_meanwhile(
         assert!(direct.write(&changes).await.unwrap());
     }
     etcd.put("/registry/foreign/x", b"y");
-    etcd.put("/registry.portcullis", b"");
-    etcd.put("/registry0", b"");
+    etcd.put("/registry.portcullis", b"x");
+    etcd.put("/registry0", b"x");
     let (at, count) = direct.newest(&direct.everything()).await.unwrap();
     assert_eq!(count, 1_301);
     let first = direct.page(&direct.everything(), at).await.unwrap();
