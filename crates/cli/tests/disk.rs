@@ -150,7 +150,9 @@ fn a_store_that_has_its_quota_is_read_only_but_for_deletions_and_nodes() {
     client.must(201, "POST", MAPS, Some(&map(written - 1)));
     let metric = |client: &mut Client, name: &str| -> u64 {
         let text = client.ask("GET", "/metrics", None).unwrap().text();
-        let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+        // With labels, or without.
+        let is_of = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{']));
+        let line = text.lines().find(is_of).unwrap();
         line.rsplit(' ').next().unwrap().parse().unwrap()
     };
     until("it is counted", || metric(&mut client, "portcullis_storage_full_refusals_total") > 0);
