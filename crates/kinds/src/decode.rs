@@ -100,7 +100,50 @@ pub enum DecodeError {
 /// # Errors
 /// The text is not one JSON value, or a value does not have its field's type.
 pub fn json(text: &[u8], ty: &'static Type) -> Result<Decoded, DecodeError> {
-    document(json::parse(text)?, ty)
+    Document::parse(text)?.decode(ty)
+}
+
+/// JSON text that was parsed once, of a type that it names itself.
+#[derive(Debug)]
+pub struct Document<'a>(Json<'a>);
+
+impl<'a> Document<'a> {
+    /// Parses JSON text.
+    ///
+    /// # Errors
+    /// The text is not one JSON value.
+    pub fn parse(text: &'a [u8]) -> Result<Self, DecodeError> {
+        Ok(Self(json::parse(text)?))
+    }
+
+    /// A member of the outermost object that is text, such as `kind`. Empty if it is missing.
+    ///
+    /// # Errors
+    /// The document is no object, the member is no text, or it is there twice.
+    pub fn text(&self, name: &str) -> Result<&str, DecodeError> {
+        let wrong = |path: &str, json: &Json<'_>, wanted| {
+            let (path, found) = (path.to_owned(), json.kind().to_owned());
+            DecodeError::Type { path, found, wanted }
+        };
+        let Json::Object(members) = &self.0 else { return Err(wrong("", &self.0, "object")) };
+        let mut found = members.iter().filter(|(member, _)| member == name);
+        match (found.next(), found.next()) {
+            (None, _) => Ok(""),
+            (Some((_, Json::Text(text))), None) => Ok(text),
+            (Some((_, other)), None) => Err(wrong(name, other, "string")),
+            (Some(_), Some(_)) => {
+                Err(DecodeError::Value { path: name.to_owned(), reason: "duplicate field".to_owned() })
+            }
+        }
+    }
+
+    /// Decodes it into a type.
+    ///
+    /// # Errors
+    /// A value does not have its field's type.
+    pub fn decode(self, ty: &'static Type) -> Result<Decoded, DecodeError> {
+        document(self.0, ty)
+    }
 }
 
 /// Decodes a JSON value.

@@ -135,7 +135,7 @@ impl Event {
     }
 }
 
-/// What has become of an entry. See [`Store::standing`].
+/// The state of an entry in the store. See [`Store::standing`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It is the newest of its key, and stored as it would be written today.
@@ -213,7 +213,7 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::Unreadable`].
     fn get(&self, key: &str) -> impl Future<Output = Result<Option<Arc<Entry>>, StoreError>> + Send;
 
-    /// What has become of an entry that was read here. Asks the store itself, so that a request may succeed without a write
+    /// The state of an entry that was read here. Asks the store itself, so that a request may succeed without a write
     /// (ET-21).
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use portcullis_testkit::mutate::Random;
 
 use super::servers::Servers;
 
-/// What goes wrong.
+/// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
     /// SIGKILL of a server, which is started again.

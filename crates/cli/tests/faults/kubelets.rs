@@ -15,7 +15,7 @@ use super::servers::{Server, Servers};
 /// ET-35: for so long a server may decide on memory that etcd has not confirmed.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// What kubelets were told.
+/// The answers that kubelets got.
 #[derive(Default)]
 pub(crate) struct Answers {
     /// How often a kubelet read what it may, and was answered yes.
@@ -111,7 +111,7 @@ impl<'s> Kubelet<'s> {
         })
     }
 
-    /// What was acknowledged through one server is granted through the other.
+    /// A pod that one server has acknowledged makes the other server grant its secret.
     fn reads_secret(&mut self, through: usize, name: &str) {
         let (kubelet, server) = (&mut self.clients[through], &self.servers.each[through]);
         let status = json!({"status": {"phase": "Running"}});

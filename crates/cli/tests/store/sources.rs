@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use portcullis_testkit::etcd::Etcd;
+use portcullis_testkit::recorded::repository;
 use portcullis_testkit::scratch::Scratch;
-use portcullis_testkit::{program, recorded};
+use portcullis_testkit::{pages, program, recorded};
 use serde_json::{Value, json};
 
 use crate::support::{fill, recording, revision, served, store, text, write_export};
@@ -61,6 +62,27 @@ fn commands_answer_over_etcd_as_over_the_files_of_the_same_cluster_and_write_not
 }
 
 /// The plural names of the kinds of the recorded states.
+/// Over the etcd of the recorded cluster. They name the usual address, on which a test cannot rely.
+#[test]
+fn the_examples_of_the_page_about_etcd_print_what_it_says() {
+    const USUAL: &str = "http://127.0.0.1:2379";
+    let etcd = Etcd::start();
+    fill(&etcd, &recording("etcd-registry/registry-protobuf.jsonl"));
+    let examples = pages::examples(&repository().join("docs/etcd.md"), "portcullis");
+    assert_eq!(examples.len(), 2, "check and can-i");
+    for pages::Example { file, line, command, expected } in examples {
+        let command = command.replace(USUAL, &etcd.endpoint());
+        let done = program!().run(command.split_whitespace().skip(1));
+        let printed = [done.stderr, done.stdout].concat().replace(&etcd.endpoint(), USUAL);
+        let printed: Vec<String> = printed.lines().map(str::to_owned).collect();
+        assert!(
+            pages::fits(&expected, &printed),
+            "{file}:{line}: {command}\nprints:\n{}",
+            printed.join("\n")
+        );
+    }
+}
+
 fn resource(object: &Value) -> &'static str {
     match object["kind"].as_str().unwrap() {
         "Pod" => "core/pods",

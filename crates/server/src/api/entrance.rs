@@ -8,6 +8,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use futures_util::future::Either;
 use http::header::EXPECT;
 use http::request::Parts;
 use http::{Method, Request, Response};
@@ -144,15 +145,16 @@ impl Handler for Entrance {
         &self.closed_for_others
     }
 
-    async fn answer(
+    // Not an async function: its future would hold its arguments a second time, for each request that is not answered yet.
+    fn answer(
         self: Arc<Self>,
         connection: Arc<Connection<Peer>>,
         request: Request<Incoming>,
         charge: Charge,
-    ) -> Response<Sent> {
-        match self.app.get() {
-            Some(app) => service::serve(Arc::clone(app), connection, request, charge).await,
-            None => Box::pin(self.refuse(&connection, request, charge)).await,
+    ) -> impl Future<Output = Response<Sent>> + Send {
+        match self.app.get().map(Arc::clone) {
+            Some(app) => Either::Left(service::serve(app, connection, request, charge)),
+            None => Either::Right(Box::pin(async move { self.refuse(&connection, request, charge).await })),
         }
     }
 

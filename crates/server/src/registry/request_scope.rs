@@ -170,7 +170,7 @@ impl RequestScope<'_> {
         Ok(())
     }
 
-    /// What has become of an entry. Must be asked before a request that changes nothing succeeds: another server may have
+    /// The state of an entry in the store. Must be asked before a request that changes nothing succeeds: another server may have
     /// written meanwhile, and no commit would notice (ET-21).
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! Lists of revisions that memory has forgotten, or never had, read from etcd (ET-21, ET-23).
 //!
 //! Such lists are rare: clients that page slowly, or that ask another server for the next page. They are read in small pages,
-//! few at a time, so that they never hold much of etcd's answers. What memory has is not read again but shared.
+//! few at a time, so that they never hold much of etcd's answers. Entries that memory has are shared. A list that needs many
+//! others is refused: its caller asks for smaller pages, or for the newest state.
 //!
 //! Never changes memory.
 
@@ -20,6 +21,8 @@ use crate::{Entry, List, Listing, Revision, StoreError};
 const PAGE: usize = 100;
 /// How many pages are read at the same time.
 const PAGES: usize = 4;
+/// The most bytes of values that memory does not have, in one list: each caller has a copy of its own.
+const MOST_BYTES: u64 = 8 << 20;
 /// How long a page may take.
 const WITHIN: Duration = Duration::from_secs(10);
 
@@ -39,7 +42,8 @@ impl Past {
     /// parts.
     ///
     /// # Errors
-    /// [`StoreError::Compacted`] if etcd does not have it either, with what memory has as the oldest; and the errors of etcd.
+    /// [`StoreError::Compacted`] if etcd does not have it either, or for more than 8 MiB that memory does not have; the oldest
+    /// revision in it is that of memory. Also the errors of etcd.
     pub(super) async fn list(
         &self,
         (shared, client): (&Shared, &Client),
@@ -52,6 +56,7 @@ impl Past {
         let resource = shared.keys.layout.resource(&list.prefix);
         let mut listing = Listing { revision: at, entries: Vec::new(), remaining: 0 };
         let Some(mut key) = start(&range.0, list) else { return Ok(listing) };
+        let mut copied = 0_u64;
         loop {
             let wanted = match list.limit {
                 0 => PAGE,
@@ -69,12 +74,17 @@ impl Past {
                 Failure::Compacted => compacted(),
                 failure => failure.into(),
             })?;
-            let shown = page
-                .kvs
-                .iter()
-                .filter_map(|kv| read(shared, kv))
-                .filter(|entry| is_part(shared, list, entry));
-            listing.entries.extend(shown);
+            for kv in &page.kvs {
+                let Some((entry, is_copy)) = read(shared, kv) else { continue };
+                if !is_part(shared, list, &entry) {
+                    continue;
+                }
+                copied = copied.saturating_add(if is_copy { entry.size() } else { 0 });
+                if copied > MOST_BYTES {
+                    return Err(compacted());
+                }
+                listing.entries.push(entry);
+            }
             let Some(last) = page.kvs.last().filter(|_| page.more) else { return Ok(listing) };
             if list.limit > 0 && listing.entries.len() >= list.limit {
                 let count = usize::try_from(page.count).unwrap_or(0);
@@ -101,17 +111,18 @@ fn after(key: &[u8]) -> Bytes {
     [key, &[0]].concat().into()
 }
 
-/// The entry of a value of etcd; none if it cannot be read, or is not served (ET-12).
-fn read(shared: &Shared, kv: &KeyValue) -> Option<Arc<Entry>> {
+/// The entry of a value of etcd, and whether it is a copy that only this list has; none if it cannot be read, or is not served
+/// (ET-12).
+fn read(shared: &Shared, kv: &KeyValue) -> Option<(Arc<Entry>, bool)> {
     let modified = revision(kv.mod_revision);
     let known = shared.keys.key(&kv.key).and_then(|key| shared.readers.memory.entry_at(&key, modified));
-    if known.is_some() {
-        return known;
+    if let Some(known) = known {
+        return Some((known, false));
     }
     match shared.keys.read(kv) {
-        Held::Entry(entry) => Some(entry),
+        Held::Entry(entry) => Some((entry, true)),
         Held::Unreadable(key, error) => {
-            // Told when it was written. A client that lists must not fill the log.
+            // Logged when it was written. A client that lists must not fill the log.
             tracing::debug!(key = &*key, error = error.problem, "an old value in etcd cannot be read");
             None
         }

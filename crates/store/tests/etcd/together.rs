@@ -120,6 +120,37 @@ async fn long_lists_of_the_past_are_whole_without_what_cannot_be_read_and_end_wi
     assert_eq!(asked, at);
 }
 
+/// What a caller makes the server hold is bounded: it gets smaller pages, and not everything at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_the_past_that_is_too_large_is_refused_and_its_pages_are_not() {
+    const KEYS: usize = 12;
+    let etcd = Server::start();
+    let writer = open(&etcd).await;
+    let large = "x".repeat(1 << 20);
+    for number in 0..KEYS {
+        writer.commit(vec![put(&format!("/a/{number:02}"), Expect::Absent, &large)]).await.unwrap();
+    }
+    let at = writer.fresh().await.unwrap();
+    for number in 0..KEYS {
+        writer.commit(vec![put(&format!("/a/{number:02}"), Expect::Anything, "new")]).await.unwrap();
+    }
+    let later = open(&etcd).await;
+    let mut list = List { prefix: "/a/".into(), at: Some(at), ..List::default() };
+    let refused = later.list(&list).await;
+    assert!(matches!(refused, Err(StoreError::Compacted { .. })), "{refused:?}");
+    list.limit = 5;
+    let mut found = 0;
+    loop {
+        let page = later.list(&list).await.unwrap();
+        found += page.entries.iter().filter(|entry| entry.value == large).count();
+        if page.remaining == 0 {
+            break;
+        }
+        list.after = page.entries.last().map(|entry| entry.key.clone());
+    }
+    assert_eq!(found, KEYS);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replaced_certificates_are_used_for_all_connections_and_wrong_ones_change_nothing() {
     let folder = Scratch::new();

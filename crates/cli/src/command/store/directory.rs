@@ -29,7 +29,7 @@ const MOST_PART: usize = 200;
 /// The largest file that is read, in bytes: a value of etcd has at most 10 MiB, and YAML may need six bytes for one.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// What an export is. The fields are those of the file.
+/// The manifest of an export, with the fields of its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Manifest {
@@ -210,7 +210,7 @@ type Take<'t> = dyn FnMut(&str, Option<String>) -> Result<(), Failure> + 't;
 /// A complete export.
 pub(super) struct Reader {
     root: PathBuf,
-    /// What it is.
+    /// Its manifest.
     pub(super) manifest: Manifest,
 }
 

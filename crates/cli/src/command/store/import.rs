@@ -26,8 +26,8 @@ const MOST_NAMED: usize = 20;
 /// creation time and everything else but their resourceVersion. They are encrypted as --encryption-provider-config says.
 ///
 /// The file of a data directory appears when it is complete. In etcd objects appear one after the other: stop the servers
-/// first. An import that was interrupted goes on when it is started again: what is there already and equal is passed over.
-/// What is there and different, or is not in the export, is an error, and nothing is written.
+/// first. An import that was interrupted goes on when it is started again: objects that are there already and equal are skipped.
+/// An object in the store that differs from the export, or is not in it, is an error, and nothing is written.
 ///
 /// Clients know other revisions than those of the new store: restart kubelets, controllers and whatever else watches.
 ///
@@ -53,7 +53,7 @@ Examples:
   portcullis store import --from saved --data-dir ./portcullis-data
   portcullis store import --from saved --etcd-servers http://127.0.0.1:2379 --encryption-provider-config encryption.yaml";
 
-/// What is wrong, the first of it in words.
+/// Problems: the first ones as text, and the number of all.
 #[derive(Default)]
 struct Problems {
     named: Vec<String>,

@@ -1,4 +1,4 @@
-//! What the commands of `portcullis store` say in the same words.
+//! Messages that the commands of `portcullis store` share.
 
 use std::collections::BTreeMap;
 

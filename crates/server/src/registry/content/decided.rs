@@ -10,7 +10,7 @@ use super::{Content, ContentError, Item, Unreadable};
 use crate::certificate_requests::Pkcs10Reader;
 use crate::registry::storage;
 
-/// What was read.
+/// The number of objects that were read, and those that cannot be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decided {
     /// The revision of all objects.

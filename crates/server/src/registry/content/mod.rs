@@ -133,7 +133,7 @@ impl Content {
         }
     }
 
-    /// Another layout of the same kind, for who needs its own.
+    /// A second layout, for callers that take one by value.
     fn own_layout(&self) -> Result<EtcdLayout, ContentError> {
         EtcdLayout::new(&self.kinds, Arc::clone(&self.encryption), self.event_ttl)
             .map_err(|error| ContentError::Invalid(error.to_string()))

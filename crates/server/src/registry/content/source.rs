@@ -9,7 +9,7 @@ use portcullis_store::etcd::{Direct, Layout as _, Opened, Range, Sealed};
 use super::{Content, ContentError, Location, Unreadable};
 use crate::registry::{server_addresses, storage};
 
-/// What a key holds.
+/// The value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// An object, or a record of the server.

@@ -3,13 +3,13 @@
 
 use std::fmt::Display;
 
+use kinds::decode::Document;
 use kinds::resource::{Conversion, Resource};
 use kinds::schema::Type;
 use kinds::{Kinds, Map, decode, protobuf};
 use portcullis_apimachinery::quote::quoted;
 use portcullis_store::Revision;
 use portcullis_store::etcd::Opened;
-use serde::Deserialize;
 
 use crate::registry::{meta, storage};
 
@@ -39,16 +39,6 @@ pub(super) struct Forms {
     row: &'static Resource,
     /// The stored version first.
     forms: Vec<Form>,
-}
-
-/// The kind and the version that a JSON document names.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct TypeMeta {
-    #[serde(default)]
-    kind: String,
-    #[serde(default)]
-    api_version: String,
 }
 
 impl Forms {
@@ -101,9 +91,9 @@ impl Forms {
 
     /// The first field of a JSON document that the kind does not have, or that is there twice; none if it cannot be read.
     pub(super) fn unknown_field(&self, document: &[u8]) -> Option<String> {
-        let found: TypeMeta = serde_json::from_slice(document).ok()?;
-        let form = self.form(&found.api_version, &found.kind).ok()?;
-        decode::json(document, form.schema).ok()?.problems.first().map(ToString::to_string)
+        let document = Document::parse(document).ok()?;
+        let form = self.form(document.text("apiVersion").ok()?, document.text("kind").ok()?).ok()?;
+        document.decode(form.schema).ok()?.problems.first().map(ToString::to_string)
     }
 
     /// The object, and whether its version is the stored one.
@@ -112,9 +102,10 @@ impl Forms {
             return Err(format!("is empty, not a {}", self.described()));
         }
         let unreadable = |error: &dyn Display| format!("is not a {} in JSON: {error}", self.described());
-        let found: TypeMeta = serde_json::from_slice(plain).map_err(|error| unreadable(&error))?;
-        let form = self.form(&found.api_version, &found.kind)?;
-        let decoded = decode::json(plain, form.schema).map_err(|error| unreadable(&error))?;
+        let document = Document::parse(plain).map_err(|error| unreadable(&error))?;
+        let text = |name| document.text(name).map_err(|error| unreadable(&error));
+        let form = self.form(text("apiVersion")?, text("kind")?)?;
+        let decoded = document.decode(form.schema).map_err(|error| unreadable(&error))?;
         self.current(decoded.object, form)
     }
 

@@ -324,7 +324,7 @@ fn values_that_are_not_the_object_of_their_key_are_refused() {
         (Vec::new(), "is empty, not a ConfigMap of v1"),
         (b"{}".to_vec(), r#"has the kind "", not ConfigMap"#),
         (b"null".to_vec(), "is not a ConfigMap of v1 in JSON"),
-        (b"[]".to_vec(), r#"has the kind "", not ConfigMap"#),
+        (b"[]".to_vec(), "is not a ConfigMap of v1 in JSON"),
         (br#"["ConfigMap","v1"]"#.to_vec(), "is not a ConfigMap of v1 in JSON"),
         (b"kind: ConfigMap\napiVersion: v1\n".to_vec(), "is not a ConfigMap of v1 in JSON"),
         (b"garbage".to_vec(), "is not a ConfigMap of v1 in JSON"),
