@@ -372,6 +372,12 @@ fn lists_go_on_at_their_revision_on_a_server_that_was_not_there_until_etcd_is_co
         &token,
         &["m2b", "m3", "m5"],
     );
+    // A client in protobuf gets the same token.
+    let path = format!("{selected}&limit=3&continue={token}");
+    let [in_json, in_protobuf] = [admin(&other), admin(&other).in_protobuf()]
+        .map(|mut client| client.ask("GET", &path, None).unwrap().assert_status(410, "Expired"));
+    assert!(in_json["metadata"]["continue"].is_string(), "{in_json}");
+    assert_eq!(in_json["metadata"]["continue"], in_protobuf["metadata"]["continue"]);
 }
 
 #[test]
@@ -665,8 +671,8 @@ fn a_value_that_cannot_be_read_stops_neither_its_kind_nor_the_server() {
     assert!(
         there.iter().any(|key| key.ends_with("/early")) && there.iter().any(|key| key.ends_with("/late"))
     );
-    // Once in the body, and once in the query.
-    admin.must(200, "DELETE", &format!("{path}/early"), Some(&ignore));
+    // Once in the body, in protobuf, and once in the query.
+    server.client(&server.admin()).in_protobuf().must(200, "DELETE", &format!("{path}/early"), Some(&ignore));
     admin.must(200, "DELETE", &format!("{path}/late?{option}=true"), None);
     for name in ["early", "late"] {
         admin.must(404, "GET", &format!("{path}/{name}"), None);

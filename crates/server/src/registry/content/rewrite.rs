@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use portcullis_store::embedded;
-use portcullis_store::etcd::{Change, Direct, Sealed};
+use portcullis_store::etcd::{Change, Direct};
 use portcullis_store::{Revision, Transformer};
 
 use super::{Content, ContentError, Item, Location, Unreadable};
@@ -100,15 +100,15 @@ impl Content {
             let page = direct.page(&range, at).await?;
             let (mut batch, mut bytes) = (Vec::new(), 0_usize);
             for sealed in &page.found {
-                match self.item(self.location.prefix(), sealed) {
-                    Item::Foreign(_) => continue,
-                    Item::Unreadable(_, unreadable) => {
-                        done.unreadable.push(unreadable);
-                        continue;
-                    }
-                    Item::Object { .. } => done.read = done.read.saturating_add(1),
+                let item = self.item(self.location.prefix(), sealed);
+                if matches!(item, Item::Object { .. }) {
+                    done.read = done.read.saturating_add(1);
                 }
-                let Some(change) = self.due(sealed, all, at) else { continue };
+                if let Item::Unreadable(_, unreadable) = item {
+                    done.unreadable.push(unreadable);
+                    continue;
+                }
+                let Some(change) = self.due(item, sealed.modified, all, at) else { continue };
                 let size = change.value.bytes.len().saturating_add(change.key.len());
                 if batch.len() >= Direct::MOST_CHANGES || bytes.saturating_add(size) > MOST_BYTES {
                     done.add(self.replace(direct, std::mem::take(&mut batch), all, at).await?);
@@ -125,13 +125,12 @@ impl Content {
         Ok(done)
     }
 
-    /// The change that rewrites a value; none if it is as it should be, or was written after the start.
-    fn due(&self, sealed: &Sealed, all: bool, start: Revision) -> Option<Change> {
-        let Item::Object { key, json, is_stale } = self.item(self.location.prefix(), sealed) else {
-            return None;
-        };
-        let is_due = is_stale || (all && sealed.modified <= start);
-        is_due.then(|| Change { value: self.layout.value(&key, &json), key, replaces: Some(sealed.modified) })
+    /// The change that rewrites an object that was last written at `modified`; none if it has today's form and not `all` are
+    /// rewritten, or was written after the start.
+    fn due(&self, item: Item, modified: Revision, all: bool, start: Revision) -> Option<Change> {
+        let Item::Object { key, json, is_stale } = item else { return None };
+        let is_due = is_stale || (all && modified <= start);
+        is_due.then(|| Change { value: self.layout.value(&key, &json), key, replaces: Some(modified) })
     }
 
     /// Makes changes, and makes those again that others came before. Returns how many values were written.
@@ -168,8 +167,10 @@ impl Content {
             if direct.write(std::slice::from_ref(&change)).await? {
                 return Ok(true);
             }
-            let there = direct.get(&change.key).await?;
-            match there.and_then(|there| self.due(&there, all, start)) {
+            let due = direct.get(&change.key).await?.and_then(|there| {
+                self.due(self.item(self.location.prefix(), &there), there.modified, all, start)
+            });
+            match due {
                 Some(due) => change = due,
                 // It was removed, or is in the right form now.
                 None => return Ok(false),
