@@ -422,130 +422,136 @@ impl ApiServer {
         let address = listener.local_addr().map_err(|error| {
             StartError::Unavailable(format!("cannot determine the local address: {error}"))
         })?;
-        let listening = listener.start();
+        let mut listening = listener.listen();
         tracing::info!(%address, "listening");
 
-        let bootstrappers = BootstrapAuthorities::new(config.bootstrap_authorities.clone());
-        let options = bootstrappers.follow(options);
-        let (cluster, seeded) = Cluster::open_seeded(
-            options,
-            &config.engine,
-            &config.metrics.store,
-            config.kinds.clone(),
-            &config.state,
-        )
-        .await?;
-        let Cluster { backend, engine, right_changes, .. } = cluster;
-        bootstrappers.load(&backend).await.map_err(StartError::unavailable)?;
-        reloading.spawn(store_size::follow(
-            Arc::clone(&backend),
-            // etcd has a quota of its own.
-            config.store_quota.filter(|_| !backend.is_shared()),
-            config.metrics.store.size.clone(),
-            config.metrics.store.etcd.undecodable.clone(),
-        ));
+        let starting = async {
+            let bootstrappers = BootstrapAuthorities::new(config.bootstrap_authorities.clone());
+            let options = bootstrappers.follow(options);
+            let (cluster, seeded) = Cluster::open_seeded(
+                options,
+                &config.engine,
+                &config.metrics.store,
+                config.kinds.clone(),
+                &config.state,
+            )
+            .await?;
+            let Cluster { backend, engine, right_changes, .. } = cluster;
+            bootstrappers.load(&backend).await.map_err(StartError::unavailable)?;
+            reloading.spawn(store_size::follow(
+                Arc::clone(&backend),
+                // etcd has a quota of its own.
+                config.store_quota.filter(|_| !backend.is_shared()),
+                config.metrics.store.size.clone(),
+                config.metrics.store.etcd.undecodable.clone(),
+            ));
 
-        let kms_check = config.encryption.has_check().then(|| kms_check(&encryption));
-        if let Some(reloader) = config.encryption.reloader() {
-            let store = Arc::clone(&backend);
-            let rewrite = move || {
-                let store = Arc::clone(&store);
-                async move { store.rewrite().await }
+            let kms_check = config.encryption.has_check().then(|| kms_check(&encryption));
+            if let Some(reloader) = config.encryption.reloader() {
+                let store = Arc::clone(&backend);
+                let rewrite = move || {
+                    let store = Arc::clone(&store);
+                    async move { store.rewrite().await }
+                };
+                reloading.spawn(reloader.run(config.metrics.encryption.clone(), rewrite));
+            }
+
+            // A configuration file that allows everything says so explicitly (AN-111).
+            let allows_all =
+                config.engine.modes.contains(&Mode::AlwaysAllow) && !config.authorization.is_file();
+            let metrics = config.metrics.authentication.clone();
+            let (authentication, authorities) =
+                config.authentication.open(&bootstrap, &backend, bootstrappers, metrics, allows_all)?;
+            let authentication = Arc::new(authentication);
+            let (authorization, reloader) = config
+                .authorization
+                .open(engine, Arc::clone(&backend), &config.metrics.webhooks)
+                .map_err(StartError::invalid)?;
+            let authorization = Arc::new(authorization);
+            if let Some(reloader) = reloader {
+                reloading.spawn(reloader.run());
+            }
+
+            let selection = match config.approver {
+                Approver::Kubernetes | Approver::Machine => config.controllers,
+                Approver::Attested | Approver::Nobody => config.controllers.without(APPROVING),
             };
-            reloading.spawn(reloader.run(config.metrics.encryption.clone(), rewrite));
-        }
+            let access = match config.approver {
+                Approver::Machine => approver_access::ensure(&backend).await,
+                Approver::Attested => approver_access::ensure_attested(&backend).await,
+                Approver::Kubernetes | Approver::Nobody => Ok(()),
+            };
+            access.map_err(|status| StartError::unavailable(status.message()))?;
+            let signing = match config.signing {
+                Some(signing) => signing,
+                None => Signing::by_one(bootstrap.authority()?, config.signing_duration),
+            };
+            let event_ttl = config.controller_settings.event_ttl;
+            let controllers = ControllerConfig {
+                authority: bootstrap.authority_pem().to_owned(),
+                accounts: Arc::clone(authentication.service_accounts()),
+                authorization: Arc::clone(&authorization),
+                approves_renewals_only: config.approver == Approver::Machine,
+                signing: Arc::new(signing),
+                clock: config.clock,
+                bootstrap: config.bootstrap_authorities,
+                kinds: config.kinds.clone(),
+                selection,
+                settings: config.controller_settings,
+            };
+            let controllers = Controllers::start(&backend, controllers, config.identity.clone()).await;
 
-        // A configuration file that allows everything says so explicitly (AN-111).
-        let allows_all = config.engine.modes.contains(&Mode::AlwaysAllow) && !config.authorization.is_file();
-        let metrics = config.metrics.authentication.clone();
-        let (authentication, authorities) =
-            config.authentication.open(&bootstrap, &backend, bootstrappers, metrics, allows_all)?;
-        let authentication = Arc::new(authentication);
-        let (authorization, reloader) = config
-            .authorization
-            .open(engine, Arc::clone(&backend), &config.metrics.webhooks)
-            .map_err(StartError::invalid)?;
-        let authorization = Arc::new(authorization);
-        if let Some(reloader) = reloader {
-            reloading.spawn(reloader.run());
-        }
-
-        let selection = match config.approver {
-            Approver::Kubernetes | Approver::Machine => config.controllers,
-            Approver::Attested | Approver::Nobody => config.controllers.without(APPROVING),
+            let etcd_checks = match &config.storage {
+                Storage::Etcd(etcd) => Some(etcd_checks(etcd, &backend)),
+                _ => None,
+            };
+            let addresses = config.service_ranges.addresses.clone();
+            let app = Arc::new(App::new(AppConfig {
+                admission: config.admission,
+                audit: config.audit,
+                authentication,
+                authorization,
+                backend,
+                event_ttl,
+                checks: etcd_checks
+                    .into_iter()
+                    .flatten()
+                    .chain(kms_check)
+                    .chain(steps(config.engine.default_policy).map(Check::done_at_start))
+                    .chain(config.checks)
+                    .collect(),
+                held: Arc::clone(entrance.held()),
+                kinds: config.kinds,
+                limits: config.limits,
+                metrics: config.metrics,
+                right_changes,
+                runtime: config.runtime_config,
+                service_ranges: config.service_ranges,
+            }));
+            let is_reachable = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified();
+            let advertised = config.advertise_address.or(Some(address.ip()).filter(is_reachable));
+            let (backend, authentication) = (app.backend(), app.authentication());
+            let told = tokio::try_join!(
+                authentication.publish(&authorities),
+                own_objects::track_legacy_tokens(backend),
+                own_objects::name_ranges(backend, &addresses),
+                own_objects::serve_cluster(backend, &addresses, advertised, address.port()),
+            );
+            told.map_err(|status| StartError::unavailable(status.message()))?;
+            let shared = Some(backend).filter(|backend| backend.is_shared()).zip(advertised);
+            let leaving = shared.map(|(backend, ip)| {
+                let (leave, stop) = oneshot::channel();
+                let own = ServerAddress { ip, port: address.port() };
+                (leave, tokio::spawn(server_addresses::keep(Arc::clone(backend), own, stop)))
+            });
+            let kubeconfig = bootstrap.write_kubeconfig(address.port())?;
+            reloading.spawn(authorities.follow(Arc::clone(app.authentication())));
+            let identity = config.identity;
+            entrance.open(Arc::clone(&app));
+            Ok::<_, StartError>((app, controllers, identity, kubeconfig, leaving, seeded))
         };
-        let access = match config.approver {
-            Approver::Machine => approver_access::ensure(&backend).await,
-            Approver::Attested => approver_access::ensure_attested(&backend).await,
-            Approver::Kubernetes | Approver::Nobody => Ok(()),
-        };
-        access.map_err(|status| StartError::unavailable(status.message()))?;
-        let signing = match config.signing {
-            Some(signing) => signing,
-            None => Signing::by_one(bootstrap.authority()?, config.signing_duration),
-        };
-        let event_ttl = config.controller_settings.event_ttl;
-        let controllers = ControllerConfig {
-            authority: bootstrap.authority_pem().to_owned(),
-            accounts: Arc::clone(authentication.service_accounts()),
-            authorization: Arc::clone(&authorization),
-            approves_renewals_only: config.approver == Approver::Machine,
-            signing: Arc::new(signing),
-            clock: config.clock,
-            bootstrap: config.bootstrap_authorities,
-            kinds: config.kinds.clone(),
-            selection,
-            settings: config.controller_settings,
-        };
-        let controllers = Controllers::start(&backend, controllers, config.identity.clone()).await;
-
-        let etcd_checks = match &config.storage {
-            Storage::Etcd(etcd) => Some(etcd_checks(etcd, &backend)),
-            _ => None,
-        };
-        let addresses = config.service_ranges.addresses.clone();
-        let app = Arc::new(App::new(AppConfig {
-            admission: config.admission,
-            audit: config.audit,
-            authentication,
-            authorization,
-            backend,
-            event_ttl,
-            checks: etcd_checks
-                .into_iter()
-                .flatten()
-                .chain(kms_check)
-                .chain(steps(config.engine.default_policy).map(Check::done_at_start))
-                .chain(config.checks)
-                .collect(),
-            held: Arc::clone(entrance.held()),
-            kinds: config.kinds,
-            limits: config.limits,
-            metrics: config.metrics,
-            right_changes,
-            runtime: config.runtime_config,
-            service_ranges: config.service_ranges,
-        }));
-        let is_reachable = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified();
-        let advertised = config.advertise_address.or(Some(address.ip()).filter(is_reachable));
-        let (backend, authentication) = (app.backend(), app.authentication());
-        let told = tokio::try_join!(
-            authentication.publish(&authorities),
-            own_objects::track_legacy_tokens(backend),
-            own_objects::name_ranges(backend, &addresses),
-            own_objects::serve_cluster(backend, &addresses, advertised, address.port()),
-        );
-        told.map_err(|status| StartError::unavailable(status.message()))?;
-        let shared = Some(backend).filter(|backend| backend.is_shared()).zip(advertised);
-        let leaving = shared.map(|(backend, ip)| {
-            let (leave, stop) = oneshot::channel();
-            let own = ServerAddress { ip, port: address.port() };
-            (leave, tokio::spawn(server_addresses::keep(Arc::clone(backend), own, stop)))
-        });
-        let kubeconfig = bootstrap.write_kubeconfig(address.port())?;
-        reloading.spawn(authorities.follow(Arc::clone(app.authentication())));
-        let identity = config.identity;
-        entrance.open(Arc::clone(&app));
+        let started = Box::pin(listening.during(starting)).await?;
+        let (app, controllers, identity, kubeconfig, leaving, seeded) = started;
         Ok(Self {
             address,
             app,

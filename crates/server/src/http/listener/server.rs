@@ -75,15 +75,14 @@ impl<H: Handler> Server<H> {
         self.tcp.local_addr()
     }
 
-    /// Serves in the background, until the result is told to stop or dropped.
-    pub(crate) fn start(self) -> Listening {
+    /// Serves while the result is polled, until that is told to stop.
+    pub(crate) fn listen(self) -> Listening {
         let (stop, stopped) = oneshot::channel();
-        let mut task = JoinSet::new();
-        task.spawn(self.serve(async {
-            // A sender that is gone without a word means the same.
+        let serving = self.serve(async {
+            // A sender that is dropped means the same.
             let _ = stopped.await;
-        }));
-        Listening { stop, task }
+        });
+        Listening { stop, serving: Box::pin(serving) }
     }
 
     /// Serves until `stop` completes, then lets the requests in progress finish within the shutdown timeout.
@@ -132,25 +131,31 @@ impl<H: Handler> Server<H> {
     }
 }
 
-/// A server that listens in the background. Its connections are cut off when this is dropped.
+/// A server that accepts connections while it is polled. Its connections are cut off when this is dropped.
+///
+/// Not a task of its own: the thread that polls it serves nobody, so that accepting connections and freeing what ended ones held
+/// do not wait for the requests of others.
 pub(crate) struct Listening {
     stop: oneshot::Sender<()>,
-    task: JoinSet<()>,
+    serving: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Listening {
-    /// Goes on until `stop` completes, then lets the requests in progress finish within the shutdown timeout.
-    pub(crate) async fn until(self, stop: impl Future<Output = ()>) {
-        let Self { stop: tell, mut task } = self;
+    /// Serves until some work is done.
+    pub(crate) async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
+        tokio::pin!(work);
         tokio::select! {
-            () = stop => {}
-            _ = task.join_next() => {
-                tracing::error!("the server no longer accepts connections");
-                return;
-            }
+            done = &mut work => done,
+            // It ends only when it is told to.
+            () = &mut self.serving => work.await,
         }
-        let _ = tell.send(());
-        while task.join_next().await.is_some() {}
+    }
+
+    /// Serves until `stop` completes, then lets the requests in progress finish within the shutdown timeout.
+    pub(crate) async fn until(mut self, stop: impl Future<Output = ()>) {
+        self.during(stop).await;
+        let _ = self.stop.send(());
+        self.serving.await;
     }
 }
 
