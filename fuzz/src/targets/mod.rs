@@ -10,6 +10,7 @@ mod credentials;
 mod delegated;
 mod encryption;
 mod etcd;
+mod export;
 mod http2;
 mod kinds;
 mod object_rules;
@@ -100,4 +101,5 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "kms-envelope", dictionary: encryption::ENVELOPE, run: encryption::envelope },
     Target { name: "encrypted-value", dictionary: encryption::VALUE, run: encryption::value },
     Target { name: "etcd-value", dictionary: etcd::VALUE, run: etcd::value },
+    Target { name: "export-path", dictionary: export::PATH, run: export::path },
 ];

@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use portcullis_server::registry::content::resource;
+use portcullis_server::registry::content::{key_of, path_of, resource};
 use portcullis_server::state::yaml_to_json;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,9 +23,6 @@ pub(super) const MANIFEST: &str = "manifest.yaml";
 /// The `apiVersion` of manifests, which names the format of the directory. No other version is read.
 const API_VERSION: &str = "portcullis.dev/v1";
 const KIND: &str = "StoreExport";
-const EXTENSION: &str = ".yaml";
-/// The longest part of a path, so that it is a valid file name everywhere also with an extension. Longer ones are divided.
-const MOST_PART: usize = 200;
 /// The largest file that is read, in bytes: a value of etcd has at most 10 MiB, and YAML may need six bytes for one.
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -51,55 +48,6 @@ impl Manifest {
     pub(super) fn objects(&self) -> u64 {
         self.resources.values().sum()
     }
-}
-
-/// The path of a key below the directory. Letters, digits, `-`, `_` and `.` stay, a `.` not at the start; everything else is
-/// percent-encoded. A part that is too long is divided into folders whose names end in `%`.
-fn path_of(key: &str) -> Option<String> {
-    let mut path = String::new();
-    for part in key.strip_prefix('/')?.split('/') {
-        if part.is_empty() {
-            return None;
-        }
-        let mut encoded = String::new();
-        for (at, byte) in part.bytes().enumerate() {
-            match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => encoded.push(char::from(byte)),
-                b'.' if at > 0 => encoded.push('.'),
-                other => encoded.push_str(&format!("%{other:02X}")),
-            }
-        }
-        if !path.is_empty() {
-            path.push('/');
-        }
-        for (at, character) in encoded.chars().enumerate() {
-            if at > 0 && at % MOST_PART == 0 {
-                path.push_str("%/");
-            }
-            path.push(character);
-        }
-    }
-    path.push_str(EXTENSION);
-    Some(path)
-}
-
-/// The key of a path below the directory; none if no key has this path.
-fn key_of(path: &str) -> Option<String> {
-    let joined = path.strip_suffix(EXTENSION)?.replace("%/", "");
-    let mut bytes = vec![b'/'];
-    let mut rest = joined.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || char::from(rest.next()?).to_digit(16);
-        let value = digit()?.checked_mul(16)?.checked_add(digit()?)?;
-        bytes.push(u8::try_from(value).ok()?);
-    }
-    let key = String::from_utf8(bytes).ok()?;
-    // Each key has one path.
-    (path_of(&key)? == path).then_some(key)
 }
 
 /// A document in YAML that reads as the same document.
@@ -314,46 +262,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn each_key_has_one_path_from_which_it_follows() {
-        let long = "x:".repeat(400);
-        let keys = [
-            "/core/pods/default/web".to_owned(),
-            "/rbac.authorization.k8s.io/clusterroles/system:node".to_owned(),
-            "/portcullis/aggregated/..".to_owned(),
-            "/core/configmaps/a/%2F % é\u{0}".to_owned(),
-            format!("/rbac.authorization.k8s.io/clusterroles/{long}"),
-            format!("/core/configmaps/ns/{}", "n".repeat(253)),
-            format!("/core/configmaps/ns/{}", "n".repeat(200)),
-        ];
-        for key in keys {
-            let path = path_of(&key).unwrap();
-            assert_eq!(key_of(&path).as_deref(), Some(&*key), "{path}");
-            for part in path.split('/') {
-                assert!(part.len() <= 255 && !part.starts_with('.'), "{part}");
-                assert!(part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.%".contains(&byte)));
-            }
-        }
-    }
-
-    #[test]
-    fn a_path_that_no_key_has_is_refused() {
-        for path in [
-            "core/pods/default/web",
-            "core/pods/default/web.yml",
-            "core/pods/default/we%62.yaml",
-            "core/pods/default/we%3a.yaml",
-            "core/pods/default/.web.yaml",
-            "core/pods//web.yaml",
-            "core/po%/ds/default/web.yaml",
-            "core/pods/default/a%2.yaml",
-            "core/pods/default/%FF.yaml",
-            ".yaml",
-        ] {
-            assert_eq!(key_of(path), None, "{path}");
-        }
-    }
 
     #[test]
     fn a_document_reads_as_it_was_written() {
