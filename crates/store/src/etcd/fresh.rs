@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use super::client::{Client, Failure, NO_RESOURCE};
@@ -28,6 +29,8 @@ const ROUND: Duration = Duration::from_secs(1);
 const NATURAL: Duration = Duration::from_millis(5);
 /// How often a round is made when nobody asks, so that silence is noticed.
 const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How long a round waits at most for requests that have arrived already to join it.
+const GATHER: Duration = Duration::from_millis(1);
 /// The pause after a round that failed.
 const PAUSE: Duration = Duration::from_millis(100);
 /// For how long memory may be used after it was current for the last time (ET-35).
@@ -101,13 +104,29 @@ impl Freshness {
         round.outcome.clone().unwrap_or_else(|| Err(closed()))
     }
 
+    /// Lets the requests that have arrived already join the next round, and returns the number of the last one. A round costs
+    /// etcd and this server as much as some reads: without this, a busy server asks for a few readers at a time.
+    async fn gather(&self) -> u64 {
+        let began = Instant::now();
+        let mut covers = self.asked.load(Ordering::Acquire);
+        loop {
+            // Until the next turn, all that is ready to run has run.
+            yield_now().await;
+            let asked = self.asked.load(Ordering::Acquire);
+            if asked == covers || began.elapsed() >= GATHER {
+                return asked;
+            }
+            covers = asked;
+        }
+    }
+
     /// Makes rounds, until the future is dropped.
     pub(super) async fn run(self: Arc<Self>, shared: Arc<Shared>, client: Arc<Client>) {
         let mut trouble = Trouble::default();
         loop {
             // The permit of a request that came during the last round is kept.
             let _ = timeout(HEARTBEAT, self.wanted.notified()).await;
-            let covers = self.asked.load(Ordering::Acquire);
+            let covers = self.gather().await;
             let began = Instant::now();
             let outcome = match timeout(ROUND, round(&shared, &client)).await {
                 Ok(outcome) => outcome,
