@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::connect::{Connection, describe};
 
 /// The request timeout.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -119,6 +119,11 @@ pub(crate) const NODES: Resource = Resource::new("", "v1", "nodes");
 
 /// The characters that are escaped in a segment of a path.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+
+/// Escapes a value in the query of a URL.
+pub(crate) fn query_value(value: &str) -> String {
+    utf8_percent_encode(value, ENCODED).to_string()
+}
 
 /// Escapes a name as one path segment.
 fn segment(name: &str) -> String {

@@ -97,7 +97,6 @@ struct Shared {
 /// The current client.
 struct Live {
     client: kube::Client,
-    generation: u64,
     fingerprint: [u8; 32],
     server: String,
     certificate_authority: String,
@@ -179,7 +178,7 @@ impl Connection {
         reason = "a client can be made inside a runtime only: callers must be in one"
     )]
     async fn from_source(source: Source) -> Result<Self, ConnectError> {
-        let live = source.connect(0)?;
+        let live = source.connect()?;
         Ok(Self { shared: Arc::new(Shared { source, live: ArcSwap::from_pointee(live) }) })
     }
 
@@ -194,7 +193,7 @@ impl Connection {
     )]
     pub async fn refresh(&self) -> Result<bool, ConnectError> {
         let old = self.shared.live.load();
-        let new = self.shared.source.connect(old.generation + 1)?;
+        let new = self.shared.source.connect()?;
         if new.fingerprint == old.fingerprint {
             return Ok(false);
         }
@@ -220,11 +219,6 @@ impl Connection {
     /// Returns the current client.
     pub(crate) fn client(&self) -> kube::Client {
         self.shared.live.load().client.clone()
-    }
-
-    /// Returns a number that changes with every new client.
-    pub(crate) fn generation(&self) -> u64 {
-        self.shared.live.load().generation
     }
 }
 
@@ -254,7 +248,7 @@ fn list(paths: &[PathBuf]) -> String {
 }
 
 impl Source {
-    fn connect(&self, generation: u64) -> Result<Live, ConnectError> {
+    fn connect(&self) -> Result<Live, ConnectError> {
         let mut config = self.config()?;
         if config.root_cert.as_ref().is_some_and(Vec::is_empty) {
             return Err(self.refuse("there is no certificate in the certificate authority"));
@@ -268,7 +262,7 @@ impl Source {
         let roots = config.root_cert.iter().flatten();
         let certificate_authority = roots.map(|der| pem::encode("CERTIFICATE", der)).collect();
         let client = kube::Client::try_from(config).map_err(|e| self.refuse(describe(&e)))?;
-        Ok(Live { client, generation, fingerprint, server, certificate_authority, namespace })
+        Ok(Live { client, fingerprint, server, certificate_authority, namespace })
     }
 
     fn config(&self) -> Result<Config, ConnectError> {

@@ -52,7 +52,7 @@ pub(super) enum Change {
     Illegible(Key, Unreadable),
     /// An object that cannot be read is gone.
     Forgotten(Key),
-    /// The list is complete.
+    /// What is known is complete.
     Known,
     /// The list is not available.
     Failed,
@@ -150,13 +150,13 @@ async fn follow(
                 Ok(object) => Change::Gone(object),
                 Err((object, _)) => Change::Forgotten(key_of(&object)),
             },
-            Event::Synced => Change::Known,
+            Event::Synced | Event::Current => Change::Known,
             Event::Unreadable { namespace, name, why } => {
                 tracing::warn!(?watched, name, why, "an object cannot be read");
                 let unreadable = Unreadable::new(format!("{namespace}/{name}"), Vec::new());
                 Change::Illegible((namespace, name), unreadable)
             }
-            Event::Failed { why, retry_in } => {
+            Event::Failed { why, retry_in, .. } => {
                 tracing::warn!(
                     ?watched,
                     why,

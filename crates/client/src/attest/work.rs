@@ -126,10 +126,11 @@ impl Work {
                 self.is_listed = true;
                 self.unseen.take().unwrap_or_default().iter().for_each(|name| self.remove(name));
             }
+            Event::Current => {}
             Event::Unreadable { name, why, .. } => {
                 tracing::warn!(csr = name, why, "a certificate request cannot be read");
             }
-            Event::Failed { why, retry_in } => {
+            Event::Failed { why, retry_in, .. } => {
                 tracing::warn!(why, ?retry_in, "cannot follow certificate requests; will retry");
             }
         }

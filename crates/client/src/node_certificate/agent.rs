@@ -528,12 +528,12 @@ impl Agent {
                         latest = Some(stored);
                     }
                     Event::Synced if !is_listed => return Err(gone()),
-                    Event::Synced => {}
+                    Event::Synced | Event::Current => {}
                     Event::Deleted(_) => return Err(gone()),
                     Event::Unreadable { why, .. } => {
                         return Err(CallError::Answer { path: REQUESTS.object(&name), why }.into());
                     }
-                    Event::Failed { why, retry_in } => self.tell(&Progress::Trouble { why: &why, retry_in })?,
+                    Event::Failed { why, retry_in, .. } => self.tell(&Progress::Trouble { why: &why, retry_in })?,
                 },
                 () = self.clock.sleep((wait - since).min(REMIND)) => {}
             }
