@@ -7,10 +7,11 @@ use std::sync::Arc;
 use clap::Args;
 use portcullis_policy::abac::{AbacPolicyFile, Compatibility};
 use portcullis_policy::chain::Mode;
+use portcullis_policy::deny::DenyRules;
 use portcullis_policy::engine::{Engine, EngineConfig};
 use portcullis_policy::features::FeatureGates;
 use portcullis_server::registry::content::{Decided, Unreadable};
-use portcullis_server::state::{self, Source};
+use portcullis_server::state::{self, Source, yaml_to_json};
 
 use crate::failure::Failure;
 use crate::store_flags::EtcdSourceFlags;
@@ -26,7 +27,7 @@ pub struct EngineFlags {
     #[arg(long, value_name = "FILE|DIR")]
     pub state: Vec<PathBuf>,
 
-    /// The ordered authorization modes: AlwaysAllow, AlwaysDeny, ABAC, RBAC, Node, and Webhook in `serve` [default:
+    /// The ordered authorization modes: AlwaysAllow, AlwaysDeny, ABAC, Deny, RBAC, Node, and Webhook in `serve` [default:
     /// Node,RBAC]
     #[arg(long, value_name = "MODES", value_delimiter = ',')]
     pub authorization_mode: Option<Vec<String>>,
@@ -39,6 +40,11 @@ pub struct EngineFlags {
     /// `spec` but no version, which allows every request of every authenticated user
     #[arg(long)]
     pub abac_compatible: bool,
+
+    /// The rules of mode Deny, a document of kind DenyRules in YAML or JSON: where one matches, the request is denied, whatever
+    /// later modes allow. docs/deny.md has the format
+    #[arg(long, value_name = "FILE")]
+    pub deny_file: Option<PathBuf>,
 
     /// A user whom RBAC allows every request, as in Kubernetes 1.3 to 1.5
     #[arg(long, value_name = "USER", default_value = "", hide_default_value = true)]
@@ -75,6 +81,7 @@ impl EngineFlags {
             webhooks,
             gates: self.gates()?,
             abac: self.abac()?.map(Arc::new),
+            deny: self.deny()?.map(Arc::new),
             super_user: self.authorization_rbac_super_user.clone(),
             ..EngineConfig::default()
         };
@@ -101,7 +108,7 @@ impl EngineFlags {
         let modes: Result<Vec<Mode>, _> = names.iter().map(|mode| mode.parse()).collect();
         modes.map_err(|error| {
             Failure::input(format_args!(
-                "--authorization-mode: {error}: use AlwaysAllow, AlwaysDeny, ABAC, RBAC, Node or (in serve) Webhook, \
+                "--authorization-mode: {error}: use AlwaysAllow, AlwaysDeny, ABAC, Deny, RBAC, Node or (in serve) Webhook, \
                  spelled exactly so"
             ))
         })
@@ -110,6 +117,20 @@ impl EngineFlags {
     /// Returns whether the flags contain a mode.
     pub fn names(&self, mode: Mode) -> bool {
         self.authorization_mode.iter().flatten().any(|name| name == mode.name())
+    }
+
+    fn deny(&self) -> Result<Option<DenyRules>, Failure> {
+        let Some(path) = &self.deny_file else { return Ok(None) };
+        let wrong = |why: &dyn std::fmt::Display| {
+            Failure::input(format_args!("--deny-file {}: {why}", path.display()))
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+        let json = yaml_to_json(&text).map_err(|error| wrong(&error))?;
+        let rules = DenyRules::parse(&json).map_err(|error| wrong(&error))?;
+        for warning in rules.warnings() {
+            eprintln!("warning: --deny-file {}: {}", path.display(), plain(warning));
+        }
+        Ok(Some(rules))
     }
 
     fn abac(&self) -> Result<Option<AbacPolicyFile>, Failure> {

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use crate::abac::AbacPolicyFile;
 use crate::decision::{Authorizer, Decision, Reason};
+use crate::deny::DenyRules;
 use crate::node::NodeAuthorizer;
 use crate::rbac::RbacIndex;
 use crate::request::{Attributes, User};
@@ -30,6 +31,8 @@ pub enum Mode {
     AlwaysAllow,
     /// `AlwaysDeny`
     AlwaysDeny,
+    /// `Deny`. DIVERGES: Kubernetes has no such mode (BC-30).
+    Deny,
     /// `Node`
     Node,
     /// `RBAC`
@@ -40,8 +43,8 @@ pub enum Mode {
 
 impl Mode {
     /// All modes, in the order of their names.
-    pub const ALL: [Self; 6] =
-        [Self::Abac, Self::AlwaysAllow, Self::AlwaysDeny, Self::Node, Self::Rbac, Self::Webhook];
+    pub const ALL: [Self; 7] =
+        [Self::Abac, Self::AlwaysAllow, Self::AlwaysDeny, Self::Deny, Self::Node, Self::Rbac, Self::Webhook];
 
     /// The name, as in `--authorization-mode`.
     pub fn name(self) -> &'static str {
@@ -49,6 +52,7 @@ impl Mode {
             Self::Abac => "ABAC",
             Self::AlwaysAllow => "AlwaysAllow",
             Self::AlwaysDeny => "AlwaysDeny",
+            Self::Deny => "Deny",
             Self::Node => "Node",
             Self::Rbac => "RBAC",
             Self::Webhook => "Webhook",
@@ -84,6 +88,8 @@ pub enum Member {
     AlwaysAllow,
     /// Has no opinion on any request, and gives a reason (AC-61).
     AlwaysDeny,
+    /// Deny rules (BC-30).
+    Deny(Arc<DenyRules>),
     /// The Node authorizer (NA-).
     Node(Arc<NodeAuthorizer>),
     /// Roles and bindings (RB-).
@@ -101,6 +107,7 @@ impl Member {
             Self::Abac(_) => Mode::Abac,
             Self::AlwaysAllow => Mode::AlwaysAllow,
             Self::AlwaysDeny => Mode::AlwaysDeny,
+            Self::Deny(_) => Mode::Deny,
             Self::Node(_) => Mode::Node,
             Self::Rbac(_) | Self::LiveRbac(_) => Mode::Rbac,
             Self::Webhook => Mode::Webhook,
@@ -114,6 +121,7 @@ impl Member {
             Self::Abac(file) => file.authorize(attributes),
             Self::AlwaysAllow => Decision::Allow(Reason::None),
             Self::AlwaysDeny => Decision::NoOpinion(Reason::Text("Everything is forbidden.")),
+            Self::Deny(rules) => rules.authorize(attributes),
             Self::Node(node) => node.authorize(attributes),
             Self::Rbac(rbac) => rbac.authorize(attributes),
             Self::LiveRbac(rbac) => read(rbac).authorize(attributes),
@@ -137,6 +145,11 @@ impl Member {
                 ..RuleListing::default()
             },
             Self::AlwaysDeny => RuleListing::default(),
+            Self::Deny(_) => RuleListing {
+                incomplete: true,
+                errors: vec!["what deny rules deny is not taken away from the rules".to_owned()],
+                ..RuleListing::default()
+            },
             Self::Node(node) => node.rules_for(user),
             Self::Rbac(rbac) => rbac.rules_for(user, namespace),
             Self::LiveRbac(rbac) => read(rbac).rules_for(user, namespace),
@@ -167,7 +180,7 @@ pub struct Outcome {
     pub error: Option<String>,
 }
 
-/// The reasons of several members. Six fit without an allocation; there are no more synchronous modes.
+/// The reasons of several members. Six fit without an allocation; no more synchronous modes have no opinion with a reason.
 pub type Reasons = SmallVec<[Reason; 6]>;
 
 impl Outcome {
@@ -266,6 +279,13 @@ impl Chain {
         self
     }
 
+    /// The same chain without the members of some modes, which have no opinion then.
+    #[must_use]
+    pub fn without(&self, modes: &[Mode]) -> Self {
+        let kept = self.members.iter().filter(|member| !modes.contains(&member.mode())).cloned();
+        Self { masters_first: self.masters_first, members: kept.collect() }
+    }
+
     /// The members, in order.
     pub fn members(&self) -> &[Member] {
         &self.members
@@ -362,6 +382,7 @@ impl Chain {
                 Member::Abac(file) => file.explain(attributes),
                 Member::AlwaysAllow => "allows everything".to_owned(),
                 Member::AlwaysDeny => "never allows anything".to_owned(),
+                Member::Deny(rules) => rules.explain(attributes),
                 Member::Node(node) => node.explain(attributes),
                 Member::Rbac(rbac) => rbac.explain(attributes),
                 Member::LiveRbac(rbac) => read(rbac).explain(attributes),

@@ -156,6 +156,7 @@ pub mod approval;
 pub mod audit;
 pub mod chain;
 pub mod decision;
+pub mod deny;
 pub mod engine;
 pub mod features;
 pub mod graph;

@@ -51,6 +51,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "field-selector", dictionary: requests::SELECTOR, run: requests::field_selector },
     Target { name: "label-selector", dictionary: requests::SELECTOR, run: requests::label_selector },
     Target { name: "abac", dictionary: policies::ABAC, run: policies::abac },
+    Target { name: "deny-rules", dictionary: policies::DENY, run: policies::deny },
     Target { name: "audit-policy", dictionary: audit::POLICY, run: audit::policy },
     Target { name: "feature-gates", dictionary: policies::FLAGS, run: policies::feature_gates },
     Target {

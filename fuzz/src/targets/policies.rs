@@ -2,8 +2,9 @@
 
 use portcullis_policy::abac::{AbacPolicyFile, Compatibility};
 use portcullis_policy::chain::Mode;
+use portcullis_policy::deny::DenyRules;
 use portcullis_policy::features::{Feature, FeatureGates};
-use portcullis_policy::{Attributes, Authorizer, ResourceRequest, User};
+use portcullis_policy::{Attributes, Authorizer, Decision, ResourceRequest, User};
 use portcullis_server::registry::runtime_config::RuntimeConfig;
 
 pub(super) const ABAC: &[&str] = &[
@@ -34,6 +35,24 @@ pub(super) const ABAC: &[&str] = &[
     "}",
     "\n",
     "\r\n",
+];
+
+pub(super) const DENY: &[&str] = &[
+    "\"name\":\"a\",",
+    "\"subjects\":[{\"kind\":\"User\",\"name\":\"*\"}],",
+    "\"except\":[{\"kind\":\"Group\",\"name\":\"a\"}],",
+    "\"kind\":\"ServiceAccount\",\"namespace\":\"n\",",
+    "\"verbs\":[\"*\"],",
+    "\"apiGroups\":[\"*\"],",
+    "\"resources\":[\"*\"],",
+    "\"resourceNames\":[\"a*\"],",
+    "\"namespaces\":[\"a*\"],",
+    "\"nonResourceURLs\":[\"*\"],",
+    "\"message\":\"m\",",
+    "********",
+    "null",
+    "[]",
+    "{}",
 ];
 
 pub(super) const FLAGS: &[&str] = &[
@@ -84,6 +103,23 @@ pub(super) fn abac(input: &[u8]) -> bool {
         // AB-12: the first error is reported, with its line.
         Err(error) => assert!(error.line().is_some_and(|line| (1..=lines).contains(&line)), "{error}"),
     }
+    true
+}
+
+pub(super) fn deny(input: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(input) else { return false };
+    let Ok(rules) = DenyRules::parse(text) else { return false };
+    let user = User::new("system:node:a", ["a", "system:authenticated"]);
+    let secret =
+        ResourceRequest { namespace: "a", resource: "secrets", name: "a", ..ResourceRequest::default() };
+    let everything = ResourceRequest { namespace: "", name: "", ..secret };
+    let ask = |verb, path, resource| rules.authorize(&Attributes { user: &user, verb, path, resource });
+    let decisions =
+        [ask("get", "/a", None), ask("list", "", Some(secret)), ask("list", "", Some(everything))];
+    assert!(decisions.iter().all(|decision| !decision.is_allow()), "a deny rule allows nothing");
+    let [_, one, all] = &decisions;
+    let is_denied = |decision: &Decision| matches!(decision, Decision::Deny(_));
+    assert!(!is_denied(one) || is_denied(all), "what is denied is in no larger list");
     true
 }
 

@@ -154,7 +154,7 @@ fn all_that_is_wrong_is_told_at_once_ac_80_to_ac_91() {
             vec![
                 "authorizers[0].type: Required value",
                 "authorizers[1].type: Unsupported value: \"rbac\": supported values: \"ABAC\", \"AlwaysAllow\", \
-                 \"AlwaysDeny\", \"Node\", \"RBAC\", \"Webhook\"",
+                 \"AlwaysDeny\", \"Deny\", \"Node\", \"RBAC\", \"Webhook\"",
                 "authorizers[3].type: Duplicate value: \"RBAC\"",
             ],
         ),

@@ -122,3 +122,49 @@ fn flags_that_contradict_each_other_are_told_together_ac_72() {
         }
     }
 }
+
+#[test]
+fn a_deny_rule_wins_over_every_later_mode_bc_30() {
+    let scratch = Scratch::new();
+    let rules = scratch.write(
+        "deny.yaml",
+        "apiVersion: portcullis.dev/v1
+kind: DenyRules
+rules:
+- name: no-secrets
+  message: ask the owner
+  subjects:
+  - {kind: User, name: \"*\"}
+  except:
+  - {kind: User, name: bob}
+  verbs: [get, list, watch]
+  apiGroups: [\"\"]
+  resources: [secrets]
+  namespaces: [projectCaribou]
+",
+    );
+    let flags = ["--authorization-mode=Deny,AlwaysAllow", "--deny-file", text(&rules)];
+    let server = Running::start(&scratch, &flags);
+    let secrets = "/api/v1/namespaces/projectCaribou/secrets";
+    assert!(server.message("alice", secrets).ends_with(": denied by rule \"no-secrets\": ask the owner"));
+    // A list of all namespaces would hold the same objects.
+    assert_eq!(server.get("alice", "/api/v1/secrets"), 403);
+    assert_eq!(server.get("alice", "/api/v1/namespaces/other/secrets"), 200);
+    assert_eq!(server.get("alice", PODS), 200);
+    assert_eq!(server.get("bob", secrets), 200);
+    // Whom nothing refuses.
+    assert_eq!(server.get("root", secrets), 200);
+}
+
+#[test]
+fn deny_rules_and_their_mode_go_together_bc_30() {
+    let scratch = Scratch::new();
+    let rules = scratch.write("deny.yaml", "{apiVersion: portcullis.dev/v1, kind: DenyRules}");
+    let without_mode = refused(&scratch, &["--deny-file", text(&rules)]);
+    assert!(without_mode.contains("--deny-file without mode Deny"), "{without_mode}");
+    let without_rules = refused(&scratch, &["--authorization-mode=Deny,RBAC"]);
+    assert!(without_rules.contains("--deny-file"), "{without_rules}");
+    let wrong = scratch.write("wrong.yaml", "{apiVersion: portcullis.dev/v1, kind: DenyRules, rule: []}");
+    let unknown_field = refused(&scratch, &["--authorization-mode=Deny,RBAC", "--deny-file", text(&wrong)]);
+    assert!(unknown_field.contains("unknown field `rule`"), "{unknown_field}");
+}

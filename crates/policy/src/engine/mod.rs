@@ -4,6 +4,7 @@
 //! applies and deletes single objects, for a server that has its own store.
 
 mod live;
+pub mod needs;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use portcullis_apimachinery::json::JsonError;
 
 use crate::abac::AbacPolicyFile;
 use crate::chain::{Chain, Explanation, Member, Mode, Outcome};
+use crate::deny::DenyRules;
 use crate::features::FeatureGates;
 use crate::graph::{Graph, VertexError};
 use crate::node::NodeAuthorizer;
@@ -33,6 +35,8 @@ pub struct EngineConfig {
     pub gates: FeatureGates,
     /// The policy of mode ABAC.
     pub abac: Option<Arc<AbacPolicyFile>>,
+    /// The rules of mode Deny.
+    pub deny: Option<Arc<DenyRules>>,
     /// Whether requests of group `system:masters` are allowed before any authorizer is called (AC-63).
     pub masters_first: bool,
     /// Whether to add the default RBAC policy (RB-80). A given object of the same name takes precedence.
@@ -55,6 +59,12 @@ pub enum EngineError {
     /// Mode ABAC without a policy (AC-72).
     #[error("authorization-mode ABAC's authorization policy file not passed")]
     AbacWithoutPolicy,
+    /// Mode Deny without rules (BC-30).
+    #[error("authorization-mode Deny's rules not passed: name them with --deny-file")]
+    DenyWithoutRules,
+    /// Deny rules without mode Deny, which would not be in force.
+    #[error("cannot specify --deny-file without mode Deny: name it first in --authorization-mode")]
+    RulesWithoutDeny,
     /// No authorization mode (AC-72).
     #[error("at least one authorization-mode must be passed")]
     NoMode,
@@ -100,6 +110,11 @@ impl EngineConfig {
         }
         if !has_abac && self.abac.is_some() {
             errors.push(EngineError::PolicyWithoutAbac);
+        }
+        match (self.modes.contains(&Mode::Deny), self.deny.is_some()) {
+            (true, false) => errors.push(EngineError::DenyWithoutRules),
+            (false, true) => errors.push(EngineError::RulesWithoutDeny),
+            _ => {}
         }
         if self.modes.contains(&Mode::Webhook) && !self.webhooks {
             errors.push(EngineError::Webhook);
@@ -220,6 +235,7 @@ fn chain(config: &EngineConfig, graph: &Arc<Graph>, rbac: &Member) -> Chain {
         Mode::Abac => config.abac.clone().map(Member::Abac),
         Mode::AlwaysAllow => Some(Member::AlwaysAllow),
         Mode::AlwaysDeny => Some(Member::AlwaysDeny),
+        Mode::Deny => config.deny.clone().map(Member::Deny),
         Mode::Node => Some(Member::Node(Arc::new(NodeAuthorizer::new(Arc::clone(graph), config.gates)))),
         Mode::Rbac => Some(rbac.clone()),
         Mode::Webhook => Some(Member::Webhook),

@@ -8,7 +8,7 @@ use crate::request::{Attributes, ResourceRequest, User};
 pub(super) const ALL: &str = "*";
 
 /// The lists of a rule, independent of how it is stored. Words are compared byte for byte.
-pub(super) trait Lists {
+pub(crate) trait Lists {
     fn verbs(&self) -> impl Iterator<Item = &[u8]>;
     fn api_groups(&self) -> impl Iterator<Item = &[u8]>;
     fn resources(&self) -> impl Iterator<Item = &[u8]>;
@@ -34,17 +34,17 @@ pub(super) fn rule_allows_by(rule: &impl Lists, attributes: &Attributes<'_>) -> 
 }
 
 /// RB-10: `*` or exactly the verb.
-pub(super) fn verb_matches(rule: &impl Lists, verb: &str) -> bool {
+pub(crate) fn verb_matches(rule: &impl Lists, verb: &str) -> bool {
     rule.verbs().any(|v| v == ALL.as_bytes() || is_same(v, verb))
 }
 
 /// RB-11: `*` or exactly the group; the version is ignored.
-pub(super) fn group_matches(rule: &impl Lists, request: &ResourceRequest<'_>) -> bool {
+pub(crate) fn group_matches(rule: &impl Lists, request: &ResourceRequest<'_>) -> bool {
     rule.api_groups().any(|g| g == ALL.as_bytes() || is_same(g, request.group))
 }
 
 /// RB-12, RB-13: `*`, the resource with its subresource, or `*/` and the subresource.
-pub(super) fn resource_matches(rule: &impl Lists, request: &ResourceRequest<'_>) -> bool {
+pub(crate) fn resource_matches(rule: &impl Lists, request: &ResourceRequest<'_>) -> bool {
     rule.resources().any(|entry| {
         if entry == ALL.as_bytes() {
             return true;
@@ -65,7 +65,7 @@ pub(super) fn name_matches(rule: &impl Lists, request: &ResourceRequest<'_>) -> 
 }
 
 /// RB-17: `*`, exactly the path, or a prefix of it followed by `*`.
-pub(super) fn url_matches(rule: &impl Lists, path: &str) -> bool {
+pub(crate) fn url_matches(rule: &impl Lists, path: &str) -> bool {
     rule.non_resource_urls().any(|entry| url_covers(entry, path))
 }
 

@@ -7,7 +7,7 @@
 //! * [`default_policy`] is what a new cluster starts with (RB-80 to RB-97), and [`reconcile`] what an old one has to
 //!   change at start-up (RB-100 to RB-109).
 //!
-//! Rules only add up: there is none that denies (RB-4).
+//! Rules only add up: there is none that denies (RB-4). Those are in [`deny`](crate::deny).
 //!
 //! Nothing here validates or writes objects; writes are returned to the caller.
 
@@ -21,7 +21,7 @@ mod explain;
 mod held;
 mod index;
 mod listing;
-mod matching;
+pub(crate) mod matching;
 mod packed;
 mod reason;
 pub mod reconcile;

@@ -1,4 +1,4 @@
-//! AdmissionReview v1 as JSON: the request as sent by an API server, and the response (NR-114).
+//! AdmissionReview v1 and v1beta1 as JSON: the request as sent by an API server, and the response (NR-114).
 
 use portcullis_apimachinery::json::JsonError;
 use serde::{Deserialize, Serialize};
@@ -11,12 +11,14 @@ use crate::objects::decode::{List, Text};
 use crate::objects::strict;
 use crate::request::User;
 
-const API_VERSION: &str = "admission.k8s.io/v1";
+/// The versions, which have the same fields. An answer is in the version of its question.
+const API_VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 const KIND: &str = "AdmissionReview";
 
 /// An AdmissionReview with a request.
 #[derive(Clone, Debug)]
 pub struct AdmissionReview<'a> {
+    api_version: &'static str,
     raw: &'a RawValue,
     request: ReviewRequest<'a>,
     operation: Operation,
@@ -29,8 +31,8 @@ pub enum ReviewError {
     /// Not JSON, or not of this schema.
     #[error("not an AdmissionReview: {0}")]
     Undecodable(JsonError),
-    /// Not an AdmissionReview v1.
-    #[error("expected kind {KIND} of {API_VERSION}, found kind {kind:?} of {api_version:?}")]
+    /// Not an AdmissionReview of a version that is read.
+    #[error("expected kind {KIND} of {}, found kind {kind:?} of {api_version:?}", API_VERSIONS.join(" or "))]
     WrongKind {
         /// The API version found.
         api_version: String,
@@ -158,12 +160,13 @@ impl<'a> AdmissionReview<'a> {
     pub fn parse(text: &'a str) -> Result<Self, ReviewError> {
         let question: Question<'a> = strict::from_str(text)
             .map_err(|error| ReviewError::Undecodable(JsonError::of_decoding(text, &error)))?;
-        if question.kind != KIND || question.api_version != API_VERSION {
+        let api_version = API_VERSIONS.into_iter().find(|version| question.api_version == *version);
+        let Some(api_version) = api_version.filter(|_| question.kind == KIND) else {
             return Err(ReviewError::WrongKind {
                 api_version: question.api_version.to_string(),
                 kind: question.kind.to_string(),
             });
-        }
+        };
         let raw = question.request.ok_or(ReviewError::Missing("request"))?;
         let request: ReviewRequest<'a> = strict::from_str(raw.get()).map_err(|error| {
             let start = raw.get().as_ptr().addr().saturating_sub(text.as_ptr().addr());
@@ -175,7 +178,7 @@ impl<'a> AdmissionReview<'a> {
         if request.resource.as_ref().is_none_or(|r| r.resource.is_empty()) {
             return Err(ReviewError::Missing("request.resource"));
         }
-        Ok(Self { raw, request, operation, user })
+        Ok(Self { api_version, raw, request, operation, user })
     }
 
     /// The request as admission sees it, without defaulting (NR-114).
@@ -210,7 +213,7 @@ impl<'a> AdmissionReview<'a> {
     /// # Errors
     /// Only if serializing fails, which it does not for values parsed from text.
     pub fn completed(&self, response: ReviewResponse) -> Result<String, serde_json::Error> {
-        answer(Some(self.raw), response)
+        self.answer(Some(self.raw), response)
     }
 
     /// Serializes the AdmissionReview for the API server, with the response only.
@@ -218,10 +221,15 @@ impl<'a> AdmissionReview<'a> {
     /// # Errors
     /// As [`AdmissionReview::completed`].
     pub fn reply(&self, response: ReviewResponse) -> Result<String, serde_json::Error> {
-        answer(None, response)
+        self.answer(None, response)
     }
-}
 
-fn answer(request: Option<&RawValue>, response: ReviewResponse) -> Result<String, serde_json::Error> {
-    serde_json::to_string(&Answer { kind: KIND, api_version: API_VERSION, request, response })
+    fn answer(
+        &self,
+        request: Option<&RawValue>,
+        response: ReviewResponse,
+    ) -> Result<String, serde_json::Error> {
+        let Self { api_version, .. } = self;
+        serde_json::to_string(&Answer { kind: KIND, api_version, request, response })
+    }
 }
