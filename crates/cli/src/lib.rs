@@ -26,6 +26,7 @@ mod memory;
 mod open_files;
 mod progress;
 pub mod resource_type;
+mod serving;
 mod signals;
 mod storage_flags;
 pub mod store_flags;
@@ -59,6 +60,7 @@ enum Command {
     Review(Box<command::review::ReviewArgs>),
     Serve(Box<command::serve::ServeArgs>),
     Store(Box<command::store::StoreArgs>),
+    Webhook(Box<command::webhook::WebhookArgs>),
 }
 
 /// Runs the command in the arguments and returns the exit code: 0 yes or success, 1 no or findings, 2 an error in flags
@@ -85,6 +87,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         Command::Review(args) => command::review::run(args),
         Command::Serve(args) => command::serve::run(args),
         Command::Store(args) => command::store::run(args),
+        Command::Webhook(args) => command::webhook::run(args),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

@@ -12,6 +12,7 @@ pub mod clock;
 pub mod connect;
 mod connect_error;
 mod events;
+pub mod feed;
 pub mod kubeconfig;
 pub mod lease;
 pub mod node_certificate;

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!  api_server                                    starts all of it, from one configuration
-//!  controller   guard                            background controllers; the guard of a kubelet
+//!  controller   guard   webhook                  background controllers; the guard of a kubelet; the webhook
 //!  api                                           routes to handlers: thin, HTTP to operations and back
 //!  admission                                     what is asked of a write beyond authorization
 //!  authz (webhook)                               may they: the only module that makes a Permit
@@ -48,6 +48,7 @@ pub mod metrics;
 pub mod registry;
 pub mod signing;
 pub mod state;
+pub mod webhook;
 
 pub use api::app::App;
 pub use api::server_metrics::Metrics;

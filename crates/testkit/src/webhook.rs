@@ -67,7 +67,7 @@ pub(crate) fn openssl(folder: &Path, arguments: &[&str]) {
 }
 
 /// An authority, the service's certificate, and one for the API server, as PEM files in a folder.
-fn certificates(folder: &Path) {
+pub fn certificates(folder: &Path) {
     fs::write(folder.join("openssl.cnf"), "[req]\ndistinguished_name = dn\n[dn]\n")
         .expect("the folder is writable");
     let new = |name: &str, subject: &str, more: &[&str]| {

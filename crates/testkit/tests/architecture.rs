@@ -56,7 +56,7 @@ const SERVER_FLOORS: &[&[&str]] = &[
     &["authz"],
     &["admission"],
     &["api"],
-    &["controller", "guard"],
+    &["controller", "guard", "webhook"],
     &["api_server"],
 ];
 

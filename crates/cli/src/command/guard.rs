@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,6 @@ use portcullis_client::Connection;
 use portcullis_client::rbac::{self, LocalRbac};
 use portcullis_client::review::cache::Ttl;
 use portcullis_client::review::{ReviewMetrics, Reviews, Settings as ReviewSettings};
-use portcullis_pki::KeyPair;
-use portcullis_pki::tls::ServerTls;
 use portcullis_policy::features::{Feature, FeatureGates};
 use portcullis_policy::kubelet_api::Settings;
 use portcullis_server::audit::sink::Rotation;
@@ -26,7 +24,7 @@ use portcullis_server::guard::upstream::{Kubelet, KubeletConfig};
 use portcullis_server::guard::{Authorization, Guard, Member, Parts};
 use portcullis_server::http::limits::Limits;
 use portcullis_server::http::listener::Server;
-use portcullis_server::http::serving_certificate::{self, ServingCertificate};
+use portcullis_server::http::serving_certificate;
 use portcullis_server::metrics::FeatureMetrics;
 use prometheus_client::registry::Registry;
 
@@ -34,6 +32,7 @@ use crate::failure::Failure;
 use crate::health::{self, Health};
 use crate::limit_flags::duration;
 use crate::logging::{LoggingFormat, log};
+use crate::serving::serving;
 use crate::signals::StopSignals;
 use crate::{kubeconfig, memory, open_files};
 
@@ -285,7 +284,8 @@ pub fn run(args: &GuardArgs) -> Result<ExitCode, Failure> {
 async fn guard(args: &GuardArgs) -> Result<ExitCode, Failure> {
     let node_name = node_name(args);
     let callers = &args.callers;
-    let (tls, certificate) = serving(args)?;
+    let asks_clients = callers.client_ca_file.is_some();
+    let (tls, certificate) = serving(&args.tls_cert_file, &args.tls_private_key_file, asks_clients)?;
     let kubelet = Arc::new(kubelet(&args.kubelet, &node_name)?);
     let authorities = callers
         .client_ca_file
@@ -436,25 +436,6 @@ impl Health for Told {
 fn node_name(args: &GuardArgs) -> String {
     let host = || rustix::system::uname().nodename().to_string_lossy().trim().to_lowercase();
     args.node_name.clone().unwrap_or_else(host)
-}
-
-fn serving(args: &GuardArgs) -> Result<(ServerTls, ServingCertificate), Failure> {
-    let wrong = |error: &dyn std::fmt::Display| {
-        Failure::input(format_args!("{error} (--tls-cert-file, --tls-private-key-file)"))
-    };
-    let read = |path: &Path| {
-        std::fs::read(path).map_err(|error| wrong(&format_args!("cannot read {}: {error}", path.display())))
-    };
-    let (chain, key) = (read(&args.tls_cert_file)?, read(&args.tls_private_key_file)?);
-    let key = KeyPair::from_pem(&key)
-        .map_err(|error| wrong(&format_args!("{}: {error}", args.tls_private_key_file.display())))?;
-    // KA-5
-    let made = match args.callers.client_ca_file {
-        Some(_) => ServerTls::new(&chain, &key),
-        None => ServerTls::asking_nobody(&chain, &key),
-    };
-    let tls = made.map_err(|error| wrong(&format_args!("{}: {error}", args.tls_cert_file.display())))?;
-    Ok((tls, ServingCertificate::new(args.tls_cert_file.clone(), args.tls_private_key_file.clone())))
 }
 
 fn kubelet(flags: &KubeletFlags, node_name: &str) -> Result<Kubelet, Failure> {

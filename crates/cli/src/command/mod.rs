@@ -12,3 +12,4 @@ pub mod guard;
 pub mod review;
 pub mod serve;
 pub mod store;
+pub mod webhook;

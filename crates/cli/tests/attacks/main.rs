@@ -1,4 +1,4 @@
-//! Attacks on `portcullis serve` and `portcullis guard`, each with the bounds of what it may cost: while it runs, honest clients are answered
+//! Attacks on `portcullis serve`, `portcullis guard` and `portcullis webhook`, each with the bounds of what it may cost: while it runs, honest clients are answered
 //! in time, and the memory of the server stays bounded.
 #![allow(
     clippy::unwrap_used,
@@ -19,6 +19,10 @@ mod soak;
 #[path = "../guard/support.rs"]
 #[expect(dead_code, reason = "the rest is for the tests of the guard")]
 mod support;
+mod webhook;
+#[path = "../webhook/support.rs"]
+#[expect(dead_code, reason = "the rest is for the tests of the webhook")]
+mod webhook_support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -10,6 +10,7 @@ mod authentication;
 mod bearer;
 pub mod bootstrap_token;
 mod caller;
+pub mod callers;
 mod certificate;
 mod config;
 pub mod configuration;

@@ -1,0 +1,78 @@
+//! `POST /admit`: AdmissionReviews of the writes of nodes (BC-5).
+
+use bytes::Bytes;
+use policy::NodeIdentity;
+use policy::restriction::Rejection;
+use policy::restriction::review::AdmissionReview;
+
+use super::cluster::may_be_admitted_later;
+use super::metrics::{Admitted, Wait};
+use super::parts::Webhook;
+use crate::http::account::Account;
+use crate::http::status::Status;
+
+/// The first look at a review.
+enum Looked {
+    /// The answer.
+    Answered(Bytes, Admitted),
+    /// The answer, unless something arrives that changes it, for a node.
+    Refused(Bytes, Account),
+}
+
+/// Answers a review, in the version in which it was asked. Writes by others than nodes are admitted without being read.
+///
+/// # Errors
+/// 400 if it is not an AdmissionReview that can be answered (BC-6).
+pub(super) async fn answer(webhook: &Webhook, account: Account, body: &Bytes) -> Result<Bytes, Status> {
+    let metrics = &webhook.parts.metrics;
+    let (refusal, node) = match webhook.in_turn(account, body, || look(webhook, body)).await? {
+        Looked::Answered(answer, admitted) => {
+            metrics.admitted(admitted, None);
+            return Ok(answer);
+        }
+        Looked::Refused(answer, node) => (answer, node),
+    };
+    let again = || match look(webhook, body) {
+        Ok(Looked::Answered(answer, Admitted::Allowed)) => Some(answer),
+        _ => None,
+    };
+    let (admitted, wait) = webhook.parts.cluster.assess_again(node, again).await;
+    let wait = Some(wait).filter(|wait| *wait != Wait::Off);
+    match admitted {
+        Some(answer) => {
+            metrics.admitted(Admitted::Allowed, wait);
+            Ok(answer)
+        }
+        None => {
+            metrics.admitted(Admitted::Refused, wait);
+            Ok(refusal)
+        }
+    }
+}
+
+fn look(webhook: &Webhook, body: &[u8]) -> Result<Looked, Status> {
+    let text = std::str::from_utf8(body)
+        .map_err(|error| Status::bad_request(format!("the AdmissionReview is not UTF-8: {error}")))?;
+    let review = AdmissionReview::parse(text).map_err(|error| Status::bad_request(error.to_string()))?;
+    let request = review.request();
+    let answer = |decision: Result<(), Rejection>| {
+        let answer = review.reply(review.response(decision));
+        answer
+            .map(Bytes::from)
+            .map_err(|error| Status::internal(format_args!("cannot write the answer: {error}")))
+    };
+    if NodeIdentity::of(request.user).is_none() {
+        return Ok(Looked::Answered(answer(Ok(()))?, Admitted::Passed));
+    }
+    if let Some(unknown) = webhook.parts.cluster.unknown_to_admission() {
+        tracing::warn!(user = request.user.name, why = unknown.message, "a write of a node is refused");
+        return Ok(Looked::Answered(answer(Err(unknown))?, Admitted::Unknown));
+    }
+    match webhook.parts.cluster.assess(&request) {
+        Ok(()) => Ok(Looked::Answered(answer(Ok(()))?, Admitted::Allowed)),
+        Err(rejection) if may_be_admitted_later(&request) => {
+            Ok(Looked::Refused(answer(Err(rejection))?, Account::of_user(request.user)))
+        }
+        Err(rejection) => Ok(Looked::Answered(answer(Err(rejection))?, Admitted::Refused)),
+    }
+}
