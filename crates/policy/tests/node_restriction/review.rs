@@ -30,7 +30,7 @@ fn a_review_without_what_decides_is_an_error() {
         ("/request/userInfo", json!(null)),
         ("/request/userInfo/groups", json!("system:nodes")),
         ("/request/namespace", json!(1)),
-        ("/apiVersion", json!("admission.k8s.io/v1beta1")),
+        ("/apiVersion", json!("admission.k8s.io/v1alpha1")),
         ("/kind", json!("TokenReview")),
     ] {
         let mut review = question();
@@ -59,4 +59,16 @@ fn an_answer_carries_the_uid_and_goes_with_or_without_the_question() {
         json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1",
             "response": {"uid": "u", "allowed": true}})
     );
+}
+
+#[test]
+fn an_answer_is_in_the_version_of_its_question_bc_5() {
+    for version in ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"] {
+        let mut question = question();
+        question["apiVersion"] = json!(version);
+        let text = question.to_string();
+        let review = AdmissionReview::parse(&text).unwrap();
+        let reply: Value = serde_json::from_str(&review.reply(review.response(Ok(()))).unwrap()).unwrap();
+        assert_eq!(reply["apiVersion"], version);
+    }
 }
