@@ -255,6 +255,8 @@ kind: Config
 clusters:
 - name: portcullis
   cluster:
+    # The hosts of API servers usually cannot resolve the name of a Service. Then put its cluster IP here, which the serving
+    # certificate must have, or name another address with --server.
     server: {server}
     # The authority of the webhook's serving certificate.
     certificate-authority: {authority}
