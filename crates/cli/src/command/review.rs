@@ -18,7 +18,7 @@ use crate::store_flags::EtcdSourceFlags;
 ///
 /// Reads one JSON object per line, of any of these kinds, and writes it with its answer, one per line.
 /// SubjectAccessReviews and LocalSubjectAccessReviews (authorization.k8s.io/v1 or v1beta1) are answered only by the
-/// given modes: without the system:masters check of a running server. AdmissionReviews (admission.k8s.io/v1) are
+/// given modes: without the system:masters check of a running server. AdmissionReviews (admission.k8s.io/v1 or v1beta1) are
 /// answered by NodeRestriction. Nothing is answered unless every line is valid.
 ///
 /// Exit codes: 0 answered, or no differences; 1 differences; 2 bad flags or input; 3 etcd cannot be read, or the output cannot be

@@ -124,7 +124,7 @@ fn a_value_of_the_wrong_type_is_named_by_its_field() {
             "kind: found SubjectAccessReview of authorization.k8s.io/v2",
         ),
         (sar, "authorization.k8s.io/v1", "", "apiVersion: is missing"),
-        (admission, "admission.k8s.io/v1", "admission.k8s.io/v1beta1", "admission.k8s.io/v1"),
+        (admission, "admission.k8s.io/v1", "admission.k8s.io/v2", "admission.k8s.io/v1"),
         (admission, r#""operation":"DELETE""#, r#""operation":"ERASE""#, "request.operation: "),
         (admission, r#""operation":"DELETE","#, "", "request.operation: "),
         (admission, r#""username":"a""#, r#""username":1"#, "request.userInfo.username: "),
