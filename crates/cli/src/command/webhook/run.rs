@@ -41,7 +41,7 @@ Examples:
 const BODY_BYTES: usize = (3 << 20) + (64 << 10);
 /// What one caller makes the webhook hold. All API servers of a cluster may be one caller, with the requests of everybody. In
 /// bytes.
-const HELD_BYTES: usize = 256 << 20;
+const HELD_BYTES: usize = 48 << 20;
 
 /// The flags of the webhook. Names are those of `serve` and `guard` where these have them.
 #[derive(Args, Debug)]
