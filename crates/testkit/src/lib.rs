@@ -10,6 +10,7 @@
 
 pub mod curl;
 pub mod etcd;
+pub mod exchanges;
 pub mod fake_tpm;
 pub mod health;
 pub mod http2;

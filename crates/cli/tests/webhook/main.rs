@@ -14,5 +14,6 @@ mod configure;
 mod deploy;
 mod following;
 mod recorded;
+mod replay;
 mod replicas;
 mod support;

@@ -60,13 +60,21 @@ impl Webhook {
 
     /// A connection file of an API server that asks this webhook.
     pub(crate) fn kubeconfig(&self, scratch: &Scratch) -> PathBuf {
+        Self::asking(scratch, self.running.address().port())
+    }
+
+    /// A connection file of an API server that asks a webhook on this port.
+    pub(crate) fn asking(scratch: &Scratch, port: u16) -> PathBuf {
+        let folder = scratch.path().join("webhook");
+        // Makes the certificates.
+        drop(command(&folder, &[]));
         let document = serde_json::json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{"name": "c", "cluster": {
-                "server": format!("{}/authorize", self.running.url()), "certificate-authority": self.file("ca.pem"),
+                "server": format!("https://127.0.0.1:{port}/authorize"), "certificate-authority": folder.join("ca.pem"),
             }}],
             "users": [{"name": "c", "user": {
-                "client-certificate": self.file("apiserver.pem"), "client-key": self.file("apiserver-key.pem"),
+                "client-certificate": folder.join("apiserver.pem"), "client-key": folder.join("apiserver-key.pem"),
             }}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
         });
@@ -91,7 +99,10 @@ pub(crate) fn command(folder: &Path, flags: &[&str]) -> Command {
         std::fs::create_dir(folder).unwrap();
         certificates(folder);
     }
-    let mut command = program!().command(["webhook", "--bind-address", "127.0.0.1", "--secure-port", "0"]);
+    let mut command = program!().command(["webhook", "--bind-address", "127.0.0.1"]);
+    if !flags.contains(&"--secure-port") {
+        command.args(["--secure-port", "0"]);
+    }
     command.arg("--tls-cert-file").arg(folder.join("service.pem"));
     command.arg("--tls-private-key-file").arg(folder.join("service-key.pem"));
     if !flags.contains(&"--shutdown-delay-duration") {
