@@ -304,7 +304,7 @@ async fn name_of_next(watched: &mut Watched<Map>) -> String {
             Event::Unreadable { name, namespace, .. } => return format!("?{namespace}/{name}"),
             Event::Synced => return "synced".into(),
             Event::Restarted => return "restarted".into(),
-            Event::Current | Event::Failed { .. } => {}
+            Event::Current | Event::Resumed | Event::Failed { .. } => {}
         }
     }
 }

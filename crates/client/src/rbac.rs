@@ -208,7 +208,7 @@ impl Follower {
             Event::Deleted(object) => self.forget(name_of(&object)),
             Event::Unreadable { name, why, .. } => self.unreadable(&name, &why),
             Event::Synced => self.listed(),
-            Event::Current => {}
+            Event::Current | Event::Resumed => {}
             Event::Failed { why, retry_in, .. } => {
                 tracing::warn!(
                     kind = self.kind.as_str(),

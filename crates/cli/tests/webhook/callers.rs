@@ -1,4 +1,4 @@
-//! Who is answered (BC-2), and what.
+//! Authentication of callers (BC-2), and the paths that are served.
 
 use std::fs;
 

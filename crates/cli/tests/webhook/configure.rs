@@ -1,4 +1,4 @@
-//! What `portcullis webhook configure` prints is accepted by an API server, and leads to the webhook.
+//! A server accepts the output of `portcullis webhook configure`, and asks the webhook by it.
 
 use std::fs;
 use std::path::Path;

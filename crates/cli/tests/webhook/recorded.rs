@@ -1,4 +1,4 @@
-//! What a kube-apiserver 1.36 sent to its webhooks is answered as the cluster decided.
+//! The recorded reviews of a kube-apiserver 1.36, and the decisions of its cluster.
 
 use portcullis_testkit::recorded;
 use portcullis_testkit::scratch::Scratch;

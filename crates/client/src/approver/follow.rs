@@ -52,7 +52,7 @@ pub(super) enum Change {
     Illegible(Key, Unreadable),
     /// An object that cannot be read is gone.
     Forgotten(Key),
-    /// What is known is complete.
+    /// The list is complete, or the watch goes on.
     Known,
     /// The list is not available.
     Failed,
@@ -150,7 +150,7 @@ async fn follow(
                 Ok(object) => Change::Gone(object),
                 Err((object, _)) => Change::Forgotten(key_of(&object)),
             },
-            Event::Synced | Event::Current => Change::Known,
+            Event::Synced | Event::Current | Event::Resumed => Change::Known,
             Event::Unreadable { namespace, name, why } => {
                 tracing::warn!(?watched, name, why, "an object cannot be read");
                 let unreadable = Unreadable::new(format!("{namespace}/{name}"), Vec::new());

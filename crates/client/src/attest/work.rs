@@ -126,7 +126,7 @@ impl Work {
                 self.is_listed = true;
                 self.unseen.take().unwrap_or_default().iter().for_each(|name| self.remove(name));
             }
-            Event::Current => {}
+            Event::Current | Event::Resumed => {}
             Event::Unreadable { name, why, .. } => {
                 tracing::warn!(csr = name, why, "a certificate request cannot be read");
             }

@@ -305,7 +305,7 @@ impl Node {
                 event = watched.next() => match event {
                     Event::Listed(stored) | Event::Applied(stored) => latest = Some(stored),
                     Event::Deleted(_) => return Ok(Answer::Gone),
-                    Event::Restarted | Event::Synced | Event::Current => {}
+                    Event::Restarted | Event::Synced | Event::Current | Event::Resumed => {}
                     Event::Unreadable { why, .. } => return Err(AttestedError::Temporary(why)),
                     Event::Failed { why, .. } => self.tell(NodeEvent::Trouble(why))?,
                 },

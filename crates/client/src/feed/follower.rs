@@ -77,7 +77,8 @@ impl Follower {
                 self.forget(&(namespace.into(), name.into()));
             }
             Event::Current => {}
-            Event::Unreadable { .. } => return,
+            // Nothing new is known before what has happened meanwhile has arrived.
+            Event::Resumed | Event::Unreadable { .. } => return,
             Event::Failed { code, why, retry_in } => return self.failed(code, &why, retry_in),
         }
         self.heard();
@@ -89,9 +90,13 @@ impl Follower {
 
     /// Everything up to the revision of the watch is applied.
     fn heard(&self) {
+        self.heard_up_to(self.texts.revision());
+    }
+
+    fn heard_up_to(&self, revision: u64) {
         let Some(followed) = self.followed() else { return };
         let now = u64::try_from(self.shared.clock.running().as_millis()).unwrap_or(0);
-        followed.revision.store(self.texts.revision(), Ordering::Release);
+        followed.revision.store(revision, Ordering::Release);
         followed.heard.store(now, Ordering::Release);
         self.shared.changed.send_replace(());
     }
@@ -171,14 +176,17 @@ impl Follower {
         if code == Some(404) {
             self.absent = self.absent.saturating_add(1);
             self.texts.move_to(self.place.resource(self.absent));
-            if self.place.is_absent(self.absent) && is_optional {
-                tracing::debug!(kind, "the server does not have this API");
-                let gone: Vec<Key> = self.known.drain().map(|(key, _)| key).collect();
-                gone.iter().for_each(|key| self.forget(key));
-                self.complete();
-                self.heard();
+            if is_optional {
+                tracing::debug!(kind, why, "the server does not have this version of the API");
+                if self.place.is_absent(self.absent) {
+                    let gone: Vec<Key> = self.known.drain().map(|(key, _)| key).collect();
+                    gone.iter().for_each(|key| self.forget(key));
+                    self.complete();
+                    // There is nothing to wait for.
+                    self.heard_up_to(u64::MAX);
+                }
+                return;
             }
-            return;
         }
         tracing::warn!(
             kind,

@@ -1,4 +1,4 @@
-//! What the watches of a feed share: the state of each kind.
+//! The state of each kind, shared by its watch and by the feed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

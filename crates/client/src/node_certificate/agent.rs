@@ -528,7 +528,7 @@ impl Agent {
                         latest = Some(stored);
                     }
                     Event::Synced if !is_listed => return Err(gone()),
-                    Event::Synced | Event::Current => {}
+                    Event::Synced | Event::Current | Event::Resumed => {}
                     Event::Deleted(_) => return Err(gone()),
                     Event::Unreadable { why, .. } => {
                         return Err(CallError::Answer { path: REQUESTS.object(&name), why }.into());

@@ -42,8 +42,10 @@ pub enum Event<T> {
     Applied(T),
     /// An object was deleted. This is its last state.
     Deleted(T),
-    /// Nothing up to the revision of the watch is missing: a bookmark, or the watch goes on after a failure.
+    /// Nothing is missing up to the revision of the watch, which the server has confirmed.
     Current,
+    /// The watch goes on after a failure or silence. What has happened meanwhile follows.
+    Resumed,
     /// An existing or deleted object cannot be decoded.
     Unreadable {
         /// The namespace; empty for cluster-scoped objects.
@@ -81,6 +83,7 @@ impl Event<Bytes> {
             Self::Restarted => Event::Restarted,
             Self::Synced => Event::Synced,
             Self::Current => Event::Current,
+            Self::Resumed => Event::Resumed,
             Self::Unreadable { namespace, name, why } => Event::Unreadable { namespace, name, why },
             Self::Failed { code, why, retry_in } => Event::Failed { code, why, retry_in },
         }
@@ -212,6 +215,7 @@ impl Texts {
             What::Applied(text) => Event::Applied(text),
             What::Deleted(text) => Event::Deleted(text),
             What::Current => Event::Current,
+            What::Resumed => Event::Resumed,
         }
     }
 

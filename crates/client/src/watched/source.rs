@@ -31,6 +31,9 @@ const LONGEST_LINE: u64 = 32 << 20;
 /// After this many refusals to resume a watch, it starts over with a list.
 const REFUSALS: u32 = 3;
 
+/// After a watch was silent so often in a row, although the server has something newer, everything is listed.
+const SILENCES: u32 = 2;
+
 /// How much of each object is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -55,6 +58,7 @@ pub(super) enum What {
     Applied(Bytes),
     Deleted(Bytes),
     Current,
+    Resumed,
 }
 
 /// Why something failed.
@@ -99,8 +103,10 @@ pub(super) struct Source {
     /// The revision of the last event, as the server wrote it.
     revision: String,
     refusals: u32,
-    /// Whether the watch goes on after a failure or silence.
-    is_resuming: bool,
+    /// What is heard when the watch goes on after a failure or silence.
+    resumed: Option<What>,
+    /// How often in a row nothing arrived on a watch.
+    silences: u32,
 }
 
 /// What happens next.
@@ -138,6 +144,16 @@ struct ListMeta {
     resource_version: String,
     #[serde(default, rename = "continue")]
     next: String,
+}
+
+impl ListMeta {
+    /// The revision, which every list and every object has.
+    fn revision(self) -> Result<String, Trouble> {
+        match self.resource_version.as_str() {
+            "" => Err(Trouble::new("the answer has no resourceVersion")),
+            _ => Ok(self.resource_version),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -178,7 +194,8 @@ impl Source {
             step: Step::Start,
             revision: String::new(),
             refusals: 0,
-            is_resuming: false,
+            resumed: None,
+            silences: 0,
         }
     }
 
@@ -212,6 +229,7 @@ impl Source {
                     }
                     (None, Some(token)) => self.step = Step::Page(Some(token)),
                     (None, None) => {
+                        self.silences = 0;
                         self.step = Step::Watch { is_checked: true };
                         return Ok(What::Synced);
                     }
@@ -219,8 +237,8 @@ impl Source {
                 Step::Watch { is_checked: false } => self.check().await?,
                 Step::Watch { is_checked: true } => {
                     self.watch().await?;
-                    if std::mem::take(&mut self.is_resuming) {
-                        return Ok(What::Current);
+                    if let Some(what) = self.resumed.take() {
+                        return Ok(what);
                     }
                 }
                 Step::Lines(_) => {
@@ -239,25 +257,29 @@ impl Source {
         let page: Page<'_> = serde_json::from_slice(&text).map_err(|error| Trouble::undecodable(&error))?;
         let items = page.items.unwrap_or_default();
         let items: Vec<Bytes> = items.into_iter().map(|item| text.slice_ref(item.get().as_bytes())).collect();
-        self.revision = page.metadata.resource_version;
-        let next = Some(page.metadata.next).filter(|token| !token.is_empty());
+        let next = Some(page.metadata.next.clone()).filter(|token| !token.is_empty());
+        // Without a revision it is no list, and would seem to be an empty one.
+        self.revision = page.metadata.revision()?;
         self.step = Step::Items(items.into_iter(), next);
         Ok(())
     }
 
     /// Makes sure that the server has what was heard of. One that came back with an older store would be silent until it has
-    /// reached that revision again, and all changes until then would be missed.
+    /// reached that revision again, and all changes until then would be missed. A watch that is silent again although the
+    /// server has something newer may be broken: then everything is listed.
     async fn check(&mut self) -> Result<(), Trouble> {
         let text = self.text("limit=1").await?;
         let newest: Versioned =
             serde_json::from_slice(&text).map_err(|error| Trouble::undecodable(&error))?;
         let number = |revision: &str| revision.parse::<u64>().ok();
-        let is_older = match (number(&newest.metadata.resource_version), number(&self.revision)) {
-            (Some(newest), Some(known)) => newest < known,
-            _ => true,
+        let (newest, known) = (number(&newest.metadata.revision()?), number(&self.revision));
+        self.resumed = match (newest, known) {
+            (Some(newest), Some(known)) if newest == known => Some(What::Current),
+            (Some(newest), Some(known)) if newest > known && self.silences < SILENCES => Some(What::Resumed),
+            _ => None,
         };
-        self.is_resuming = !is_older;
-        self.step = if is_older { Step::Start } else { Step::Watch { is_checked: true } };
+        let goes_on = self.resumed.is_some();
+        self.step = if goes_on { Step::Watch { is_checked: true } } else { Step::Start };
         Ok(())
     }
 
@@ -309,6 +331,7 @@ impl Source {
         match timeout(silence, read).await {
             // The connection may be dead without a sign.
             Err(_) => {
+                self.silences = self.silences.saturating_add(1);
                 self.step = Step::Watch { is_checked: false };
                 return Ok(None);
             }
@@ -353,8 +376,8 @@ impl Source {
             // A kind of event that does not exist yet.
             _ => return Ok(None),
         };
-        self.refusals = 0;
-        self.revision = found.metadata.resource_version;
+        self.revision = found.metadata.revision()?;
+        (self.refusals, self.silences) = (0, 0);
         Ok(Some(what))
     }
 

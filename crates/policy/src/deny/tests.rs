@@ -64,6 +64,17 @@ fn a_list_of_what_is_in_no_namespace_holds_nothing_of_one() {
 }
 
 #[test]
+fn a_user_in_too_many_groups_is_bound_by_every_rule_for_a_group() {
+    let rules = rules(&json!([{
+        "name": "a", "subjects": [{"kind": "Group", "name": "ops"}], "except": [{"kind": "Group", "name": "g0"}],
+        "verbs": ["*"], "apiGroups": [""], "resources": ["secrets"],
+    }]));
+    let in_groups = |count: usize| User::new("jane", (0..count).map(|number| format!("g{number}")));
+    assert!(!is_denied(&rules, &in_groups(MOST_GROUPS), "get", secret("a", "b")));
+    assert!(is_denied(&rules, &in_groups(MOST_GROUPS + 1), "get", secret("a", "b")));
+}
+
+#[test]
 fn the_reason_names_the_first_rule() {
     let rules = rules(&json!([
         {"name": "a", "subjects": [{"kind": "User", "name": "x*"}], "verbs": ["get", "list"],

@@ -128,6 +128,11 @@ impl Callers {
         self.authorities.is_some()
     }
 
+    /// Whether every client certificate of the authorities is answered.
+    pub fn takes_every_certificate(&self) -> bool {
+        self.authorities.is_some() && self.names.is_empty() && self.organizations.is_empty()
+    }
+
     /// Returns who asks.
     ///
     /// # Errors

@@ -6,8 +6,9 @@ use policy::restriction::Rejection;
 use policy::restriction::review::AdmissionReview;
 
 use super::cluster::may_be_admitted_later;
-use super::metrics::{Admitted, Wait};
+use super::metrics::Admitted;
 use super::parts::Webhook;
+use crate::api::large_work::LargeWork;
 use crate::http::account::Account;
 use crate::http::status::Status;
 
@@ -30,6 +31,11 @@ pub(super) async fn answer(webhook: &Webhook, account: Account, body: &Bytes) ->
             metrics.admitted(admitted, None);
             return Ok(answer);
         }
+        // Reading a large review again with every change would be too much work.
+        Looked::Refused(answer, _) if LargeWork::is_large(body.len()) => {
+            metrics.admitted(Admitted::Refused, None);
+            return Ok(answer);
+        }
         Looked::Refused(answer, node) => (answer, node),
     };
     let again = || match look(webhook, body) {
@@ -37,17 +43,8 @@ pub(super) async fn answer(webhook: &Webhook, account: Account, body: &Bytes) ->
         _ => None,
     };
     let (admitted, wait) = webhook.parts.cluster.assess_again(node, again).await;
-    let wait = Some(wait).filter(|wait| *wait != Wait::Off);
-    match admitted {
-        Some(answer) => {
-            metrics.admitted(Admitted::Allowed, wait);
-            Ok(answer)
-        }
-        None => {
-            metrics.admitted(Admitted::Refused, wait);
-            Ok(refusal)
-        }
-    }
+    metrics.admitted(if admitted.is_some() { Admitted::Allowed } else { Admitted::Refused }, Some(wait));
+    Ok(admitted.unwrap_or(refusal))
 }
 
 fn look(webhook: &Webhook, body: &[u8]) -> Result<Looked, Status> {
@@ -65,7 +62,6 @@ fn look(webhook: &Webhook, body: &[u8]) -> Result<Looked, Status> {
         return Ok(Looked::Answered(answer(Ok(()))?, Admitted::Passed));
     }
     if let Some(unknown) = webhook.parts.cluster.unknown_to_admission() {
-        tracing::warn!(user = request.user.name, why = unknown.message, "a write of a node is refused");
         return Ok(Looked::Answered(answer(Err(unknown))?, Admitted::Unknown));
     }
     match webhook.parts.cluster.assess(&request) {

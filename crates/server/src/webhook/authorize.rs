@@ -6,6 +6,7 @@ use policy::review::{AccessReview, AccessStatus, Review, ReviewKind, invalid_mes
 use portcullis_apimachinery::json;
 
 use super::parts::Webhook;
+use crate::api::large_work::LargeWork;
 use crate::http::account::Account;
 use crate::http::status::Status;
 
@@ -19,17 +20,21 @@ pub(super) async fn answer(webhook: &Webhook, account: Account, body: &Bytes) ->
     let question =
         review.attributes(&nobody).map_err(|faults| Status::bad_request(invalid_message(&faults)))?;
     let attributes = question.attributes();
-    let decided = webhook.parts.cluster.authorize(&attributes).await;
+    let cluster = &webhook.parts.cluster;
+    let decided = match LargeWork::is_large(body.len()) {
+        // Deciding again with every change would be too much work.
+        true => webhook.in_turn(account, body, || cluster.decide(&attributes)).await,
+        false => cluster.authorize(&attributes).await,
+    };
     webhook.parts.metrics.authorized(&decided.outcome, decided.wait);
     let mut status = AccessStatus::new(&question, &decided.outcome);
     if !decided.unknown.is_empty() {
         webhook.parts.metrics.unknown();
-        tracing::warn!(why = decided.unknown, "a review is answered without what is not known");
         let errors = [status.evaluation_error, decided.unknown];
         status.evaluation_error =
             errors.into_iter().filter(|error| !error.is_empty()).collect::<Vec<_>>().join("; ");
     }
-    let answered = serde_json::to_vec(&review.answered(&status));
+    let answered = webhook.in_turn(account, body, || serde_json::to_vec(&review.answered(&status))).await;
     answered
         .map(Bytes::from)
         .map_err(|error| Status::internal(format_args!("cannot write the answer: {error}")))

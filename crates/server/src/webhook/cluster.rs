@@ -6,9 +6,10 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use policy::chain::{Chain, Mode, Outcome};
+use policy::chain::{Mode, Outcome};
 use policy::engine::{Engine, LiveEngine, needs};
 use policy::restriction::{Assessment, Rejection};
 use policy::{AdmissionRequest, Attributes, Decision, FeatureGates, Kind, NodeIdentity, Reason};
@@ -16,7 +17,7 @@ use portcullis_client::feed::{Feed, Standing, Waited};
 
 use super::metrics::Wait;
 use crate::http::account::Account;
-use crate::http::budget::{Budget, Charge};
+use crate::http::budget::Budget;
 
 /// How many requests of one node wait at a time. Others are refused at once.
 const WAITS_OF_NODE: usize = 64;
@@ -45,6 +46,8 @@ pub struct Following {
     patience: Duration,
     /// The requests of each node that wait.
     waits: Arc<Budget>,
+    blind_modes: Outage,
+    blind_admission: Outage,
 }
 
 impl Following {
@@ -63,6 +66,8 @@ impl Following {
             max_staleness,
             patience,
             waits: Budget::new(WAITS_OF_NODE),
+            blind_modes: Outage::default(),
+            blind_admission: Outage::default(),
         }
     }
 
@@ -85,67 +90,95 @@ impl Following {
         blind.map(|(mode, _)| *mode).collect()
     }
 
-    /// Room to wait for a request of this account.
-    fn wait(&self, account: Account) -> Result<Charge, Wait> {
+    /// Decides again while changes arrive, for a request of a node.
+    async fn wait<T>(&self, node: Account, decide: impl FnMut() -> Option<T>) -> (Option<T>, Wait) {
         if self.patience.is_zero() {
-            return Err(Wait::Off);
+            return (None, Wait::Off);
         }
-        self.waits.charge(account, 1).ok_or(Wait::TooMany)
+        let Some(_room) = self.waits.charge(node, 1) else { return (None, Wait::TooMany) };
+        match self.feed.decide_again(self.patience, decide).await {
+            Waited::Decided(found) => (Some(found), Wait::Changed),
+            Waited::Current => (None, Wait::Confirmed),
+            Waited::TimedOut => (None, Wait::TimedOut),
+        }
+    }
+}
+
+/// Whether something is missing now: so that the log says once that it began and that it ended.
+#[derive(Default)]
+struct Outage(AtomicBool);
+
+impl Outage {
+    /// Returns whether it begins now.
+    fn began(&self) -> bool {
+        !self.0.swap(true, Ordering::Relaxed)
+    }
+
+    fn ended(&self) {
+        if self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed) {
+            tracing::info!("the cluster is known again");
+        }
     }
 }
 
 /// A decision, and whether it was waited for.
-pub(super) struct Decided<T> {
-    pub(super) outcome: T,
+pub(super) struct Decided {
+    pub(super) outcome: Outcome,
     pub(super) wait: Option<Wait>,
     /// What is not known, so that the decision may be another one; empty if everything is.
     pub(super) unknown: String,
 }
 
-impl<T> Decided<T> {
-    fn at_once(outcome: T) -> Self {
+impl Decided {
+    fn known(outcome: Outcome) -> Self {
         Self { outcome, wait: None, unknown: String::new() }
+    }
+
+    /// Whether an object that has not arrived yet could turn this into another decision: a node was not allowed what pods may
+    /// allow it.
+    fn may_change(&self) -> bool {
+        let Decision::NoOpinion(reasons) = &self.outcome.decision else { return false };
+        reasons.iter().any(|reason| matches!(reason, Reason::NodeUnrelated))
     }
 }
 
 impl Cluster {
-    /// Decides an access review.
-    pub(super) async fn authorize(&self, attributes: &Attributes<'_>) -> Decided<Outcome> {
+    /// Decides an access review at once, by the modes whose kinds are known.
+    pub(super) fn decide(&self, attributes: &Attributes<'_>) -> Decided {
         let following = match self {
-            Self::Fixed(engine) => return Decided::at_once(engine.authorize(attributes)),
+            Self::Fixed(engine) => return Decided::known(engine.authorize(attributes)),
             Self::Followed(following) => following,
         };
         let blind = following.blind();
-        if !blind.is_empty() {
-            let outcome = following.engine.chain().without(&blind).decide(attributes);
-            return Decided { outcome, wait: None, unknown: following.unknown() };
+        if blind.is_empty() {
+            following.blind_modes.ended();
+            return Decided::known(following.engine.authorize(attributes));
         }
-        let engine = &following.engine;
-        let outcome = engine.authorize(attributes);
-        if !may_change(&outcome) {
-            return Decided::at_once(outcome);
+        let unknown = following.unknown();
+        if following.blind_modes.began() {
+            tracing::warn!(why = unknown, "reviews are answered without the modes that need this");
         }
-        let room = match following.wait(Account::of_user(attributes.user)) {
-            Ok(room) => room,
-            Err(wait) => return Decided { outcome, wait: Some(wait), unknown: String::new() },
-        };
-        let again = || Some(engine.authorize(attributes)).filter(|outcome| !may_change(outcome));
-        let waited = following.feed.decide_again(following.patience, again).await;
-        drop(room);
-        let (outcome, wait) = match waited {
-            Waited::Decided(outcome) => (outcome, Wait::Changed),
-            Waited::Current => (outcome, Wait::Confirmed),
-            Waited::TimedOut => (outcome, Wait::TimedOut),
-        };
-        Decided { outcome, wait: Some(wait), unknown: String::new() }
+        let outcome = following.engine.chain().without(&blind).decide(attributes);
+        Decided { outcome, wait: None, unknown }
     }
 
-    /// Assesses a write by NodeRestriction. The request is made anew for each attempt: it borrows from text that may be read
-    /// again, but not be kept while waiting.
+    /// As [`Cluster::decide`]; a node that is about to be refused waits for what may not have arrived yet (BC-23).
+    pub(super) async fn authorize(&self, attributes: &Attributes<'_>) -> Decided {
+        let mut decided = self.decide(attributes);
+        let Self::Followed(following) = self else { return decided };
+        if !decided.may_change() {
+            return decided;
+        }
+        let again = || Some(self.decide(attributes)).filter(|decided| !decided.may_change());
+        let (found, wait) = following.wait(Account::of_user(attributes.user), again).await;
+        decided = found.unwrap_or(decided);
+        Decided { wait: Some(wait), ..decided }
+    }
+
+    /// Assesses a write by NodeRestriction. A question that it leaves open is decided by the modes whose kinds are known.
     pub(super) fn assess(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
-        let chain = self.chain();
         let decided = |assessed: Assessment<'_>| match assessed {
-            Assessment::IfAuthorized(question) if !chain.decide(&question.attributes()).is_allow() => {
+            Assessment::IfAuthorized(question) if !self.decide(&question.attributes()).outcome.is_allow() => {
                 Err(question.refusal())
             }
             Assessment::Admitted | Assessment::IfAuthorized(_) => Ok(()),
@@ -160,12 +193,17 @@ impl Cluster {
     pub(super) fn unknown_to_admission(&self) -> Option<Rejection> {
         let Self::Followed(following) = self else { return None };
         if following.is_current(&following.admission) {
+            following.blind_admission.ended();
             return None;
+        }
+        let unknown = following.unknown();
+        if following.blind_admission.began() {
+            tracing::warn!(why = unknown, "writes of nodes are refused");
         }
         Some(Rejection {
             code: UNKNOWN_CODE,
             reason: "ServiceUnavailable",
-            message: format!("the webhook cannot decide what this node may write: {}", following.unknown()),
+            message: format!("the webhook cannot decide what this node may write: {unknown}"),
             details: None,
         })
     }
@@ -176,24 +214,9 @@ impl Cluster {
         node: Account,
         assess: impl FnMut() -> Option<T>,
     ) -> (Option<T>, Wait) {
-        let Self::Followed(following) = self else { return (None, Wait::Off) };
-        let room = match following.wait(node) {
-            Ok(room) => room,
-            Err(wait) => return (None, wait),
-        };
-        let waited = following.feed.decide_again(following.patience, assess).await;
-        drop(room);
-        match waited {
-            Waited::Decided(found) => (Some(found), Wait::Changed),
-            Waited::Current => (None, Wait::Confirmed),
-            Waited::TimedOut => (None, Wait::TimedOut),
-        }
-    }
-
-    fn chain(&self) -> &Chain {
         match self {
-            Self::Fixed(engine) => engine.chain(),
-            Self::Followed(following) => following.engine.chain(),
+            Self::Fixed(_) => (None, Wait::Off),
+            Self::Followed(following) => following.wait(node, assess).await,
         }
     }
 
@@ -230,14 +253,7 @@ impl Following {
     }
 }
 
-/// Whether an object that was not heard of could turn this decision into another one: a node was not allowed what pods may
-/// allow it. What other users may do is not bound to time.
-fn may_change(outcome: &Outcome) -> bool {
-    let Decision::NoOpinion(reasons) = &outcome.decision else { return false };
-    reasons.iter().any(|reason| matches!(reason, Reason::NodeUnrelated))
-}
-
-/// Whether an object that was not heard of could let a node write this: rules look at pods, nodes and service accounts.
+/// Whether an object that has not arrived yet could let a node write this: rules look at pods, nodes and service accounts.
 pub(super) fn may_be_admitted_later(request: &AdmissionRequest<'_>) -> bool {
     let looked_up = ["pods", "serviceaccounts", "podcertificaterequests"];
     NodeIdentity::of(request.user).is_some() && looked_up.contains(&request.resource)

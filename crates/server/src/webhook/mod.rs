@@ -153,7 +153,7 @@ impl Webhook {
             _ => authorize::answer(self, account, &body).await,
         };
         answered.map(|bytes| json_bytes(StatusCode::OK, bytes)).inspect_err(|status| {
-            tracing::warn!(endpoint = endpoint.name(), error = status.message(), "a review cannot be read");
+            tracing::debug!(endpoint = endpoint.name(), error = status.message(), "a review cannot be read");
             self.parts.metrics.unreadable(endpoint);
         })
     }

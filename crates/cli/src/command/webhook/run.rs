@@ -39,8 +39,7 @@ Examples:
 
 /// A body has at most 3 MiB, as in kube-apiserver, and what an AdmissionReview adds to an object. In bytes (BC-6).
 const BODY_BYTES: usize = (3 << 20) + (64 << 10);
-/// What one caller makes the webhook hold. All API servers of a cluster may be one caller, with the requests of everybody. In
-/// bytes.
+/// The maximum size of what one caller makes the webhook hold, in bytes. All API servers of a cluster may share one certificate.
 const HELD_BYTES: usize = 48 << 20;
 
 /// The flags of the webhook. Names are those of `serve` and `guard` where these have them.
@@ -92,7 +91,7 @@ pub(super) struct RunArgs {
     verbosity: u8,
 }
 
-/// Who is answered.
+/// The flags for authenticating callers.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Callers")]
 struct CallerFlags {
@@ -172,6 +171,12 @@ async fn webhook(args: &RunArgs) -> Result<ExitCode, Failure> {
     if callers.is_local_only() {
         tracing::warn!(
             "only callers on this host are answered; see --client-ca-file and --caller-token-file"
+        );
+    }
+    if callers.takes_every_certificate() {
+        tracing::warn!(
+            "every certificate of --client-ca-file is answered, those of nodes as well; name the API server with \
+             --allowed-names"
         );
     }
     tracing::info!(address = %bound, "answering reviews");
