@@ -1,5 +1,5 @@
 //! How a watch goes on after a failure, by what a server that is played here answers.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
 use std::fs;
 
