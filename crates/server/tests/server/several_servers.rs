@@ -555,8 +555,7 @@ fn lists_watches_updates_and_deletes_every_kind(etcd: &Etcd, server: &Started) {
                 continue;
             }
             changed += 1;
-            let is_gone = admin.ask("GET", &of_object, None).unwrap().code == 404;
-            if is_gone {
+            if admin.ask("GET", &of_object, None).unwrap().code == 404 {
                 // Its last finalizer was all that kept it.
                 assert!(item["metadata"]["deletionTimestamp"].is_string(), "{of_object}");
                 wanted.push(("DELETED", uid));
@@ -569,14 +568,16 @@ fn lists_watches_updates_and_deletes_every_kind(etcd: &Etcd, server: &Started) {
             let deleted = admin.ask("DELETE", &format!("{of_object}?gracePeriodSeconds=0"), None).unwrap();
             let after = admin.ask("GET", &of_object, None).unwrap();
             // A namespace waits for the controller that empties it, and none runs here.
+            // The server makes the lease of its controllers again, at any time.
+            let is_gone = after.code == 404 || after.json()["metadata"]["uid"] != item["metadata"]["uid"];
             let is_right = match path.ends_with("/namespaces") {
                 true => after.json()["status"]["phase"] == "Terminating",
-                false => after.code == 404,
+                false => is_gone,
             };
             if deleted.code != 200 || !is_right {
                 differences.push(format!("DELETE {of_object}: {} {}", deleted.text(), after.text()));
             }
-            if after.code == 404 {
+            if is_gone {
                 wanted.push(("DELETED", uid));
             }
         }
