@@ -15,6 +15,7 @@ use crate::http::account::Account;
 use crate::http::body::{Body, Parts};
 use crate::http::budget::Charge;
 use crate::http::fair_queue::{FairQueue, Size};
+use crate::http::turn::Turn;
 
 /// The size from which an object is large. In bytes.
 pub(crate) const LARGE: usize = 64 * 1024;
@@ -46,7 +47,7 @@ impl LargeWork {
         if !Self::is_large(size) {
             return work.await;
         }
-        let _turn = self.turns.enter(account).await;
+        let work = Turn::begin(&self.turns, account).await.run(work);
         let runtime = Handle::current();
         match runtime.runtime_flavor() {
             RuntimeFlavor::CurrentThread => work.await,

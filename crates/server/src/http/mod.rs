@@ -17,4 +17,5 @@ pub(crate) mod query;
 pub(crate) mod request_body;
 pub mod serving_certificate;
 pub mod status;
+pub(crate) mod turn;
 pub(crate) mod warning;

@@ -29,7 +29,7 @@ pub struct AdmissionConditions(Conditions);
 /// A write, as conditions see it.
 pub struct Write<'a> {
     /// The request, without its objects.
-    pub request: Map<String, Value>,
+    pub request: &'a Map<String, Value>,
     /// The new object; none for a delete.
     pub object: Option<&'a Map<String, Value>>,
     /// The stored object; none for a create.
@@ -60,7 +60,7 @@ impl AdmissionConditions {
             conditions.any(|(_, condition)| condition.reads().get(at).is_some_and(|reads| *reads))
         };
         let (object, old) = (write.object.filter(|_| reads(0)), write.old.filter(|_| reads(1)));
-        let variables = [("request", Some(&write.request)), ("object", object), ("oldObject", old)];
+        let variables = [("request", Some(write.request)), ("object", object), ("oldObject", old)];
         self.0.matched(&evaluate::Request::of_write(variables))
     }
 }
