@@ -14,6 +14,7 @@ pub(crate) mod negotiate;
 pub(crate) mod passed_body;
 pub(crate) mod pretty;
 pub(crate) mod query;
+pub(crate) mod redirect;
 pub(crate) mod request_body;
 pub mod serving_certificate;
 pub mod status;

@@ -1,7 +1,7 @@
 //! Calls an admission webhook: one POST over HTTPS, in time, never repeated.
 //!
-//! DIVERGES: redirects are followed within the same server only (307 and 308, at most 10): the object must not go to a server
-//! that nobody has configured. Answers are bounded. A service without a cluster IP is not called.
+//! DIVERGES: redirects are followed within the same server only (307 and 308, at most 10 requests). Answers are bounded. A
+//! service without a cluster IP is not called.
 
 use std::error::Error;
 use std::net::IpAddr;
@@ -12,8 +12,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::buf::Chain;
 use bytes::{Buf as _, Bytes};
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, LOCATION, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
@@ -31,13 +31,12 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::hook::{ClientConfig, ServiceReference};
+use crate::http::redirect;
 use crate::registry::backend::Backend;
 use crate::registry::storage;
 
 /// The largest answer. In bytes.
 const ANSWER_BYTES: usize = 4 << 20;
-/// The most redirects that are followed.
-const REDIRECTS: usize = 10;
 /// How long an idle connection is kept.
 const IDLE: Duration = Duration::from_secs(90);
 /// The interval of pings on an active connection, and how long a response to a ping may take.
@@ -171,15 +170,14 @@ impl Caller {
     /// Sends the review, and again wherever the same server redirects it.
     async fn exchange(&self, address: Address, body: Body) -> Result<Bytes, Failure> {
         let mut uri = address.uri;
-        for _ in 0..=REDIRECTS {
+        for _ in 0..redirect::MOST_REQUESTS {
             let answer = self.send(&uri, address.host.as_ref(), body.clone()).await?;
-            if !matches!(answer.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
-                return understand(answer).await;
+            match redirect::of(&uri, answer.status(), answer.headers()) {
+                None => return understand(answer).await,
+                Some(to) => uri = to.map_err(Failure::Answer)?,
             }
-            let location = answer.headers().get(LOCATION).and_then(|location| location.to_str().ok());
-            uri = redirected(&uri, location.unwrap_or_default()).map_err(Failure::Answer)?;
         }
-        Err(Failure::Answer(format!("stopped after {REDIRECTS} redirects")))
+        Err(Failure::Answer(format!("stopped after {} redirects", redirect::MOST_REQUESTS)))
     }
 
     async fn send(
@@ -234,25 +232,6 @@ async fn understand(answer: Response<Incoming>) -> Result<Bytes, Failure> {
         return Err(Failure::Answer(format!("the webhook answered {code} with nothing")));
     }
     Ok(body)
-}
-
-/// Where a redirect leads.
-///
-/// # Errors
-/// It leads to another server.
-fn redirected(from: &Uri, location: &str) -> Result<Uri, String> {
-    let refused = || format!("redirected to {location:?}: redirects are followed within the same server only");
-    let to: Uri = location.parse().map_err(|_| refused())?;
-    let is_same = match to.authority() {
-        None => location.starts_with('/'),
-        Some(_) => {
-            to.scheme() == from.scheme()
-                && to.host() == from.host()
-                && to.port_u16().unwrap_or(PORT) == from.port_u16().unwrap_or(PORT)
-        }
-    };
-    let path = to.path_and_query().map_or("/", |path| path.as_str());
-    if is_same { with_path(from, path) } else { Err(refused()) }
 }
 
 fn with_path(uri: &Uri, path: &str) -> Result<Uri, String> {
@@ -311,24 +290,6 @@ fn cluster_ip(service: &Map, port: u16) -> Result<IpAddr, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn redirects_stay_with_the_server() {
-        let from: Uri = "https://hook.example/admit?timeout=2s".parse().unwrap();
-        for (location, to) in [
-            ("/other", Some("https://hook.example/other")),
-            ("https://hook.example:443/x?y", Some("https://hook.example/x?y")),
-            ("https://hook.example:8443/x", None),
-            ("https://other.example/x", None),
-            ("//other.example/x", None),
-            ("http://hook.example/x", None),
-            ("", None),
-            ("relative", None),
-        ] {
-            let found = redirected(&from, location).ok().map(|uri| uri.to_string());
-            assert_eq!(found.as_deref(), to, "{location}");
-        }
-    }
 
     #[test]
     fn a_service_is_called_at_its_address_and_a_port_that_it_has() {

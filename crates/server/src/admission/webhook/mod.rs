@@ -42,7 +42,7 @@ use self::question::{Facts, Question, are_alike, body};
 use self::verdict::{Verdict, failed, not_dry, refused, unpatchable};
 use super::plugin::Plugin;
 use crate::http::status::Status;
-use crate::http::turn;
+use crate::http::turn::{self, TooManyOutside};
 use crate::match_conditions::Matched;
 use crate::registry::admission::AdmissionAttributes;
 use crate::registry::meta;
@@ -175,7 +175,7 @@ impl<'a> Calls<'a> {
             let Some(question) = matched(&hook, attributes, facts).await? else { continue };
             let rest = question.rest()?;
             let invocation = invocation(&hook, Phase::Mutating, attributes, &question, rest);
-            let patch = self.ask(&invocation, attributes).await?;
+            let patch = turn::outside(self.ask(&invocation, attributes)).await.map_err(too_many)??;
             if !patch.is_empty() {
                 let version = question.version;
                 let patched = patched(&hook, facts, &question, version, &patch, attributes.resource)?;
@@ -220,8 +220,11 @@ impl<'a> Calls<'a> {
             };
             invocations.push(invocation(hook, Phase::Validating, attributes, question, rest));
         }
+        if invocations.is_empty() {
+            return Ok(());
+        }
         let asking = invocations.iter().map(|invocation| self.ask(invocation, attributes));
-        let verdicts = join_all(asking).await;
+        let verdicts = turn::outside(join_all(asking)).await.map_err(too_many)?;
         verdicts.into_iter().try_for_each(|verdict| verdict.map(drop))
     }
 
@@ -241,8 +244,7 @@ impl<'a> Calls<'a> {
             return Err(not_dry(&hook.name));
         }
         let started = Instant::now();
-        let asked = turn::outside(asked(invocation, attributes)).await;
-        let (ended, answered) = match asked {
+        let (ended, answered) = match asked(invocation, attributes).await {
             Ok(reply) => {
                 let mut said = self.said();
                 let room = WARNINGS.saturating_sub(said.warnings.len());
@@ -290,6 +292,11 @@ impl<'a> Calls<'a> {
         said.verdicts.retain(|known| !Arc::ptr_eq(&known.hook, &hook));
         said.verdicts.push(Remembered { hook, uid, rest, verdict });
     }
+}
+
+/// Large writes that wait for webhooks are held in memory, so only some may.
+fn too_many(_: TooManyOutside) -> Status {
+    Status::too_many_requests("too many large writes wait for admission webhooks, please try again later")
 }
 
 fn invocation<'r>(
