@@ -54,11 +54,11 @@ fn a_server_without_node_restriction_refuses_by_the_webhook_what_it_would_refuse
         answer.code == 200
     });
 
-    // Refused, with the words of NodeRestriction.
+    // Refused as by the plugin, in the name of the webhook.
     let refused = n1.ask("PATCH", "/api/v1/nodes/n2", Some(&label("after"))).unwrap();
     let message = refused.assert_status(403, "Forbidden")["message"].to_string();
-    assert!(message.contains("node-restriction.portcullis.dev"), "{message}");
-    assert!(message.contains("is not allowed to modify node"), "{message}");
+    let denied = "admission webhook \\\"node-restriction.portcullis.dev\\\" denied the request: nodes \\\"n2\\\" is forbidden: ";
+    assert!(message.contains(denied), "{message}");
     let protected = json!({"metadata": {"labels": {"node-restriction.kubernetes.io/x": "y"}}});
     n1.ask("PATCH", "/api/v1/nodes/n1", Some(&protected)).unwrap().assert_status(403, "Forbidden");
     // Only the mutating webhook sees taints that are sent to the status.

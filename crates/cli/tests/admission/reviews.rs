@@ -114,7 +114,7 @@ fn reviews_have_the_form_of_those_of_kube_apiserver_bc_5() {
             "--runtime-config",
             "certificates.k8s.io/v1beta1=true",
             "--controllers",
-            "-*",
+            recorded::CONTROLLERS,
         ],
     );
     let fields = json!({"rules": [rule(&["*"], "*", "*", "*/*")]});

@@ -31,7 +31,7 @@ use kinds::resources::admission_registration::{
 };
 use kinds::resources::core::namespaces::NAMESPACES;
 use policy::restriction::Operation;
-use policy::restriction::reply::{AdmissionReply, AskedReview};
+use policy::restriction::reply::{AdmissionReply, AskedReview, ReplyError};
 
 use self::configured::Configured;
 use self::hook::{Hook, is_selected, operation};
@@ -393,7 +393,10 @@ async fn asked(
     let body = body(api_version, &uid, &invocation.rest);
     let answer = caller.post(attributes.backend, body).await.map_err(call)?;
     let question = AskedReview { api_version, uid: &uid, may_patch: phase == Phase::Mutating };
-    AdmissionReply::read(&answer, question).map_err(|error| error.to_string())
+    AdmissionReply::read(&answer, question).map_err(|error| match error {
+        ReplyError::Unreadable(_) => call(error.to_string()),
+        ReplyError::Invalid(_) => error.to_string(),
+    })
 }
 
 /// The object with a patch of a webhook.
