@@ -43,9 +43,10 @@ impl Refusal {
     }
 }
 
-/// Returns whether a retry may succeed, by status code and reason (KA-50, WH-31).
+/// Returns whether a retry may succeed, by status code and reason (KA-50, WH-31). A server error without a name of its own
+/// counts as an internal error; 503 has one.
 pub fn is_passing(code: u16, reason: &str) -> bool {
-    matches!(code, 429 | 500 | 504)
+    matches!(code, 429 | 500..=502 | 504..=599)
         || matches!(reason, "InternalError" | "Timeout" | "ServerTimeout" | "TooManyRequests")
 }
 
@@ -83,10 +84,10 @@ mod tests {
 
     #[test]
     fn only_what_passes_is_worth_another_request_ka_50() {
-        for code in [429, 500, 504] {
+        for code in [429, 500, 501, 502, 504] {
             assert!(is_passing(code, ""), "{code}");
         }
-        for (code, reason) in [(401, "Unauthorized"), (403, "Forbidden"), (502, ""), (503, ""), (200, "")] {
+        for (code, reason) in [(401, "Unauthorized"), (403, "Forbidden"), (503, ""), (200, "")] {
             assert!(!is_passing(code, reason), "{code}");
         }
         for reason in ["InternalError", "Timeout", "ServerTimeout", "TooManyRequests"] {

@@ -74,6 +74,8 @@ pub struct Answer {
     pub media_type: String,
     /// Its header `Audit-Id`; empty if it has none.
     pub audit_id: String,
+    /// Its headers `Warning`.
+    pub warnings: Vec<String>,
     /// Its body.
     pub body: Vec<u8>,
 }
@@ -256,8 +258,8 @@ impl Client {
                 }
                 None => while chunk(stream, &mut body)? {},
             }
-            let Head { code, media_type, audit_id, closes, .. } = head;
-            Ok((Answer { code, media_type, audit_id, body }, closes))
+            let Head { code, media_type, audit_id, warnings, closes, .. } = head;
+            Ok((Answer { code, media_type, audit_id, warnings, body }, closes))
         });
         match answer {
             Ok((answer, closes)) => {
@@ -310,10 +312,12 @@ fn send(stream: &mut Stream, method: &str, path: &str, headers: &str, body: &[u8
     stream.get_mut().flush()
 }
 
+#[derive(Default)]
 struct Head {
     code: u16,
     media_type: String,
     audit_id: String,
+    warnings: Vec<String>,
     /// Nothing for a body in chunks.
     length: Option<usize>,
     closes: bool,
@@ -321,8 +325,7 @@ struct Head {
 
 impl Head {
     fn read(stream: &mut Stream) -> io::Result<Self> {
-        let mut head =
-            Self { code: 0, media_type: String::new(), audit_id: String::new(), length: None, closes: false };
+        let mut head = Self::default();
         loop {
             let mut line = String::new();
             if stream.read_line(&mut line)? == 0 {
@@ -333,6 +336,9 @@ impl Head {
                 head.code = rest.get(..3).and_then(|code| code.parse().ok()).unwrap();
             } else if line.is_empty() {
                 return Ok(head);
+            }
+            if let Some(warning) = line.strip_prefix("warning: ") {
+                head.warnings.push(warning.to_owned());
             }
             match line.to_ascii_lowercase().split_once(": ") {
                 Some(("content-type", media_type)) => media_type.clone_into(&mut head.media_type),

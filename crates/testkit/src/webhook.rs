@@ -96,7 +96,7 @@ pub fn certificates(folder: &Path) {
     new("ca", "/CN=webhook-ca", &["-addext", "basicConstraints=critical,CA:TRUE"]);
     let issued =
         ["-CA", "ca.pem", "-CAkey", "ca-key.pem", "-addext", "basicConstraints=critical,CA:FALSE", "-addext"];
-    let names = "subjectAltName=DNS:authz.example.com,IP:127.0.0.1";
+    let names = "subjectAltName=DNS:authz.example.com,DNS:hook.default.svc,IP:127.0.0.1";
     new("service", "/CN=authz", &[&issued[..], &[names]].concat());
     new("apiserver", "/CN=apiserver", &[&issued[..], &["extendedKeyUsage=clientAuth"]].concat());
     new("selfsigned", "/CN=other", &["-addext", names]);

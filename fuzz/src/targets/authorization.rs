@@ -5,7 +5,10 @@ use portcullis_policy::User;
 use portcullis_policy::review::{AccessReview, AccessStatus, ReviewKind, ReviewMetadata, ReviewVersion};
 use portcullis_server::authz::configuration::Document;
 use portcullis_server::authz::webhook::kubeconfig;
-use portcullis_server::match_conditions::{Conditions, Matched, selector_faults};
+use portcullis_server::match_conditions::{
+    AdmissionConditions, Conditions, Matched, Write, admission_faults, selector_faults,
+};
+use serde_json::json;
 
 /// The words of the configuration.
 pub(super) const CONFIGURATION: &[&str] = &[
@@ -34,6 +37,20 @@ pub(super) const ANSWER: &[&str] = &[
     "\"reason\":\"r\"",
     "\"spec\":{\"user\":\"u\"}",
     "}}",
+];
+/// The words of conditions about writes.
+pub(super) const WRITE_CONDITION: &[&str] = &[
+    "request.userInfo.groups",
+    "request.operation == 'CREATE'",
+    "object.metadata.labels",
+    "oldObject",
+    "has(object.spec)",
+    ".exists(x, x == 'a')",
+    ".all(x, ",
+    "object.spec.list",
+    "type(",
+    " && ",
+    "null",
 ];
 /// The words of conditions.
 pub(super) const CONDITION: &[&str] = &[
@@ -146,6 +163,28 @@ pub(super) fn condition(input: &[u8]) -> bool {
         non_resource: None,
     };
     let is_same = match (conditions.evaluate(&spec), conditions.evaluate(&spec)) {
+        // Maps are printed in any order.
+        (Matched::Failed(_), Matched::Failed(_)) => true,
+        (a, b) => a == b,
+    };
+    assert!(is_same);
+    true
+}
+
+/// A condition about a write that compiles can be evaluated on the usual stack, and always with the same result; one that does
+/// not has a fault.
+pub(super) fn admission_condition(input: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(input) else { return false };
+    let expressions = [text.to_owned()];
+    let Ok(conditions) = AdmissionConditions::compile(&expressions) else {
+        assert!(!admission_faults(expressions.to_vec()).is_empty());
+        return false;
+    };
+    let request = json!({"name": "a", "operation": "CREATE", "userInfo": {"groups": ["a", "b"]}});
+    let object = json!({"metadata": {"name": "a", "labels": {"a": "b"}}, "spec": {"list": [1, 2.5, null, "\u{0}int"]}});
+    let write =
+        Write { request: request.as_object().expect("an object"), object: object.as_object(), old: None };
+    let is_same = match (conditions.evaluate(&write), conditions.evaluate(&write)) {
         // Maps are printed in any order.
         (Matched::Failed(_), Matched::Failed(_)) => true,
         (a, b) => a == b,

@@ -8,6 +8,7 @@ use portcullis_policy::chain::{Chain, Mode};
 use portcullis_policy::engine::{Builder, Engine, EngineConfig};
 use portcullis_policy::features::FeatureGates;
 use portcullis_policy::restriction::lookup::{PodFacts, Uid, VolumeFacts};
+use portcullis_policy::restriction::reply::{AdmissionReply, AskedReview};
 use portcullis_policy::restriction::review::AdmissionReview;
 use portcullis_policy::restriction::{Lookup, NodeRestriction};
 use portcullis_policy::review::{
@@ -62,6 +63,17 @@ pub(super) const ADMISSION: &[&str] = &[
     "{}",
     "[]",
     "\"1Gi\"",
+];
+
+/// The words of answers of admission webhooks.
+pub(super) const REPLY: &[&str] = &[
+    "{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/v1\",\"response\":{\"uid\":\"u\",",
+    "\"allowed\":true,",
+    "\"patchType\":\"JSONPatch\",\"patch\":\"W10=\",",
+    "\"warnings\":[\"w\"],",
+    "\"status\":{\"code\":403,\"message\":\"m\",\"reason\":\"r\",\"details\":{\"causes\":[{\"field\":\"f\"}]}},",
+    "null",
+    "}}",
 ];
 
 /// All authorizers without any objects.
@@ -196,4 +208,23 @@ pub(super) fn admission_review(input: &[u8]) -> bool {
         }
     }
     true
+}
+
+/// An answer of an admission webhook is one to the question, says that it allows, and has a patch only where it may.
+pub(super) fn admission_reply(input: &[u8]) -> bool {
+    let mut is_taken = false;
+    for api_version in ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"] {
+        for may_patch in [false, true] {
+            let asked = AskedReview { api_version, uid: "u", may_patch };
+            let Ok(reply) = AdmissionReply::read(input, asked) else { continue };
+            is_taken = true;
+            let document: serde_json::Value = serde_json::from_slice(input).unwrap_or_default();
+            let said = |field: &str| document.pointer(field).cloned().unwrap_or_default();
+            assert_eq!((said("/apiVersion"), said("/kind")), (api_version.into(), "AdmissionReview".into()));
+            assert_eq!(said("/response/uid"), "u");
+            assert_eq!(reply.is_allowed, said("/response/allowed") == true);
+            assert!(may_patch || reply.patch.is_empty());
+        }
+    }
+    is_taken
 }

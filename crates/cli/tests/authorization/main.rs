@@ -12,5 +12,6 @@
 
 mod configuration;
 mod modes;
+mod replies;
 mod support;
 mod webhook;

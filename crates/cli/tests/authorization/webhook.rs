@@ -140,7 +140,7 @@ fn broken(asked: &Asked, how: &str) -> Reply {
         "code 403" => Reply::Body(403, "application/json", format!("{{{status}}}")),
         "code 207" => Reply::Body(207, "application/json", format!("{{{status}}}")),
         "code 302" => Reply::Head(302, "Location: /elsewhere\r\n".to_owned()),
-        "code 307" => Reply::Head(307, "Location: /elsewhere\r\n".to_owned()),
+        "code 307" => Reply::Head(307, "Location: //authz.example.com/elsewhere\r\n".to_owned()),
         "code 308" => Reply::Head(308, format!("Location: https://{}/elsewhere\r\n", "127.0.0.1:1")),
         "closed" => Reply::Close,
         other => panic!("{other}"),

@@ -14,7 +14,7 @@ use crate::schema::Type;
 use crate::table::{Column, Row};
 
 pub use strategy::{
-    Action, Certificates, Context, Deletion, Dependents, Need, OnRequest, Refusal, Requester, Update,
+    Action, Certificates, Context, Deletion, Dependents, ExpressionsAbout, Need, OnRequest, Refusal, Requester, Update,
     ValidateRequest,
 };
 

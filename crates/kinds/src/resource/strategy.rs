@@ -63,13 +63,24 @@ pub enum Need {
 /// Validates a new object, or an updated one against the stored object.
 pub type ValidateRequest = fn(&Map, Option<&Map>, &Context<'_>) -> FieldErrors;
 
+/// What CEL expressions are about, which decides about their variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpressionsAbout {
+    /// Devices: the variable `device`.
+    Devices,
+    /// Writes: the variables `request`, `object` and `oldObject` of match conditions of admission webhooks.
+    Writes,
+}
+
 /// The hooks that run for requests of clients only. In each function `old` is `None` for a create.
 #[derive(Clone, Copy, Debug)]
 pub struct OnRequest {
     /// The other objects that the other hooks read.
     pub needs: fn(&Map) -> Need,
-    /// The CEL expressions of device selectors that must be compiled: those that the stored object does not have.
+    /// The CEL expressions that must be compiled: those that the stored object does not have.
     pub expressions: for<'o> fn(&'o Map, Option<&'o Map>) -> Vec<&'o str>,
+    /// What the expressions are about.
+    pub about: ExpressionsAbout,
     /// Fills in what depends on the request. Runs after the row's own preparation.
     pub complete: fn(&mut Map, Option<&Map>, &Context<'_>) -> Result<(), Refusal>,
     /// Everything wrong with the object, in place of the row's own validation.
@@ -81,6 +92,7 @@ impl OnRequest {
     pub const NOTHING: Self = Self {
         needs: |_| Need::Nothing,
         expressions: |_, _| Vec::new(),
+        about: ExpressionsAbout::Devices,
         complete: |_, _, _| Ok(()),
         validate: None,
     };

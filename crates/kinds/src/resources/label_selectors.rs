@@ -9,7 +9,7 @@ use crate::meta::labels_match;
 use crate::table::NONE;
 
 /// The requirements of a label selector, by key; `None` if one of them is malformed.
-fn requirements(selector: &Map) -> Option<Vec<LabelRequirement>> {
+pub fn requirements(selector: &Map) -> Option<Vec<LabelRequirement>> {
     let labels = selector.object("matchLabels").iter().map(|(key, value)| {
         let values = vec![value.as_str().unwrap_or_default().to_owned()];
         Some(LabelRequirement { key: key.clone(), operator: LabelOperator::Equals, values })

@@ -13,7 +13,7 @@ pub mod endpoint_slices;
 pub mod flow_control;
 
 mod formats;
-mod label_selectors;
+pub mod label_selectors;
 pub mod leases;
 pub mod machines;
 pub mod networking;

@@ -25,6 +25,7 @@ mod pod_certificates;
 mod pod_references;
 mod pods;
 pub mod rejection;
+pub mod reply;
 mod request;
 pub mod review;
 mod semantic;

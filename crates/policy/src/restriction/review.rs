@@ -13,7 +13,7 @@ use crate::request::User;
 
 /// The versions, which have the same fields. An answer is in the version of its question.
 const API_VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
-const KIND: &str = "AdmissionReview";
+pub(super) const KIND: &str = "AdmissionReview";
 
 /// An AdmissionReview with a request.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use super::plugin::Plugin;
 use super::{
     certificate_approval, certificate_signing, certificate_subject_restriction, default_storage_class,
     default_toleration_seconds, namespace_lifecycle, node_restriction, persistent_volume_claim_resize,
-    pod_resize, pod_topology_labels, priority, runtime_class, service_account,
+    pod_resize, pod_topology_labels, priority, runtime_class, service_account, webhook,
 };
 
 /// All plugins, in order. A plugin that is missing here is never called. The effects of TaintNodesByCondition and
@@ -23,4 +23,6 @@ pub(super) static PLUGINS: &[&Plugin] = &[
     &certificate_subject_restriction::PLUGIN,
     &pod_topology_labels::PLUGIN,
     &pod_resize::PLUGIN,
+    &webhook::MUTATING,
+    &webhook::VALIDATING,
 ];

@@ -6,6 +6,7 @@ use policy::request_info::RequestInfo;
 use super::chain::PLUGINS;
 use super::plugin::Plugin;
 use super::plugins::AdmissionPlugins;
+use super::webhook::{self, Calls, Webhooks};
 use super::{bootstrap_namespaces, claim_status, escalation, node_restriction};
 use crate::authz::{Authorization, Permit};
 use crate::http::status::Status;
@@ -20,18 +21,28 @@ pub(crate) struct Gate<'a> {
     bootstrap: &'a Settings,
     permit: &'a Permit,
     info: &'a RequestInfo,
+    calls: Calls<'a>,
 }
 
 impl<'a> Gate<'a> {
     /// The gate of a request that was allowed.
     pub(crate) fn new(
         plugins: AdmissionPlugins,
-        authorization: &'a Authorization,
-        bootstrap: &'a Settings,
+        (authorization, bootstrap): (&'a Authorization, &'a Settings),
+        webhooks: &'a Webhooks,
         permit: &'a Permit,
         info: &'a RequestInfo,
     ) -> Self {
-        Self { plugins, authorization, bootstrap, permit, info }
+        Self { plugins, authorization, bootstrap, permit, info, calls: Calls::new(webhooks) }
+    }
+
+    /// The warnings of admission for the client, also if it is refused.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.calls.warnings()
+    }
+
+    fn has(&self, plugin: &Plugin) -> bool {
+        self.plugins().any(|enabled| enabled.name == plugin.name)
     }
 
     /// Returns the enabled plugins that handle the write, in order.
@@ -53,9 +64,18 @@ impl Gate<'_> {
     /// # Errors
     /// The refusal.
     pub(crate) async fn admit_document(&self, document: &Map) -> Result<(), Status> {
-        if self.plugins().any(|plugin| plugin.name == node_restriction::PLUGIN.name) {
+        if self.has(&node_restriction::PLUGIN) {
             let (info, user) = (self.info, self.permit.user());
             node_restriction::decide_on_document(info, user, document, self.authorization).await?;
+        }
+        Ok(())
+    }
+
+    async fn mutate(&self, attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
+        for plugin in self.plugins() {
+            if plugin.handles(attributes) {
+                (plugin.admit)(attributes, self.authorization).await?;
+            }
         }
         Ok(())
     }
@@ -64,10 +84,19 @@ impl Gate<'_> {
 impl Admission for Gate<'_> {
     fn admit<'r>(&'r self, attributes: &'r mut AdmissionAttributes<'_>) -> Answered<'r> {
         Box::pin(async move {
-            for plugin in self.plugins() {
-                if plugin.handles(attributes) {
-                    (plugin.admit)(attributes, self.authorization).await?;
+            self.mutate(attributes).await?;
+            if !self.has(&webhook::MUTATING) {
+                return Ok(());
+            }
+            let mut round = self.calls.mutate(attributes, None).await?;
+            // What a webhook has changed was not looked at by any of the plugins.
+            if round.has_changed() {
+                let before = attributes.object.as_deref().cloned();
+                self.mutate(attributes).await?;
+                if attributes.object.as_deref() != before.as_ref() {
+                    round.note_change();
                 }
+                self.calls.mutate(attributes, Some(round)).await?;
             }
             Ok(())
         })
@@ -80,7 +109,10 @@ impl Admission for Gate<'_> {
                     (plugin.validate)(attributes, self.authorization).await?;
                 }
             }
-            Ok(())
+            match self.has(&webhook::VALIDATING) {
+                true => self.calls.validate(attributes).await,
+                false => Ok(()),
+            }
         })
     }
 

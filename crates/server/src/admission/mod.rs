@@ -27,6 +27,7 @@ mod pod_topology_labels;
 mod priority;
 mod runtime_class;
 mod service_account;
+pub(crate) mod webhook;
 
 pub(crate) use self::gate::Gate;
 pub use self::plugins::{AdmissionPlugins, PluginError};

@@ -45,7 +45,7 @@ async fn admit(attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
         return Ok(());
     }
     let cause = Cause {
-        reason: "NamespaceTerminating",
+        reason: "NamespaceTerminating".into(),
         message: format!("namespace {namespace} is being terminated"),
         field: "metadata.namespace".to_owned(),
     };

@@ -12,7 +12,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "JobValidation",
     "LimitRanger",
     "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
     "NamespaceAutoProvision",
     "NamespaceExists",
     "NodeDeclaredFeatureValidator",
@@ -20,7 +19,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "PodGroupWorkloadExists",
     "ResourceQuota",
     "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
 ];
 
 /// The plugins of kube-apiserver that are not implemented here and refuse what is dangerous. Enabling one of them is an

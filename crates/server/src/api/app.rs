@@ -15,6 +15,7 @@ use super::event_quota::EventQuota;
 use super::in_flight::InFlight;
 use super::large_work::LargeWork;
 use super::server_metrics::Metrics;
+use crate::admission::webhook::Webhooks;
 use crate::admission::{AdmissionPlugins, Gate};
 use crate::audit::Audit;
 use crate::authn::Authentication;
@@ -51,6 +52,7 @@ pub struct App {
     pub(super) stopping: watch::Sender<bool>,
     /// The open watches of each account.
     pub(super) watches: Arc<Budget>,
+    webhooks: Webhooks,
 }
 
 /// The parts of an [`App`].
@@ -93,6 +95,7 @@ impl App {
         let mut checks = vec![Check::ping()];
         checks.extend(config.checks);
         checks.push(Check::shutdown(Arc::clone(&is_shutting_down)));
+        let webhooks = Webhooks::new(config.metrics.admission_webhooks.clone());
         let limits = (config.limits.read_only_in_flight, config.limits.mutating_in_flight);
         Self {
             admission: config.admission,
@@ -115,6 +118,7 @@ impl App {
             service_ranges: config.service_ranges,
             stopping: watch::Sender::new(false),
             watches: Budget::new(config.limits.watches),
+            webhooks,
         }
     }
 
@@ -125,7 +129,8 @@ impl App {
 
     /// Returns the checks of the writes of a request that was allowed.
     pub(crate) fn gate<'a>(&'a self, permit: &'a Permit, info: &'a RequestInfo) -> Gate<'a> {
-        Gate::new(self.admission, &self.authorization, self.authentication.bootstrap(), permit, info)
+        let settings = (&*self.authorization, self.authentication.bootstrap());
+        Gate::new(self.admission, settings, &self.webhooks, permit, info)
     }
 
     /// The authentication of requests.

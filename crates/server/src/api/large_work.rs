@@ -14,14 +14,14 @@ use tokio::task::block_in_place;
 use crate::http::account::Account;
 use crate::http::body::{Body, Parts};
 use crate::http::budget::Charge;
-use crate::http::fair_queue::{FairQueue, Size};
+use crate::http::turn::Turns;
 
 /// The size from which an object is large. In bytes.
 pub(crate) const LARGE: usize = 64 * 1024;
 
 /// See the module documentation.
 pub(crate) struct LargeWork {
-    turns: Arc<FairQueue>,
+    turns: Arc<Turns>,
 }
 
 impl Default for LargeWork {
@@ -29,8 +29,7 @@ impl Default for LargeWork {
     fn default() -> Self {
         let seats = available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
         // Waiting requests are charged to their caller, and so bounded.
-        let waiting_of_account = usize::MAX;
-        Self { turns: FairQueue::new(Size { seats, seats_of_account: seats, waiting_of_account }) }
+        Self { turns: Arc::new(Turns::new(seats)) }
     }
 }
 
@@ -46,7 +45,7 @@ impl LargeWork {
         if !Self::is_large(size) {
             return work.await;
         }
-        let _turn = self.turns.enter(account).await;
+        let work = self.turns.enter(account).await.run(work);
         let runtime = Handle::current();
         match runtime.runtime_flavor() {
             RuntimeFlavor::CurrentThread => work.await,

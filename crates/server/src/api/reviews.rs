@@ -67,7 +67,7 @@ async fn access(
         // WH-82: neither kind nor name.
         let causes = faults
             .iter()
-            .map(|f| Cause { reason: f.reason.as_str(), message: f.message(), field: f.field.clone() })
+            .map(|f| Cause { reason: f.reason.as_str().into(), message: f.message(), field: f.field.clone() })
             .collect();
         let details = Details { group: REVIEW_GROUP.to_owned(), causes, ..Details::default() };
         Status::invalid(invalid_message(&faults), details)

@@ -16,6 +16,7 @@ use super::health_metrics::HealthMetrics;
 use super::in_flight::Gauges;
 use super::request_labels::{RequestLabels, dry_run};
 use super::route::Route;
+use crate::admission::webhook::AdmissionWebhookMetrics;
 use crate::audit::AuditMetrics;
 use crate::authn::{AuthenticationMetrics, ImpersonationMetrics};
 use crate::authz::AuthorizationMetrics;
@@ -61,6 +62,8 @@ pub struct Metrics {
     pub(super) health: HealthMetrics,
     /// The metrics of authorization webhooks and their configuration.
     pub webhooks: WebhookMetrics,
+    /// Of admission webhooks.
+    pub(super) admission_webhooks: AdmissionWebhookMetrics,
     /// Of the encryption configuration.
     pub encryption: ReloadMetrics,
 }
@@ -165,6 +168,7 @@ impl Default for Metrics {
             authorization: AuthorizationMetrics::registered(&mut registry),
             audit: AuditMetrics::registered(&mut registry),
             store: StoreMetrics::registered(&mut registry),
+            admission_webhooks: AdmissionWebhookMetrics::registered(&mut registry),
             registry,
             requests,
             durations,

@@ -1,5 +1,7 @@
 //! The one place where a failure becomes a response: the `Status` object, and the few plain-text responses.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Response, StatusCode};
@@ -23,7 +25,7 @@ pub struct Status(Box<Failure>);
 #[derive(Clone, Debug)]
 struct Failure {
     code: StatusCode,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
     details: Option<Details>,
     /// The continue token in the metadata; empty for none.
@@ -68,8 +70,9 @@ impl Details {
 /// One error of an object.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cause {
-    /// The reason (AP-21).
-    pub reason: &'static str,
+    /// The reason (AP-21); empty for none.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub reason: Cow<'static, str>,
     /// A description of the error.
     pub message: String,
     /// The field.
@@ -79,7 +82,7 @@ pub struct Cause {
 
 impl From<&FieldError> for Cause {
     fn from(error: &FieldError) -> Self {
-        Self { reason: error.reason.as_str(), message: error.message(), field: error.field.clone() }
+        Self { reason: error.reason.as_str().into(), message: error.message(), field: error.field.clone() }
     }
 }
 
@@ -91,10 +94,11 @@ fn qualified(group: &str, resource: &str) -> String {
 impl Status {
     fn new(
         code: StatusCode,
-        reason: &'static str,
+        reason: impl Into<Cow<'static, str>>,
         message: impl Into<String>,
         details: Option<Details>,
     ) -> Self {
+        let reason = reason.into();
         Self(Box::new(Failure { code, reason, message: message.into(), details, token: String::new() }))
     }
 
@@ -275,7 +279,7 @@ impl Status {
     /// The requested revision has not been reached yet (AP-72).
     pub fn future(asked: u64, newest: u64) -> Self {
         let cause = Cause {
-            reason: "ResourceVersionTooLarge",
+            reason: "ResourceVersionTooLarge".into(),
             message: "Too large resource version".to_owned(),
             field: String::new(),
         };
@@ -298,7 +302,7 @@ impl Status {
     /// Creates an error without details.
     pub fn other(
         code: StatusCode,
-        reason: &'static str,
+        reason: impl Into<Cow<'static, str>>,
         message: impl Into<String>,
         details: Option<Details>,
     ) -> Self {
@@ -327,7 +331,7 @@ impl Status {
             #[serde(skip_serializing_if = "str::is_empty")]
             message: &'a str,
             #[serde(skip_serializing_if = "str::is_empty")]
-            reason: &'static str,
+            reason: &'a str,
             #[serde(skip_serializing_if = "Option::is_none")]
             details: &'a Option<Details>,
             code: u16,
@@ -345,7 +349,7 @@ impl Status {
             metadata: ListMeta { token: &failure.token },
             status: "Failure",
             message: &failure.message,
-            reason: failure.reason,
+            reason: &failure.reason,
             details: &failure.details,
             code: failure.code.as_u16(),
         };

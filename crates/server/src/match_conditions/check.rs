@@ -8,21 +8,36 @@ use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, I
 
 use super::macros::{self, Typing};
 use super::selection;
-use super::types::{BOOL, INT, NULL, Object, STRING, TYPE_NAMES, Type, signatures};
+use super::objects::Object;
+use super::types::{BOOL, INT, NULL, STRING, TYPE_NAMES, Type, signatures};
 
+/// The variables of conditions about writes whose fields are not known: the objects.
+pub(super) const OBJECTS: [&str; 2] = ["object", "oldObject"];
 /// The ordered types.
 const ORDERED: [&str; 8] = ["bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"];
 /// The types that can be compared with each other.
 const NUMBERS: [&str; 3] = ["double", "int", "uint"];
 
-/// Checks an expression as a condition.
+/// Checks an expression as a condition about authorization: with the variable `request`.
 ///
 /// # Errors
 /// A description of the error.
 pub(super) fn check(expression: &mut IdedExpr) -> Result<(), String> {
-    let mut checker =
-        Checker { scopes: vec![("request".to_owned(), Object::request())], is_for_others: false };
-    let found = checker.type_of(expression)?;
+    check_condition(expression, vec![("request".to_owned(), Object::request())])
+}
+
+/// Checks an expression as a condition about a write: with the variables `request`, `object` and `oldObject`.
+///
+/// # Errors
+/// A description of the error.
+pub(super) fn check_admission(expression: &mut IdedExpr) -> Result<(), String> {
+    let request = ("request".to_owned(), Object::admission_request());
+    let objects = OBJECTS.map(|name| (name.to_owned(), Type::Dyn));
+    check_condition(expression, std::iter::once(request).chain(objects).collect())
+}
+
+fn check_condition(expression: &mut IdedExpr, scopes: Vec<(String, Type)>) -> Result<(), String> {
+    let found = Checker { scopes, is_for_others: false }.type_of(expression)?;
     if found == BOOL { Ok(()) } else { Err(format!("must evaluate to bool, and not to {found}")) }
 }
 

@@ -11,6 +11,7 @@ use kube_cel::cel::extractors::This;
 use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 use policy::review::{AccessReview, ResourceAttributes, SelectorAttributes};
+use serde_json::Value as Json;
 
 use super::types::TYPE_NAMES;
 use super::{check, selection};
@@ -23,6 +24,9 @@ const DEPTH: usize = 40;
 const LOOPS: u32 = 4;
 /// The maximum number of iterations of the innermost part (AC-102).
 const STEPS: usize = 250_000;
+/// The most bytes of an object that an expression about a write may go through, in all iterations together. DIVERGES:
+/// Kubernetes computes a cost instead; here a loop over a large object is an error.
+const WRITE_WORK: usize = 1 << 28;
 /// The maximum size of a request.
 const REQUEST_BYTES: usize = 256 << 10;
 /// The stack size for the recursive parser.
@@ -38,17 +42,34 @@ pub(super) struct Expression {
     longest: usize,
     /// Whether it splits strings into lists.
     splits: bool,
+    /// Whether it reads `object` and `oldObject`.
+    reads: [bool; check::OBJECTS.len()],
 }
 
-/// Compiles match conditions, one result for each.
+impl Expression {
+    /// Whether it reads `object` and `oldObject`, in this order.
+    pub(super) fn reads(&self) -> [bool; check::OBJECTS.len()] {
+        self.reads
+    }
+}
+
+/// Compiles match conditions about authorization, one result for each.
 pub(super) fn compile(expressions: &[String]) -> Vec<Result<Expression, String>> {
-    each(expressions, |text| {
-        let (mut expression, loops) = parse(text)?;
-        check::check(&mut expression)?;
-        fold(&expression)?;
-        let (longest, splits) = (longest(&expression), splits(&expression));
-        Ok(Expression { parsed: expression, loops, longest, splits })
-    })
+    each(expressions, |text| compiled(text, check::check))
+}
+
+/// Compiles match conditions about writes, one result for each.
+pub(super) fn compile_admission(expressions: &[String]) -> Vec<Result<Expression, String>> {
+    each(expressions, |text| compiled(text, check::check_admission))
+}
+
+fn compiled(text: &str, check: fn(&mut IdedExpr) -> Result<(), String>) -> Result<Expression, String> {
+    let (mut expression, loops) = parse(text)?;
+    check(&mut expression)?;
+    fold(&expression)?;
+    let (longest, splits) = (longest(&expression), splits(&expression));
+    let reads = check::OBJECTS.map(|name| reads(&expression, name));
+    Ok(Expression { parsed: expression, loops, longest, splits, reads })
 }
 
 /// Checks selectors of devices, one result for each.
@@ -146,6 +167,12 @@ fn longest(expression: &IdedExpr) -> usize {
 fn splits(expression: &IdedExpr) -> bool {
     let own = matches!(&expression.expr, Expr::Call(call) if matches!(call.func_name.as_str(), "split" | "findAll"));
     own || parts(expression).into_iter().any(splits)
+}
+
+/// Returns whether an expression reads a variable of this name.
+fn reads(expression: &IdedExpr, name: &str) -> bool {
+    let own = matches!(&expression.expr, Expr::Ident(ident) if ident == name);
+    own || parts(expression).into_iter().any(|part| reads(part, name))
 }
 
 /// Returns the direct subexpressions.
@@ -266,6 +293,8 @@ pub(super) struct Request {
     longest: usize,
     /// Its size as text.
     bytes: usize,
+    /// The most iterations of the innermost part.
+    steps: usize,
 }
 
 impl Request {
@@ -278,14 +307,29 @@ impl Request {
         }
         let mut context = BASE.new_inner_scope();
         context.add_variable_from_value("request", request(review));
-        Ok(Self { context, longest: longest_list(review), bytes: size })
+        Ok(Self { context, longest: longest_list(review), bytes: size, steps: STEPS })
+    }
+
+    /// A write, with these variables. One without an object is null.
+    pub(super) fn of_write<'v>(
+        variables: impl IntoIterator<Item = (&'static str, Option<&'v serde_json::Map<String, Json>>)>,
+    ) -> Self {
+        let mut context = BASE.new_inner_scope();
+        let mut measured = Measured::default();
+        for (name, members) in variables {
+            let value = members.map_or(Value::Null, |members| measured.members(members));
+            context.add_variable_from_value(name, value);
+        }
+        let Measured { longest, bytes } = measured;
+        // In each step an expression may go through all of an object.
+        Self { context, longest, bytes, steps: STEPS.min(WRITE_WORK / bytes.max(1)) }
     }
 
     /// Evaluates a condition.
     pub(super) fn evaluate(&self, expression: &Expression) -> Result<bool, String> {
         let longest = expression.longest.max(self.longest);
         let longest = if expression.splits { longest.max(self.bytes) } else { longest };
-        if longest.checked_pow(expression.loops).is_none_or(|steps| steps > STEPS) {
+        if longest.checked_pow(expression.loops).is_none_or(|steps| steps > self.steps.max(1)) {
             return Err(
                 "actual cost limit exceeded: the request has too many parts to be gone through".to_owned()
             );
@@ -293,6 +337,52 @@ impl Request {
         match run(&expression.parsed, &self.context)? {
             Value::Bool(holds) => Ok(holds),
             other => Err(format!("must evaluate to bool, and not to {}", type_name(&other))),
+        }
+    }
+}
+
+/// Converts JSON to the values of expressions, and measures it.
+#[derive(Default)]
+struct Measured {
+    /// The length of the longest list or map.
+    longest: usize,
+    /// About the size as text, in bytes.
+    bytes: usize,
+}
+
+impl Measured {
+    fn value(&mut self, json: &Json) -> Value {
+        self.bytes = self.bytes.saturating_add(1);
+        match json {
+            Json::Null => Value::Null,
+            Json::Bool(value) => Value::Bool(*value),
+            Json::Number(number) => {
+                let whole = number.as_i64().map(Value::Int).or_else(|| number.as_u64().map(Value::UInt));
+                whole.unwrap_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)))
+            }
+            Json::String(text) => self.text(text),
+            Json::Array(entries) => {
+                self.longest = self.longest.max(entries.len());
+                Value::List(Arc::new(entries.iter().map(|entry| self.value(entry)).collect()))
+            }
+            Json::Object(members) => self.members(members),
+        }
+    }
+
+    fn members(&mut self, members: &serde_json::Map<String, Json>) -> Value {
+        self.longest = self.longest.max(members.len());
+        map(members.iter().map(|(name, value)| {
+            self.bytes = self.bytes.saturating_add(name.len());
+            (name.clone(), self.value(value))
+        }))
+    }
+
+    fn text(&mut self, value: &str) -> Value {
+        self.bytes = self.bytes.saturating_add(value.len());
+        match value.strip_prefix('\u{0}') {
+            // It would be taken for a type.
+            Some(rest) => text(&format!("\u{fffd}{rest}")),
+            None => text(value),
         }
     }
 }

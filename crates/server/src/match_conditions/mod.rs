@@ -1,5 +1,5 @@
-//! CEL expressions: match conditions, which select the requests a webhook is called for (AC-100 to AC-110), and selectors
-//! of devices, which are only compiled: the scheduler evaluates them.
+//! CEL expressions: match conditions, which select the requests a webhook is called for (AC-100 to AC-110), those of
+//! admission webhooks in `writes`, and selectors of devices, which are only compiled: the scheduler evaluates them.
 //!
 //! Expressions are parsed and checked when the configuration is loaded, on a thread with a large stack because
 //! expressions nest. An evaluation error is never treated as "does not match".
@@ -15,12 +15,17 @@ mod evaluate;
 #[cfg(feature = "cel")]
 mod macros;
 #[cfg(feature = "cel")]
+mod objects;
+#[cfg(feature = "cel")]
 mod selection;
 #[cfg(feature = "cel")]
 mod types;
+mod writes;
 
 #[cfg(feature = "cel")]
 use evaluate::Expression;
+pub use writes::{AdmissionConditions, Write, admission_faults};
+
 use std::collections::BTreeMap;
 
 use policy::review::AccessReview;
@@ -71,9 +76,16 @@ impl Conditions {
     /// # Errors
     /// The index and the error of each invalid expression.
     pub fn compile(expressions: &[String]) -> Result<Self, Vec<(usize, String)>> {
+        Self::of(expressions, evaluate::compile(expressions))
+    }
+
+    fn of(
+        expressions: &[String],
+        compiled: Vec<Result<Expression, String>>,
+    ) -> Result<Self, Vec<(usize, String)>> {
         let mut conditions = Vec::new();
         let mut errors = Vec::new();
-        for (at, compiled) in evaluate::compile(expressions).into_iter().enumerate() {
+        for (at, compiled) in compiled.into_iter().enumerate() {
             match (compiled, expressions.get(at)) {
                 (Ok(compiled), Some(text)) => conditions.push((text.clone(), compiled)),
                 (Ok(_), None) => {}
@@ -94,6 +106,10 @@ impl Conditions {
             Ok(request) => request,
             Err(error) => return Matched::Failed(error),
         };
+        self.matched(&request)
+    }
+
+    fn matched(&self, request: &evaluate::Request) -> Matched {
         let mut errors = Vec::new();
         for (text, condition) in &self.conditions {
             match request.evaluate(condition) {

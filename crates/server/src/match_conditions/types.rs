@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
 
+use super::objects::Object;
+
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Type {
@@ -27,83 +29,6 @@ pub(super) const BOOL: Type = Type::Plain("bool");
 pub(super) const INT: Type = Type::Plain("int");
 pub(super) const STRING: Type = Type::Plain("string");
 pub(super) const NULL: Type = Type::Plain("null_type");
-
-/// An object and its fields (AC-103, AC-104, AC-107), each in the notation of this module.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Object {
-    pub(super) name: &'static str,
-    pub(super) fields: &'static [(&'static str, &'static str)],
-}
-
-static OBJECTS: [Object; 7] = [
-    Object {
-        name: "kubernetes.SubjectAccessReviewSpec",
-        fields: &[
-            ("user", "string"),
-            ("uid", "string"),
-            ("groups", "list<string>"),
-            ("extra", "map<string,list<string>>"),
-            ("resourceAttributes", "kubernetes.ResourceAttributes"),
-            ("nonResourceAttributes", "kubernetes.NonResourceAttributes"),
-        ],
-    },
-    Object {
-        name: "kubernetes.ResourceAttributes",
-        fields: &[
-            ("namespace", "string"),
-            ("verb", "string"),
-            ("group", "string"),
-            ("version", "string"),
-            ("resource", "string"),
-            ("subresource", "string"),
-            ("name", "string"),
-            ("fieldSelector", "kubernetes.FieldSelectorAttributes"),
-            ("labelSelector", "kubernetes.LabelSelectorAttributes"),
-        ],
-    },
-    Object { name: "kubernetes.NonResourceAttributes", fields: &[("path", "string"), ("verb", "string")] },
-    Object {
-        name: "kubernetes.FieldSelectorAttributes",
-        fields: &[("rawSelector", "string"), ("requirements", "list<kubernetes.SelectorRequirement>")],
-    },
-    Object {
-        name: "kubernetes.LabelSelectorAttributes",
-        fields: &[("rawSelector", "string"), ("requirements", "list<kubernetes.SelectorRequirement>")],
-    },
-    Object {
-        name: "kubernetes.SelectorRequirement",
-        fields: &[("key", "string"), ("operator", "string"), ("values", "list<string>")],
-    },
-    Object {
-        name: "kubernetes.DRADevice",
-        fields: &[
-            ("driver", "string"),
-            ("attributes", "map<string,map<string,dyn>>"),
-            ("capacity", "map<string,map<string,quantity>>"),
-            ("allowMultipleAllocations", "bool"),
-        ],
-    },
-];
-
-impl Object {
-    fn named(name: &str) -> Option<&'static Self> {
-        OBJECTS.iter().find(|object| object.name == name)
-    }
-
-    /// Returns the type of the variable `request`.
-    pub(super) fn request() -> Type {
-        Type::parse("kubernetes.SubjectAccessReviewSpec")
-    }
-
-    /// Returns the type of the variable `device`.
-    pub(super) fn device() -> Type {
-        Type::parse("kubernetes.DRADevice")
-    }
-
-    pub(super) fn field(&self, name: &str) -> Option<Type> {
-        self.fields.iter().find(|(field, _)| *field == name).map(|(_, text)| Type::parse(text))
-    }
-}
 
 /// The names of types that are values, as in `type(x) == string`.
 pub(super) const TYPE_NAMES: [&str; 12] = [
@@ -141,7 +66,7 @@ const PLAIN: [&str; 15] = [
 
 impl Type {
     /// Parses a type in the notation of these tables.
-    fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         if let Some(name) = PLAIN.iter().find(|name| **name == text) {
             return Self::Plain(name);
         }

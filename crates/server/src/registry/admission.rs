@@ -2,14 +2,15 @@
 
 use std::pin::Pin;
 
-use kinds::Map;
-use kinds::resource::Resource;
+use kinds::resource::{Part, Resource};
+use kinds::{Kinds, Map};
 use policy::User;
 pub(crate) use policy::restriction::Operation;
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_store::Store as _;
 
 use super::backend::Backend;
+use super::options::{DeleteOptions, WriteOptions};
 use super::storage;
 use super::target::Target;
 use crate::http::status::{Cause, Status};
@@ -45,19 +46,58 @@ pub(crate) trait Admission: Sync {
     fn allow_also(&self, verb: &'static str) -> Answered<'_>;
 }
 
+/// The options of a write.
+#[derive(Clone, Copy)]
+pub(crate) enum Options<'a> {
+    /// Of a create, an update or a patch.
+    Write(&'a WriteOptions),
+    /// Of a delete.
+    Delete(&'a DeleteOptions),
+}
+
+impl Options<'_> {
+    /// Whether nothing will be stored.
+    pub(crate) fn is_dry_run(self) -> bool {
+        match self {
+            Self::Write(options) => options.is_dry_run,
+            Self::Delete(options) => options.is_dry_run,
+        }
+    }
+}
+
+impl<'a> From<&'a WriteOptions> for Options<'a> {
+    fn from(options: &'a WriteOptions) -> Self {
+        Self::Write(options)
+    }
+}
+
+impl<'a> From<&'a DeleteOptions> for Options<'a> {
+    fn from(options: &'a DeleteOptions) -> Self {
+        Self::Delete(options)
+    }
+}
+
 /// A write under review.
 pub(crate) struct AdmissionAttributes<'a> {
     /// The other stored objects.
     pub(crate) backend: &'a Backend,
+    /// The kinds that are served.
+    pub(crate) kinds: &'a Kinds,
     pub(crate) operation: Operation,
     pub(crate) user: &'a User,
     pub(crate) resource: &'static Resource,
+    /// The kind in the version of the path.
+    pub(crate) served: &'static Resource,
+    /// The part of the object that the request is about, if it is not all of it.
+    pub(crate) part: Option<&'static Part>,
     /// The subresource, or empty.
     pub(crate) subresource: &'static str,
     /// The namespace, or empty.
     pub(crate) namespace: &'a str,
     /// The name from the request; empty while it is still to be generated.
     pub(crate) name: &'a str,
+    /// The options of the request.
+    pub(crate) options: Options<'a>,
     /// The new object of a create or an update. For subresources with documents of their own, that document.
     pub(crate) object: Option<&'a mut Map>,
     /// The stored object of an update or a delete.

@@ -5,6 +5,7 @@ use kinds::resources::pods::{self, BindError, PODS};
 
 use super::admission::Operation;
 use super::meta::{self, now};
+use super::options::WriteOptions;
 use super::request_scope::RequestScope;
 use super::target::Target;
 use super::update;
@@ -14,17 +15,21 @@ use crate::http::status::Status;
 ///
 /// # Errors
 /// It is not admitted, names no node or another pod, or the pod is not there or is bound already.
-pub(crate) async fn bind(scope: &RequestScope<'_>, mut binding: Map, is_dry_run: bool) -> Result<(), Status> {
+pub(crate) async fn bind(
+    scope: &RequestScope<'_>,
+    mut binding: Map,
+    options: &WriteOptions,
+) -> Result<(), Status> {
     let target = scope.target;
-    scope.admit(Operation::Create, target.name, Some(&mut binding), None).await?;
+    scope.admit(Operation::Create, target.name, options, Some(&mut binding), None).await?;
     let name = match target.name {
         "" => meta::text(&binding, "name").to_owned(),
         name => name.to_owned(),
     };
     pods::check_binding(&binding, &name).map_err(|error| refusal(&name, error))?;
-    scope.validate(Operation::Create, target.name, Some(&mut binding), None).await?;
+    scope.validate(Operation::Create, target.name, options, Some(&mut binding), None).await?;
     let target = Target { resource: &PODS, subresource: None, name: &name, ..target };
-    write(&RequestScope { target, ..*scope }, &binding, is_dry_run).await
+    write(&RequestScope { target, ..*scope }, &binding, options.is_dry_run).await
 }
 
 async fn write(scope: &RequestScope<'_>, binding: &Map, is_dry_run: bool) -> Result<(), Status> {

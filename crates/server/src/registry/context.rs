@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use kinds::Map;
-use kinds::resource::{Certificates, Context, Need, OnRequest, Refusal, Requester, Resource};
+use kinds::resource::{Certificates, Context, ExpressionsAbout, Need, OnRequest, Refusal, Requester, Resource};
 use kinds::resources::core::namespaces::NAMESPACES;
 use pki::csr::Csr;
 use portcullis_apimachinery::field_error::FieldErrors;
@@ -94,7 +94,7 @@ impl<'a> Surroundings<'a> {
             Need::Nothing | Need::AllOfKind => None,
         };
         let namespace = namespace.map(|entry| storage::decode(&entry.value)).transpose()?;
-        let expression_faults = faults((hooks.expressions)(object, old)).await?;
+        let expression_faults = faults(hooks.about, (hooks.expressions)(object, old)).await?;
         let policy::User { name, uid, groups, extra } = scope.user;
         let context = Context {
             now: now(),
@@ -123,12 +123,19 @@ async fn claim(scope: &RequestScope<'_>) -> Result<Write, Status> {
 }
 
 /// What is wrong with expressions, by expression. They are compiled apart from the threads that serve requests.
-async fn faults(expressions: Vec<&str>) -> Result<BTreeMap<String, String>, Status> {
+async fn faults(
+    about: ExpressionsAbout,
+    expressions: Vec<&str>,
+) -> Result<BTreeMap<String, String>, Status> {
     if expressions.is_empty() {
         return Ok(BTreeMap::new());
     }
     let expressions = expressions.into_iter().map(str::to_owned).collect();
-    let compiled = tokio::task::spawn_blocking(|| match_conditions::selector_faults(expressions)).await;
+    let compile = match about {
+        ExpressionsAbout::Devices => match_conditions::selector_faults,
+        ExpressionsAbout::Writes => match_conditions::admission_faults,
+    };
+    let compiled = tokio::task::spawn_blocking(move || compile(expressions)).await;
     compiled.map_err(|error| Status::internal(format!("expressions cannot be compiled: {error}")))
 }
 

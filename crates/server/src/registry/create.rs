@@ -9,6 +9,7 @@ use portcullis_store::{Entry, Expect, Store as _, StoreError, Write};
 use super::admission::Operation;
 use super::context::Surroundings;
 use super::meta::{self, now};
+use super::options::WriteOptions;
 use super::request_scope::RequestScope;
 use super::storage;
 use crate::http::status::Status;
@@ -26,14 +27,14 @@ const NAME_ATTEMPTS: usize = 8;
 pub(crate) async fn create(
     scope: &RequestScope<'_>,
     mut object: Map,
-    is_dry_run: bool,
+    options: &WriteOptions,
 ) -> Result<bytes::Bytes, Status> {
     let name = meta::text(&object, "name").to_owned();
-    scope.admit(Operation::Create, &name, Some(&mut object), None).await?;
+    scope.admit(Operation::Create, &name, options, Some(&mut object), None).await?;
     scope.check_escalation(&object, None).await?;
     for _ in 0..OUTRUN {
         let surroundings = Surroundings::of(scope, &scope.target.resource.on_create, &object).await?;
-        match named(scope, &surroundings, object, is_dry_run).await {
+        match named(scope, &surroundings, object, options).await {
             Err(Miss::Outrun(again)) => object = *again,
             Err(Miss::Refused(status)) => return Err(status),
             Ok(bytes) => return Ok(bytes),
@@ -61,7 +62,7 @@ async fn named(
     scope: &RequestScope<'_>,
     surroundings: &Surroundings<'_>,
     mut object: Map,
-    is_dry_run: bool,
+    options: &WriteOptions,
 ) -> Result<bytes::Bytes, Miss> {
     let name = meta::text(&object, "name").to_owned();
     // AP-32: another generated name is likely to be free.
@@ -69,7 +70,7 @@ async fn named(
     for _ in 0..further {
         let mut attempt = object.clone();
         let is_generated = prepare(scope, surroundings, &mut attempt).await?;
-        match store(scope, surroundings, &mut attempt, is_dry_run).await {
+        match store(scope, surroundings, &mut attempt, options).await {
             Ok(Some(bytes)) => return Ok(bytes),
             Ok(None) => return Err(Miss::Outrun(Box::new(object))),
             Err(status) if is_generated && status.code() == StatusCode::CONFLICT => {}
@@ -79,7 +80,7 @@ async fn named(
     // Most objects have a name, and large ones are not copied for nothing.
     let before = surroundings.may_be_outrun().then(|| Box::new(object.clone()));
     prepare(scope, surroundings, &mut object).await?;
-    match (store(scope, surroundings, &mut object, is_dry_run).await?, before) {
+    match (store(scope, surroundings, &mut object, options).await?, before) {
         (Some(bytes), _) => Ok(bytes),
         (None, Some(before)) => Err(Miss::Outrun(before)),
         (None, None) => Err(Status::internal("a write without a claim was outrun").into()),
@@ -114,17 +115,17 @@ async fn store(
     scope: &RequestScope<'_>,
     surroundings: &Surroundings<'_>,
     object: &mut Map,
-    is_dry_run: bool,
+    options: &WriteOptions,
 ) -> Result<Option<bytes::Bytes>, Status> {
     let resource = scope.target.resource;
     let name = meta::text(object, "name").to_owned();
-    scope.validate(Operation::Create, &name, Some(object), None).await?;
+    scope.validate(Operation::Create, &name, options, Some(object), None).await?;
     if kinds::meta::has_revision(object) {
         return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
     }
     let key = storage::key(resource, scope.target.namespace, &name);
     let exists = || Status::already_exists(resource.group, resource.plural, &name);
-    if is_dry_run {
+    if options.is_dry_run {
         return match scope.stored(&key).await? {
             Some(_) => Err(exists()),
             None => unstored(scope, object).map(Some),

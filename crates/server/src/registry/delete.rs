@@ -68,8 +68,8 @@ async fn delete_asking(
         let stored = Stored::read(resource, entry)?;
         check_preconditions(scope, options, &stored.object)?;
         if let Some(name) = name {
-            scope.admit(Operation::Delete, name, None, Some(&stored.object)).await?;
-            scope.validate(Operation::Delete, name, None, Some(&stored.object)).await?;
+            scope.admit(Operation::Delete, name, options, None, Some(&stored.object)).await?;
+            scope.validate(Operation::Delete, name, options, None, Some(&stored.object)).await?;
         }
         let outcome = match step(resource, &stored.object, options) {
             Step::Nothing => {
@@ -111,11 +111,14 @@ async fn delete_asking(
 ///
 /// # Errors
 /// 403 without the permission, 422 if the object can be read, 404 if there is none.
-pub(crate) async fn remove_unreadable(scope: &RequestScope<'_>) -> Result<(), Status> {
+pub(crate) async fn remove_unreadable(
+    scope: &RequestScope<'_>,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
     let (resource, name) = (scope.target.resource, scope.target.name);
     scope.admission.allow_also("unsafe-delete-ignore-read-errors").await?;
-    scope.admit(Operation::Delete, name, None, None).await?;
-    scope.validate(Operation::Delete, name, None, None).await?;
+    scope.admit(Operation::Delete, name, options, None, None).await?;
+    scope.validate(Operation::Delete, name, options, None, None).await?;
     let key = scope.key();
     if scope.backend.remove_unreadable(&key).await.map_err(|error| storage::failed(&error))? {
         tracing::warn!(key = &*key, "an object whose stored value cannot be read was removed on request");

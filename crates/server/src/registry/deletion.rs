@@ -46,6 +46,14 @@ pub(crate) fn step(resource: &Resource, object: &Map, options: &DeleteOptions) -
     }
 }
 
+/// The grace period that a delete gives an object, in seconds; none for a kind without one.
+pub(crate) fn grace_period(resource: &Resource, object: &Map, options: &DeleteOptions) -> Option<i64> {
+    match (resource.delete)(object, options.grace_period, now()) {
+        Deletion::Waits | Deletion::Proceeds => None,
+        Deletion::Begins(marked) | Deletion::Ends(marked) => meta::grace_period(&marked),
+    }
+}
+
 /// AP-54: marks an object that has no grace period as deleted.
 fn mark_deleted(object: &mut Map) {
     if !meta::is_terminating(object) {

@@ -7,7 +7,7 @@ use kinds::resources::pods;
 
 use super::admission::Operation;
 use super::meta::now;
-use super::options::DeleteOptions;
+use super::options::{DeleteOptions, WriteOptions};
 use super::request_scope::RequestScope;
 use super::storage::Stored;
 use super::target::Target;
@@ -21,15 +21,15 @@ use crate::http::status::{Cause, Details, Status};
 pub(crate) async fn evict(
     scope: &RequestScope<'_>,
     mut eviction: Map,
-    is_dry_run: bool,
+    options: &WriteOptions,
 ) -> Result<(), Status> {
     let name = scope.target.name;
-    scope.admit(Operation::Create, name, Some(&mut eviction), None).await?;
+    scope.admit(Operation::Create, name, options, Some(&mut eviction), None).await?;
     let deletion = pods::check_eviction(&eviction, name).map_err(Status::bad_request)?;
     let mut deletion =
         deletion.map(|body| DeleteOptions::from_body(body, scope.kinds)).transpose()?.unwrap_or_default();
-    deletion.is_dry_run |= is_dry_run;
-    scope.validate(Operation::Create, name, Some(&mut eviction), None).await?;
+    deletion.is_dry_run |= options.is_dry_run;
+    scope.validate(Operation::Create, name, options, Some(&mut eviction), None).await?;
     take_from_budget(scope, &deletion).await?;
     mark_and_delete(scope, deletion).await
 }
@@ -74,7 +74,7 @@ async fn take_from_budget(scope: &RequestScope<'_>, options: &DeleteOptions) -> 
 fn refused(budget: &str, held: Held) -> Status {
     match held {
         Held::ForNow { why, retry_after } => {
-            let cause = Cause { reason: "DisruptionBudget", message: why, field: String::new() };
+            let cause = Cause { reason: "DisruptionBudget".into(), message: why, field: String::new() };
             let details =
                 Details { causes: vec![cause], retry_after_seconds: retry_after, ..Details::default() };
             let message = "Cannot evict pod as it would violate the pod's disruption budget.";

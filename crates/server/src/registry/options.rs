@@ -25,6 +25,16 @@ pub(crate) enum FieldValidation {
     Warn,
 }
 
+impl FieldValidation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ignore => "Ignore",
+            Self::Strict => "Strict",
+            Self::Warn => "Warn",
+        }
+    }
+}
+
 /// The kind of write that the options are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteKind {
@@ -55,6 +65,34 @@ pub(crate) struct WriteOptions {
     pub(crate) is_dry_run: bool,
     /// How unknown fields are handled.
     pub(crate) validation: FieldValidation,
+    /// The value of `fieldManager`; empty for none.
+    pub(crate) manager: String,
+    /// Whether `validation` was asked for.
+    names_validation: bool,
+}
+
+impl WriteOptions {
+    /// The document of these options, as admission webhooks see it.
+    pub(crate) fn document(&self, kind: &str) -> Map<String, Value> {
+        let mut document = document(kind, self.is_dry_run);
+        if !self.manager.is_empty() {
+            document.insert("fieldManager".to_owned(), self.manager.as_str().into());
+        }
+        if self.names_validation {
+            document.insert("fieldValidation".to_owned(), self.validation.as_str().into());
+        }
+        document
+    }
+}
+
+fn document(kind: &str, is_dry_run: bool) -> Map<String, Value> {
+    let mut document = Map::new();
+    document.insert("kind".to_owned(), kind.into());
+    document.insert("apiVersion".to_owned(), format!("{META_GROUP}/v1").into());
+    if is_dry_run {
+        document.insert("dryRun".to_owned(), Value::from(vec!["All"]));
+    }
+    document
 }
 
 /// Parses the options of a write.
@@ -82,7 +120,9 @@ pub(crate) fn write(query: &Query, kind: WriteKind) -> Result<WriteOptions, Stat
     }
     let dry_run: Vec<&str> = query.values("dryRun").collect();
     errors.extend(dry_run_error(&dry_run));
-    let validation = match query.first("fieldValidation").unwrap_or_default() {
+    let validation = query.first("fieldValidation").unwrap_or_default();
+    let names_validation = !validation.is_empty();
+    let validation = match validation {
         "" | "Warn" => FieldValidation::Warn,
         "Ignore" => FieldValidation::Ignore,
         "Strict" => FieldValidation::Strict,
@@ -93,7 +133,12 @@ pub(crate) fn write(query: &Query, kind: WriteKind) -> Result<WriteOptions, Stat
         }
     };
     refuse(kind.options(), errors)?;
-    Ok(WriteOptions { is_dry_run: !dry_run.is_empty(), validation })
+    Ok(WriteOptions {
+        is_dry_run: !dry_run.is_empty(),
+        validation,
+        manager: manager.to_owned(),
+        names_validation,
+    })
 }
 
 /// Returns the error for invalid options.
@@ -140,7 +185,7 @@ pub(crate) enum Propagation {
     Background,
     /// They are deleted first.
     Foreground,
-    /// Delete options as decoded, before validation.
+    /// They lose their owner and stay.
     Orphan,
 }
 
@@ -240,6 +285,33 @@ impl DeleteOptions {
             ignores_read_error,
         }
         .checked()
+    }
+
+    /// The document of these options, as admission webhooks see it: with the grace period that the object will have, in
+    /// seconds, if it has one.
+    pub(crate) fn document(&self, grace_period: Option<i64>) -> Map<String, Value> {
+        let mut document = document("DeleteOptions", self.is_dry_run);
+        let mut set = |field: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                document.insert(field.to_owned(), value);
+            }
+        };
+        let preconditions = [("uid", &self.uid), ("resourceVersion", &self.resource_version)];
+        let preconditions = preconditions.into_iter().filter_map(|(field, value)| {
+            value.as_deref().map(|value| (field.to_owned(), Value::from(value)))
+        });
+        let preconditions: Map<String, Value> = preconditions.collect();
+        let propagation = self.propagation.map(|propagation| match propagation {
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+            Propagation::Orphan => "Orphan",
+        });
+        set("gracePeriodSeconds", grace_period.or(self.grace_period).map(Value::from));
+        set("preconditions", (!preconditions.is_empty()).then_some(Value::Object(preconditions)));
+        set("orphanDependents", self.orphan_dependents.map(Value::from));
+        set("propagationPolicy", propagation.map(Value::from));
+        set(IGNORE_READ_ERROR, self.ignores_read_error.then_some(Value::Bool(true)));
+        document
     }
 
     /// Returns whether dependents are orphaned; none if the options do not say.

@@ -81,7 +81,7 @@ impl Patch<'_> {
 /// AP-60: the result is not an object of the kind.
 fn invalid(why: &str) -> Status {
     let cause = Cause {
-        reason: "FieldValueInvalid",
+        reason: "FieldValueInvalid".into(),
         message: format!("Invalid value: {why}"),
         field: "patch".to_owned(),
     };

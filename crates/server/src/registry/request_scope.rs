@@ -12,7 +12,7 @@ use portcullis_apimachinery::field_error::FieldError;
 use portcullis_store::{Entry, List, Listing, Revision, Standing, Store as _};
 use tokio::sync::Mutex;
 
-use super::admission::{Admission, AdmissionAttributes, Operation};
+use super::admission::{Admission, AdmissionAttributes, Operation, Options};
 use super::backend::Backend;
 use super::list_options::revision;
 use super::target::Target;
@@ -57,17 +57,22 @@ impl RequestScope<'_> {
         &'r self,
         operation: Operation,
         name: &'r str,
+        options: Options<'r>,
         object: Option<&'r mut Map>,
         old: Option<&'r Map>,
     ) -> AdmissionAttributes<'r> {
         AdmissionAttributes {
             backend: self.backend,
+            kinds: self.kinds,
             operation,
             user: self.user,
             resource: self.target.resource,
+            served: self.target.served,
+            part: self.part,
             subresource: self.target.subresource.map_or("", |subresource| subresource.name),
             namespace: self.target.namespace,
             name,
+            options,
             object,
             old,
         }
@@ -77,28 +82,30 @@ impl RequestScope<'_> {
     ///
     /// # Errors
     /// The refusal.
-    pub(crate) async fn admit(
-        &self,
+    pub(crate) async fn admit<'r>(
+        &'r self,
         operation: Operation,
-        name: &str,
-        object: Option<&mut Map>,
-        old: Option<&Map>,
+        name: &'r str,
+        options: impl Into<Options<'r>>,
+        object: Option<&'r mut Map>,
+        old: Option<&'r Map>,
     ) -> Result<(), Status> {
-        self.admission.admit(&mut self.attributes(operation, name, object, old)).await
+        self.admission.admit(&mut self.attributes(operation, name, options.into(), object, old)).await
     }
 
     /// The second round of admission, after validation.
     ///
     /// # Errors
     /// The refusal.
-    pub(crate) async fn validate(
-        &self,
+    pub(crate) async fn validate<'r>(
+        &'r self,
         operation: Operation,
-        name: &str,
-        object: Option<&mut Map>,
-        old: Option<&Map>,
+        name: &'r str,
+        options: impl Into<Options<'r>>,
+        object: Option<&'r mut Map>,
+        old: Option<&'r Map>,
     ) -> Result<(), Status> {
-        self.admission.validate(&self.attributes(operation, name, object, old)).await
+        self.admission.validate(&self.attributes(operation, name, options.into(), object, old)).await
     }
 
     /// Whether the user may hand on what this object grants. Kinds that grant no permissions pass.

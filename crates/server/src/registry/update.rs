@@ -6,6 +6,7 @@ use portcullis_store::{Expect, Revision, Standing, Store as _, StoreError, Write
 use super::admission::Operation;
 use super::context::Surroundings;
 use super::create::{self, entry, unstored};
+use super::options::WriteOptions;
 use super::request_scope::RequestScope;
 use super::storage::{self, Stored};
 use super::{delete, list_options, meta};
@@ -72,7 +73,7 @@ pub(crate) enum Create {
 pub(crate) async fn write(
     scope: &RequestScope<'_>,
     uid: &str,
-    is_dry_run: bool,
+    options: &WriteOptions,
     creates: Create,
     make: impl Fn(&Map) -> Result<Map, Status>,
 ) -> Result<Written, Status> {
@@ -101,10 +102,10 @@ pub(crate) async fn write(
             let object = make(&Map::new())?;
             // Permission to update does not include permission to create.
             scope.admission.allow_also("create").await?;
-            return create_instead(scope, object, is_dry_run).await;
+            return create_instead(scope, object, options).await;
         };
         // None means a conflict. Try again.
-        if let Some(bytes) = attempt(scope, &key, &stored, make(&stored.object)?, is_dry_run).await? {
+        if let Some(bytes) = attempt(scope, &key, &stored, make(&stored.object)?, options).await? {
             return Ok(Written { bytes, is_new: false });
         }
     }
@@ -115,11 +116,11 @@ pub(crate) async fn write(
 async fn create_instead(
     scope: &RequestScope<'_>,
     mut object: Map,
-    is_dry_run: bool,
+    options: &WriteOptions,
 ) -> Result<Written, Status> {
     meta::place(&mut object, &scope.target)?;
     meta::unset(&mut object, "resourceVersion");
-    let bytes = create::create(scope, object, is_dry_run).await?;
+    let bytes = create::create(scope, object, options).await?;
     Ok(Written { bytes, is_new: true })
 }
 
@@ -129,30 +130,30 @@ async fn attempt(
     key: &str,
     stored: &Stored,
     mut object: Map,
-    is_dry_run: bool,
+    options: &WriteOptions,
 ) -> Result<Option<bytes::Bytes>, Status> {
     let resource = scope.target.resource;
     let (old, name) = (&stored.object, scope.target.name);
-    scope.admit(Operation::Update, name, Some(&mut object), Some(old)).await?;
+    scope.admit(Operation::Update, name, options, Some(&mut object), Some(old)).await?;
     scope.check_escalation(&object, Some(old)).await?;
     check_version(scope, &mut object, stored)?;
     meta::place(&mut object, &scope.target)?;
     let surroundings = Surroundings::of(scope, &scope.update.on_request, &object).await?;
     prepare(scope, &surroundings, &mut object, old).await?;
-    scope.validate(Operation::Update, name, Some(&mut object), Some(old)).await?;
+    scope.validate(Operation::Update, name, options, Some(&mut object), Some(old)).await?;
     if delete::ends_with_update(resource, &object, old) {
-        return delete::remove_after_update(scope, key, stored, &object, is_dry_run).await;
+        return delete::remove_after_update(scope, key, stored, &object, options.is_dry_run).await;
     }
     // AP-45. As kube-apiserver: what would be stored differently today is written although it does not change, so that a key
     // can be rotated with `kubectl replace` (ET-51).
     if object == *old {
         match scope.standing(&stored.entry).await? {
             Standing::Replaced => return Ok(None),
-            Standing::Stale if !is_dry_run => {}
+            Standing::Stale if !options.is_dry_run => {}
             Standing::Stale | Standing::Current => return Ok(Some(stored.bytes.clone())),
         }
     }
-    if is_dry_run {
+    if options.is_dry_run {
         return unstored(scope, &object).map(Some);
     }
     let value = storage::encode(resource, &object)?;

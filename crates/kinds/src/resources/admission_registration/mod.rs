@@ -1,7 +1,7 @@
 //! Kinds of `admissionregistration.k8s.io`: webhooks and policies of admission.
 //!
-//! DIVERGES: they are stored and served, and nothing is done with them: no webhook is called, and no policy is
-//! evaluated. Clients that manage them work, and a request that one of them would refuse is accepted.
+//! DIVERGES: policies are stored and served, and nothing is done with them. Clients that manage them work, and a request that
+//! one of them would refuse is accepted. The webhooks are called by the server.
 
 mod bindings;
 mod policies;

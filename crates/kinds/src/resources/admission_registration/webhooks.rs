@@ -1,6 +1,6 @@
 //! Webhooks that admit requests, or change them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::quote::quoted;
@@ -10,7 +10,7 @@ use super::USUAL;
 use super::rules::{default_matching, validate_failure, validate_matching, validate_texts};
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members, raise_generation};
-use crate::resource::Resource;
+use crate::resource::{ExpressionsAbout, OnRequest, Resource};
 use crate::resources::cells::{AGE, NAME, age, integer_column, name};
 use crate::resources::formats::{dns_subdomain, one_of};
 use crate::schema::admission_registration::{
@@ -43,12 +43,14 @@ pub static VALIDATING_WEBHOOK_CONFIGURATIONS: Resource = Resource {
 
 const WEBHOOKS: Resource = Resource {
     default,
-    validate_create: validate,
+    validate_create: |configuration| validate(configuration, &NO_FAULTS),
+    on_create: ON_REQUEST,
     prepare_update: |configuration, old| {
         let has_changed = configuration.get("webhooks") != old.get("webhooks");
         raise_generation(configuration, old, has_changed);
     },
-    validate_update: |configuration, _| validate(configuration),
+    validate_update: |configuration, _| validate(configuration, &NO_FAULTS),
+    on_update: ON_REQUEST,
     columns: &[NAME, integer_column("Webhooks", "How many webhooks there are."), AGE],
     row: |configuration, now| {
         Row::of(vec![
@@ -60,6 +62,30 @@ const WEBHOOKS: Resource = Resource {
     ..USUAL
 };
 
+/// Expressions that the configuration has already are not compiled again.
+const ON_REQUEST: OnRequest = OnRequest {
+    expressions: |configuration, old| {
+        let old: BTreeSet<&str> = old.map(expressions).into_iter().flatten().collect();
+        expressions(configuration).filter(|expression| !old.contains(expression)).collect()
+    },
+    about: ExpressionsAbout::Writes,
+    validate: Some(|configuration, _, context| validate(configuration, context.expression_faults)),
+    ..OnRequest::NOTHING
+};
+
+/// What is wrong with expressions, by expression.
+type Faults = BTreeMap<String, String>;
+static NO_FAULTS: Faults = Faults::new();
+
+/// The expressions of all match conditions, as far as they count: what is beyond the limit is refused without being compiled.
+fn expressions(configuration: &Map) -> impl Iterator<Item = &str> {
+    let webhooks = configuration.objects("webhooks");
+    let conditions = webhooks.flat_map(|webhook| webhook.objects("matchConditions").take(MAX_CONDITIONS));
+    conditions.map(|condition| condition.text("expression"))
+}
+
+/// The most match conditions of a webhook.
+const MAX_CONDITIONS: usize = 64;
 /// The port of a webhook's service.
 const PORT: i64 = 443;
 /// The time that a webhook has to answer, in seconds, and the most that it can have.
@@ -79,7 +105,7 @@ fn default(configuration: &mut Map) {
     }
 }
 
-fn validate(configuration: &Map) -> Errors {
+fn validate(configuration: &Map, faults: &Faults) -> Errors {
     let mut errors = Errors::new();
     let mut seen = BTreeSet::new();
     for (i, webhook) in configuration.objects("webhooks").enumerate() {
@@ -87,7 +113,7 @@ fn validate(configuration: &Map) -> Errors {
         let name = webhook.text("name");
         validate_name(&format!("{field}.name"), name, &mut errors);
         errors.push_if(!seen.insert(name), || FieldError::duplicate(format!("{field}.name"), quoted(name)));
-        validate_webhook(&field, webhook, &mut errors);
+        validate_webhook(&field, webhook, faults, &mut errors);
     }
     errors
 }
@@ -106,7 +132,7 @@ fn validate_name(field: &str, name: &str, errors: &mut Errors) {
     });
 }
 
-fn validate_webhook(field: &str, webhook: &Map, errors: &mut Errors) {
+fn validate_webhook(field: &str, webhook: &Map, faults: &Faults, errors: &mut Errors) {
     let versions = webhook.texts("admissionReviewVersions");
     let at = format!("{field}.admissionReviewVersions");
     if versions.len() == 0 {
@@ -135,29 +161,67 @@ fn validate_webhook(field: &str, webhook: &Map, errors: &mut Errors) {
     }
     validate_failure(field, webhook, errors);
     validate_matching(field, webhook, errors);
-    validate_texts(field, webhook, "matchConditions", &["name", "expression"], errors);
+    validate_conditions(field, webhook, faults, errors);
     validate_client(&format!("{field}.clientConfig"), webhook.object("clientConfig"), errors);
+}
+
+fn validate_conditions(field: &str, webhook: &Map, faults: &Faults, errors: &mut Errors) {
+    validate_texts(field, webhook, "matchConditions", &["name", "expression"], errors);
+    let conditions = webhook.objects("matchConditions");
+    let field = format!("{field}.matchConditions");
+    errors.push_if(conditions.len() > MAX_CONDITIONS, || {
+        FieldError::too_many(&field, conditions.len(), MAX_CONDITIONS)
+    });
+    let mut seen = BTreeSet::new();
+    for (i, condition) in conditions.take(MAX_CONDITIONS).enumerate() {
+        let (name, expression) = (condition.text("name"), condition.text("expression"));
+        errors.push_if(!seen.insert(name), || {
+            FieldError::duplicate(format!("{field}[{i}].name"), quoted(name))
+        });
+        errors.extend(faults.get(expression).map(|fault| {
+            let detail = format!("compilation failed: {fault}");
+            FieldError::invalid(format!("{field}[{i}].expression"), quoted(expression), detail)
+        }));
+    }
 }
 
 fn validate_client(field: &str, client: &Map, errors: &mut Errors) {
     match (client.has("url"), client.object_if_set("service")) {
-        (true, None) => {
-            let url = client.text("url");
-            errors.push_if(!url.starts_with("https://"), || {
-                FieldError::invalid(
-                    format!("{field}.url"),
-                    quoted(url),
-                    "'https' is the only allowed URL scheme",
-                )
-            });
-        }
+        (true, None) => validate_url(&format!("{field}.url"), client.text("url"), errors),
         (false, Some(service)) => {
             for member in ["name", "namespace"] {
                 errors.push_if(service.text(member).is_empty(), || {
                     FieldError::required(format!("{field}.service.{member}"), "")
                 });
             }
+            let (path, port) = (service.text("path"), service.number("port"));
+            errors.push_if(!path.is_empty() && (!path.starts_with('/') || path.contains(['?', '#'])), || {
+                let detail = "must start with '/', without a query or a fragment";
+                FieldError::invalid(format!("{field}.service.path"), quoted(path), detail)
+            });
+            errors.push_if(service.has("port") && !(1..=65535).contains(&port), || {
+                let detail = "must be between 1 and 65535, inclusive";
+                FieldError::invalid(format!("{field}.service.port"), port.to_string(), detail)
+            });
         }
         _ => errors.push(FieldError::required(field, "exactly one of url or service is required")),
+    }
+}
+
+/// A URL is `https://host[/path]`: a query, a fragment or a user would never be sent as they are written.
+fn validate_url(field: &str, url: &str, errors: &mut Errors) {
+    let Some(rest) = url.strip_prefix("https://") else {
+        let detail = "'https' is the only allowed URL scheme";
+        errors.push(FieldError::invalid(field, quoted(url), detail));
+        return;
+    };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    for (is_wrong, detail) in [
+        (host.is_empty(), "host must be specified"),
+        (host.contains('@'), "user information is not permitted in the URL"),
+        (rest.contains('#'), "fragments are not permitted in the URL"),
+        (rest.contains('?'), "query parameters are not permitted in the URL"),
+    ] {
+        errors.push_if(is_wrong, || FieldError::invalid(field, quoted(url), detail));
     }
 }

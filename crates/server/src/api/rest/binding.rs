@@ -20,7 +20,7 @@ pub(crate) async fn answer(request: &Request<'_>, bytes: &[u8]) -> Result<Answer
     let mut binding = decode::document(bytes, form, expected, options.validation)?.object;
     meta::place(&mut binding, &request.scope.target)?;
     request.note(|| binding.clone().into());
-    bind(&request.scope, binding, options.is_dry_run).await?;
+    bind(&request.scope, binding, &options).await?;
     Ok(created())
 }
 

@@ -18,7 +18,7 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: &[u8]) -> 
     let mut body = decode::object(bytes, form, &request.scope.target, options.validation)?;
     meta::place(&mut body.object, &request.scope.target)?;
     request.note(|| body.object.clone().into());
-    let created = create::create(&request.scope, body.object, options.is_dry_run).await?;
+    let created = create::create(&request.scope, body.object, &options).await?;
     let mut answer = view.object(StatusCode::CREATED, &created)?;
     for warning in body.warnings {
         answer.headers_mut().append(WARNING, warning);

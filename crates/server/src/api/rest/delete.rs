@@ -19,7 +19,7 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: &[u8]) -> 
     let options = options(request, bytes)?;
     let resource = request.scope.target.resource;
     if options.ignores_read_error {
-        delete::remove_unreadable(&request.scope).await?;
+        delete::remove_unreadable(&request.scope, &options).await?;
         return Ok(success(request, String::new()));
     }
     match delete::delete(&request.scope, &options).await? {

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::WARNING;
 use http::request::Parts;
 use kinds::resource::{Action as Acting, Endpoint};
 use policy::request_info::RequestInfo;
@@ -18,6 +19,7 @@ use crate::authz::Permit;
 use crate::http::negotiate::{self, Forms};
 use crate::http::query::Query;
 use crate::http::status::{Answer, Status};
+use crate::http::warning;
 use crate::registry::backend::Backend;
 use crate::registry::freshness::{has_missed, missed};
 use crate::registry::request_scope::RequestScope;
@@ -69,7 +71,16 @@ pub(crate) async fn answer(
         Some(StatusCode::FORBIDDEN) => Box::pin(has_missed(backend, known)).await,
         Some(_) => Box::pin(missed(backend, known)).await?,
     };
-    if must_repeat { once(&request, endpoint, action, body).await } else { outcome }
+    let outcome = if must_repeat { once(&request, endpoint, action, body).await } else { outcome };
+    let warnings = warning::headers(admission.warnings());
+    if warnings.is_empty() {
+        return outcome;
+    }
+    let mut answer = outcome.unwrap_or_else(Status::into_answer);
+    for warning in warnings {
+        answer.headers_mut().append(WARNING, warning);
+    }
+    Ok(answer)
 }
 
 /// Answers a request as this server sees the objects now.

@@ -24,6 +24,6 @@ pub(crate) async fn answer(request: &Request<'_>, bytes: &[u8]) -> Result<Answer
     let mut eviction: Map = read?.object;
     meta::place(&mut eviction, &request.scope.target)?;
     request.note(|| eviction.clone().into());
-    evict(&request.scope, eviction, options.is_dry_run).await?;
+    evict(&request.scope, eviction, &options).await?;
     Ok(binding::created())
 }

@@ -41,7 +41,7 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View, mut bytes: Bytes)
     }
     request.note(|| serde_json::from_slice(&bytes).unwrap_or_default());
     let patch = Patch { kind, bytes: &bytes, validation: options.validation };
-    let written = update::write(&request.scope, &uid, options.is_dry_run, creates, |old| {
+    let written = update::write(&request.scope, &uid, &options, creates, |old| {
         part::put(&request.scope, old, |document| patch.apply(&documents, document))
     })
     .await?;

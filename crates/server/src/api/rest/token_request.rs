@@ -54,7 +54,7 @@ pub(crate) async fn answer(request: &Request<'_>, bytes: &[u8]) -> Result<Answer
     meta::place(&mut document, &scope.target)?;
     request.note(|| document.clone().into());
     let name = scope.target.name;
-    scope.admit(Operation::Create, name, Some(&mut document), None).await?;
+    scope.admit(Operation::Create, name, &options, Some(&mut document), None).await?;
 
     let accounts = request.app.authentication().service_accounts();
     let account = account(scope, &document).await?;
@@ -68,7 +68,7 @@ pub(crate) async fn answer(request: &Request<'_>, bytes: &[u8]) -> Result<Answer
     meta::set(&mut document, "creationTimestamp", meta::time(now));
     let asked = spec(&document, "expirationSeconds").and_then(|seconds| seconds.as_i64()).unwrap_or_default();
     check_expiration(asked)?;
-    scope.validate(Operation::Create, name, Some(&mut document), None).await?;
+    scope.validate(Operation::Create, name, &options, Some(&mut document), None).await?;
 
     let bound = bind(scope, spec(&document, "boundObjectRef")).await?;
     let mut expiration = asked;

@@ -22,7 +22,7 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: &[u8]) -> 
     let new = body.object;
     request.note(|| new.clone().into());
     let uid = meta::text(&new, "uid").to_owned();
-    let written = update::write(&request.scope, &uid, options.is_dry_run, Create::IfAllowed, |old| {
+    let written = update::write(&request.scope, &uid, &options, Create::IfAllowed, |old| {
         part::put(&request.scope, old, |_| Ok(new.clone()))
     })
     .await?;

@@ -1,7 +1,7 @@
 //! Calls a webhook: HTTPS, with a timeout and the retries of Kubernetes (WH-10, WH-30 to WH-34).
 //!
-//! DIVERGES: redirects are not followed (WH-23 follows 307 and 308), because only the server in the file is trusted; an
-//! answer in YAML is an error.
+//! DIVERGES: redirects are followed within the same server only (WH-23: 307 and 308, at most 10 requests), because only the
+//! server in the file is trusted; an answer in YAML is an error.
 
 use std::error::Error;
 use std::io;
@@ -22,6 +22,8 @@ use portcullis_client::kubeconfig::service::{Connection, Credentials};
 use portcullis_client::refusal::{Refusal, is_lost, is_passing};
 use portcullis_client::review::Backoff;
 use tokio::time::{sleep, timeout};
+
+use crate::http::redirect;
 
 /// WH-32
 const REPETITIONS: u32 = 10;
@@ -72,7 +74,7 @@ pub(super) enum CallError {
     /// An answer without a body.
     #[error("0-length response with status code: {0} and content type: {1}")]
     Empty(u16, String),
-    /// The response is too large.
+    /// The response is too large, or redirects elsewhere.
     #[error("the webhook's response is invalid: {0}")]
     Unfit(String),
     /// The token file cannot be used.
@@ -203,10 +205,23 @@ impl Caller {
         understand(&received, read)
     }
 
+    /// Makes a request, and the same again where the server redirects it (WH-23).
     async fn exchange(&self, body: &Bytes) -> Result<Received, CallError> {
+        let mut url = self.url.clone();
+        for _ in 0..redirect::MOST_REQUESTS {
+            let received = self.send(&url, body).await?;
+            match redirect::of(&url, received.code, &received.headers) {
+                None => return Ok(received),
+                Some(to) => url = to.map_err(CallError::Unfit)?,
+            }
+        }
+        Err(CallError::Unfit(format!("stopped after {} redirects", redirect::MOST_REQUESTS)))
+    }
+
+    async fn send(&self, url: &Uri, body: &Bytes) -> Result<Received, CallError> {
         let mut request = Request::new(Full::new(body.clone()));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.url.clone();
+        *request.uri_mut() = url.clone();
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*"));

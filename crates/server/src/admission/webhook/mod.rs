@@ -1,0 +1,434 @@
+//! Admission webhooks: services that are asked about writes, as ValidatingWebhookConfigurations and
+//! MutatingWebhookConfigurations say (BC-5, BC-13, BC-15).
+//!
+//! Mutating webhooks are asked one after the other, after the plugins of the server and before validation; validating ones all
+//! at once, when everything else is done. A webhook that fails refuses the write, unless its configuration says otherwise. The
+//! store is never locked meanwhile. Writes of configurations of admission itself are never asked about, so that a webhook
+//! that refuses everything can be removed.
+//!
+//! DIVERGES: reviews (TokenReview, SubjectAccessReview and others), which store nothing, are not asked about. Annotations for
+//! the audit log are dropped.
+
+mod call;
+mod configured;
+mod hook;
+mod metrics;
+mod phase;
+mod question;
+mod verdict;
+mod versions;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use kinds::Map;
+use kinds::patch::{self, PatchKind};
+use kinds::resource::Resource;
+use kinds::resources::admission_registration::{
+    MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS,
+};
+use kinds::resources::core::namespaces::NAMESPACES;
+use policy::restriction::Operation;
+use policy::restriction::reply::{AdmissionReply, AskedReview, ReplyError};
+
+use self::configured::Configured;
+use self::hook::{Hook, is_selected, operation};
+pub(crate) use self::metrics::AdmissionWebhookMetrics;
+use self::metrics::Ended;
+use self::phase::Phase;
+use self::question::{Facts, Question, are_alike, body};
+use self::verdict::{Verdict, failed, not_dry, refused, unpatchable};
+use super::plugin::Plugin;
+use crate::http::status::Status;
+use crate::http::turn::{self, TooManyOutside};
+use crate::match_conditions::Matched;
+use crate::registry::admission::AdmissionAttributes;
+use crate::registry::meta;
+
+/// The most warnings of webhooks that a request keeps. An answer shows fewer.
+const WARNINGS: usize = 1000;
+/// The fields of the metadata that a patch cannot change: what was authorized is what is done.
+const IDENTITY: [&str; 5] = ["name", "generateName", "namespace", "uid", "resourceVersion"];
+
+/// The plugin that asks mutating webhooks. It has rules and functions of its own.
+pub(super) static MUTATING: Plugin = Plugin { name: "MutatingAdmissionWebhook", ..Plugin::NONE };
+/// The plugin that asks validating webhooks.
+pub(super) static VALIDATING: Plugin = Plugin { name: "ValidatingAdmissionWebhook", ..Plugin::NONE };
+
+/// The webhooks of a server.
+pub(crate) struct Webhooks {
+    mutating: Configured,
+    validating: Configured,
+    metrics: AdmissionWebhookMetrics,
+}
+
+impl Webhooks {
+    pub(crate) fn new(metrics: AdmissionWebhookMetrics) -> Self {
+        Self {
+            mutating: Configured::new(&MUTATING_WEBHOOK_CONFIGURATIONS),
+            validating: Configured::new(&VALIDATING_WEBHOOK_CONFIGURATIONS),
+            metrics,
+        }
+    }
+}
+
+/// The calls of webhooks for one request.
+pub(crate) struct Calls<'a> {
+    webhooks: &'a Webhooks,
+    said: Mutex<Said>,
+}
+
+/// What webhooks have said about a request.
+#[derive(Default)]
+struct Said {
+    warnings: Vec<String>,
+    verdicts: Vec<Remembered>,
+}
+
+/// The last verdict of a webhook. When the server makes a write again, because of somebody else's, the webhook is asked again
+/// only if there is something else to ask.
+struct Remembered {
+    hook: Arc<Hook>,
+    /// Whose review it was.
+    uid: String,
+    rest: Bytes,
+    verdict: Verdict,
+}
+
+/// A webhook whose rules, selectors and conditions match a write.
+struct Invocation<'r> {
+    hook: &'r Arc<Hook>,
+    phase: Phase,
+    operation: Operation,
+    is_dry_run: bool,
+    /// Whose review it is.
+    uid: &'r str,
+    rest: Bytes,
+}
+
+/// The first round of mutating webhooks: which were asked, and after how many changes.
+#[derive(Default)]
+pub(crate) struct Round {
+    changes: usize,
+    asked: Vec<(Arc<Hook>, usize)>,
+}
+
+impl Round {
+    /// Whether a webhook has changed the object.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changes > 0
+    }
+
+    /// Notes that the server's own plugins have changed the object since.
+    pub(crate) fn note_change(&mut self) {
+        self.changes = self.changes.saturating_add(1);
+    }
+
+    /// Whether a webhook is asked again: if it wants to be, and others have changed the object since.
+    fn reinvokes(&self, hook: &Arc<Hook>) -> bool {
+        let asked = self.asked.iter().rev().find(|(asked, _)| Arc::ptr_eq(asked, hook));
+        hook.is_reinvoked && asked.is_some_and(|(_, changes)| *changes < self.changes)
+    }
+}
+
+/// Webhooks are not asked about what configures admission.
+fn is_exempt(resource: &Resource) -> bool {
+    resource.group == VALIDATING_WEBHOOK_CONFIGURATIONS.group
+}
+
+impl<'a> Calls<'a> {
+    pub(crate) fn new(webhooks: &'a Webhooks) -> Self {
+        Self { webhooks, said: Mutex::default() }
+    }
+
+    /// The warnings for the client, which it also gets with a refusal.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.said().warnings)
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the mutating webhooks in their order, and applies their patches: in the first round all, in the second, which
+    /// follows if the first changed something, those that want to see the changes of others.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub(crate) async fn mutate(
+        &self,
+        attributes: &mut AdmissionAttributes<'_>,
+        first: Option<Round>,
+    ) -> Result<Round, Status> {
+        let is_again = first.is_some();
+        let mut round = first.unwrap_or_default();
+        if is_exempt(attributes.resource) {
+            return Ok(round);
+        }
+        for hook in self.webhooks.mutating.hooks(attributes.backend).await? {
+            if is_again && !round.reinvokes(&hook) {
+                continue;
+            }
+            let facts = Facts::of(attributes);
+            let Some(question) = matched(&hook, attributes, facts).await? else { continue };
+            let rest = question.rest()?;
+            let invocation = invocation(&hook, Phase::Mutating, attributes, &question, rest);
+            let patch = turn::outside(self.ask(&invocation, attributes)).await.map_err(too_many)??;
+            if !patch.is_empty() {
+                let version = question.version;
+                let patched = patched(&hook, facts, &question, version, &patch, attributes.resource)?;
+                if let Some(object) = attributes.object.as_deref_mut()
+                    && *object != patched
+                {
+                    *object = patched;
+                    round.note_change();
+                }
+            }
+            round.asked.push((hook, round.changes));
+        }
+        Ok(round)
+    }
+
+    /// Asks all validating webhooks at once.
+    ///
+    /// # Errors
+    /// The first refusal, in the order of the webhooks.
+    pub(crate) async fn validate(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
+        if is_exempt(attributes.resource) {
+            return Ok(());
+        }
+        let hooks = self.webhooks.validating.hooks(attributes.backend).await?;
+        let facts = Facts::of(attributes);
+        let mut questions = Vec::new();
+        for hook in &hooks {
+            questions.extend(matched(hook, attributes, facts).await?.map(|question| (hook, question)));
+        }
+        // One text for all webhooks that are asked in the same version.
+        let mut texts: Vec<(&'static Resource, Bytes)> = Vec::new();
+        let mut invocations = Vec::new();
+        for (hook, question) in &questions {
+            let known = texts.iter().find(|(version, _)| *version == question.version);
+            let rest = match known {
+                Some((_, rest)) => rest.clone(),
+                None => {
+                    let rest = question.rest()?;
+                    texts.push((question.version, rest.clone()));
+                    rest
+                }
+            };
+            invocations.push(invocation(hook, Phase::Validating, attributes, question, rest));
+        }
+        if invocations.is_empty() {
+            return Ok(());
+        }
+        let asking = invocations.iter().map(|invocation| self.ask(invocation, attributes));
+        let verdicts = turn::outside(join_all(asking)).await.map_err(too_many)?;
+        verdicts.into_iter().try_for_each(|verdict| verdict.map(drop))
+    }
+
+    /// Asks a webhook, or remembers what it said. Returns its patch.
+    async fn ask(
+        &self,
+        invocation: &Invocation<'_>,
+        attributes: &AdmissionAttributes<'_>,
+    ) -> Result<Vec<u8>, Status> {
+        let Invocation { hook, phase, .. } = *invocation;
+        let metrics = &self.webhooks.metrics;
+        let about = (&*hook.name, phase, operation(invocation.operation));
+        if let Some(verdict) = self.remembered(invocation) {
+            return verdict.into_patch();
+        }
+        if invocation.is_dry_run && !hook.may_run_dry {
+            return Err(not_dry(&hook.name));
+        }
+        let started = Instant::now();
+        let (ended, answered) = match asked(invocation, attributes).await {
+            Ok(reply) => {
+                let mut said = self.said();
+                let room = WARNINGS.saturating_sub(said.warnings.len());
+                said.warnings.extend(reply.warnings.into_iter().take(room));
+                match reply.is_allowed {
+                    true => (Ended::Allowed, Ok(Verdict::Allowed(reply.patch))),
+                    false => {
+                        let status = refused(&hook.name, reply.status);
+                        (Ended::Refused(status.code().as_u16()), Ok(Verdict::Refused(status)))
+                    }
+                }
+            }
+            Err(why) => (Ended::Failed, Err(why)),
+        };
+        metrics.called(about, ended, started.elapsed());
+        let verdict = match answered {
+            Ok(verdict) => verdict,
+            Err(why) if hook.ignores_failure => {
+                tracing::warn!(webhook = hook.name, %why, "an admission webhook failed: the write goes on");
+                metrics.failed_open(&hook.name, phase);
+                return Ok(Vec::new());
+            }
+            Err(why) => {
+                tracing::warn!(webhook = hook.name, %why, "an admission webhook failed: the write is refused");
+                metrics.refused(about, ended);
+                return Err(failed(&hook.name, &why));
+            }
+        };
+        metrics.refused(about, ended);
+        self.remember(invocation, verdict.clone());
+        verdict.into_patch()
+    }
+
+    fn remembered(&self, invocation: &Invocation<'_>) -> Option<Verdict> {
+        let said = self.said();
+        let known = said.verdicts.iter().find(|known| Arc::ptr_eq(&known.hook, invocation.hook))?;
+        let is_same = known.uid == invocation.uid && are_alike(&known.rest, &invocation.rest);
+        is_same.then(|| known.verdict.clone())
+    }
+
+    fn remember(&self, invocation: &Invocation<'_>, verdict: Verdict) {
+        let (hook, uid, rest) =
+            (Arc::clone(invocation.hook), invocation.uid.to_owned(), invocation.rest.clone());
+        let mut said = self.said();
+        said.verdicts.retain(|known| !Arc::ptr_eq(&known.hook, &hook));
+        said.verdicts.push(Remembered { hook, uid, rest, verdict });
+    }
+}
+
+/// Large writes that wait for webhooks are held in memory, so only some may.
+fn too_many(_: TooManyOutside) -> Status {
+    Status::too_many_requests("too many large writes wait for admission webhooks, please try again later")
+}
+
+fn invocation<'r>(
+    hook: &'r Arc<Hook>,
+    phase: Phase,
+    attributes: &AdmissionAttributes<'_>,
+    question: &'r Question<'_>,
+    rest: Bytes,
+) -> Invocation<'r> {
+    let about = question.old().or(question.object());
+    Invocation {
+        hook,
+        phase,
+        operation: attributes.operation,
+        is_dry_run: attributes.options.is_dry_run(),
+        uid: about.map_or("", |object| meta::text(object, "uid")),
+        rest,
+    }
+}
+
+/// What a webhook is asked about a write; nothing if it is not asked.
+///
+/// # Errors
+/// The match conditions failed, and so does the webhook; 404 if the namespace of the write is not there.
+async fn matched<'r>(
+    hook: &Hook,
+    attributes: &'r AdmissionAttributes<'_>,
+    facts: Facts<'r, '_>,
+) -> Result<Option<Question<'r>>, Status> {
+    let versions = versions::of(attributes.kinds, attributes.served);
+    let Some(version) = hook.version_for(facts.request(), &versions) else { return Ok(None) };
+    if !is_in_namespace(hook, attributes, facts.namespace()).await? {
+        return Ok(None);
+    }
+    let question = facts.question(version);
+    if !is_selected(&hook.objects, question.object()) && !is_selected(&hook.objects, question.old()) {
+        return Ok(None);
+    }
+    let matched = match &hook.conditions {
+        Ok(conditions) if conditions.is_empty() => Matched::Yes,
+        Ok(conditions) => conditions.evaluate(&question.write()),
+        Err(error) => Matched::Failed(error.clone()),
+    };
+    match matched {
+        Matched::Yes => Ok(Some(question)),
+        Matched::No { .. } => Ok(None),
+        Matched::Failed(error) if hook.ignores_failure => {
+            tracing::warn!(webhook = hook.name, %error, "match conditions failed: the webhook is not asked");
+            Ok(None)
+        }
+        Matched::Failed(error) => {
+            tracing::warn!(webhook = hook.name, %error, "match conditions failed: the write is refused");
+            Err(attributes.forbidden(&error, Vec::new()))
+        }
+    }
+}
+
+/// Whether the namespace of a write is selected. Objects outside of namespaces always are.
+///
+/// # Errors
+/// 404 if the namespace is not there.
+async fn is_in_namespace(
+    hook: &Hook,
+    attributes: &AdmissionAttributes<'_>,
+    namespace: &str,
+) -> Result<bool, Status> {
+    if hook.namespaces.is_empty() || namespace.is_empty() {
+        return Ok(true);
+    }
+    // The new labels of a namespace count, which is not there yet or has others.
+    let is_main = attributes.resource.is_namespace && attributes.subresource.is_empty();
+    if let Some(object) = attributes.object.as_deref().or(attributes.old).filter(|_| is_main) {
+        return Ok(is_selected(&hook.namespaces, Some(object)));
+    }
+    match attributes.stored(&NAMESPACES, "", namespace).await? {
+        Some(found) => Ok(is_selected(&hook.namespaces, Some(&found))),
+        None => Err(Status::no_object("", NAMESPACES.plural, namespace)),
+    }
+}
+
+/// Calls a webhook and reads its answer.
+///
+/// # Errors
+/// Why the webhook failed.
+async fn asked(
+    invocation: &Invocation<'_>,
+    attributes: &AdmissionAttributes<'_>,
+) -> Result<AdmissionReply, String> {
+    let Invocation { hook, phase, .. } = *invocation;
+    let call = |why: String| format!("failed to call webhook: {why}");
+    let caller = hook.caller.as_ref().map_err(|why| call(why.clone()))?;
+    let api_version = hook.api_version.clone().map_err(call)?;
+    let uid = meta::new_uid().map_err(|status| call(status.message().to_owned()))?;
+    let body = body(api_version, &uid, &invocation.rest);
+    let answer = caller.post(attributes.backend, body).await.map_err(call)?;
+    let question = AskedReview { api_version, uid: &uid, may_patch: phase == Phase::Mutating };
+    AdmissionReply::read(&answer, question).map_err(|error| match error {
+        ReplyError::Unreadable(_) => call(error.to_string()),
+        ReplyError::Invalid(_) => error.to_string(),
+    })
+}
+
+/// The object with a patch of a webhook.
+///
+/// # Errors
+/// The patch cannot be applied, or its result is not the same object.
+fn patched(
+    hook: &Hook,
+    facts: Facts<'_, '_>,
+    question: &Question<'_>,
+    version: &'static Resource,
+    patch: &[u8],
+    resource: &'static Resource,
+) -> Result<Map, Status> {
+    let refuse = |why: &str| unpatchable(&hook.name, why);
+    let object = question.object().filter(|_| facts.can_be_patched());
+    let object = object.ok_or_else(|| refuse("a write of this kind has no object that can be changed"))?;
+    let patched = patch::apply(PatchKind::Json, object.clone(), patch, version.schema)
+        .map_err(|error| refuse(&error.to_string()))?;
+    for field in IDENTITY {
+        if meta::text(&patched, field) != meta::text(object, field) {
+            return Err(refuse(&format!("metadata.{field} must not change")));
+        }
+    }
+    versions::read(patched, version, resource).map_err(|status| refuse(status.message()))
+}
+
+impl Verdict {
+    fn into_patch(self) -> Result<Vec<u8>, Status> {
+        match self {
+            Self::Allowed(patch) => Ok(patch),
+            Self::Refused(status) => Err(status),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The objects with known fields that expressions are about, as Kubernetes declares them.
+
+use super::types::Type;
+
+/// An object and its fields (AC-103, AC-104, AC-107), each in the notation of `types`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Object {
+    pub(super) name: &'static str,
+    pub(super) fields: &'static [(&'static str, &'static str)],
+}
+
+static OBJECTS: [Object; 11] = [
+    Object {
+        name: "kubernetes.SubjectAccessReviewSpec",
+        fields: &[
+            ("user", "string"),
+            ("uid", "string"),
+            ("groups", "list<string>"),
+            ("extra", "map<string,list<string>>"),
+            ("resourceAttributes", "kubernetes.ResourceAttributes"),
+            ("nonResourceAttributes", "kubernetes.NonResourceAttributes"),
+        ],
+    },
+    Object {
+        name: "kubernetes.ResourceAttributes",
+        fields: &[
+            ("namespace", "string"),
+            ("verb", "string"),
+            ("group", "string"),
+            ("version", "string"),
+            ("resource", "string"),
+            ("subresource", "string"),
+            ("name", "string"),
+            ("fieldSelector", "kubernetes.FieldSelectorAttributes"),
+            ("labelSelector", "kubernetes.LabelSelectorAttributes"),
+        ],
+    },
+    Object { name: "kubernetes.NonResourceAttributes", fields: &[("path", "string"), ("verb", "string")] },
+    Object {
+        name: "kubernetes.FieldSelectorAttributes",
+        fields: &[("rawSelector", "string"), ("requirements", "list<kubernetes.SelectorRequirement>")],
+    },
+    Object {
+        name: "kubernetes.LabelSelectorAttributes",
+        fields: &[("rawSelector", "string"), ("requirements", "list<kubernetes.SelectorRequirement>")],
+    },
+    Object {
+        name: "kubernetes.SelectorRequirement",
+        fields: &[("key", "string"), ("operator", "string"), ("values", "list<string>")],
+    },
+    Object {
+        name: "kubernetes.AdmissionRequest",
+        fields: &[
+            ("kind", "kubernetes.GroupVersionKind"),
+            ("resource", "kubernetes.GroupVersionResource"),
+            ("subResource", "string"),
+            ("requestKind", "kubernetes.GroupVersionKind"),
+            ("requestResource", "kubernetes.GroupVersionResource"),
+            ("requestSubResource", "string"),
+            ("name", "string"),
+            ("namespace", "string"),
+            ("operation", "string"),
+            ("userInfo", "kubernetes.UserInfo"),
+            ("dryRun", "bool"),
+            ("options", "dyn"),
+        ],
+    },
+    Object {
+        name: "kubernetes.GroupVersionKind",
+        fields: &[("group", "string"), ("version", "string"), ("kind", "string")],
+    },
+    Object {
+        name: "kubernetes.GroupVersionResource",
+        fields: &[("group", "string"), ("version", "string"), ("resource", "string")],
+    },
+    Object {
+        name: "kubernetes.UserInfo",
+        fields: &[
+            ("username", "string"),
+            ("uid", "string"),
+            ("groups", "list<string>"),
+            ("extra", "map<string,list<string>>"),
+        ],
+    },
+    Object {
+        name: "kubernetes.DRADevice",
+        fields: &[
+            ("driver", "string"),
+            ("attributes", "map<string,map<string,dyn>>"),
+            ("capacity", "map<string,map<string,quantity>>"),
+            ("allowMultipleAllocations", "bool"),
+        ],
+    },
+];
+
+impl Object {
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        OBJECTS.iter().find(|object| object.name == name)
+    }
+
+    /// Returns the type of the variable `request` in conditions about authorization.
+    pub(super) fn request() -> Type {
+        Type::parse("kubernetes.SubjectAccessReviewSpec")
+    }
+
+    /// Returns the type of the variable `request` in conditions about writes.
+    pub(super) fn admission_request() -> Type {
+        Type::parse("kubernetes.AdmissionRequest")
+    }
+
+    /// Returns the type of the variable `device`.
+    pub(super) fn device() -> Type {
+        Type::parse("kubernetes.DRADevice")
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<Type> {
+        self.fields.iter().find(|(field, _)| *field == name).map(|(_, text)| Type::parse(text))
+    }
+}
