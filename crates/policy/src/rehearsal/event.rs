@@ -117,9 +117,7 @@ pub enum DocumentError {
     #[error("{0}")]
     NotJson(String),
     /// Another kind or version.
-    #[error(
-        "kind {kind:?} of apiVersion {api_version:?}: must be an Event or an EventList of {API_VERSION}"
-    )]
+    #[error("kind {kind:?} of apiVersion {api_version:?}: must be an Event or an EventList of {API_VERSION}")]
     WrongKind {
         /// The `kind`, cut if it is long.
         kind: String,

@@ -51,7 +51,8 @@ pub(super) fn refused(
     let Some(mode) = constraint.strip_prefix("impersonate:") else { return by_legacy() };
     let verb = format!("impersonate-on:{mode}:{}", asked.info.verb());
     let on_request = Attributes { verb: &verb, ..asked.info.attributes(caller) };
-    if chain.decide(&on_request).is_allow() && checked(chain, checks(caller, constraint, &asked.user)).is_none()
+    if chain.decide(&on_request).is_allow()
+        && checked(chain, checks(caller, constraint, &asked.user)).is_none()
     {
         return None;
     }
@@ -102,9 +103,9 @@ fn checks<'a>(caller: &'a User, verb: &'a str, other: &'a User) -> impl Iterator
 /// Whether a server adds a group to an impersonated user (AN-124, AN-125).
 fn is_added(group: &str, user: &User) -> bool {
     let of_account = service_account(&user.name).is_some_and(|(namespace, _)| {
-        group.strip_prefix(ACCOUNTS).is_some_and(|rest| {
-            rest.is_empty() || rest.strip_prefix(':').is_some_and(|of| of == namespace)
-        })
+        group
+            .strip_prefix(ACCOUNTS)
+            .is_some_and(|rest| rest.is_empty() || rest.strip_prefix(':').is_some_and(|of| of == namespace))
     });
     of_account || matches!(group, AUTHENTICATED | UNAUTHENTICATED)
 }

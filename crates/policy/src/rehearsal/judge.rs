@@ -89,9 +89,7 @@ impl Judge {
         let question = Question::Request(asked);
         match (was_allowed, outcome.is_allow()) {
             (true, true) | (false, false) => Verdict::Unchanged,
-            (true, false) if is_unrelated(&outcome) => {
-                Verdict::Unknown(Unknown::ObjectGone, Some(question))
-            }
+            (true, false) if is_unrelated(&outcome) => Verdict::Unknown(Unknown::ObjectGone, Some(question)),
             (true, false) => Verdict::Refused(question, outcome),
             (false, true) if outcome.by == Some(Mode::Node) && self.is_by_graph(&question.attributes()) => {
                 Verdict::Unknown(Unknown::ObjectNew, Some(question))

@@ -47,11 +47,7 @@ impl Rehearsal {
     /// cluster is not known at the moment. A chain should allow group `system:masters` first, as API servers do (AC-63).
     ///
     /// Returns the example if the event is the first of its kind.
-    pub fn take(
-        &mut self,
-        event: Result<AuditEvent<'_>, String>,
-        chain: Option<&Chain>,
-    ) -> Option<&Example> {
+    pub fn take(&mut self, event: Result<AuditEvent<'_>, String>, chain: Option<&Chain>) -> Option<&Example> {
         let Ok(event) = event else { return self.lost(Unknown::Undecodable, None) };
         let stage = match event.stage() {
             Ok(stage) => stage,

@@ -110,7 +110,9 @@ impl<'t> Report<'t> {
             unchanged: tally.unchanged,
             by_subject: by_subject(&changed),
             changed,
-            without_row: without_row.map(|(change, seen)| WithoutRow { change: *change, seen: *seen }).collect(),
+            without_row: without_row
+                .map(|(change, seen)| WithoutRow { change: *change, seen: *seen })
+                .collect(),
             unknown: unknown.collect(),
             no_decisions: tally.no_decisions,
             lost,
@@ -143,8 +145,7 @@ fn by_subject<'t>(changed: &[Changed<'t>]) -> Vec<BySubject<'t>> {
     let mut sums = BTreeMap::<&Subject, BySubject<'t>>::new();
     for Changed { key, seen, .. } in changed {
         let subject = &key.subject;
-        let sum =
-            sums.entry(subject).or_insert(BySubject { subject, newly_refused: 0, newly_allowed: 0 });
+        let sum = sums.entry(subject).or_insert(BySubject { subject, newly_refused: 0, newly_allowed: 0 });
         match key.change {
             Change::NewlyRefused => sum.newly_refused += seen.count,
             Change::NewlyAllowed => sum.newly_allowed += seen.count,

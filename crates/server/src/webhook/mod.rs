@@ -177,7 +177,8 @@ impl Webhook {
     }
 
     fn metrics(&self) -> Answer {
-        let mut answer = match self.parts.metrics.render(self.parts.cluster.standings(), self.shadow.counts()) {
+        let mut answer = match self.parts.metrics.render(self.parts.cluster.standings(), self.shadow.counts())
+        {
             Ok(body) => text(StatusCode::OK, body),
             Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "cannot write the metrics\n"),
         };

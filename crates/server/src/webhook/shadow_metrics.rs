@@ -21,7 +21,8 @@ impl Counts {
     pub(super) fn new(tally: &Tally, lost: Lost) -> Self {
         let changes = Change::ALL.map(|change| (change.name(), tally.count(change)));
         let others = [("unchanged", tally.unchanged), ("unknown", tally.count_unknown())];
-        let unknown = Unknown::ALL.map(|why| (why.name(), tally.unknown.get(&why).map_or(0, |(seen, _)| seen.count)));
+        let unknown =
+            Unknown::ALL.map(|why| (why.name(), tally.unknown.get(&why).map_or(0, |(seen, _)| seen.count)));
         let none = tally.no_decisions;
         Self {
             requests: changes.into_iter().chain(others).collect(),

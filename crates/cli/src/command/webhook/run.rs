@@ -158,7 +158,8 @@ async fn webhook(args: &RunArgs) -> Result<ExitCode, Failure> {
         metrics: WebhookMetrics::new(FeatureMetrics::of_gates(gates.all())),
         configz,
     });
-    let webhook = Arc::new(webhook.map_err(|error| Failure::unreachable(format_args!("cannot start: {error}")))?);
+    let webhook =
+        Arc::new(webhook.map_err(|error| Failure::unreachable(format_args!("cannot start: {error}")))?);
     let address = SocketAddr::new(args.bind_address, args.secure_port);
     let server = Server::bind(address, tls.clone(), Arc::clone(&webhook)).await.map_err(|error| {
         Failure::unreachable(format_args!(
