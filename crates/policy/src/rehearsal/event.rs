@@ -229,7 +229,10 @@ impl AuditEvent<'_> {
     }
 
     /// The decision of the annotation (AC-124). Without it: what is known to be answered before the authorizers are asked is no
-    /// decision. A 403 may be a refused impersonation, and any other answer may have lost its annotations.
+    /// decision. A 403 may be a refused impersonation.
+    ///
+    /// DIVERGES from AU-121, by which 2xx and 3xx are allowed: an API server annotates every decision, so such an event has
+    /// lost something.
     ///
     /// # Errors
     /// It cannot be known what was decided.

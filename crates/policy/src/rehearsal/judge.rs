@@ -61,7 +61,9 @@ impl Judge {
         Self { without_objects: NodeAuthorizer::new(Arc::new(graph), gates) }
     }
 
-    /// Makes the decision of an event again by a chain; without one the cluster is not known (AU-122, AU-123).
+    /// Makes the decision of an event again by a chain; without one the cluster is not known (AU-122).
+    ///
+    /// DIVERGES from AU-123, by which NodeRestriction judges too: an event has no old object.
     pub(super) fn judge(&self, event: &AuditEvent<'_>, chain: Option<&Chain>) -> Verdict {
         let was_allowed = match event.past() {
             Ok(Past::NotAuthenticated) => return Verdict::NotAuthenticated,

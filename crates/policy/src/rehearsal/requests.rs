@@ -1,4 +1,7 @@
 //! Counts each request once, in bounded memory, whatever its events and however often they are delivered (AU-120).
+//!
+//! DIVERGES from the rule, which counts by the last event of an `auditID`: a client chooses that, and could hide requests behind
+//! one; and to wait for the last event takes memory.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};

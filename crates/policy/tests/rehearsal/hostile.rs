@@ -34,6 +34,20 @@ fn one_subject_takes_no_rows_of_others_and_all_rows_are_bounded() {
 }
 
 #[test]
+fn requests_that_never_end_are_bounded_and_each_counts_once() {
+    let deny = always(Mode::AlwaysDeny);
+    let events = |stage: &str| -> Vec<Value> {
+        (0..70_000).map(|i| with(&path("jane", &format!("/{i}")), "/stage", json!(stage))).collect()
+    };
+    let mut rehearsal = rehearsal();
+    take(&mut rehearsal, Some(deny.chain()), &events("ResponseStarted"));
+    let early = report(&rehearsal)["noDecisions"]["early"].as_u64().unwrap();
+    assert!(early > 0 && early < 70_000, "{early}");
+    take(&mut rehearsal, Some(deny.chain()), &events("ResponseComplete"));
+    assert_eq!(counts(&report(&rehearsal)), [70_000, 0, 70_000, 0, 0]);
+}
+
+#[test]
 fn a_row_is_small_whatever_its_event() {
     let deny = always(Mode::AlwaysDeny);
     let (long, many) = ("x".repeat(1 << 20), vec!["y".repeat(1 << 10); 1000]);

@@ -191,3 +191,58 @@ impl Judged {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use policy::{FeatureGates, User};
+
+    use super::*;
+
+    /// A queue with this room whose bodies nobody takes yet.
+    fn shadow(bodies: usize, bytes: usize) -> (Shadow, Receiver<Waiting>) {
+        let (queue, waiting) = sync_channel(bodies);
+        let judged = Judged {
+            rehearsal: Mutex::new(Rehearsal::new(FeatureGates::default(), RandomState::new())),
+            unreadable: AtomicU64::new(0),
+            overflowed: AtomicU64::new(0),
+            overflowed_bytes: AtomicU64::new(0),
+        };
+        let (held, all) = (Budget::new(CALLER_BYTES), Budget::new(bytes));
+        (Shadow { queue, held, waiting: all, judged: Arc::new(judged) }, waiting)
+    }
+
+    fn post(shadow: &Shadow, body: &'static str) {
+        let account = Account::of_user(&User::new("apiserver", [""; 0]));
+        let held = shadow.held.charge(account, body.len()).unwrap();
+        shadow.enqueue(Bytes::from_static(body.as_bytes()), held);
+    }
+
+    fn overflowed(shadow: &Shadow) -> (u64, u64) {
+        let Lost { overflowed, overflowed_bytes, .. } = shadow.judged.lost();
+        (overflowed, overflowed_bytes)
+    }
+
+    #[test]
+    fn what_does_not_fit_into_the_queue_is_counted_and_nobody_waits_bc_50() {
+        let (shadow, waiting) = shadow(2, 1000);
+        ["a", "bb", "ccc"].into_iter().for_each(|body| post(&shadow, body));
+        assert_eq!(overflowed(&shadow), (1, 3));
+        // There is room again when a body is taken.
+        assert_eq!(waiting.recv().unwrap().body, "a");
+        post(&shadow, "dddd");
+        assert_eq!(overflowed(&shadow), (1, 3));
+        drop(waiting);
+        post(&shadow, "eeeee");
+        assert_eq!(overflowed(&shadow), (2, 8), "the thread has ended");
+    }
+
+    #[test]
+    fn the_bytes_of_the_queue_are_bounded_and_given_back_bc_50() {
+        let (shadow, waiting) = shadow(100, 10);
+        ["aaaaaa", "bbbbbb"].into_iter().for_each(|body| post(&shadow, body));
+        assert_eq!(overflowed(&shadow), (1, 6));
+        drop(waiting.recv().unwrap());
+        post(&shadow, "cccccc");
+        assert_eq!(overflowed(&shadow), (1, 6));
+    }
+}
