@@ -1,5 +1,5 @@
 //! Text in messages of Kubernetes: in double quotes, as Go's `%q` and `strconv.Quote` write it, and without what HTML
-//! would read (AC-53, AC-57).
+//! would read (AC-53, AC-57). Text for a terminal.
 //!
 //! Between quotes Go prints as they are: letters, marks, numbers, punctuation, symbols and the space of ASCII. Anything else is
 //! written by a short escape or by its number.
@@ -54,6 +54,13 @@ impl fmt::Display for QuotedList<'_> {
 /// A text in double quotes, with the escapes of Go's `%q`.
 pub fn quoted(text: &str) -> String {
     Quoted(text).to_string()
+}
+
+/// A text that comes from outside, for a terminal: on one line, without control characters.
+pub fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { '\u{fffd}' } else { c })
+        .collect()
 }
 
 /// Replaces `&`, `<` and `>` by entities (AC-53, AC-57).

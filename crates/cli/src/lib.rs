@@ -5,6 +5,7 @@ mod approver_config;
 pub mod approver_flags;
 mod attest_config;
 pub mod audit_flags;
+mod audit_log;
 pub mod authentication_flags;
 pub mod authorization;
 mod backups;
@@ -57,6 +58,7 @@ enum Command {
     Completions(command::completions::CompletionsArgs),
     Credential(Box<command::credential::CredentialArgs>),
     Guard(Box<command::guard::GuardArgs>),
+    Preflight(Box<command::preflight::PreflightArgs>),
     Review(Box<command::review::ReviewArgs>),
     Serve(Box<command::serve::ServeArgs>),
     Store(Box<command::store::StoreArgs>),
@@ -84,6 +86,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         Command::Completions(args) => command::completions::run(args, &mut Cli::command()),
         Command::Credential(args) => command::credential::run(args),
         Command::Guard(args) => command::guard::run(args),
+        Command::Preflight(args) => command::preflight::run(args),
         Command::Review(args) => command::review::run(args),
         Command::Serve(args) => command::serve::run(args),
         Command::Store(args) => command::store::run(args),

@@ -165,6 +165,7 @@ pub mod kubelet_api;
 pub mod node;
 pub mod objects;
 pub mod rbac;
+pub mod rehearsal;
 pub mod request;
 pub mod request_info;
 pub mod restriction;

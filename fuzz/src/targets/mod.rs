@@ -17,6 +17,7 @@ mod object_rules;
 mod objects;
 mod patches;
 mod policies;
+mod rehearsal;
 mod requests;
 mod review_lines;
 mod reviews;
@@ -52,6 +53,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "label-selector", dictionary: requests::SELECTOR, run: requests::label_selector },
     Target { name: "abac", dictionary: policies::ABAC, run: policies::abac },
     Target { name: "deny-rules", dictionary: policies::DENY, run: policies::deny },
+    Target { name: "audit-event", dictionary: rehearsal::EVENT, run: rehearsal::audit_event },
     Target { name: "audit-policy", dictionary: audit::POLICY, run: audit::policy },
     Target { name: "feature-gates", dictionary: policies::FLAGS, run: policies::feature_gates },
     Target {

@@ -9,6 +9,7 @@ pub mod can_i;
 pub mod completions;
 pub mod credential;
 pub mod guard;
+pub mod preflight;
 pub mod review;
 pub mod serve;
 pub mod store;

@@ -14,6 +14,7 @@ mod configure;
 mod deploy;
 mod following;
 mod recorded;
+mod rehearsal;
 mod replay;
 mod replicas;
 mod support;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use policy::chain::{Mode, Outcome};
+use policy::chain::{Chain, Mode, Outcome};
 use policy::engine::{Engine, LiveEngine, needs};
 use policy::restriction::{Assessment, Rejection};
 use policy::{AdmissionRequest, Attributes, Decision, FeatureGates, Kind, NodeIdentity, Reason};
@@ -173,6 +173,30 @@ impl Cluster {
         let (found, wait) = following.wait(Account::of_user(attributes.user), again).await;
         decided = found.unwrap_or(decided);
         Decided { wait: Some(wait), ..decided }
+    }
+
+    /// The modes in order, over the objects as they are whenever they decide.
+    pub(super) fn chain(&self) -> &Chain {
+        match self {
+            Self::Fixed(engine) => engine.chain(),
+            Self::Followed(following) => following.engine.chain(),
+        }
+    }
+
+    /// The feature gates of the modes.
+    pub(super) fn gates(&self) -> FeatureGates {
+        match self {
+            Self::Fixed(engine) => engine.gates(),
+            Self::Followed(following) => following.engine.gates(),
+        }
+    }
+
+    /// Whether all objects that the modes need are known now.
+    pub(super) fn is_known(&self) -> bool {
+        match self {
+            Self::Fixed(_) => true,
+            Self::Followed(following) => following.blind().is_empty(),
+        }
     }
 
     /// Assesses a write by NodeRestriction. A question that it leaves open is decided by the modes whose kinds are known.

@@ -15,6 +15,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
+use super::shadow_metrics::Counts;
 use crate::metrics::{Durations, FeatureMetrics, Timing, process};
 
 /// Seconds until the answer: from fifty microseconds to ten seconds.
@@ -25,24 +26,28 @@ const SECONDS: &[f64] =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Endpoint {
     Admit,
+    Audit,
     Authorize,
     Configz,
     Healthz,
     Livez,
     Metrics,
     Readyz,
+    Shadow,
 }
 
 impl Endpoint {
     /// All endpoints.
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Admit,
+        Self::Audit,
         Self::Authorize,
         Self::Configz,
         Self::Healthz,
         Self::Livez,
         Self::Metrics,
         Self::Readyz,
+        Self::Shadow,
     ];
 
     /// Returns the endpoint of a path.
@@ -54,18 +59,20 @@ impl Endpoint {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Admit => "admit",
+            Self::Audit => "audit",
             Self::Authorize => "authorize",
             Self::Configz => "configz",
             Self::Healthz => "healthz",
             Self::Livez => "livez",
             Self::Metrics => "metrics",
             Self::Readyz => "readyz",
+            Self::Shadow => "shadow",
         }
     }
 
     /// Whether a document is posted.
     pub(super) fn is_posted(self) -> bool {
-        matches!(self, Self::Admit | Self::Authorize)
+        matches!(self, Self::Admit | Self::Audit | Self::Authorize)
     }
 }
 
@@ -226,11 +233,12 @@ impl WebhookMetrics {
         self.unknown.inc();
     }
 
-    /// Writes all metrics, with what is known of each kind.
-    pub(super) fn render(&self, known: Vec<Standing>) -> Result<String, fmt::Error> {
+    /// Writes all metrics, with what is known of each kind, and the counts of the rehearsal.
+    pub(super) fn render(&self, known: Vec<Standing>, shadow: Counts) -> Result<String, fmt::Error> {
         let mut registry = Registry::default();
         self.register(&mut registry);
         registry.register_collector(Box::new(Standings(known)));
+        registry.register_collector(Box::new(shadow));
         let mut body = String::new();
         text::encode(&mut body, &registry)?;
         Ok(body)

@@ -1,5 +1,5 @@
 //! The webhook: answers the access reviews and admission reviews of a kube-apiserver, over the objects of its cluster
-//! (BC-1 to BC-7).
+//! (BC-1 to BC-7), and rehearses decisions with its audit events.
 //!
 //! It changes nothing in the cluster, and allows nothing that it cannot decide: a review that cannot be read is refused, and
 //! what is not known for certain is no opinion.
@@ -9,6 +9,8 @@ mod authorize;
 mod cluster;
 pub mod metrics;
 mod parts;
+mod shadow;
+mod shadow_metrics;
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -23,7 +25,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use self::metrics::Endpoint;
-use crate::api::large_work::LargeWork;
+use crate::api::large_work::{LARGE, LargeWork};
 use crate::authn::Peer;
 use crate::http::account::Account;
 use crate::http::activity::Sending;
@@ -125,6 +127,14 @@ impl Webhook {
         match endpoint {
             Endpoint::Metrics => Ok(self.metrics()),
             Endpoint::Configz => Ok(json(StatusCode::OK, &self.parts.configz)),
+            Endpoint::Audit => self.shadow.take(head, body, account, &self.parts.limits).await,
+            Endpoint::Shadow => {
+                // Thousands of rows take some time.
+                let report = async { self.shadow.report(&head.uri) };
+                let (answer, size) = self.large.run(account, LARGE, report).await?;
+                charge.set(size);
+                Ok(answer)
+            }
             _ => {
                 let body = request_body::read(head, body, &self.parts.limits, charge).await?;
                 self.review(endpoint, account, body).await
@@ -167,7 +177,8 @@ impl Webhook {
     }
 
     fn metrics(&self) -> Answer {
-        let mut answer = match self.parts.metrics.render(self.parts.cluster.standings()) {
+        let mut answer = match self.parts.metrics.render(self.parts.cluster.standings(), self.shadow.counts())
+        {
             Ok(body) => text(StatusCode::OK, body),
             Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "cannot write the metrics\n"),
         };

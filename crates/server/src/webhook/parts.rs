@@ -1,5 +1,6 @@
 //! The parts of a webhook.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,6 +8,7 @@ use serde_json::Value;
 
 use super::cluster::Cluster;
 use super::metrics::WebhookMetrics;
+use super::shadow::Shadow;
 use crate::api::large_work::LargeWork;
 use crate::authn::callers::Callers;
 use crate::http::budget::Budget;
@@ -17,7 +19,7 @@ pub struct Parts {
     /// Who may ask.
     pub callers: Arc<Callers>,
     /// What decisions are made from.
-    pub cluster: Cluster,
+    pub cluster: Arc<Cluster>,
     /// The resource limits.
     pub limits: Limits,
     /// The metrics.
@@ -32,14 +34,19 @@ pub struct Webhook {
     /// What each caller makes the webhook hold.
     pub(super) held: Arc<Budget>,
     pub(super) large: LargeWork,
+    pub(super) shadow: Shadow,
     is_draining: AtomicBool,
 }
 
 impl Webhook {
     /// Creates a webhook.
-    pub fn new(parts: Parts) -> Self {
+    ///
+    /// # Errors
+    /// The system has no threads left.
+    pub fn new(parts: Parts) -> io::Result<Self> {
         let held = Budget::new(parts.limits.held_bytes);
-        Self { parts, held, large: LargeWork::default(), is_draining: AtomicBool::new(false) }
+        let shadow = Shadow::start(Arc::clone(&parts.cluster))?;
+        Ok(Self { parts, held, large: LargeWork::default(), shadow, is_draining: AtomicBool::new(false) })
     }
 
     /// Becomes unready, so that callers go elsewhere (BC-7, BC-24). Requests are answered as before.

@@ -13,14 +13,18 @@ use crate::failure::Failure;
 /// Answer the authorization and admission webhooks of a kube-apiserver
 ///
 /// Follows the objects of the cluster that decisions depend on, or reads fixed ones (--state), and answers over HTTPS:
-/// POST /authorize (SubjectAccessReview), POST /admit (AdmissionReview), GET /livez, /readyz, /healthz, /metrics and /configz.
+/// POST /authorize (SubjectAccessReview), POST /admit (AdmissionReview), POST /audit (EventList), GET /shadow, /livez, /readyz,
+/// /healthz, /metrics and /configz.
 /// "No" is no opinion, so that the authorizers after the webhook decide; a write of a node that NodeRestriction does not admit
 /// is refused.
 ///
 /// A node that asks for an object of a pod that has not arrived here yet waits for it (--wait-for-graph). Of what was not
 /// heard of for too long (--max-staleness) there is no opinion, and writes of nodes are refused.
 ///
-/// docs/webhook.md is a tutorial.
+/// The decisions of audit events are made again by the same modes, and change nothing; /shadow reports what differs
+/// (?output=table, wide or json).
+///
+/// docs/webhook.md is a tutorial; docs/rehearsal.md is one for audit events.
 ///
 /// Exit codes: 0 stopped; 2 bad flags or input; 3 the address is not available.
 #[derive(Args, Debug)]

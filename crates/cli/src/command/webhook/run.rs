@@ -151,13 +151,15 @@ async fn webhook(args: &RunArgs) -> Result<ExitCode, Failure> {
         "shutdownDelayDuration": format!("{:?}", args.shutdown_delay_duration),
     }});
     let cluster = cluster(args, config, &mut tasks).await?;
-    let webhook = Arc::new(Webhook::new(Parts {
+    let webhook = Webhook::new(Parts {
         callers: Arc::clone(&callers),
-        cluster,
+        cluster: Arc::new(cluster),
         limits: Limits { body_bytes: BODY_BYTES, held_bytes: HELD_BYTES, ..Limits::default() },
         metrics: WebhookMetrics::new(FeatureMetrics::of_gates(gates.all())),
         configz,
-    }));
+    });
+    let webhook =
+        Arc::new(webhook.map_err(|error| Failure::unreachable(format_args!("cannot start: {error}")))?);
     let address = SocketAddr::new(args.bind_address, args.secure_port);
     let server = Server::bind(address, tls.clone(), Arc::clone(&webhook)).await.map_err(|error| {
         Failure::unreachable(format_args!(

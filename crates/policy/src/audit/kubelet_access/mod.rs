@@ -22,7 +22,7 @@ pub use replacement::{Basis, Replacement, replacements};
 
 /// The holder of a permission. Service accounts are users with special names (RB-21), and are always shown as service
 /// accounts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(tag = "kind")]
 pub enum Subject {
     /// The members of a group.
