@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use super::{EngineConfig, EngineError, chain, restriction};
 use crate::chain::{Chain, Member, Mode, Outcome};
+use crate::deny::Namespaces;
 use crate::features::FeatureGates;
 use crate::graph::{Graph, VertexError};
 use crate::objects::{Kind, Object};
@@ -23,13 +24,16 @@ pub struct LiveEngine {
     graph: Arc<Graph>,
     rbac: Arc<RwLock<RbacIndex>>,
     cache: RwLock<ObjectCache>,
+    /// The labels of namespaces, for mode Deny.
+    namespaces: Arc<Namespaces>,
     /// Writers lock this before `rbac`, so there is one writer at a time.
     cluster_roles: Mutex<ClusterRoles>,
     /// The default policy, if it is enabled.
     defaults: BTreeMap<(Kind, String, String), Object<'static>>,
     gates: FeatureGates,
     certificate_requests: Option<Arc<dyn CertificateRequests>>,
-    has_node: bool,
+    has_deny: bool,
+    has_graph: bool,
     has_admission: bool,
 }
 
@@ -45,16 +49,19 @@ impl LiveEngine {
         }
         let graph = Arc::new(Graph::new());
         let rbac = Arc::new(RwLock::new(RbacIndex::default().with_super_user(&config.super_user)));
+        let namespaces = Arc::default();
         let mut engine = Self {
-            chain: chain(config, &graph, &Member::LiveRbac(Arc::clone(&rbac))),
+            chain: chain(config, &graph, &namespaces, &Member::LiveRbac(Arc::clone(&rbac))),
             graph,
             rbac,
             cache: RwLock::default(),
+            namespaces,
             cluster_roles: Mutex::default(),
             defaults: BTreeMap::new(),
             gates: config.gates,
             certificate_requests: config.certificate_requests.clone(),
-            has_node: config.modes.contains(&Mode::Node),
+            has_deny: config.modes.contains(&Mode::Deny),
+            has_graph: config.has_graph(),
             has_admission: config.admission,
         };
         if config.default_policy {
@@ -80,11 +87,16 @@ impl LiveEngine {
         if self.has_admission {
             self.cache_mut().apply(&object);
         }
+        if let Object::Namespace(namespace) = &object
+            && self.has_deny
+        {
+            self.namespaces.apply(namespace);
+        }
         match object.kind() {
             Kind::Role | Kind::RoleBinding | Kind::ClusterRole | Kind::ClusterRoleBinding => {
                 Ok(self.apply_rbac(object))
             }
-            _ if self.has_node => self.graph.apply(&object).map(|()| Vec::new()),
+            _ if self.has_graph => self.graph.apply(&object).map(|()| Vec::new()),
             _ => Ok(Vec::new()),
         }
     }
@@ -99,8 +111,11 @@ impl LiveEngine {
         if let Some(object) = self.defaults.get(&(kind, namespace.to_owned(), name.to_owned())) {
             return self.apply_rbac(object.clone());
         }
-        if self.has_node {
+        if self.has_graph {
             self.graph.delete(kind, namespace, name);
+        }
+        if kind == Kind::Namespace && self.has_deny {
+            self.namespaces.delete(name);
         }
         let mut cluster_roles = self.cluster_roles();
         match kind {
