@@ -290,6 +290,14 @@ impl Chain {
         Self { masters_first: self.masters_first, members: kept.collect() }
     }
 
+    /// The member of mode Deny.
+    pub fn deny(&self) -> Option<&DenyAuthorizer> {
+        self.members.iter().find_map(|member| match member {
+            Member::Deny(deny) => Some(&**deny),
+            _ => None,
+        })
+    }
+
     /// The members, in order.
     pub fn members(&self) -> &[Member] {
         &self.members

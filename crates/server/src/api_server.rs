@@ -27,6 +27,7 @@ use crate::api::server_metrics::Metrics;
 use crate::audit::Audit;
 use crate::authn::{AuthenticationConfig, AuthenticationError};
 use crate::authz::AuthorizationConfig;
+use crate::authz::deny_file::DenyFile;
 use crate::bootstrap::{self, Bootstrap, BootstrapError};
 use crate::clock::Clock;
 use crate::controller::leader;
@@ -100,6 +101,8 @@ pub struct Config {
     pub bootstrap_authorities: bootstrap_authorities::Settings,
     /// The engine that decides.
     pub engine: EngineConfig,
+    /// The file of the engine's deny rules, read again when it changes (`--deny-file`).
+    pub deny_file: Option<PathBuf>,
     /// The authorizers.
     pub authorization: AuthorizationConfig,
     /// The admission plugins.
@@ -148,6 +151,7 @@ impl Default for Config {
                 default_policy: true,
                 ..EngineConfig::default()
             },
+            deny_file: None,
             authorization: AuthorizationConfig::default(),
             admission: AdmissionPlugins::default(),
             audit: None,
@@ -470,6 +474,11 @@ impl ApiServer {
             let authorization = Arc::new(authorization);
             if let Some(reloader) = reloader {
                 reloading.spawn(reloader.run());
+            }
+            if let Some((path, rules)) = config.deny_file.zip(config.engine.deny.clone()) {
+                let file = DenyFile::new(path, rules, true, config.metrics.deny_rules.clone());
+                let watches = Arc::clone(&right_changes);
+                reloading.spawn(file.run(move || watches.rules_changed()));
             }
 
             let selection = match config.approver {

@@ -190,6 +190,7 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
         },
         bootstrap_authorities: args.bootstrap.settings(),
         engine,
+        deny_file: args.engine.deny_file.clone(),
         authorization,
         admission: admission.map_err(Failure::input)?,
         controllers: args.controllers.selection()?,

@@ -12,5 +12,6 @@
 
 mod configuration;
 mod modes;
+mod restrictions;
 mod support;
 mod webhook;

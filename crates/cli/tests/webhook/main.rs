@@ -16,4 +16,5 @@ mod following;
 mod recorded;
 mod replay;
 mod replicas;
+mod restrictions;
 mod support;

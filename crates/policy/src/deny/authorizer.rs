@@ -44,6 +44,8 @@ pub struct DenyAuthorizer {
     pub(super) namespaces: Option<Arc<Namespaces>>,
     /// None: nothing is known of which object belongs to which node.
     graph: Option<Arc<Graph>>,
+    /// Whether writes of roles and bindings are compared with the rules (BC-31).
+    checks_escalation: bool,
 }
 
 impl DenyAuthorizer {
@@ -54,7 +56,28 @@ impl DenyAuthorizer {
         namespaces: Arc<Namespaces>,
         graph: Arc<Graph>,
     ) -> Self {
-        Self { rules, scope, namespaces: Some(namespaces), graph: Some(graph) }
+        Self { rules, scope, namespaces: Some(namespaces), graph: Some(graph), checks_escalation: false }
+    }
+
+    /// Turns on the escalation check over deny rules.
+    #[must_use]
+    pub fn checking_escalation(self, checks_escalation: bool) -> Self {
+        Self { checks_escalation, ..self }
+    }
+
+    /// Whether writes of roles and bindings are compared with the rules.
+    pub fn checks_escalation(&self) -> bool {
+        self.checks_escalation
+    }
+
+    /// The rules with which writes of roles are compared, if that is on.
+    pub(super) fn rules_for_escalation(&self) -> Option<&LiveRules> {
+        self.rules.as_deref().filter(|_| self.checks_escalation)
+    }
+
+    /// The labels of namespaces, as far as they are known.
+    pub(super) fn known_namespaces(&self) -> Option<&Namespaces> {
+        self.namespaces.as_deref()
     }
 
     /// The same rules and scope for a time when objects are not known.

@@ -9,7 +9,9 @@
 
 mod authorizer;
 mod document;
+mod escalation;
 mod namespaces;
+mod overlap;
 mod pattern;
 mod scope;
 mod selector;
@@ -27,6 +29,7 @@ use crate::request::{Attributes, ResourceRequest, User};
 
 pub use self::authorizer::{DenyAuthorizer, LiveRules};
 pub use self::document::{DenyError, MOST_RULES};
+pub use self::escalation::GrantRefusal;
 pub use self::namespaces::Namespaces;
 use self::pattern::Pattern;
 pub use self::scope::NodeScope;
@@ -254,6 +257,8 @@ impl fmt::Debug for DenyRules {
     }
 }
 
+#[cfg(test)]
+mod escalation_tests;
 #[cfg(test)]
 mod scope_tests;
 #[cfg(test)]

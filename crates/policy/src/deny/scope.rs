@@ -122,7 +122,8 @@ impl NodeScope {
         usual.map(|(group, plural, ..)| name_of(group, plural)).collect()
     }
 
-    fn is_scoped(&self, user: &User) -> bool {
+    /// Whether a user is one of the accounts.
+    pub fn is_scoped(&self, user: &User) -> bool {
         self.accounts.iter().any(|account| account.is(user, true))
     }
 

@@ -10,7 +10,7 @@ use crate::objects::{Kind, Object};
 use crate::rbac::matching::rule_allows;
 
 /// Mode Deny over these rules and the labels of these namespaces.
-fn mode_deny(rules: DenyRules, labels: &[(&str, &[(&str, &str)])]) -> DenyAuthorizer {
+pub(super) fn mode_deny(rules: DenyRules, labels: &[(&str, &[(&str, &str)])]) -> DenyAuthorizer {
     let namespaces = Namespaces::default();
     for (name, labels) in labels {
         apply(&namespaces, name, labels);
@@ -27,7 +27,7 @@ fn apply(namespaces: &Namespaces, name: &str, labels: &[(&str, &str)]) {
     namespaces.apply(&namespace);
 }
 
-fn rules(rules: &Value) -> DenyRules {
+pub(super) fn rules(rules: &Value) -> DenyRules {
     DenyRules::parse(&document(rules)).unwrap()
 }
 
@@ -277,7 +277,7 @@ fn written() -> impl Strategy<Value = Value> {
         })
 }
 
-fn selector() -> impl Strategy<Value = Value> {
+pub(super) fn selector() -> impl Strategy<Value = Value> {
     let value = || proptest::sample::select(&["x", "y", ""][..]);
     let key = || proptest::sample::select(&["k", "l"][..]);
     let expression = prop_oneof![

@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use super::{EngineConfig, EngineError, chain, restriction};
 use crate::chain::{Chain, Member, Mode, Outcome};
-use crate::deny::Namespaces;
+use crate::deny::{GrantRefusal, Namespaces};
 use crate::features::FeatureGates;
 use crate::graph::{Graph, VertexError};
 use crate::objects::{Kind, Object};
+use crate::rbac::escalation::RbacWrite;
 use crate::rbac::{AggregatedRules, Changes, ClusterRoles, RbacIndex, default_policy};
 use crate::request::Attributes;
 use crate::restriction::{AdmissionRequest, Assessment, CertificateRequests, ObjectCache, Rejection};
@@ -175,6 +176,16 @@ impl LiveEngine {
     pub fn assess<'r>(&self, request: &AdmissionRequest<'r>) -> Result<Assessment<'r>, Rejection> {
         let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
         restriction(&cache, self.gates, &self.certificate_requests).assess(request)
+    }
+
+    /// Checks a write of a role or a binding against deny rules (BC-31).
+    ///
+    /// # Errors
+    /// See [`DenyAuthorizer::check_write`](crate::deny::DenyAuthorizer::check_write).
+    pub fn check_grant(&self, write: &RbacWrite<'_>) -> Result<(), GrantRefusal> {
+        let Some(deny) = self.chain.deny() else { return Ok(()) };
+        // The lock is held while the role is looked up, and not while it is compared.
+        deny.check_write(write, |role, namespace| self.index().resolve(role, namespace))
     }
 
     /// Locks the current roles and bindings for reading. While the guard is held no object can be applied, and the

@@ -13,12 +13,13 @@ use portcullis_apimachinery::json::JsonError;
 
 use crate::abac::AbacPolicyFile;
 use crate::chain::{Chain, Explanation, Member, Mode, Outcome};
-use crate::deny::{DenyAuthorizer, LiveRules, Namespaces, NodeScope};
+use crate::deny::{DenyAuthorizer, GrantRefusal, LiveRules, Namespaces, NodeScope};
 use crate::features::FeatureGates;
 use crate::graph::{Graph, VertexError};
 use crate::node::NodeAuthorizer;
 use crate::objects::rbac::Role;
 use crate::objects::{Kind, Object};
+use crate::rbac::escalation::RbacWrite;
 use crate::rbac::{RbacIndex, aggregation, default_policy};
 use crate::request::{Attributes, User};
 use crate::restriction::{AdmissionRequest, CertificateRequests, NodeRestriction, ObjectCache, Rejection};
@@ -37,6 +38,8 @@ pub struct EngineConfig {
     pub abac: Option<Arc<AbacPolicyFile>>,
     /// The rules of mode Deny.
     pub deny: Option<Arc<LiveRules>>,
+    /// Whether writes of roles and bindings are compared with the rules of mode Deny (BC-31).
+    pub deny_escalation: bool,
     /// The node-scoped service accounts of mode Deny.
     pub node_scope: Option<Arc<NodeScope>>,
     /// Whether requests of group `system:masters` are allowed before any authorizer is called (AC-63).
@@ -67,6 +70,9 @@ pub enum EngineError {
     /// Deny rules without mode Deny, which would not be in force.
     #[error("cannot specify --deny-file without mode Deny: name it first in --authorization-mode")]
     RulesWithoutDeny,
+    /// The escalation check over deny rules without deny rules.
+    #[error("cannot specify --deny-escalation-check without --deny-file: there is nothing to compare roles with")]
+    EscalationWithoutRules,
     /// Node-scoped accounts without mode Deny, which would not be in force.
     #[error("cannot specify --node-scoped without mode Deny: name it first in --authorization-mode")]
     ScopeWithoutDeny,
@@ -122,6 +128,9 @@ impl EngineConfig {
         }
         if !has_deny && self.deny.is_some() {
             errors.push(EngineError::RulesWithoutDeny);
+        }
+        if self.deny_escalation && self.deny.is_none() {
+            errors.push(EngineError::EscalationWithoutRules);
         }
         if !has_deny && self.node_scope.is_some() {
             errors.push(EngineError::ScopeWithoutDeny);
@@ -197,7 +206,7 @@ impl Builder {
         }
         match object.kind() {
             Kind::Role | Kind::RoleBinding | Kind::ClusterRole | Kind::ClusterRoleBinding => {
-                if self.config.modes.contains(&Mode::Rbac) {
+                if self.config.modes.contains(&Mode::Rbac) || self.config.deny_escalation {
                     self.take_rbac(object);
                 }
                 Ok(())
@@ -239,11 +248,13 @@ impl Builder {
         self.graph.mark_complete();
         let graph = Arc::new(self.graph);
         let config = &self.config;
-        let chain = chain(config, &graph, &self.namespaces, &Member::Rbac(Arc::new(self.rbac)));
+        let rbac = Arc::new(self.rbac);
+        let chain = chain(config, &graph, &self.namespaces, &Member::Rbac(Arc::clone(&rbac)));
         let gates = config.gates;
         Engine {
             chain,
             graph,
+            rbac,
             cache: self.cache,
             gates,
             certificate_requests: self.config.certificate_requests,
@@ -262,12 +273,11 @@ fn chain(
         Mode::Abac => config.abac.clone().map(Member::Abac),
         Mode::AlwaysAllow => Some(Member::AlwaysAllow),
         Mode::AlwaysDeny => Some(Member::AlwaysDeny),
-        Mode::Deny => Some(Member::Deny(Arc::new(DenyAuthorizer::new(
-            config.deny.clone(),
-            config.node_scope.clone(),
-            Arc::clone(namespaces),
-            Arc::clone(graph),
-        )))),
+        Mode::Deny => {
+            let (rules, scope) = (config.deny.clone(), config.node_scope.clone());
+            let deny = DenyAuthorizer::new(rules, scope, Arc::clone(namespaces), Arc::clone(graph));
+            Some(Member::Deny(Arc::new(deny.checking_escalation(config.deny_escalation))))
+        }
         Mode::Node => Some(Member::Node(Arc::new(NodeAuthorizer::new(Arc::clone(graph), config.gates)))),
         Mode::Rbac => Some(rbac.clone()),
         Mode::Webhook => Some(Member::Webhook),
@@ -281,6 +291,7 @@ fn chain(
 pub struct Engine {
     chain: Chain,
     graph: Arc<Graph>,
+    rbac: Arc<RbacIndex>,
     cache: ObjectCache,
     gates: FeatureGates,
     certificate_requests: Option<Arc<dyn CertificateRequests>>,
@@ -320,6 +331,15 @@ impl Engine {
     /// The authorizers, in order.
     pub fn chain(&self) -> &Chain {
         &self.chain
+    }
+
+    /// Checks a write of a role or a binding against deny rules (BC-31).
+    ///
+    /// # Errors
+    /// See [`DenyAuthorizer::check_write`].
+    pub fn check_grant(&self, write: &RbacWrite<'_>) -> Result<(), GrantRefusal> {
+        let Some(deny) = self.chain.deny() else { return Ok(()) };
+        deny.check_write(write, |role, namespace| self.rbac.resolve(role, namespace))
     }
 
     /// The graph of mode Node; empty without that mode and without node-scoped accounts.

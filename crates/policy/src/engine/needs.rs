@@ -33,6 +33,15 @@ fn of_graph(gates: FeatureGates) -> Vec<Kind> {
     kinds
 }
 
+/// The kinds that the escalation check over deny rules looks up (BC-31); none if it is off.
+pub fn of_escalation(config: &EngineConfig) -> Vec<Kind> {
+    if !config.deny_escalation {
+        return Vec::new();
+    }
+    let of_rules = of_mode(Mode::Deny, config).into_iter().filter(|kind| *kind == Kind::Namespace);
+    [Kind::Role, Kind::ClusterRole].into_iter().chain(of_rules).collect()
+}
+
 /// The kinds that NodeRestriction looks up (NR-8).
 pub fn of_admission(gates: FeatureGates) -> Vec<Kind> {
     let mut kinds = vec![Kind::Pod, Kind::Node];

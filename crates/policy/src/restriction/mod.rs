@@ -27,6 +27,7 @@ mod pods;
 pub mod rejection;
 mod request;
 pub mod review;
+mod roles;
 mod semantic;
 mod slices;
 mod tokens;
@@ -37,6 +38,7 @@ pub use lookup::Lookup;
 pub use pod_references::{ApiReference, api_reference};
 pub use rejection::Rejection;
 pub use request::{AdmissionObject, AdmissionRequest, Operation};
+pub use roles::RoleWrite;
 
 /// Reads certificate requests. The caller implements it, because this crate knows no X.509.
 pub trait CertificateRequests: fmt::Debug + Send + Sync {

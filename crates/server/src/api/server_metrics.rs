@@ -63,6 +63,8 @@ pub struct Metrics {
     pub webhooks: WebhookMetrics,
     /// Of the encryption configuration.
     pub encryption: ReloadMetrics,
+    /// Of the file of deny rules.
+    pub deny_rules: ReloadMetrics,
 }
 
 struct Hot {
@@ -150,6 +152,8 @@ impl Default for Metrics {
         webhooks.register(&mut registry);
         let encryption = ReloadMetrics::default();
         encryption.register(&mut registry, "encryption");
+        let deny_rules = ReloadMetrics::default();
+        deny_rules.register_deny_rules(&mut registry);
         let reviews = Route::REVIEWS.map(|route| {
             let request = RequestLabels::of_review(route);
             let code = StatusCode::CREATED.as_u16();
@@ -180,6 +184,7 @@ impl Default for Metrics {
             health: HealthMetrics::default(),
             webhooks,
             encryption,
+            deny_rules,
         }
     }
 }

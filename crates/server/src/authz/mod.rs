@@ -4,6 +4,7 @@
 mod authorizers;
 mod config;
 pub mod configuration;
+pub mod deny_file;
 mod impersonation;
 pub mod metrics;
 pub mod reload;
@@ -82,16 +83,19 @@ impl Authorization {
         }
     }
 
-    /// Checks whether a role or a binding may be written (RB-50 to RB-64).
+    /// Checks whether a role or a binding may be written (RB-50 to RB-64, BC-31).
     ///
     /// # Errors
     /// The refusal for the response.
     pub(crate) async fn check_write(&self, write: &RbacWrite<'_>) -> Result<(), Refusal> {
         let question = write.question(&self.engine.index())?;
-        match question {
-            Some(question) if !self.ask(&question).await.is_allow() => write.check_held(&self.engine.index()),
-            _ => Ok(()),
+        if let Some(question) = question
+            && !self.ask(&question).await.is_allow()
+        {
+            write.check_held(&self.engine.index())?;
         }
+        // Whoever may grant anything may not grant what they are denied.
+        self.engine.check_grant(write).map_err(|refusal| write.forbidden(&refusal.reason))
     }
 
     /// Checks an additional permission that an authorized request turns out to need.

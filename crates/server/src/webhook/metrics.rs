@@ -15,7 +15,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
-use crate::metrics::{Durations, FeatureMetrics, Timing, process};
+use crate::metrics::{Durations, FeatureMetrics, ReloadMetrics, Timing, process};
 
 /// Seconds until the answer: from fifty microseconds to ten seconds.
 const SECONDS: &[f64] =
@@ -167,6 +167,8 @@ pub struct WebhookMetrics {
     /// The number of connections that were closed because there were too many.
     pub(super) closed_for_others: Counter,
     features: FeatureMetrics,
+    /// Of the file of deny rules.
+    pub deny_rules: ReloadMetrics,
 }
 
 impl WebhookMetrics {
@@ -185,6 +187,7 @@ impl WebhookMetrics {
             handshake_failures: Counter::default(),
             closed_for_others: Counter::default(),
             features,
+            deny_rules: ReloadMetrics::default(),
         }
     }
 
@@ -200,8 +203,13 @@ impl WebhookMetrics {
             Decision::Deny(_) => "deny",
             Decision::NoOpinion(_) => "no-opinion",
         };
-        let is_unrelated = outcome.decision.reason().iter().any(|r| matches!(r, Reason::NodeUnrelated));
-        let reason = if is_unrelated { "node-unrelated" } else { "" };
+        let reason = outcome.decision.reason().iter().find_map(|reason| match reason {
+            Reason::NodeUnrelated => Some("node-unrelated"),
+            Reason::NotOfNode => Some("not-of-node"),
+            Reason::NamespaceUnknown(_) => Some("namespace-unknown"),
+            _ => None,
+        });
+        let reason = reason.unwrap_or_default();
         let mode = outcome.by.map_or("", |mode| mode.name());
         self.decisions.get_or_create(&DecisionLabels { mode, decision, reason }).inc();
         self.waited(wait);
@@ -239,6 +247,7 @@ impl WebhookMetrics {
     fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(process::Process));
         self.features.register(registry);
+        self.deny_rules.register_deny_rules(registry);
         registry.register(
             "portcullis_webhook_requests",
             "Requests by endpoint and code",
