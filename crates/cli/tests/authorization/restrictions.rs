@@ -1,5 +1,5 @@
 //! What mode Deny takes away in the running server: rules that select namespaces by label and are read again, and accounts that
-//! reach their own node alone (BC-30, BC-32).
+//! reach their own node alone, and roles that nobody may give (BC-30 to BC-32).
 
 use std::path::{Path, PathBuf};
 
@@ -292,4 +292,74 @@ fn can_i_knows_labels_and_nodes_bc_30_bc_32() {
     assert_eq!(code, 1);
     assert!(said.contains("no relationship found between node 'n2' and this object"), "{said}");
     assert_eq!(can(agent, "lab", &[]).0, 1);
+}
+
+#[test]
+fn who_is_denied_something_cannot_give_a_role_that_allows_it_bc_31() {
+    let scratch = Scratch::new();
+    let document = json!({"apiVersion": "portcullis.dev/v1", "kind": "DenyRules", "rules": [{
+        "name": "no-secrets", "message": "ask the owner", "subjects": [{"kind": "User", "name": "alice"}],
+        "verbs": ["get"], "apiGroups": [""], "resources": ["secrets"],
+        "namespaceSelector": {"matchLabels": {"stage": "production"}},
+    }]});
+    let file = scratch.write("deny.yaml", document.to_string());
+    // Whom AlwaysAllow allows `escalate` and `bind` too.
+    let flags = ["--authorization-mode=Deny,AlwaysAllow", "--deny-file", text(&file)];
+    let checked = [&flags[..], &["--deny-escalation-check"]].concat();
+    let server = Server::start(&scratch, &checked);
+    let mut admin = server.admin();
+    namespace(&mut admin, "live", "production");
+    namespace(&mut admin, "lab", "test");
+    let group = "/apis/rbac.authorization.k8s.io/v1";
+    let role = |name: &str, resources: &[&str]| {
+        json!({"metadata": {"name": name}, "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": resources}]})
+    };
+    let roles = |namespace: &str| format!("{group}/namespaces/{namespace}/roles");
+    let mut alice = server.with_token("alice-token");
+    let refused = alice.must(403, "POST", &roles("live"), Some(&role("r", &["secrets"])));
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.starts_with("roles.rbac.authorization.k8s.io \"r\" is forbidden: "), "{message}");
+    assert!(message.ends_with("user \"alice\" is denied by rule \"no-secrets\": ask the owner"), "{message}");
+    alice.must(403, "POST", &roles("live"), Some(&role("r", &["*"])));
+    alice.must(403, "POST", &format!("{group}/clusterroles"), Some(&role("r", &["pods", "secrets"])));
+    alice.must(201, "POST", &roles("lab"), Some(&role("r", &["secrets"])));
+    alice.must(201, "POST", &roles("live"), Some(&role("r", &["pods"])));
+    // Neither by a change.
+    let change = json!({"rules": role("r", &["secrets"])["rules"]});
+    alice.must(403, "PATCH", &format!("{}/r", roles("live")), Some(&change));
+    let labels = json!({"metadata": {"labels": {"a": "b"}}});
+    alice.must(200, "PATCH", &format!("{}/r", roles("live")), Some(&labels));
+    // Nor by aggregation.
+    let aggregated = json!({
+        "metadata": {"name": "sum"}, "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]},
+    });
+    alice.must(403, "POST", &format!("{group}/clusterroles"), Some(&aggregated));
+
+    // Nor by binding a role that somebody else has made.
+    admin.must(201, "POST", &format!("{group}/clusterroles"), Some(&role("reads", &["secrets"])));
+    let binding = |name: &str, role: &str| {
+        json!({
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}],
+        })
+    };
+    let bindings = |namespace: &str| format!("{group}/namespaces/{namespace}/rolebindings");
+    alice.must(403, "POST", &bindings("live"), Some(&binding("b", "reads")));
+    alice.must(403, "POST", &format!("{group}/clusterrolebindings"), Some(&binding("b", "reads")));
+    alice.must(201, "POST", &bindings("lab"), Some(&binding("b", "reads")));
+    // The role that is not there yet may allow anything.
+    alice.must(403, "POST", &bindings("lab"), Some(&binding("c", "none")));
+    // Others are not bound by the rule; who acts as alice is.
+    server.with_token("bob-token").must(201, "POST", &bindings("live"), Some(&binding("b", "reads")));
+    admin.must(201, "POST", &bindings("live"), Some(&binding("c", "reads")));
+    let mut as_alice = server.admin().header("Impersonate-User: alice");
+    as_alice.must(403, "POST", &bindings("live"), Some(&binding("d", "reads")));
+    server.served.stop();
+
+    // Without the flag only the rule itself holds.
+    let server = Server::start(&scratch, &flags);
+    server.with_token("alice-token").must(201, "POST", &bindings("live"), Some(&binding("d", "reads")));
+    let without = crate::support::refused(&scratch, &["--deny-escalation-check"]);
+    assert!(without.contains("--deny-file"), "{without}");
 }

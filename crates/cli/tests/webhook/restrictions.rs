@@ -1,4 +1,4 @@
-//! What mode Deny takes away in a webhook that follows a cluster (BC-30, BC-32).
+//! What mode Deny takes away in a webhook that follows a cluster (BC-30 to BC-32).
 
 use std::path::PathBuf;
 
@@ -179,6 +179,109 @@ fn an_account_reaches_the_objects_of_the_node_of_its_token_bc_32() {
     assert!(!is_denied(&mut client, &review(agent, "n1", &pods("n1"))));
 }
 
+fn admission(user: &str, resource: &str, kind: &str, namespace: &str, object: &Value) -> Value {
+    let mut object = object.clone();
+    object["apiVersion"] = json!("rbac.authorization.k8s.io/v1");
+    object["kind"] = json!(kind);
+    json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "u", "operation": "CREATE", "namespace": namespace, "name": "r", "object": object,
+            "resource": {"group": "rbac.authorization.k8s.io", "version": "v1", "resource": resource},
+            "userInfo": {"username": user, "groups": ["system:authenticated"]},
+        },
+    })
+}
+
+#[test]
+fn who_is_denied_something_cannot_give_a_role_that_allows_it_bc_31() {
+    let scratch = Scratch::new();
+    let cluster = Cluster::start(&scratch);
+    let mut admin = cluster.admin();
+    let document = json!({"apiVersion": "portcullis.dev/v1", "kind": "DenyRules", "rules": [{
+        "name": "no-secrets", "subjects": [{"kind": "User", "name": "alice"}], "verbs": ["get"], "apiGroups": [""],
+        "resources": ["secrets"],
+    }]});
+    let file = scratch.write("deny.yaml", document.to_string());
+    let flags = ["--authorization-mode=Deny", "--deny-file", file.to_str().unwrap(), "--deny-escalation-check"];
+    let flags = [&flags[..], &["--wait-for-graph=20s", "--max-staleness=6s"]].concat();
+    let webhook = Webhook::following(&scratch, &cluster.kubeconfig, &flags);
+    let mut client = webhook.client();
+    let mut admit = |review: &Value| ask(&mut client, "/admit", review)["response"].clone();
+    let role = |resource: &str| {
+        json!({"metadata": {"name": "r"}, "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": [resource]}]})
+    };
+    let refused = admit(&admission("alice", "roles", "Role", "lab", &role("secrets")));
+    assert_eq!(refused["status"]["code"], 403, "{refused}");
+    let message = refused["status"]["message"].as_str().unwrap();
+    assert!(message.contains("user \"alice\" is denied by rule \"no-secrets\""), "{message}");
+    for (user, resource, is_allowed) in
+        [("alice", "pods", true), ("alice", "*", false), ("bob", "secrets", true), ("system:node:n1", "*", true)]
+    {
+        let answer = admit(&admission(user, "clusterroles", "ClusterRole", "", &role(resource)));
+        assert_eq!(answer["allowed"], is_allowed, "{user} {resource}: {answer}");
+    }
+    let mut broken = admission("bob", "roles", "Role", "lab", &role("pods"));
+    broken["request"]["object"]["rules"] = json!("all");
+    assert_eq!(admit(&broken)["status"]["code"], 403);
+
+    // A role that has just been made is waited for.
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    for number in 0..20 {
+        let (name, resource) =
+            (format!("r-{number}"), if number % 2 == 0 { "pods" } else { "secrets" });
+        let mut role = role(resource);
+        role["metadata"]["name"] = json!(name);
+        admin.must(201, "POST", roles, Some(&role));
+        let binding = json!({
+            "metadata": {"name": "b"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        });
+        let answer = admit(&admission("alice", "rolebindings", "RoleBinding", "lab", &binding));
+        assert_eq!(answer["allowed"], number % 2 == 0, "{name}: {answer}");
+    }
+    // What is not known is refused, and may be tried again.
+    let pods = admission("alice", "roles", "Role", "lab", &role("pods"));
+    assert_eq!(admit(&pods)["allowed"], true);
+    cluster.proxy.cut();
+    until("nothing is known", || {
+        webhook.client().ask("GET", "/readyz", None).unwrap().text().contains("nothing was heard of Role ")
+    });
+    assert_eq!(admit(&pods)["status"]["code"], 503);
+}
+
+#[test]
+fn the_printed_configuration_asks_for_roles_only_with_the_check_bc_31() {
+    let scratch = Scratch::new();
+    let webhook = Webhook::over(&scratch, "webhook-authorization/state.json", &[]);
+    let file = rules(&scratch, "secrets", &json!({}));
+    let print = |flags: &[&str]| {
+        let authority = webhook.file("ca.pem");
+        let mut command = program!().command(["webhook", "configure", "--certificate-authority"]);
+        let folder = scratch.path().join("printed");
+        command.arg(authority).args(flags).arg("--output-dir").arg(&folder);
+        let finished = Finished::of(&mut command);
+        assert_eq!(finished.code, 0, "{finished:#?}");
+        let text = std::fs::read_to_string(folder.join("admission.yaml")).unwrap();
+        let documents = text.split("---\n").map(|text| serde_saphyr::from_str(text).unwrap());
+        documents.collect::<Vec<Value>>()
+    };
+    let names = |document: &Value| -> Vec<String> {
+        let webhooks = document["webhooks"].as_array().unwrap();
+        webhooks.iter().map(|webhook| webhook["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let node = "node-restriction.portcullis.dev";
+    assert!(print(&[]).iter().all(|document| names(document) == [node]));
+    let flags = ["--authorization-mode=Deny,Node,RBAC", "--deny-file", file.to_str().unwrap()];
+    let printed = print(&[&flags[..], &["--deny-escalation-check"]].concat());
+    assert_eq!(names(&printed[0]), [node], "nothing is changed");
+    assert_eq!(names(&printed[1]), [node, "deny-escalation.portcullis.dev"]);
+    // A server takes it.
+    let cluster = Cluster::start(&scratch);
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations?fieldValidation=Strict";
+    cluster.admin().must(201, "POST", path, Some(&printed[1]));
+}
+
 /// The resources that `webhook rbac` grants, by group.
 fn rights(flags: &[&str]) -> Vec<(String, Vec<String>)> {
     let finished = Finished::of(program!().command(["webhook", "rbac"]).args(flags));
@@ -211,6 +314,10 @@ fn the_printed_rights_follow_from_the_rules_bc_20_bc_30_bc_32() {
     for resource in ["pods", "persistentvolumes", "volumeattachments", "resourceslices"] {
         assert!(has(&scoped, resource), "{resource}: {scoped:?}");
     }
+    let file = file.to_str().unwrap();
+    let checked = rights(&["--authorization-mode=Deny", "--deny-file", file, "--deny-escalation-check"]);
+    assert!(has(&checked, "roles") && has(&checked, "clusterroles"), "{checked:?}");
+    assert!(!has(&checked, "rolebindings") && !has(&checked, "clusterrolebindings"), "{checked:?}");
     assert!(!has(&scoped, "namespaces") && !has(&scoped, "roles"), "{scoped:?}");
     assert!(!has(&rights(&[]), "namespaces"));
 }

@@ -152,7 +152,7 @@ const VERBS: &[&str] = &["get", "list", "create", "other"];
 const GROUPS: &[&str] = &["", "apps", "other"];
 const RESOURCES: &[&str] = &["pods", "nodes", "other"];
 const SUBRESOURCES: &[&str] = &["", "log", "other"];
-const NAMES: &[&str] = &["", "a", "ab", "b", "other"];
+const NAMES: &[&str] = &["", "a", "ab", "b", "c", "other"];
 const NAMESPACES: &[&str] = &["", "ns", "n", "other"];
 const PATHS: &[&str] = &["/a", "/a/b", "/ab", "/b", "/"];
 
@@ -220,6 +220,10 @@ fn naive(deny: &DenyAuthorizer, user: &User, granted: &PolicyRule, namespace: &s
                 for subresource in SUBRESOURCES {
                     for name in NAMES {
                         for namespace in namespaces {
+                            // There are no nodes in a namespace.
+                            if group.is_empty() && *resource == "nodes" && !namespace.is_empty() {
+                                continue;
+                            }
                             let request = ResourceRequest {
                                 group, resource, subresource, name, namespace, ..ResourceRequest::default()
                             };

@@ -73,11 +73,11 @@ fn resources_meet(
     steps: &mut Steps,
 ) -> Result<bool, TooLong> {
     let rule = &denied.rule;
-    if !denied.is_namespaced() || !namespace.is_empty() {
+    if namespace.is_empty() && !denied.is_namespaced() {
         return Ok(steps.any(&granted.api_groups, &rule.api_groups, words_meet)?
             && steps.any(&granted.resources, &rule.resources, entries_meet)?);
     }
-    // What is in no namespace is not denied by a rule about namespaces.
+    // What is in no namespace is not granted by a role of a namespace, and not denied by a rule about namespaces.
     for one in &granted.resources {
         for other in rule.resources.iter() {
             steps.take(1)?;
