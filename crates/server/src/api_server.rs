@@ -15,7 +15,7 @@ use policy::engine::EngineConfig;
 use portcullis_store::encryption::{LiveEncryption, Resources};
 use portcullis_store::etcd::LiveTls;
 use portcullis_store::{Store as _, Transformer, embedded, etcd};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::admission::AdmissionPlugins;
@@ -28,9 +28,10 @@ use crate::audit::Audit;
 use crate::authn::{AuthenticationConfig, AuthenticationError};
 use crate::authz::AuthorizationConfig;
 use crate::authz::deny_file::DenyFile;
+use crate::authz::secret_alarm::SecretAlarm;
 use crate::bootstrap::{self, Bootstrap, BootstrapError};
 use crate::clock::Clock;
-use crate::controller::leader;
+use crate::controller::{self, leader};
 use crate::controller::selection::Selection;
 use crate::controller::settings::ControllerSettings;
 use crate::controller::{ControllerConfig, Controllers};
@@ -54,6 +55,8 @@ use crate::signing::{Signing, USUAL_LONGEST};
 pub const STORE: &str = "objects.redb";
 /// The default of `--quota-backend-bytes`, as in etcd. In bytes.
 pub const STORE_QUOTA: u64 = 2 * 1024 * 1024 * 1024;
+/// How many alarms wait for their events.
+const ALARMS: usize = 64;
 /// The controller that approves certificate requests as kube-controller-manager does.
 const APPROVING: &str = "certificatesigningrequest-approving-controller";
 
@@ -103,6 +106,8 @@ pub struct Config {
     pub engine: EngineConfig,
     /// The file of the engine's deny rules, read again when it changes (`--deny-file`).
     pub deny_file: Option<PathBuf>,
+    /// After how many distinct secrets that a node asks for in a minute an alarm is raised (`--node-secret-alarm`).
+    pub node_secret_alarm: Option<usize>,
     /// The authorizers.
     pub authorization: AuthorizationConfig,
     /// The admission plugins.
@@ -152,6 +157,7 @@ impl Default for Config {
                 ..EngineConfig::default()
             },
             deny_file: None,
+            node_secret_alarm: None,
             authorization: AuthorizationConfig::default(),
             admission: AdmissionPlugins::default(),
             audit: None,
@@ -471,7 +477,12 @@ impl ApiServer {
                 .authorization
                 .open(engine, Arc::clone(&backend), &config.metrics.webhooks)
                 .map_err(StartError::invalid)?;
-            let authorization = Arc::new(authorization);
+            let alarm = config.node_secret_alarm.map(|most| {
+                let (told, nodes) = mpsc::channel(ALARMS);
+                reloading.spawn(controller::secret_alarm::report(Arc::clone(&backend), most, nodes));
+                SecretAlarm::new(most, config.metrics.secret_alarm.clone(), Some(told))
+            });
+            let authorization = Arc::new(authorization.with_alarm(alarm));
             if let Some(reloader) = reloader {
                 reloading.spawn(reloader.run());
             }

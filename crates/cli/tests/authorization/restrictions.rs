@@ -1,12 +1,12 @@
 //! What mode Deny takes away in the running server: rules that select namespaces by label and are read again, and accounts that
-//! reach their own node alone, and roles that nobody may give (BC-30 to BC-32).
+//! reach their own node alone, and roles that nobody may give (BC-30 to BC-33).
 
 use std::path::{Path, PathBuf};
 
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::program;
 use portcullis_testkit::scratch::Scratch;
-use portcullis_testkit::wait::until;
+use portcullis_testkit::wait::{until, until_some};
 use serde_json::{Value, json};
 
 use crate::support::text;
@@ -362,4 +362,64 @@ fn who_is_denied_something_cannot_give_a_role_that_allows_it_bc_31() {
     server.with_token("alice-token").must(201, "POST", &bindings("live"), Some(&binding("d", "reads")));
     let without = crate::support::refused(&scratch, &["--deny-escalation-check"]);
     assert!(without.contains("--deny-file"), "{without}");
+}
+
+#[test]
+fn a_node_that_asks_for_many_secrets_raises_an_alarm_and_is_not_refused_bc_33() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch, &["--node-secret-alarm=3"]);
+    let mut admin = server.admin();
+    until("the account default is there", || {
+        admin.ask("GET", &format!("{ACCOUNTS}/default"), None).unwrap().code == 200
+    });
+    for node in ["n1", "n2"] {
+        admin.must(201, "POST", "/api/v1/nodes", Some(&json!({"metadata": {"name": node}})));
+    }
+    for number in 0..5 {
+        let name = format!("s{number}");
+        admin.must(201, "POST", SECRETS, Some(&json!({"metadata": {"name": name}})));
+        admin.must(201, "POST", PODS, Some(&pod(&name, "n1", &name, "default")));
+    }
+    let node = |name: &str| {
+        let user = format!("Impersonate-User: system:node:{name}");
+        server.admin().header(&user).header("Impersonate-Group: system:nodes")
+    };
+    let alarms = || {
+        let answer = server.admin().ask("GET", "/metrics", None).unwrap();
+        let text = answer.text();
+        let line = text.lines().find(|line| line.starts_with("portcullis_node_secret_alarms_total"));
+        line.unwrap().rsplit_once(' ').unwrap().1.parse::<u32>().unwrap()
+    };
+    let (mut first, mut second) = (node("n1"), node("n2"));
+    // The same one again and again, and those of others, are not many.
+    for _ in 0..10 {
+        first.must(200, "GET", &format!("{SECRETS}/s0"), None);
+        second.must(403, "GET", &format!("{SECRETS}/s0"), None);
+        admin.must(200, "GET", &format!("{SECRETS}/s4"), None);
+    }
+    assert_eq!(alarms(), 0);
+    // A minute may end in between: five within one are too many, whenever it began.
+    until("the alarm is raised", || {
+        for number in 0..5 {
+            first.must(200, "GET", &format!("{SECRETS}/s{number}"), None);
+        }
+        alarms() > 0
+    });
+    let events = until_events(&mut admin);
+    assert_eq!(events["involvedObject"]["name"], "n1", "{events}");
+    assert_eq!(events["type"], "Warning");
+    assert_eq!(events["message"], "the node asked for more than 3 distinct secrets in a minute");
+    let log = server.served.stop().stderr;
+    assert!(log.contains("than --node-secret-alarm") && log.contains("n1"), "{log}");
+    let wrong = crate::support::refused(&scratch, &["--node-secret-alarm=0"]);
+    assert!(wrong.contains("from 1 to 10000"), "{wrong}");
+}
+
+/// The event of the alarm, when it is there.
+fn until_events(admin: &mut Client) -> Value {
+    until_some("the event is there", || {
+        let events = admin.must(200, "GET", "/api/v1/namespaces/default/events", None);
+        let items = events["items"].as_array().unwrap();
+        items.iter().find(|event| event["reason"] == "ManySecrets").cloned()
+    })
 }

@@ -1,4 +1,4 @@
-//! What mode Deny takes away in a webhook that follows a cluster (BC-30 to BC-32).
+//! What mode Deny takes away in a webhook that follows a cluster (BC-30 to BC-33).
 
 use std::path::PathBuf;
 
@@ -280,6 +280,34 @@ fn the_printed_configuration_asks_for_roles_only_with_the_check_bc_31() {
     let cluster = Cluster::start(&scratch);
     let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations?fieldValidation=Strict";
     cluster.admin().must(201, "POST", path, Some(&printed[1]));
+}
+
+#[test]
+fn a_node_that_asks_for_many_secrets_raises_an_alarm_bc_33() {
+    let scratch = Scratch::new();
+    let flags = ["--node-secret-alarm=3"];
+    let webhook = Webhook::over(&scratch, "webhook-authorization/state.json", &flags);
+    let mut client = webhook.client();
+    let mut asks = |node: &str, number: usize| {
+        let attributes = json!({
+            "verb": "get", "version": "v1", "resource": "secrets", "namespace": "default", "name": format!("s{number}"),
+        });
+        let mut review = review(&format!("system:node:{node}"), "", &attributes);
+        review["spec"]["groups"] = json!(["system:nodes"]);
+        ask(&mut client, "/authorize", &review);
+    };
+    let alarms = || webhook.metric("portcullis_node_secret_alarms_total");
+    for node in 0..20 {
+        asks(&format!("n{node}"), node);
+        asks("n0", 0);
+    }
+    assert!(alarms().ends_with(" 0"), "{}", alarms());
+    // A minute may end in between.
+    until("the alarm is raised", || {
+        (0..4).for_each(|number| asks("n1", number));
+        !alarms().ends_with(" 0")
+    });
+    assert!(webhook.running.stop().stderr.contains("than --node-secret-alarm"));
 }
 
 /// The resources that `webhook rbac` grants, by group.

@@ -20,6 +20,7 @@ use crate::audit::AuditMetrics;
 use crate::authn::{AuthenticationMetrics, ImpersonationMetrics};
 use crate::authz::AuthorizationMetrics;
 use crate::authz::metrics::webhook::WebhookMetrics;
+use crate::authz::secret_alarm::AlarmMetrics;
 use crate::metrics::{Durations, FeatureMetrics, ReloadMetrics, Timing, process};
 use crate::registry::metrics::StoreMetrics;
 
@@ -65,6 +66,8 @@ pub struct Metrics {
     pub encryption: ReloadMetrics,
     /// Of the file of deny rules.
     pub deny_rules: ReloadMetrics,
+    /// Of the alarm on the secrets that nodes ask for.
+    pub secret_alarm: AlarmMetrics,
 }
 
 struct Hot {
@@ -154,6 +157,8 @@ impl Default for Metrics {
         encryption.register(&mut registry, "encryption");
         let deny_rules = ReloadMetrics::default();
         deny_rules.register_deny_rules(&mut registry);
+        let secret_alarm = AlarmMetrics::default();
+        secret_alarm.register(&mut registry);
         let reviews = Route::REVIEWS.map(|route| {
             let request = RequestLabels::of_review(route);
             let code = StatusCode::CREATED.as_u16();
@@ -185,6 +190,7 @@ impl Default for Metrics {
             webhooks,
             encryption,
             deny_rules,
+            secret_alarm,
         }
     }
 }

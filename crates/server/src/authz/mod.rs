@@ -8,6 +8,7 @@ pub mod deny_file;
 mod impersonation;
 pub mod metrics;
 pub mod reload;
+pub mod secret_alarm;
 pub mod webhook;
 
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use crate::registry::backend::Backend;
 use crate::registry::freshness;
 
 use self::metrics::AuthorizationMetrics as Metrics;
+use self::secret_alarm::SecretAlarm;
 
 pub use self::metrics::AuthorizationMetrics;
 pub use authorizers::{Authorizers, AuthorizersError, Remote};
@@ -44,6 +46,7 @@ pub struct Authorization {
     engine: Arc<LiveEngine>,
     /// The owner of the sequence can replace it; a request uses the sequence that it started with (AC-117).
     authorizers: Arc<ArcSwap<Authorizers>>,
+    alarm: Option<SecretAlarm>,
 }
 
 impl Authorization {
@@ -58,6 +61,12 @@ impl Authorization {
             true => Authorizers::authorize(&self.authorizers, attributes).await,
             false => outcome,
         }
+    }
+
+    /// The same with an alarm on the secrets that nodes ask for.
+    #[must_use]
+    pub(crate) fn with_alarm(self, alarm: Option<SecretAlarm>) -> Self {
+        Self { alarm, ..self }
     }
 
     /// The feature gates.
@@ -158,6 +167,9 @@ impl Authorization {
         let started = Instant::now();
         let user = caller.user();
         let attributes = info.attributes(user);
+        if let Some(alarm) = &self.alarm {
+            alarm.note(&attributes);
+        }
         let outcome = self.ask(&attributes).await;
         metrics.authorized(&outcome, started.elapsed());
         self.record(&attributes, &outcome, metrics, trail);

@@ -15,6 +15,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
+use crate::authz::secret_alarm::AlarmMetrics;
 use crate::metrics::{Durations, FeatureMetrics, ReloadMetrics, Timing, process};
 
 /// Seconds until the answer: from fifty microseconds to ten seconds.
@@ -169,6 +170,8 @@ pub struct WebhookMetrics {
     features: FeatureMetrics,
     /// Of the file of deny rules.
     pub deny_rules: ReloadMetrics,
+    /// Of the alarm on the secrets that nodes ask for.
+    pub secret_alarm: AlarmMetrics,
 }
 
 impl WebhookMetrics {
@@ -188,6 +191,7 @@ impl WebhookMetrics {
             closed_for_others: Counter::default(),
             features,
             deny_rules: ReloadMetrics::default(),
+            secret_alarm: AlarmMetrics::default(),
         }
     }
 
@@ -248,6 +252,7 @@ impl WebhookMetrics {
         registry.register_collector(Box::new(process::Process));
         self.features.register(registry);
         self.deny_rules.register_deny_rules(registry);
+        self.secret_alarm.register(registry);
         registry.register(
             "portcullis_webhook_requests",
             "Requests by endpoint and code",

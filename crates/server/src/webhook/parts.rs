@@ -9,6 +9,7 @@ use super::cluster::Cluster;
 use super::metrics::WebhookMetrics;
 use crate::api::large_work::LargeWork;
 use crate::authn::callers::Callers;
+use crate::authz::secret_alarm::SecretAlarm;
 use crate::http::budget::Budget;
 use crate::http::limits::Limits;
 
@@ -18,6 +19,8 @@ pub struct Parts {
     pub callers: Arc<Callers>,
     /// What decisions are made from.
     pub cluster: Cluster,
+    /// The alarm on the secrets that nodes ask for.
+    pub alarm: Option<SecretAlarm>,
     /// The resource limits.
     pub limits: Limits,
     /// The metrics.

@@ -14,6 +14,7 @@ use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::{EngineConfig, LiveEngine};
 use portcullis_server::authn::callers::{CallerFiles, Callers};
 use portcullis_server::authz::deny_file::DenyFile;
+use portcullis_server::authz::secret_alarm::SecretAlarm;
 use portcullis_server::certificate_requests::Pkcs10Reader;
 use portcullis_server::http::limits::Limits;
 use portcullis_server::http::listener::Server;
@@ -24,6 +25,7 @@ use portcullis_server::webhook::{Cluster, Following, Parts, Webhook};
 use serde_json::json;
 use tokio::task::JoinSet;
 
+use crate::alarm_flags::AlarmFlags;
 use crate::engine_flags::{EngineFlags, load, runtime};
 use crate::failure::Failure;
 use crate::limit_flags::duration;
@@ -63,6 +65,9 @@ pub(super) struct RunArgs {
 
     #[command(flatten)]
     knowledge: KnowledgeFlags,
+
+    #[command(flatten)]
+    alarm: AlarmFlags,
 
     /// The address to listen on
     #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
@@ -158,6 +163,8 @@ async fn webhook(args: &RunArgs) -> Result<ExitCode, Failure> {
     let deny_file = args.engine.deny_file.clone().zip(config.deny.clone()).map(|(path, rules)| {
         DenyFile::new(path, rules, has_namespaces, metrics.deny_rules.clone())
     });
+    // Events would need the right to write them; the metric and the log need none.
+    let alarm = args.alarm.node_secret_alarm.map(|most| SecretAlarm::new(most, metrics.secret_alarm.clone(), None));
     let cluster = cluster(args, config, &mut tasks).await?;
     if let Some(file) = deny_file {
         tasks.spawn(file.run(|| {}));
@@ -165,6 +172,7 @@ async fn webhook(args: &RunArgs) -> Result<ExitCode, Failure> {
     let webhook = Arc::new(Webhook::new(Parts {
         callers: Arc::clone(&callers),
         cluster,
+        alarm,
         limits: Limits { body_bytes: BODY_BYTES, held_bytes: HELD_BYTES, ..Limits::default() },
         metrics,
         configz,
